@@ -1,0 +1,20 @@
+# syntax=docker/dockerfile:1
+# The controller's image: docker build -t reactive-desched .
+FROM python:3.13-slim AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+RUN python -m venv /opt/reactive-desched
+# The locked dependencies first: this layer changes only when the lock does.
+COPY requirements/run.txt /tmp/run.txt
+RUN /opt/reactive-desched/bin/pip install --require-hashes --only-binary :all: -r /tmp/run.txt
+# Pure Python: copied, not built, so that nothing unlocked takes part in making the image.
+COPY reactive_desched /opt/reactive-desched/lib/python3.13/site-packages/reactive_desched
+RUN /opt/reactive-desched/bin/python -m compileall -q /opt/reactive-desched/lib \
+    && /opt/reactive-desched/bin/pip uninstall --yes --quiet pip
+
+FROM python:3.13-slim
+COPY --from=build /opt/reactive-desched /opt/reactive-desched
+# deploy/ makes the root file system read-only: nothing but the journal's folder is written.
+ENV PATH=/opt/reactive-desched/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+USER 65532:65532
+EXPOSE 10258
+ENTRYPOINT ["python", "-m", "reactive_desched"]

@@ -1,0 +1,62 @@
+# Every target installs what it needs by itself: Python 3.11 (and Go for the real parts) is enough.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.9
+STAMP := $(VENV)/.installed
+BENCH ?= full
+
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
+
+$(BIN)/uv:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+$(STAMP): requirements/dev.txt pyproject.toml | $(BIN)/uv
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.txt
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+install: $(STAMP) ## create .venv and install the locked dependencies
+
+demo: $(STAMP) ## watch the descheduler answer a simulated day (under a minute)
+	$(BIN)/reactive-desched demo
+
+format: $(STAMP) ## format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: $(STAMP) ## format, lint, types, layers, unit tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q -n 2 tests --ignore tests/e2e --ignore tests/slow
+
+test: $(STAMP) ## everything that needs nothing but Python
+	$(BIN)/pytest -n 2 tests --ignore tests/e2e
+
+real-tools: $(STAMP) ## build etcd, the control plane, kubectl and KWOK into a cache folder
+	$(BIN)/python tools/real/build.py
+
+test-real: $(STAMP) real-tools ## end-to-end tests on the real control plane
+	$(BIN)/pytest tests/e2e
+
+bench: $(STAMP) ## measure against the goals (BENCH=small for under a minute)
+	$(BIN)/python -m bench --size $(BENCH)
+
+lock: | $(BIN)/uv ## renew the locks with hashes
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml -o requirements/run.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml --group dev -o requirements/dev.txt
+
+clean: ## remove what the targets made, except the cache of real parts
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+
+.PHONY: help install demo format check test real-tools test-real bench lock clean

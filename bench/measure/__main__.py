@@ -1,0 +1,101 @@
+"""Runs one programme of measurements in this process; prints what it found as one line of JSON."""
+
+import argparse
+import gc
+import json
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import anyio
+
+from bench.measure import judging, poll, reaction, throughput
+from bench.measure.hold import watching
+from bench.measure.live import Live, live
+from bench.measure.machine import Stopwatch
+from bench.measure.sampling import sampling
+from bench.measure.stamps import frames_stamped
+from bench.measure.target import Target
+
+Found = dict[str, object]
+_IDLE_S = 5.0
+_PACES = (200, 1000)
+_WARM_UP = 100
+
+
+async def whole(running: Live, events: int) -> Found:
+    """Throughput, idleness, the price of judging, and the polling peer."""
+    found: Found = {"idle": await _idle()}
+    with watching() as holds:
+        found["status_events"] = await throughput.flat_out(running, "status", events)
+        found["taint_events"] = await throughput.flat_out(running, "flap", events // 4)
+    found["steady_holds"] = holds.summary()
+    found["one_node"] = judging.one_node(running, running.plugins)
+    found["full_pass"] = await judging.full_pass(running)
+    found["polling"] = await poll.pass_over(running.director.http, running.target.url)
+    return found
+
+
+async def reactions(running: Live, count: int) -> Found:
+    """Reaction times at several paces: idle, beside a storm of news, during a relist."""
+    found: Found = {}
+    with frames_stamped(running.stamps):
+        await reaction.idle(running, "bound", _PACES[0], _WARM_UP)  # connections open, code warm
+        for pace in _PACES:
+            found[f"pods_{pace}"] = await reaction.idle(running, "bound", pace, count)
+            found[f"nodes_{pace}"] = await reaction.idle(running, "probe", pace, count)
+        found["storm_200"] = await reaction.in_a_storm(running, 200, count)
+        found["relist_200"] = await reaction.in_a_relist(running, 200, count)
+    return found
+
+
+async def nodes(running: Live, _: int) -> Found:
+    """Only the price of one changed node: for a cluster of another size."""
+    return {"one_node": judging.one_node(running, running.plugins)}
+
+
+PROGRAMMES: dict[str, Callable[[Live, int], Awaitable[Found]]] = {
+    "whole": whole,
+    "reactions": reactions,
+    "nodes": nodes,
+}
+
+
+async def _idle() -> Found:
+    gc.collect()
+    watch = Stopwatch()
+    await anyio.sleep(_IDLE_S)
+    return {"cpu_percent": round(100 * watch.cpu_s / watch.wall_s, 3)}
+
+
+async def _run(programme: str, target: Target, journal: Path, count: int) -> Found:
+    async with live(target, journal) as running:
+        return {"sync": running.sync} | await PROGRAMMES[programme](running, count)
+
+
+def main() -> None:
+    """Read what to measure from the command line."""
+    parser = argparse.ArgumentParser(prog="bench.measure")
+    parser.add_argument("programme", choices=PROGRAMMES)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--ca", required=True)
+    parser.add_argument("--pods", type=int, required=True)
+    parser.add_argument("--nodes", type=int, required=True)
+    parser.add_argument("--journal", type=Path, required=True)
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--profile", action="store_true")
+    args = parser.parse_args()
+    with ExitStack() as closing:
+        folder = Path(closing.enter_context(tempfile.TemporaryDirectory()))
+        target = Target(args.url, args.ca, args.pods, args.nodes, folder)
+        samples = closing.enter_context(sampling()) if args.profile else None
+        found = anyio.run(_run, args.programme, target, args.journal, args.count)
+    if samples is not None:
+        sys.stderr.write(samples.table() + "\n")
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Times every single turn of the event loop, because one long turn delays everything else.
+
+Turns are timed by the thread's CPU clock: on a shared machine the wall clock also counts the time
+when other programs had the core, which is nobody's doing here. Both are reported.
+"""
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CoroutineType
+from typing import Any
+
+_LONG_NS = 1_000_000
+_KEPT = 12
+
+
+@dataclass
+class Holds:
+    """How long callbacks held the loop; the longest are kept with who it was."""
+
+    turns: int = 0
+    busy_ns: int = 0
+    longest_ns: int = 0
+    longest_wall_ns: int = 0
+    over_ms: dict[int, int] = field(default_factory=lambda: {1: 0, 2: 0, 5: 0, 10: 0})
+    worst: list[tuple[int, str]] = field(default_factory=list)
+    collected_ns: int = 0
+    longest_collection_ns: int = 0
+
+    def add(self, took_ns: int, wall_ns: int, handle: asyncio.Handle) -> None:
+        """Take in one turn."""
+        self.turns += 1
+        self.busy_ns += took_ns
+        self.longest_wall_ns = max(self.longest_wall_ns, wall_ns)
+        if took_ns < _LONG_NS:
+            return
+        self.longest_ns = max(self.longest_ns, took_ns)
+        for limit in self.over_ms:
+            self.over_ms[limit] += took_ns >= limit * _LONG_NS
+        self.worst = sorted([*self.worst, (took_ns, who(handle))], reverse=True)[:_KEPT]
+
+    def summary(self) -> dict[str, object]:
+        """Return the holds in milliseconds."""
+        return {
+            "turns": self.turns,
+            "busy_s": round(self.busy_ns / 1e9, 3),
+            "longest_ms": round(self.longest_ns / 1e6, 2),
+            "longest_wall_ms": round(self.longest_wall_ns / 1e6, 2),
+            "over_ms": {str(limit): count for limit, count in self.over_ms.items()},
+            "worst": [f"{took / 1e6:.2f} ms {name}" for took, name in self.worst],
+            "gc_s": round(self.collected_ns / 1e9, 3),
+            "longest_gc_ms": round(self.longest_collection_ns / 1e6, 2),
+        }
+
+
+@contextmanager
+def watching() -> Iterator[Holds]:
+    """Time every turn of every loop of this process; costs about a microsecond per turn."""
+    holds, run = Holds(), asyncio.Handle._run  # noqa: SLF001  # there is no public place to time turns
+    wall, cpu = time.perf_counter_ns, time.thread_time_ns
+
+    def timed(handle: asyncio.Handle) -> None:
+        begun, worked = wall(), cpu()
+        run(handle)
+        holds.add(cpu() - worked, wall() - begun, handle)
+
+    collector = _Collections(holds)
+    asyncio.Handle._run = timed  # type: ignore[method-assign,assignment]  # noqa: SLF001  # same
+    gc.callbacks.append(collector)
+    try:
+        yield holds
+    finally:
+        gc.callbacks.remove(collector)
+        asyncio.Handle._run = run  # type: ignore[method-assign]  # noqa: SLF001  # same
+
+
+class _Collections:
+    """Times the collector's own pauses, which fall into whichever turn is unlucky."""
+
+    def __init__(self, holds: Holds) -> None:
+        self._holds, self._begun = holds, 0
+
+    def __call__(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._begun = time.perf_counter_ns()
+            return
+        took = time.perf_counter_ns() - self._begun
+        self._holds.collected_ns += took
+        self._holds.longest_collection_ns = max(self._holds.longest_collection_ns, took)
+
+
+def who(handle: asyncio.Handle) -> str:
+    """Name what ran: a task by its coroutines from outside in, else the callback."""
+    callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001  # typeshed leaves it out
+    owner = getattr(callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        return " > ".join(_chain(owner.get_coro())) or owner.get_name()
+    return str(getattr(callback, "__qualname__", callback))
+
+
+def _chain(coroutine: Any) -> Iterator[str]:  # Any: whatever a coroutine may be waiting for
+    while isinstance(coroutine, CoroutineType):
+        line = coroutine.cr_frame.f_lineno if coroutine.cr_frame else 0
+        yield f"{coroutine.__qualname__}:{line}"
+        coroutine = coroutine.cr_await

@@ -1,0 +1,83 @@
+"""What a measurement is aimed at, and the files through which the real application reads it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from reactive_desched.planning import registry
+from reactive_desched.policy.load import Configuration, load
+
+_KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: bench
+clusters: [{{name: bench, cluster: {{server: "{url}", certificate-authority: "{ca}"}}}}]
+users: [{{name: bench, user: {{token: none}}}}]
+contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]
+"""
+_NO_DEBOUNCE = {"quiet": "0s", "maxWait": "0s"}
+_UNLIMITED = {"cluster": None, "node": None, "namespace": None}
+_UNTHROTTLED = {"requestsPerSecond": 10_000, "burst": 100_000}
+_DEFAULT_EVICTOR = "DefaultEvictor"
+_ARGS = {
+    "RemovePodsViolatingNodeAffinity": {
+        "nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]
+    },
+    "RemovePodsHavingTooManyRestarts": {"podRestartThreshold": 100},
+    "PodLifeTime": {"maxPodLifeTimeSeconds": 2**31},
+    "LowNodeUtilization": {
+        "thresholds": {"cpu": 5, "memory": 1},
+        "targetThresholds": {"cpu": 95, "memory": 95},
+    },
+    "HighNodeUtilization": {"thresholds": {"cpu": 1, "memory": 1}},
+}
+"""Arguments for plugins that need some; chosen so that a healthy cluster stays as it is."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the load server is, how large its cluster, and a folder for the files of one run."""
+
+    url: str
+    ca: str
+    pods: int
+    nodes: int
+    folder: Path
+
+    def kubeconfig(self) -> str:
+        """Write a kubeconfig for the load server and return its name."""
+        file = self.folder / "kubeconfig"
+        file.write_text(_KUBECONFIG.format(url=self.url, ca=self.ca), encoding="utf-8")
+        return str(file)
+
+    def configuration(self) -> Configuration:
+        """Return a policy with every built-in plugin, and settings that hold nothing back."""
+        files = {"policy.yaml": _policy(), "settings.yaml": _settings()}
+        for name, document in files.items():
+            (self.folder / name).write_text(json.dumps(document), encoding="utf-8")
+        return load([self.folder / name for name in files], registry())
+
+
+def _policy() -> dict[str, object]:
+    points: dict[str, dict[str, list[str]]] = {}
+    names = [name for name in registry() if name != _DEFAULT_EVICTOR]
+    for name in names:
+        for point in registry()[name].points:
+            points.setdefault(point, {"enabled": []})["enabled"].append(name)
+    configured = [{"name": name, "args": _ARGS[name]} for name in names if name in _ARGS]
+    profile = {"name": "bench", "pluginConfig": configured, "plugins": points}
+    return {
+        "apiVersion": "descheduler/v1alpha2",
+        "kind": "DeschedulerPolicy",
+        "profiles": [profile],
+    }
+
+
+def _settings() -> dict[str, object]:
+    return {
+        "apiVersion": "reactive-desched/v1alpha1",
+        "kind": "ReactiveSettings",
+        "debounce": _NO_DEBOUNCE,
+        "budgets": _UNLIMITED,
+        "client": _UNTHROTTLED,
+    }

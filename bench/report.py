@@ -1,0 +1,110 @@
+"""Puts what was measured beside the goals, for eyes; the JSON file has everything."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.runner import Found
+
+_PER_PLUGIN_US = 20.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number beside its goal; `at_least` goals are better when greater."""
+
+    what: str
+    measured: float
+    goal: float | None = None
+    unit: str = ""
+    at_least: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """Say whether the goal is met; nothing fails for it."""
+        if self.goal is None:
+            return ""
+        met = self.measured >= self.goal if self.at_least else self.measured <= self.goal
+        return "met" if met else "missed"
+
+
+def rows(found: Found) -> Iterator[Row]:
+    """Yield every number with its goal, in the order of the design's table."""
+    syncs, whole = found["syncs"], found["whole"]
+    yield Row("first sync, client CPU", _middle(syncs, "cpu_s"), 6, "s")
+    yield Row("first sync, wall", _middle(syncs, "wall_s"), None, "s")
+    yield Row("resident memory after it", _middle(syncs, "rss_mb"), 300, "MB")
+    yield Row("peak resident memory", _middle(syncs, "peak_rss_mb"), None, "MB")
+    yield Row("memory per pod", _middle(syncs, "bytes_per_pod"), 1500, "B")
+    for name, what in (("status_events", "status updates"), ("taint_events", "node taints")):
+        rate = whole[name]["events_per_core_s"]
+        yield Row(f"events, {what}, one core", rate, 20_000, "/s", at_least=True)
+    yield from _reactions(found)
+    yield from _nodes(found)
+    yield Row("longest hold of the loop, first sync", _longest(syncs), 2, "ms")
+    yield Row("longest hold, steady", whole["steady_holds"]["longest_ms"], 2, "ms")
+    yield Row("CPU at idle", whole["idle"]["cpu_percent"], None, "%")
+
+
+def _middle(runs: Sequence[Found], name: str) -> float:
+    return float(median(run[name] for run in runs))
+
+
+def _longest(syncs: Sequence[Found]) -> float:
+    return float(median(run["holds"]["longest_ms"] for run in syncs))
+
+
+_REACTIONS: tuple[tuple[str, str, float | None, float], ...] = (
+    ("pods_200", "pods, 200/s", 300, 1000),
+    ("pods_1000", "pods, 1,000/s", 300, 1000),
+    ("nodes_200", "nodes, 200/s", 300, 1000),
+    ("nodes_1000", "nodes, 1,000/s", 300, 1000),
+    ("storm_200", "nodes, 200/s beside 4,000 status/s", 300, 3000),
+    ("relist_200", "nodes, during a relist of all pods", None, 3000),
+)
+
+
+def _reactions(found: Found) -> Iterator[Row]:
+    for name, what, *_ in _REACTIONS[:4]:
+        decided = found["reactions"]["tmpfs"][name]["frame_to_decision_us"]
+        yield Row(f"frame to decision p50, {what}", decided["p50"], 50, "µs")
+        yield Row(f"frame to decision p99, {what}", decided["p99"], 150, "µs")
+    for journal, runs in found["reactions"].items():
+        for name, what, p50, p99 in _REACTIONS:
+            asked = runs[name]["change_to_request_us"]
+            label = f"({what}; journal on {journal})"
+            yield Row(f"change to request p50 {label}", asked["p50"], p50, "µs")
+            yield Row(f"change to request p99 {label}", asked["p99"], p99, "µs")
+
+
+def _nodes(found: Found) -> Iterator[Row]:
+    tenth = found["tenth"]["one_node"]
+    for plugin, cost in found["whole"]["one_node"].items():
+        if cost["subjects"]:
+            here, there = cost["us"], tenth[plugin]["us"]
+            what = f"one changed node, {plugin} ({cost['subjects']} subjects"
+            yield Row(f"{what}; {there} µs at a tenth)", here, _PER_PLUGIN_US, "µs")
+
+
+def ratios(found: Found) -> Iterator[tuple[str, float]]:
+    """Yield how many times more the polling peer spends on the same news."""
+    whole = found["whole"]
+    one_change_s = whole["taint_events"]["us_per_event"] / 1e6
+    in_memory, naive = whole["full_pass"]["cpu_s"], whole["polling"]["cpu_s"]
+    yield "a pass over our own picture : one changed node", in_memory / one_change_s
+    yield "a naive pass (list, parse, judge) : one changed node", naive / one_change_s
+    yield "a naive pass : our first sync", naive / _middle(found["syncs"], "cpu_s")
+
+
+def show(found: Found, console: Console) -> None:
+    """Print the table and the ratios."""
+    table = Table("what", "measured", "goal", "", title=found["size"]["name"])
+    for row in rows(found):
+        goal = "" if row.goal is None else f"{'≥' if row.at_least else '≤'} {row.goal:,g}"
+        table.add_row(row.what, f"{row.measured:,.6g} {row.unit}", goal, row.verdict)
+    console.print(table)
+    for what, ratio in ratios(found):
+        console.print(f"{what}: {ratio:,.0f} to 1")

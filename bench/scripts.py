@@ -1,0 +1,114 @@
+"""The stories the load server can tell: which objects change, in which order, and how."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from bench.generate import Cluster
+from bench.node_json import host_ip, node_name
+from bench.pod_json import FLAP_TAINT, PROBE_TAINT
+from bench.resources import Versions
+from bench.workloads import Workload, is_dedicated_node
+
+_BEYOND = 1_000_000
+"""Ordinals of pods that no list has shown."""
+_STEP = 7919
+"""Prime, so that successive events touch far-apart objects."""
+
+
+@dataclass(frozen=True)
+class PodPlace:
+    """A pod: whose it is, and its number in the list."""
+
+    owner: Workload
+    ordinal: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """One event to send: `key` is what its eviction will be known by, `pod` who is to leave."""
+
+    path: str
+    number: int
+    key: str
+    obj: bytes
+    pod: PodPlace | None = None
+    what: str = "MODIFIED"
+
+
+Script = Callable[[Cluster, Versions, int], Iterator[Scripted]]
+"""Goes on from event number `skip`, since no telling repeats another."""
+
+
+def status(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
+    """Tell of pods losing and regaining readiness: the commonest news in a cluster."""
+    for number, lap in _laps(len(cluster.order), skip):
+        owner, ordinal = cluster.order[number]
+        minute = "2026-01-21T12:53:"
+        version = versions.next()
+        obj = cluster.changed_pod(owner, ordinal, version, ready=bool(lap % 2), minute=minute)
+        yield Scripted("/api/v1/pods", number, str(number), obj)
+
+
+def flap(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
+    """Tell of a taint that everybody tolerates: pods are judged and stay."""
+    for number, lap in _laps(cluster.nodes, skip):
+        taints = () if lap % 2 else (FLAP_TAINT,)
+        obj = cluster.node(number, versions.next(), *taints)
+        yield Scripted("/api/v1/nodes", number, node_name(number), obj)
+
+
+def probe(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
+    """Tell of a taint that drives one pod out of each node: the canary."""
+    canary = next(owner for owner in cluster.owners if owner.is_canary)
+    places = {
+        ordinal: number for number, (owner, ordinal) in enumerate(cluster.order) if owner.is_canary
+    }
+    for ordinal in range(skip, canary.size):
+        number = canary.place(ordinal, cluster.nodes)
+        obj = cluster.node(number, versions.next(), PROBE_TAINT)
+        name = cluster.values(canary, ordinal).name
+        pod = PodPlace(canary, ordinal, places[ordinal])
+        yield Scripted("/api/v1/nodes", number, name, obj, pod)
+
+
+def bound(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
+    """Tell of new pods put on nodes whose taint they do not tolerate: one event, one eviction."""
+    owners = [owner for owner in cluster.owners if _may_go(owner)]
+    nodes = [n for n in range(cluster.nodes) if is_dedicated_node(n, cluster.nodes)]
+    for turn in itertools.count(skip):
+        owner, ordinal = owners[turn % len(owners)], _BEYOND + turn
+        number = nodes[turn % len(nodes)]
+        node, ip = node_name(number), host_ip(number)
+        obj = cluster.changed_pod(owner, ordinal, versions.next(), node=node, host_ip=ip)
+        pod = PodPlace(owner, ordinal, len(cluster.order) + turn)
+        key = cluster.values(owner, ordinal).name
+        yield Scripted("/api/v1/pods", pod.number, key, obj, pod, "ADDED")
+
+
+SCRIPTS: dict[str, Script] = {
+    "status": status,
+    "flap": flap,
+    "probe": probe,
+    "bound": bound,
+}
+
+
+def _may_go(owner: Workload) -> bool:
+    """Say whether the default evictor lets these pods go."""
+    plain = owner.kind == "ReplicaSet" and not owner.is_canary and not owner.is_dedicated
+    return plain and not owner.has_local_storage
+
+
+def _lap(count: int) -> Iterator[int]:
+    """Yield every number below `count` once, each far from the one before."""
+    step = _STEP if count % _STEP else _STEP + 2
+    return (turn * step % count for turn in range(count))
+
+
+def _laps(count: int, skip: int) -> Iterator[tuple[int, int]]:
+    """Yield lap after lap without end, with the lap's number, after `skip` of them."""
+    numbered = ((number, lap) for lap in itertools.count() for number in _lap(count))
+    return islice(numbered, skip, None)

@@ -1,0 +1,191 @@
+"""The load server: an API server's lists, watches and evictions at the speed of a memory copy.
+
+It runs in a process of its own, one thread per connection: nearly all its time passes in system
+calls and encryption, both of which leave the interpreter free. It stamps events and evictions
+with the system's monotonic clock, which every process shares.
+"""
+
+import argparse
+import contextlib
+import json
+import socket
+import ssl
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from bench.generate import cache_folder, ensure
+from bench.resources import Resource, Versions, open_resources
+from bench.stage import Stage, Watcher
+from bench.tls import self_signed
+from bench.wire import WATCH_HEAD, Connection, Request, chunk
+
+_SWITCH_S = 0.0005
+
+
+class LoadServer:
+    """Answers requests from stored bytes."""
+
+    def __init__(self, stage: Stage, *, streaming: bool = False, chunked: bool = False) -> None:
+        """Serve the stage's resources.
+
+        `streaming` also serves streaming lists; `chunked` sends lists item by item.
+        """
+        self.stage = stage
+        self._streaming, self._chunked = streaming, chunked
+        self._control: dict[str, Callable[[Request], object]] = {
+            "/bench/prepare": self._prepare,
+            "/bench/play": self._play,
+            "/bench/expire": lambda request: self.stage.expire(request.query["path"]),
+            "/bench/bury": lambda _: self.stage.bury(),
+            "/stats": self._stats,
+        }
+
+    def handle(self, connection: Connection, request: Request) -> bool:
+        """Answer one request; return whether the connection stays open."""
+        now = time.monotonic_ns()
+        if request.method == "POST" and request.path.endswith("/eviction"):
+            self.stage.admit(request.path.split("/")[-2], now)
+            connection.answer(201, b'{"kind":"Status","apiVersion":"v1","status":"Success"}')
+        elif resource := self.stage.resources.get(request.path):
+            return self._collection(connection, request, resource)
+        elif control := self._control.get(request.path):
+            connection.answer(200, json.dumps(control(request)).encode())
+        else:
+            self._other(connection, request)
+        return True
+
+    def _collection(self, connection: Connection, request: Request, resource: Resource) -> bool:
+        if request.query.get("watch") in ("1", "true"):
+            return self._watch(connection, request, resource)
+        limit = int(request.query.get("limit") or 0)
+        first = int(request.query.get("continue", "p0")[1:])
+        parts = resource.page(self.stage.versions.now, limit, first)
+        if self._chunked:
+            last = min(resource.count, first + limit) if limit else resource.count
+            connection.answer_chunked(
+                [parts[0], *_with_commas(resource.each(first, last)), parts[2]]
+            )
+        else:
+            connection.answer(200, *parts)
+        return True
+
+    def _watch(self, connection: Connection, request: Request, resource: Resource) -> bool:
+        initial = request.query.get("sendInitialEvents") == "true"
+        if initial and not self._streaming:
+            connection.answer(422, _status(422, "Invalid", "sendInitialEvents is forbidden"))
+            return True
+        watcher = Watcher(connection)
+        connection.sock.sendall(WATCH_HEAD)
+        if initial:
+            self._send_initial(watcher, resource)
+        self.stage.watchers[request.path].append(watcher)
+        if not watcher.closed.wait(float(request.query.get("timeoutSeconds") or 600)):
+            watcher.end()
+        with contextlib.suppress(ValueError):
+            self.stage.watchers[request.path].remove(watcher)
+        return False
+
+    def _send_initial(self, watcher: Watcher, resource: Resource) -> None:
+        for item in resource.each(0, resource.count):
+            watcher.send(chunk(resource.event("ADDED", item)))
+        watcher.send(chunk(resource.bookmark(self.stage.versions.now, initial_end=True)))
+
+    def _other(self, connection: Connection, request: Request) -> None:
+        if request.path == "/version":
+            connection.answer(200, b'{"major":"1","minor":"33","gitVersion":"v1.33.2"}')
+        elif request.method == "POST":
+            connection.answer(201, request.body)
+        elif "/pods/" in request.path and (found := self._pod(request.path)) is not None:
+            connection.answer(200, b'{"kind":"Pod","apiVersion":"v1",', found[1:])
+        else:
+            connection.answer(404, _status(404, "NotFound", f"no {request.path}"))
+
+    def _pod(self, path: str) -> bytes | None:
+        """Find a pod by its own path; slow, for a look now and then."""
+        resource, cluster = self.stage.resources["/api/v1/pods"], self.stage.cluster
+        *_, namespace, _, name = path.split("/")
+        for number, (owner, ordinal) in enumerate(cluster.order):
+            if (owner.namespace, cluster.values(owner, ordinal).name) == (namespace, name):
+                return next(resource.each(number, number + 1), None)
+        return None
+
+    def _prepare(self, request: Request) -> int:
+        query = request.query
+        return self.stage.prepare(query["script"], int(query["count"]), query.get("slot", ""))
+
+    def _play(self, request: Request) -> bool:
+        self.stage.play(float(request.query.get("pace", "0")), request.query.get("slot", ""))
+        return True
+
+    def _stats(self, request: Request) -> object:
+        """Answer when the play is over and so many evictions came, or it has been long enough."""
+        stage, query = self.stage, request.query
+        stage.await_plays()
+        stage.await_evictions(int(query.get("evictions", "0")), float(query.get("within", "0")))
+        return {
+            "sent": stage.sent,
+            "evictions": stage.evictions,
+            "watching": {path: len(watchers) for path, watchers in stage.watchers.items()},
+            "version": stage.versions.now,
+        }
+
+
+def _with_commas(items: Iterable[bytes]) -> Iterable[bytes]:
+    """Yield items as a list encoder writes them: a comma before each but the first."""
+    for turn, item in enumerate(items):
+        yield b"," + item if turn else item
+
+
+def _status(code: int, reason: str, message: str) -> bytes:
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "metadata": {}}
+    return json.dumps(body | {"code": code, "reason": reason, "message": message}).encode()
+
+
+def serve(server: LoadServer, listener: socket.socket, context: ssl.SSLContext | None) -> None:
+    """Accept connections, each on a thread of its own, until the listener is closed."""
+    with contextlib.suppress(OSError):
+        while True:
+            sock, _ = listener.accept()
+            threading.Thread(target=_converse, args=(server, sock, context), daemon=True).start()
+
+
+def _converse(server: LoadServer, sock: socket.socket, context: ssl.SSLContext | None) -> None:
+    with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
+        closing.enter_context(sock)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context:
+            sock = closing.enter_context(context.wrap_socket(sock, server_side=True))
+        connection = Connection(sock)
+        while (request := connection.read()) is not None:
+            if not server.handle(connection, request):
+                return
+
+
+def main() -> None:
+    """Serve until ended; print the address and the certificate's file as one line of JSON."""
+    parser = argparse.ArgumentParser(prog="bench.server")
+    parser.add_argument("--pods", type=int, required=True)
+    parser.add_argument("--nodes", type=int, required=True)
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--streaming", action="store_true")
+    parser.add_argument("--chunked", action="store_true")
+    args = parser.parse_args()
+    sys.setswitchinterval(_SWITCH_S)  # so that no thread delays another's stamp for long
+    data = ensure(args.pods, args.nodes, cache_folder())
+    stage = Stage(data.cluster, open_resources(data), Versions())
+    server = LoadServer(stage, streaming=args.streaming, chunked=args.chunked)
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listen:
+        certificate = self_signed(Path(folder))
+        scheme, port = "http" if args.plain else "https", listen.getsockname()[1]
+        address = {"url": f"{scheme}://127.0.0.1:{port}", "ca": str(certificate.cert)}
+        sys.stdout.write(json.dumps(address) + "\n")
+        sys.stdout.flush()
+        serve(server, listen, None if args.plain else certificate.server_context())
+
+
+if __name__ == "__main__":
+    main()

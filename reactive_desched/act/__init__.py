@@ -1,0 +1,1 @@
+"""Decisions to outcomes: one file per way to move a pod."""

@@ -1,0 +1,148 @@
+"""Carries out evictions: written down first, asked for once, ended exactly once."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+
+from reactive_desched.errors import ClusterError, JournalError
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.outcomes import (
+    WITHHELD,
+    Answer,
+    EvictionRequest,
+    Outcome,
+    PodNow,
+    outcome_of,
+    settled,
+)
+
+FIRST_READ_S, LONGEST_READ_S = 1.0, 30.0
+"""How soon a pod is read after a call of unknown effect, and how rarely at most."""
+
+
+class Evictor(Protocol):
+    """Asks for one eviction, once, and never raises; reads a pod back when asked."""
+
+    async def evict(self, request: EvictionRequest) -> Answer:
+        """Ask the API server to evict the pod."""
+        ...
+
+    async def look(self, namespace: str, name: str) -> PodNow:
+        """Read who bears this name now; raises ClusterError when that cannot be found out."""
+        ...
+
+
+class Ledger(Protocol):
+    """The durable record of intents and their ends."""
+
+    async def begin(self, intent: Intent) -> str:
+        """Return the intent's id once it is on disk; raises JournalError when it cannot be."""
+        ...
+
+    async def end(self, intent_id: str, outcome: Outcome) -> None:
+        """Return once the outcome is on disk."""
+        ...
+
+
+Finished = Callable[[Intent, Outcome], None]
+
+
+class Evictions:
+    """Every eviction under way; `may_act` returns why not, or None.
+
+    At most `at_once` calls are open; further intents wait their turn and are asked `may_act`
+    again when it comes. Their number is bounded by the token buckets that let them through.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        evictor: Evictor,
+        may_act: Callable[[], str | None],
+        finished: Finished,
+        *,
+        at_once: int = 50,
+    ) -> None:
+        self._ledger = ledger
+        self._evictor = evictor
+        self._may_act = may_act
+        self._finished = finished
+        self._turns = anyio.CapacityLimiter(at_once)
+        self._group: TaskGroup | None = None
+        self._under_way = 0
+        self._idle = anyio.Event()
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Carry out what is submitted, until cancelled."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            task_status.started()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._group = None
+
+    def submit(self, intent: Intent) -> None:
+        """Start one eviction; after `run` has ended it is withheld."""
+        if self._group is None:
+            self._finished(intent, Outcome(WITHHELD, "stopping"))
+        else:
+            self._group.start_soon(self._evict, intent)
+
+    async def ended(self) -> None:
+        """Return when no eviction is under way."""
+        while self._under_way:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    async def _evict(self, intent: Intent) -> None:
+        self._under_way += 1
+        try:
+            async with self._turns:
+                outcome = await self._carry_out(intent)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+        self._finished(intent, outcome)
+
+    async def _carry_out(self, intent: Intent) -> Outcome:
+        if (why_not := self._may_act()) is not None:
+            return Outcome(WITHHELD, why_not)
+        try:
+            intent_id = await self._ledger.begin(intent)
+        except JournalError as error:
+            return Outcome(WITHHELD, str(error))
+        outcome = await self._ask(intent)
+        await self._ledger.end(intent_id, outcome)
+        return outcome
+
+    async def _ask(self, intent: Intent) -> Outcome:
+        """Call the API server, unless things changed while the intent was being written."""
+        if (why_not := self._may_act()) is not None:
+            return Outcome(WITHHELD, why_not)
+        request = _request(intent)
+        answer = await self._evictor.evict(request)
+        return outcome_of(answer) or await read_back(self._evictor, request)
+
+
+async def read_back(evictor: Evictor, request: EvictionRequest) -> Outcome:
+    """Find out what a call of unknown effect did; keeps trying until the pod can be read."""
+    wait_s = FIRST_READ_S
+    while True:
+        try:
+            now = await evictor.look(request.namespace, request.name)
+        except ClusterError:
+            await anyio.sleep(wait_s)
+            wait_s = min(LONGEST_READ_S, wait_s * 2)
+        else:
+            return settled(request.uid, now)
+
+
+def _request(intent: Intent) -> EvictionRequest:
+    pod = intent.pod
+    reason = f"{intent.profile}/{intent.plugin}: {intent.reason}"
+    return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.grace_period_s)

@@ -1,0 +1,91 @@
+"""The whole contract of a plugin on one screen.
+
+A plugin answers two questions: where could this change matter, and what is wrong there now?
+It never evicts, waits, reads a clock or talks to a server. The same code serves the reactive
+path and the full sweep, so a finding may depend on nothing but the view and the arguments.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from reactive_desched.model.changes import Change
+from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.node_affinity import NodeAffinity
+from reactive_desched.model.objects import Node, Pod, PodKey
+
+
+class View(Protocol):
+    """The cluster as plugins may see it: read-only, and only the nodes that count.
+
+    A node counts when it is ready and matches the policy's node selector; pods on other
+    nodes are not seen.
+    """
+
+    @property
+    def now_s(self) -> float:
+        """The time of this judgement, in seconds since the epoch (UTC)."""
+        ...
+
+    def nodes(self) -> Iterable[Node]:
+        """Return the nodes that count."""
+        ...
+
+    def pods(self) -> Iterable[PodKey]:
+        """Return a snapshot of the keys of all pods; some may not be placed."""
+        ...
+
+    def pods_on(self, node: str) -> Iterable[PodKey]:
+        """Return a snapshot of the keys of the pods on a node."""
+        ...
+
+    def placed(self, pod: PodKey) -> tuple[Pod, Node] | None:
+        """Return an active pod and its node, or None when it sits on no node that counts."""
+        ...
+
+    def preference(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
+        """Return the preferred weight of this node, and the best of any node that counts."""
+        ...
+
+
+class PluginArgs(BaseModel):
+    """Base of a plugin's arguments: frozen, camelCase in files, unknown keys are errors."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        arbitrary_types_allowed=True,
+    )
+
+
+SubjectT = TypeVar("SubjectT", bound=Hashable)
+ArgsT = TypeVar("ArgsT", bound=PluginArgs)
+
+
+class Plugin(ABC, Generic[SubjectT, ArgsT]):
+    """One condition under which a pod's place is wrong.
+
+    `name` is what policy files say; `point` is the upstream extension point it runs at;
+    `reacts_to` lists every change that can create or alter a finding.
+    """
+
+    name: ClassVar[str]
+    point: ClassVar[str] = "deschedule"
+    reacts_to: ClassVar[tuple[type[Change], ...]]
+
+    def __init__(self, args: ArgsT) -> None:
+        self.args = args
+
+    @abstractmethod
+    def subjects(self, change: Change, view: View) -> Iterable[SubjectT]:
+        """Name what the change may have made right or wrong; too many is slow, too few is a bug."""
+
+    @abstractmethod
+    def judge(self, subject: SubjectT, view: View) -> Iterator[Finding | LookAgain]:
+        """Say what is wrong with the subject as the cluster is now."""

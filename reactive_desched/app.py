@@ -1,0 +1,275 @@
+"""The composition root: opens every edge, connects every part, starts every stage.
+
+This is the one place that knows the whole configuration; parts get only what they need.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+from msgspec import Struct
+
+from reactive_desched import logs
+from reactive_desched.act.rehearsal import Rehearsal
+from reactive_desched.assembly import Core, Listener
+from reactive_desched.housekeeping import keep_house, settle_open_intents
+from reactive_desched.journal.ids import Ids
+from reactive_desched.journal.journal import Journal
+from reactive_desched.journal.ledger import Ledger
+from reactive_desched.kube.codec import Codec
+from reactive_desched.kube.decode import codecs
+from reactive_desched.kube.evictor import ApiEvictor
+from reactive_desched.kube.kubeconfig import KubeConfig
+from reactive_desched.kube.reflect import Reflector
+from reactive_desched.kube.session import Limits, Session, Transport, open_session
+from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.kube.throttle import Rate
+from reactive_desched.metrics import Metrics, Sources
+from reactive_desched.planning import plan, registry
+from reactive_desched.policy.load import Configuration, load
+from reactive_desched.policy.settings import Client
+from reactive_desched.reporting import Log, Reporter
+from reactive_desched.state import cluster
+from reactive_desched.web.health import CheckResult, Health, pulse
+from reactive_desched.web.listen import Listen, parse_listen
+from reactive_desched.web.server import serve
+
+AnyCodec = Codec[Any]  # every resource has its own records
+AnyReflector = Reflector[Any]  # as above
+
+STOP_WITHIN_S = 10.0
+"""How long evictions under way may take to end once we are asked to stop."""
+
+WEDGED_AFTER_S = 10.0
+"""When the event loop has not turned for so long, /livez asks for a restart."""
+
+
+class Options(Struct, frozen=True):
+    """What the command line said."""
+
+    policy: str
+    settings: str | None = None
+    dry_run: bool = False
+    kubeconfig: str | None = None
+    context: str | None = None
+    journal_dir: str | None = None
+    listen: str | None = None
+    log_format: str | None = None
+    log_level: str | None = None
+
+
+class Parts(Struct, frozen=True):
+    """What a controller is made of."""
+
+    configuration: Configuration
+    kube: KubeConfig
+    journal_dir: Path
+    listen: Listen
+    metrics: Metrics
+    listener: Listener
+    log: Log
+    dry_run: bool = False
+
+
+class Controller(Struct, frozen=True):
+    """A running controller: its core, and where its health and metrics are served."""
+
+    core: Core
+    url: str
+
+
+def run(options: Options) -> int:
+    """Run the controller until it is asked to stop; returns the exit status."""
+    files = [options.policy, *([options.settings] if options.settings else [])]
+    configuration = load(files, registry())
+    logging = configuration.settings.logging
+    style = options.log_format or logging.format
+    level = options.log_level or logging.level
+    logs.configure(level=level, style=style, stream=sys.stderr)
+    for warning in configuration.warnings:
+        logs.logger("policy").warning(str(warning))
+    anyio.run(_until_stopped, _parts(options, configuration))
+    return 0
+
+
+def _parts(options: Options, configuration: Configuration) -> Parts:
+    settings, metrics, log = configuration.settings, Metrics(), logs.logger("controller")
+    directory = options.journal_dir or settings.journal.directory
+    return Parts(
+        configuration,
+        KubeConfig(options.kubeconfig, options.context),
+        Path(directory) if directory else default_journal_dir(os.environ),
+        parse_listen(options.listen or settings.server.listen),
+        metrics,
+        Reporter(metrics, log),
+        log,
+        options.dry_run,
+    )
+
+
+async def _until_stopped(parts: Parts) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with open_controller(parts) as controller:
+            parts.log.info("serving", url=controller.url, dry_run=parts.dry_run)
+            async for number in signals:
+                parts.log.info("stopping", signal=signal.Signals(number).name)
+                return
+
+
+@asynccontextmanager
+async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
+    """Run everything while the block lasts; on leaving, let what is under way end first."""
+    client = parts.configuration.settings.client
+    async with (
+        open_session(parts.kube, limits=_limits(client), rate=_rate(client)) as session,
+        open_journal(parts) as journal,
+    ):
+        ledger = Ledger(journal, Ids(_utc_now, Random()), _utc_now)  # noqa: S311 -- no secrets
+        core, shared = _core(parts, session, journal, ledger), SharedParts()
+        reflectors = make_reflectors(session, core, shared)
+        health = _health(core, journal)
+        _measure(parts.metrics, core, journal, reflectors)
+        async with (
+            serve(parts.listen, health, parts.metrics) as url,
+            anyio.create_task_group() as stages,
+        ):
+            await stages.start(core.evictions.run)  #      decisions -> outcomes
+            stages.start_soon(core.stage.run)  #           subjects  -> decisions
+            for reflector in reflectors.values():
+                stages.start_soon(reflector.run)  #        cluster   -> changes
+            stages.start_soon(keep_house, core, shared, parts.log)
+            stages.start_soon(settle_open_intents, core, ledger, ApiEvictor(session), parts.log)
+            stages.start_soon(_pulse, health, parts.metrics)
+            try:
+                yield Controller(core, url)
+            finally:
+                await _let_end(core)
+                stages.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_journal(parts: Parts) -> AsyncIterator[Journal]:
+    """Take the journal's directory and write to it while the block lasts."""
+    settings = parts.configuration.settings.journal
+    journal = await Journal.open(
+        parts.journal_dir,
+        max_segment_bytes=settings.max_segment_bytes,
+        clock=_utc_now,
+        committed=parts.metrics.journal_written,
+    )
+    try:
+        async with anyio.create_task_group() as writer:
+            writer.start_soon(journal.run)
+            yield journal
+            writer.cancel_scope.cancel()
+    finally:
+        await journal.close()
+
+
+def make_reflectors(
+    session: Transport, core: Core, shared: SharedParts
+) -> Mapping[str, AnyReflector]:
+    """Make the list-watch loop of every resource, feeding the core."""
+    codec = codecs(shared)
+    by_resource: Mapping[str, AnyCodec] = {
+        cluster.NAMESPACES: codec.namespaces,
+        cluster.PRIORITY_CLASSES: codec.priority_classes,
+        cluster.DISRUPTION_BUDGETS: codec.disruption_budgets,
+        cluster.CLAIMS: codec.claims,
+        cluster.NODES: codec.nodes,
+        cluster.PODS: codec.pods,
+    }
+    return {
+        resource: Reflector(session, codec, core.feed(resource))
+        for resource, codec in by_resource.items()
+    }
+
+
+def default_journal_dir(environ: Mapping[str, str]) -> Path:
+    """Return where records go when nobody says: the service's state folder, or the user's."""
+    if state := environ.get("STATE_DIRECTORY"):
+        return Path(state) / "journal"
+    home = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "/var/lib")) / ".local/state"
+    return Path(home) / "reactive-desched" / "journal"
+
+
+def _core(parts: Parts, session: Session, journal: Journal, ledger: Ledger) -> Core:
+    configuration = parts.configuration
+    return Core(
+        plan(configuration.policy, configuration.settings, dry_run=parts.dry_run),
+        ledger=ledger,
+        evictor=Rehearsal() if parts.dry_run else ApiEvictor(session),
+        listener=parts.listener,
+        clock=time.monotonic,
+        wall_clock=time.time,
+        may_write=lambda: journal.reason or None,
+    )
+
+
+def _health(core: Core, journal: Journal) -> Health:
+    health = Health(time.monotonic)
+    for resource in cluster.RESOURCES:
+        health.ready_when(f"sync-{resource}", partial(_synced, core, resource))
+    health.ready_when("journal", lambda: _check(journal.reason))
+    health.ready_when("started", lambda: _check(core.held_back or ""))
+    return health
+
+
+def _synced(core: Core, resource: str) -> CheckResult:
+    return _check(core.synced.lacks()[resource])
+
+
+def _check(reason: str) -> CheckResult:
+    return CheckResult(not reason, reason)
+
+
+async def _pulse(health: Health, metrics: Metrics) -> None:
+    await pulse(health.heartbeat("event-loop", WEDGED_AFTER_S), metrics.loop_lagged)
+
+
+def _measure(
+    metrics: Metrics,
+    core: Core,
+    journal: Journal,
+    reflectors: Mapping[str, AnyReflector],
+) -> None:
+    """Tell the metrics where to read what is so at the moment of a scrape."""
+    metrics.sources = Sources(
+        dirty_subjects=lambda: core.engine.dirty,
+        parked=lambda: core.engine.parked,
+        tokens=lambda: core.budgets.lowest(time.monotonic()),
+        journal=journal,
+        reflectors={name: reflector.status for name, reflector in reflectors.items()},
+    )
+
+
+async def _let_end(core: Core) -> None:
+    """Begin nothing new, and give evictions under way a little time to end."""
+    core.hold_back("stopping")
+    with anyio.move_on_after(STOP_WITHIN_S, shield=True):
+        await core.evictions.ended()
+
+
+def _limits(client: Client) -> Limits:
+    return Limits(
+        connect_s=client.connect_timeout_s,
+        read_s=client.read_timeout_s,
+        total_s=client.total_timeout_s,
+    )
+
+
+def _rate(client: Client) -> Rate:
+    return Rate(client.requests_per_second, client.burst, client.burst // 5)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)

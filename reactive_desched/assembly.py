@@ -1,0 +1,212 @@
+"""Puts the parts together, without the edges: from a policy to something that can be fed.
+
+Everything that touches the world comes in as an argument, so the demo, the benchmark and the
+tests drive the very same assembly that `run` does.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+import anyio
+from msgspec import Struct
+
+from reactive_desched.act.evictions import Evictions, Evictor, Ledger
+from reactive_desched.errors import Malformed
+from reactive_desched.gate.budgets import Budgets, Rate
+from reactive_desched.gate.disruption import DisruptionBudgets
+from reactive_desched.gate.evictor import Guards, NamespaceSelector, NodeFit, TwoNodes
+from reactive_desched.gate.fit import Fit
+from reactive_desched.gate.gate import Gate, Step
+from reactive_desched.gate.guards import guards
+from reactive_desched.gate.in_flight import InFlight
+from reactive_desched.gate.windows import Windows
+from reactive_desched.model.changes import Change
+from reactive_desched.model.decisions import Evict
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.labels import Selector
+from reactive_desched.model.objects import PodKey
+from reactive_desched.model.outcomes import Outcome
+from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
+from reactive_desched.react.backoff import Backoff
+from reactive_desched.react.debounce import Pause
+from reactive_desched.react.engine import Engine
+from reactive_desched.react.feed import ResourceFeed
+from reactive_desched.react.instances import AnyPlugin, Instance
+from reactive_desched.react.judgement import Judgement
+from reactive_desched.react.stage import Clock, Stage
+from reactive_desched.react.synced import Synced
+from reactive_desched.state.cluster import RESOURCES, ClusterState
+from reactive_desched.state.view import ClusterView
+
+
+class ProfilePlan(Struct, frozen=True):
+    """One profile, ready to be put together: its plugins in order and its evictor."""
+
+    name: str
+    plugins: tuple[AnyPlugin, ...]
+    evictor: DefaultEvictorArgs
+
+
+class Plan(Struct, frozen=True):
+    """What a policy and settings come down to; times in seconds."""
+
+    profiles: tuple[ProfilePlan, ...]
+    selects: Selector
+    rates: Mapping[str, Rate | None]
+    limits: Mapping[str, int | None]
+    pause: Callable[[str], Pause]
+    backoff_first_s: float = 5.0
+    backoff_longest_s: float = 300.0
+    at_once: int = 50
+    grace_period_s: int | None = None
+    dry_run: bool = False
+
+
+class Listener(Protocol):
+    """Hears what happens, to count, log or print it; must be quick and must not raise."""
+
+    def changed(self, changes: Iterable[Change]) -> None:
+        """These changes came in."""
+        ...
+
+    def judged(self, judgement: Judgement) -> None:
+        """A finding was decided on."""
+        ...
+
+    def ended(self, judgement: Judgement, outcome: Outcome, now: float, /) -> None:
+        """An eviction has its outcome; `now` is monotonic seconds."""
+        ...
+
+    def malformed(self, resource: str, error: Malformed, /) -> None:
+        """An object could not be read and was skipped."""
+        ...
+
+
+class Core:
+    """The descheduler between its edges: feeds in, evictions out.
+
+    `clock` is the loop's monotonic clock, `wall_clock` the time of day, both in seconds.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        ledger: Ledger,
+        evictor: Evictor,
+        listener: Listener,
+        clock: Clock,
+        wall_clock: Callable[[], float],
+        may_write: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self.state = ClusterState(plan.selects)
+        self.view = ClusterView(self.state, wall_clock)
+        self.synced = Synced(RESOURCES, self._sync_changed)
+        self.budgets = Budgets(plan.rates)
+        self._windows = Windows(plan.limits)
+        self.in_flight = InFlight(clock)
+        self._plan = plan
+        self._clock = clock
+        self._listener = listener
+        self._fit = Fit(self.view)
+        self._disruption = DisruptionBudgets(self.view, clock)
+        self._acting: dict[PodKey, Judgement] = {}
+        self.started = anyio.Event()
+        self._may_write = may_write
+        self.held_back: str | None = "still starting"
+        self.engine = Engine(
+            self._instances(),
+            self.view,
+            self._judged,
+            backoff=Backoff(plan.backoff_first_s, plan.backoff_longest_s),
+            room_grew=self._fit.room_grew,
+        )
+        self.stage = Stage(self.engine, lambda: self.why_idle() is None, clock)
+        self.evictions = Evictions(
+            ledger, evictor, self.why_idle, self._ended, at_once=plan.at_once
+        )
+
+    def feed(self, resource: str) -> ResourceFeed:
+        """Make the way in for one resource."""
+        malformed = self._listener.malformed
+        return ResourceFeed(resource, self.state, self.synced, self.tell, malformed)
+
+    def why_idle(self) -> str | None:
+        """Say why nothing may be judged or evicted now, or None."""
+        return self.held_back or self.synced.why_not() or self._may_write()
+
+    def hold_back(self, reason: str | None) -> None:
+        """Judge and evict nothing, for this reason, until told None."""
+        self.held_back = reason
+        self._sync_changed()
+
+    def size(self) -> dict[str, int]:
+        """Count what we know of the cluster."""
+        return {"nodes": self.state.nodes.counting, "pods": len(self.state.pods)}
+
+    def tell(self, changes: list[Change]) -> None:
+        """Take in changes of the state and act on what is due at once."""
+        self._listener.changed(changes)
+        for change in changes:
+            self._disruption.observe(change)
+        self.engine.observe(changes, self._clock())
+        self.stage.poke()
+
+    def _sync_changed(self) -> None:
+        """Begin once the first whole picture is there; go on when it is live again."""
+        if self.why_idle() is not None:
+            return
+        if not self.engine.started:
+            self.engine.resync(self._clock())
+            self.started.set()
+        self.stage.poke()
+
+    def _judged(self, judgement: Judgement) -> None:
+        self._listener.judged(judgement)
+        if isinstance(judgement.decision, Evict):
+            pod = judgement.finding.pod
+            self._acting[pod.uid] = judgement
+            self.evictions.submit(self._intent(judgement))
+
+    def _ended(self, intent: Intent, outcome: Outcome) -> None:
+        judgement = self._acting.pop(intent.pod.uid)
+        now = self._clock()
+        self.engine.settled(judgement, outcome, now)
+        self._listener.ended(judgement, outcome, now)
+        self.stage.poke()
+
+    def _intent(self, judgement: Judgement) -> Intent:
+        finding, cause = judgement.finding, judgement.cause
+        return Intent(
+            finding.pod,
+            finding.plugin,
+            finding.reason,
+            judgement.instance.profile,
+            f"{cause.change} {cause.about}".rstrip(),
+            self._plan.dry_run,
+            self._plan.grace_period_s,
+        )
+
+    def _instances(self) -> list[Instance]:
+        return [
+            Instance(profile.name, plugin, gate, self._plan.pause(plugin.name))
+            for profile in self._plan.profiles
+            for gate in [self._gate(profile.evictor)]
+            for plugin in profile.plugins
+        ]
+
+    def _gate(self, args: DefaultEvictorArgs) -> Gate:
+        """Set up a profile's gates: what is final first, what costs a token last."""
+        mandatory = args.no_eviction is NoEvictionPolicy.MANDATORY
+        steps: list[Step] = [
+            self.in_flight,
+            Guards(guards(args), self.view, mandatory_no_eviction=mandatory),
+            TwoNodes(self.view),
+        ]
+        selector = args.namespace_label_selector
+        if selector is not None and not selector.is_empty:
+            steps.append(NamespaceSelector(selector, self.view))
+        steps.append(NodeFit(self._fit, args.node_selector, evictor_asks=args.node_fit))
+        steps.append(self._disruption)
+        memories = (self.in_flight, self._disruption)
+        return Gate(tuple(steps), self._windows, self.budgets, memories)

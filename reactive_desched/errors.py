@@ -1,0 +1,83 @@
+"""Every exception this package raises, so that a reader finds them in one place.
+
+ReactiveDeschedError
+├── ConfigError            what a person wrote is wrong: policy, settings, arguments (exit status 2)
+│   ├── QuantityError
+│   └── SelectorError
+├── ClusterError           the cluster edge failed; `retryable` says whether trying again can help
+│   ├── Malformed          one object or line cannot be read; it is counted and skipped
+│   ├── Refused            the server answered, and said no
+│   ├── Saturated          too many calls already wait for our own throttle
+│   └── Unreachable        no whole answer came back
+└── JournalError           the record could not be made durable: nothing may be evicted
+    └── JournalUnavailable the disk fails, is stuck or is full for now: retryable
+"""
+
+
+class ReactiveDeschedError(Exception):
+    """Base of all our exceptions; `retryable` says whether the same call may succeed later."""
+
+    retryable: bool = False
+
+
+class ConfigError(ReactiveDeschedError, ValueError):
+    """Something a person wrote is wrong; the text names the place and the remedy."""
+
+
+class QuantityError(ConfigError):
+    """A text is not a Kubernetes resource quantity."""
+
+
+class SelectorError(ConfigError):
+    """A text or object is not a valid label selector."""
+
+
+class ClusterError(ReactiveDeschedError):
+    """The cluster edge failed."""
+
+
+class JournalError(ReactiveDeschedError):
+    """A record could not be made durable."""
+
+
+# --- the cluster edge -------------------------------------------------------------------------
+
+
+class Malformed(ClusterError):  # noqa: N818  it is raised as the fact it names
+    """An object or line the server sent cannot be read; counted, named and skipped."""
+
+    def __init__(self, kind: str, name: str, reason: str) -> None:
+        super().__init__(f"{kind} {name or '(no name)'} cannot be read: {reason}")
+        self.kind = kind
+        self.name = name
+        self.reason = reason
+
+
+class Refused(ClusterError):  # noqa: N818  it is raised as the fact it names
+    """The server answered, and said no; the text holds its code and words."""
+
+    def __init__(self, text: str, *, retryable: bool) -> None:
+        super().__init__(text)
+        self.retryable = retryable
+
+
+class Saturated(ClusterError):  # noqa: N818  it is raised as the fact it names
+    """Our own throttle already holds as many waiting calls as it may; nothing was sent."""
+
+    retryable = True
+
+
+class Unreachable(ClusterError):  # noqa: N818  it is raised as the fact it names
+    """The server gave no whole answer; `sent` tells whether the request may have reached it."""
+
+    retryable = True
+
+    def __init__(self, what: str, reason: str, *, sent: bool) -> None:
+        super().__init__(f"{what}: {reason}")
+        self.sent = sent
+
+
+class JournalUnavailable(JournalError):  # noqa: N818  # the state of a part, as in HTTP 503
+    """The journal cannot write just now; the record was not written, and may be tried again."""
+
+    retryable = True

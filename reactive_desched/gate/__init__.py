@@ -1,0 +1,1 @@
+"""Findings to decisions: everything that may keep a pod where it is."""

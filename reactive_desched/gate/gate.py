@@ -1,0 +1,74 @@
+"""Every gate in its order: the first "no" is the decision, none is an eviction."""
+
+from typing import Protocol
+
+from reactive_desched.gate.budgets import Budgets
+from reactive_desched.gate.windows import Windows
+from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.outcomes import EVICTED, LEFT, Outcome
+
+
+class Step(Protocol):
+    """One gate: a reason to refuse or to wait, or None. `now` is monotonic seconds."""
+
+    @property
+    def name(self) -> str:
+        """What records and metrics call it."""
+        ...
+
+    def verdict(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Say no, not now, or nothing."""
+        ...
+
+
+class Memory(Protocol):
+    """Remembers evictions between the decision and their end."""
+
+    def begin(self, pod: Pod) -> None:
+        """The pod's eviction was decided."""
+        ...
+
+    def end(self, pod: Pod, *, evicted: bool) -> None:
+        """The pod's eviction has its outcome."""
+        ...
+
+
+class Gate:
+    """The gates of one profile, cheap and final ones first; the budgets, which cost, come last."""
+
+    def __init__(
+        self,
+        steps: tuple[Step, ...],
+        windows: Windows,
+        budgets: Budgets,
+        memories: tuple[Memory, ...] = (),
+    ) -> None:
+        self.steps = (*steps, windows)
+        self._windows = windows
+        self._budgets = budgets
+        self._memories = memories
+
+    def decide(self, finding: Finding, now: float) -> Decision:
+        """Return the first gate's no, or Evict; an Evict has taken its tokens."""
+        for step in self.steps:
+            if (verdict := step.verdict(finding, now)) is not None:
+                return verdict
+        spent = self._budgets.take(finding.pod, now)
+        if spent is not None:
+            reason = f"the eviction budget of the {spent.scope} is spent"
+            return Defer(finding, "EvictionBudget", reason, spent.until)
+        self._windows.count(finding.pod, now)
+        for memory in self._memories:
+            memory.begin(finding.pod)
+        return Evict(finding)
+
+    def settled(self, pod: Pod, outcome: Outcome, now: float) -> None:
+        """Take in the end of an eviction; tokens of one that did not happen come back."""
+        left = outcome.result in LEFT
+        for memory in self._memories:
+            memory.end(pod, evicted=left)
+        if outcome.result != EVICTED:
+            self._windows.discount(pod)
+            self._budgets.give_back(pod, now)

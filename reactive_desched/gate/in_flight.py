@@ -1,0 +1,49 @@
+"""Which pods are being evicted right now, so that no pod is asked to leave twice."""
+
+from collections.abc import Callable
+
+from cachetools import TTLCache
+
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod, PodKey
+
+REMEMBERED_EVICTIONS = 50_000
+EXPECTED_TO_SHOW_S = 60.0
+"""How long after a successful call the pod may still look untouched in our picture."""
+
+
+class InFlight:
+    """Pods with an open intent, and pods just evicted whose deletion we have not seen yet.
+
+    Just-evicted pods are remembered for a minute, 50,000 at most; at the bound the oldest is
+    forgotten, which at worst costs one harmless second call (it carries the pod's uid).
+    """
+
+    name = "InFlight"
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._open: dict[PodKey, Pod] = {}
+        self._evicted: TTLCache[PodKey, None] = TTLCache(
+            REMEMBERED_EVICTIONS, EXPECTED_TO_SHOW_S, timer=clock
+        )
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def verdict(self, finding: Finding, _: float) -> Refuse | None:
+        """Refuse a pod whose eviction is under way."""
+        pod = finding.pod
+        if pod.uid not in self._open and pod.uid not in self._evicted:
+            return None
+        return Refuse(finding, self.name, "its eviction is under way", (("pod", pod.uid),))
+
+    def begin(self, pod: Pod) -> None:
+        """An intent for this pod is being written."""
+        self._open[pod.uid] = pod
+
+    def end(self, pod: Pod, *, evicted: bool) -> None:
+        """The intent has its outcome."""
+        self._open.pop(pod.uid, None)
+        if evicted:
+            self._evicted[pod.uid] = None

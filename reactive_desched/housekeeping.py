@@ -1,0 +1,45 @@
+"""What a process that runs for months does besides: tidy up, and finish what a crash left open."""
+
+import gc
+
+import anyio
+
+from reactive_desched.act.evictions import Evictor, read_back
+from reactive_desched.assembly import Core
+from reactive_desched.journal.ledger import Ledger
+from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.model.outcomes import WITHHELD, EvictionRequest, Outcome
+from reactive_desched.reporting import Log
+
+SWEEP_EVERY_S, SWEEP_ENTRIES = 1.0, 2_000
+
+
+async def keep_house(core: Core, shared: SharedParts, log: Log) -> None:
+    """Freeze what the first sync made, then drop shared parts nobody uses any more, for ever."""
+    await core.started.wait()
+    gc.collect()
+    gc.freeze()  # the first picture lives long: the collector need not walk it again
+    log.info("synced", **core.size())
+    while True:
+        await anyio.sleep(SWEEP_EVERY_S)
+        shared.sweep(SWEEP_ENTRIES)
+
+
+async def settle_open_intents(core: Core, ledger: Ledger, evictor: Evictor, log: Log) -> None:
+    """End every intent that an earlier life left open, then let the core begin."""
+    for intent in ledger.unended():
+        if intent.dry_run:
+            outcome = Outcome(WITHHELD, "a dry run that was cut short")
+            await ledger.end(intent.id, outcome)
+        else:
+            core.hold_back(f"settling the eviction of {intent.namespace}/{intent.pod}")
+            request = EvictionRequest(intent.namespace, intent.pod, intent.uid)
+            outcome = await read_back(evictor, request)
+            await ledger.end(intent.id, outcome)
+        log.info(
+            "settled an open intent",
+            pod=f"{intent.namespace}/{intent.pod}",
+            result=outcome.result,
+            detail=outcome.detail,
+        )
+    core.hold_back(None)

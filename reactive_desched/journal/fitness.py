@@ -1,0 +1,64 @@
+"""Whether the disk takes records just now, so that appends can be refused at once when not."""
+
+import anyio
+
+STALLED_AFTER_S = 1.0
+"""A write that takes longer makes the journal unfit until it returns."""
+
+
+class Fitness:
+    """Knows of the fault there is and of the write under way; told the time by the writer."""
+
+    def __init__(self) -> None:
+        self._fault = ""
+        self._fault_since = 0.0
+        self._writing_since: float | None = None
+        self._better = anyio.Event()
+
+    def unfit(self, now: float) -> str:
+        """Return why nothing can be written at this moment; empty when it can."""
+        if self._fault:
+            return self._fault
+        if self._is_stalled(now):
+            return f"a write has been under way for more than {STALLED_AFTER_S:g} s"
+        return ""
+
+    async def until_better(self, now: float) -> None:
+        """Return when the present trouble is over, at once when there is none."""
+        if self.unfit(now):
+            await self._better.wait()
+
+    def failed(self, reason: str, now: float) -> None:
+        """Note a fault; it lasts until `recovered`."""
+        if not self._fault:
+            self._fault_since = now
+        self._fault = reason
+
+    def down_s(self, now: float) -> float:
+        """Return how long the fault has lasted."""
+        return now - self._fault_since
+
+    def recovered(self) -> None:
+        """Note that writing works again."""
+        self._fault = ""
+        self.announce()
+
+    def writing(self, now: float) -> None:
+        """Note that a write has begun."""
+        self._writing_since = now
+
+    def returned(self, now: float) -> None:
+        """Note that the write has returned, well or not."""
+        was_stalled = self._is_stalled(now)
+        self._writing_since = None
+        if was_stalled:
+            self.announce()
+
+    def _is_stalled(self, now: float) -> bool:
+        since = self._writing_since
+        return since is not None and now - since > STALLED_AFTER_S
+
+    def announce(self) -> None:
+        """Wake whoever waits for better times, to look again."""
+        self._better.set()
+        self._better = anyio.Event()

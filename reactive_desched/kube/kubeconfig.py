@@ -1,0 +1,102 @@
+"""Where the way into the cluster is described, found in the order kubectl looks for it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from reactive_desched.errors import ConfigError
+
+__all__ = ["InCluster", "KubeConfig", "KubeconfigFiles", "locate"]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_HOST = "KUBERNETES_SERVICE_HOST"
+
+
+class KubeConfig(Struct, frozen=True):
+    """What a person said about the way in; nothing said means: look where kubectl looks.
+
+    `in_cluster` True insists on the service account of the pod we run in, False forbids it.
+    """
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    in_cluster: bool | None = None
+    service_account: Path = SERVICE_ACCOUNT
+
+
+class InCluster(Struct, frozen=True):
+    """Use the service account mounted into this pod."""
+
+    service_account: Path
+
+
+class KubeconfigFiles(Struct, frozen=True):
+    """Use these kubeconfig files, merged; the first to name a thing wins."""
+
+    paths: tuple[str, ...]
+    context: str | None
+
+
+Source = InCluster | KubeconfigFiles
+
+
+def locate(config: KubeConfig, environ: Mapping[str, str]) -> Source:
+    """Find the way in; raises ConfigError naming every place that was looked at."""
+    if config.in_cluster:
+        return _in_cluster(config, environ)
+    if config.kubeconfig is not None:
+        return _explicit(config.kubeconfig, config.context)
+    if named := environ.get("KUBECONFIG"):
+        return _from_environment(named, config.context)
+    home = _home_file(environ)
+    if home.is_file():
+        return KubeconfigFiles((str(home),), config.context)
+    if config.in_cluster is None and environ.get(_HOST):
+        return _in_cluster(config, environ)
+    raise ConfigError(
+        f"no way into a cluster: --kubeconfig is not given, $KUBECONFIG is not set, {home} does"
+        f" not exist, and ${_HOST} is not set, so this is not a pod; pass --kubeconfig FILE"
+    )
+
+
+def _home_file(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or Path.home()) / ".kube" / "config"
+
+
+def _in_cluster(config: KubeConfig, environ: Mapping[str, str]) -> InCluster:
+    if config.context is not None:
+        raise ConfigError(
+            f"context {config.context!r} is asked for, but a pod's service account has none:"
+            " pass --kubeconfig FILE as well, or leave the context out"
+        )
+    if not environ.get(_HOST):
+        raise ConfigError(
+            f"in-cluster access is asked for, but ${_HOST} is not set, so this is not a pod:"
+            " pass --kubeconfig FILE"
+        )
+    if not (config.service_account / "token").is_file():
+        raise ConfigError(
+            f"{config.service_account}/token does not exist: give the pod a service account"
+            " (automountServiceAccountToken: true) or pass --kubeconfig FILE"
+        )
+    return InCluster(config.service_account)
+
+
+def _explicit(name: str, context: str | None) -> KubeconfigFiles:
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"kubeconfig {path} does not exist: check the path given")
+    return KubeconfigFiles((str(path),), context)
+
+
+def _from_environment(named: str, context: str | None) -> KubeconfigFiles:
+    paths = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
+    found = tuple(str(path) for path in paths if path.is_file())
+    if not found:
+        raise ConfigError(
+            f"none of the files in $KUBECONFIG exists ({named}): correct or unset it,"
+            " or pass --kubeconfig FILE"
+        )
+    return KubeconfigFiles(found, context)

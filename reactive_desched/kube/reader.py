@@ -1,0 +1,34 @@
+"""Read a resource once, for commands that need a picture of the cluster and then end."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from reactive_desched.errors import Malformed, Refused
+from reactive_desched.kube.clock import Clock, SystemClock
+from reactive_desched.kube.codec import Codec
+from reactive_desched.kube.endings import End, Ending
+from reactive_desched.kube.listing import Lister, PageSizes, Staged
+from reactive_desched.kube.session import Transport
+
+__all__ = ["read_all"]
+
+T = TypeVar("T")
+_SIZES = PageSizes(page=500, turn=50)
+_FINAL = frozenset({End.DENIED, End.REJECTED, End.UNKNOWN_CALLER})
+
+
+async def read_all(
+    session: Transport,
+    codec: Codec[T],
+    malformed: Callable[[Malformed], None],
+    *,
+    clock: Clock | None = None,
+) -> Staged[T]:
+    """List everything once; raises Refused, with `retryable`, when the server does not give it.
+
+    What cannot be decoded goes to `malformed` and is left out.
+    """
+    staged = await Lister(session, codec, malformed, clock or SystemClock()).stage(_SIZES)
+    if isinstance(staged, Ending):
+        raise Refused(staged.detail, retryable=staged.why not in _FINAL)
+    return staged

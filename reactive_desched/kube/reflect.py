@@ -1,0 +1,263 @@
+"""Keep a picture of one resource true to the server: list, watch, resume, and list anew.
+
+The old picture stays until a new one is whole. After anything that goes wrong the feed is told
+that it is stale, and nothing is asked more than once a second.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Generic, TypeVar
+
+from anyio.lowlevel import checkpoint
+
+from reactive_desched.errors import ClusterError, Malformed
+from reactive_desched.kube.answers import Answer
+from reactive_desched.kube.backoff import Backoff
+from reactive_desched.kube.clock import Clock, SystemClock
+from reactive_desched.kube.codec import Codec, Feed, WatchEvent
+from reactive_desched.kube.endings import End, Ending, of_answer, of_error, of_status
+from reactive_desched.kube.listing import Lister
+from reactive_desched.kube.pace import Pace
+from reactive_desched.kube.place import Place, older
+from reactive_desched.kube.reflect_settings import ReflectorStatus, ReflectSettings
+from reactive_desched.kube.session import Stream, Transport
+from reactive_desched.kube.staging import Removed, Staging
+from reactive_desched.kube.watching import WatchReader
+
+__all__ = ["ReflectSettings", "Reflector", "ReflectorStatus"]
+
+T = TypeVar("T")
+_SHORT_S = 1.0
+_FRUITLESS_WATCHES = 3
+_LIST_ANEW = frozenset({End.GONE, End.FAILED, End.REJECTED})
+_NOT_ABOUT_STREAMING = frozenset({End.UNREACHABLE, End.THROTTLED, End.UNKNOWN_CALLER, End.GONE})
+
+
+class Reflector(Generic[T]):
+    """One resource's list-watch loop; `run` never returns and lets only bugs escape."""
+
+    def __init__(
+        self,
+        session: Transport,
+        codec: Codec[T],
+        feed: Feed[T],
+        *,
+        clock: Clock | None = None,
+        rng: Random | None = None,
+        settings: ReflectSettings | None = None,
+    ) -> None:
+        self._status = ReflectorStatus(codec.kind, codec.path)
+        self._session = session
+        self._path = codec.path
+        self._feed = feed
+        self._clock = clock or SystemClock()
+        self._rng = rng or Random()  # noqa: S311  jitter is no secret
+        self._settings = settings or ReflectSettings()
+        self._backoff = Backoff(self._rng, self._settings.steps)
+        self._lister = Lister(session, codec, self._malformed, self._clock)
+        self._reader = WatchReader(codec, self._malformed, self._clock)
+        self._place = Place()
+        self._stale_reason: str | None = None
+        self._listed_at = float("-inf")
+        self._refused_until = float("-inf")
+        self._opened_at: float | None = None
+        self._watch_s = 0.0
+        self._bookmarked = self._progressed = False
+        self._fruitless = 0
+
+    @property
+    def status(self) -> ReflectorStatus:
+        """What there is to say about this reflector now."""
+        self._status.resource_version = self._place.version
+        return self._status
+
+    async def run(self) -> None:
+        """Reflect for ever."""
+        while True:
+            self._opened_at = None
+            self._progressed = False
+            ending = await self._cycle()
+            await self._recover(ending)
+
+    # --- one cycle: from where we are to the end of a watch ---
+
+    async def _cycle(self) -> Ending:
+        if self._place.known:
+            return await self._watched()
+        self._listed_at = self._clock.now()
+        if self._settings.streaming and self._clock.now() >= self._refused_until:
+            ending = await self._streamed()
+            if not self._needs_pages(ending):
+                return ending
+        return await self._listed()
+
+    def _needs_pages(self, ending: Ending) -> bool:
+        """Whether a streaming list failed in a way that a paged list may not."""
+        if self._place.known or ending.why in _NOT_ABOUT_STREAMING:
+            return False
+        if ending.why in (End.REJECTED, End.SILENT):
+            self._refused_until = self._clock.now() + self._settings.streaming_refused_s
+        return True
+
+    async def _listed(self) -> Ending:
+        self._opened_at = None
+        self._status.state = "listing"
+        sizes = self._settings.again if self._status.syncs else self._settings.first
+        staged = await self._lister.stage(sizes)
+        if isinstance(staged, Ending):
+            return staged
+        if not self._place.believes(staged.resource_version):
+            return self._went_back(staged.resource_version)
+        await self._swap(staged.items, staged.resource_version)
+        return await self._watched()
+
+    async def _streamed(self) -> Ending:
+        """Read the initial events of a streaming list, swap them in, and read on."""
+        self._status.state = "listing"
+        staging: Staging[T] = Staging(self._path)
+        initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        try:
+            async with self._session.stream(self._path, self._watch_params() | initial) as reply:
+                if not isinstance(reply, Stream):
+                    return self._no_watch(reply)
+                self._opened_at = self._clock.now()
+                patience_s = self._settings.initial_silence_s
+                ending = await self._reader.read(reply, staging.take, lambda: patience_s)
+                if ending.why is not End.COMPLETE:
+                    return ending
+                if not self._place.believes(staging.resource_version):
+                    return self._went_back(staging.resource_version)
+                await self._swap(staging.changes, staging.resource_version)
+                return await self._follow(reply)
+        except ClusterError as error:
+            return of_error(error)
+
+    async def _watched(self) -> Ending:
+        params = self._watch_params() | {"resourceVersion": self._place.version}
+        try:
+            async with self._session.stream(self._path, params) as reply:
+                if not isinstance(reply, Stream):
+                    return self._no_watch(reply)
+                return await self._follow(reply)
+        except ClusterError as error:
+            return of_error(error)
+
+    async def _follow(self, stream: Stream) -> Ending:
+        self._opened_at = self._clock.now()
+        self._bookmarked = False
+        self._status.reconnects += self._status.watches > 0
+        self._status.watches += 1
+        self._status.state = "watching"
+        self._stale_reason = None
+        if not self._status.fresh:
+            self._status.fresh = True
+            self._feed.fresh()
+        return await self._reader.read(stream, self._apply, self._silence_limit_s)
+
+    def _watch_params(self) -> dict[str, str]:
+        self._watch_s = self._settings.watch_s * (1.0 + self._rng.random())
+        return {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(self._watch_s)),
+        }
+
+    def _no_watch(self, reply: Answer) -> Ending:
+        return of_answer(reply, f"watch {self._path}", self._clock.wall())
+
+    def _silence_limit_s(self) -> float:
+        if self._bookmarked:
+            return self._settings.silence_after_bookmark_s
+        return self._watch_s + self._settings.silence_slack_s
+
+    # --- what comes in ---
+
+    def _apply(self, event: WatchEvent[T]) -> Ending | None:
+        """Take one event of a watch; the hot path."""
+        if event.object is None:
+            return self._apply_bare(event)
+        version, place = event.resource_version, self._place
+        if version == place.version:
+            return None  # told twice
+        if older(version, place.version):
+            return self._went_back(version)
+        if event.type == "DELETED":
+            self._feed.remove(event.object)
+        else:
+            self._feed.upsert(event.object)
+        place.version = version or place.version
+        self._progressed = True
+        self._status.events += 1
+        return None
+
+    def _apply_bare(self, event: WatchEvent[T]) -> Ending | None:
+        if event.type == "ERROR":
+            return of_status(event.status, f"watch {self._path}")
+        if event.type == "BOOKMARK":
+            self._bookmarked = self._progressed = True
+            self._status.bookmarks += 1
+            self._place.bookmarked(event.resource_version)
+        return None
+
+    def _went_back(self, version: str) -> Ending:
+        return Ending(End.FAILED, f"{self._path}: the server went back in time to {version}")
+
+    async def _swap(self, changes: Sequence[T | Removed[T]], version: str) -> None:
+        """Put the new picture in place of the old one, turn by turn."""
+        self._status.state = "swapping"
+        pace = Pace(self._clock, self._settings.again.turn)
+        feed = self._feed
+        feed.begin_replace()
+        for change in changes:
+            if isinstance(change, Removed):
+                feed.remove(change.obj)
+            else:
+                feed.upsert(change)
+            if pace.spent():
+                await checkpoint()
+                pace.restart()
+        feed.end_replace()
+        self._place.listed(version)
+        self._status.relists += self._status.syncs > 0
+        self._status.syncs += 1
+
+    def _malformed(self, error: Malformed) -> None:
+        self._status.malformed += 1
+        self._feed.malformed(error)
+
+    # --- what goes wrong ---
+
+    async def _recover(self, ending: Ending) -> None:
+        """Decide what an ending means: whether to stay fresh, how long to wait, where to go on."""
+        lived_s = 0.0 if self._opened_at is None else self._clock.now() - self._opened_at
+        if self._opened_at is not None:
+            self._fruitless = 0 if self._progressed else self._fruitless + 1
+        if lived_s >= _SHORT_S:
+            self._backoff.reset()
+        if ending.why in _LIST_ANEW or self._fruitless >= _FRUITLESS_WATCHES:
+            self._place.lose()
+            self._fruitless = 0
+        elif ending.why is End.CLEAN and lived_s >= _SHORT_S:
+            return
+        self._stale(ending)
+        wait_s = self._wait_s(ending, lived_s)
+        if wait_s > 0:
+            await self._clock.sleep(wait_s)
+
+    def _stale(self, ending: Ending) -> None:
+        self._status.state = "waiting"
+        self._status.last_error = ending.detail
+        self._status.fresh = False
+        if self._stale_reason != ending.detail:
+            self._stale_reason = ending.detail
+            self._feed.stale(ending.detail)
+
+    def _wait_s(self, ending: Ending, lived_s: float) -> float:
+        now = self._clock.now()
+        if ending.why is End.DENIED:
+            return self._settings.denied_s * (1.0 + self._rng.random())
+        if ending.why is End.CLEAN and self._progressed:
+            return max(_SHORT_S - lived_s, 0.0) + self._rng.random() / 2
+        if ending.why is End.GONE and now - self._listed_at >= self._settings.relist_pause_s:
+            return 0.0
+        return max(self._backoff.wait_s(now), ending.retry_after_s or 0.0)

@@ -1,0 +1,114 @@
+"""Read one open watch, line by line, decoding and applying each where it is read.
+
+This is the hot path: no queue, no task per event, one look at the clock per twenty lines.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeAlias, TypeVar
+
+import aiohttp
+import anyio
+from aiohttp.http_exceptions import LineTooLong
+from anyio.lowlevel import checkpoint
+
+from reactive_desched.errors import Malformed
+from reactive_desched.kube.clock import Clock
+from reactive_desched.kube.codec import Codec, WatchEvent
+from reactive_desched.kube.endings import End, Ending
+from reactive_desched.kube.session import Stream
+
+__all__ = ["Take", "WatchReader"]
+
+T = TypeVar("T")
+Take: TypeAlias = Callable[[WatchEvent[T]], Ending | None]
+
+_LINES_PER_LOOK = 20
+_BYTES_PER_LOOK = 2**18
+_TURN_S = 0.001
+_LOOK_FOR_SILENCE_S = 5.0
+
+
+class WatchReader(Generic[T]):
+    """Hands every event of a stream to a function until that, the server or silence ends it.
+
+    A line that cannot be read, or is longer than the session allows, goes to `malformed`; the
+    lines after it are read on.
+    """
+
+    def __init__(
+        self, codec: Codec[T], malformed: Callable[[Malformed], None], clock: Clock
+    ) -> None:
+        self._codec = codec
+        self._malformed = malformed
+        self._clock = clock
+        self._torn = False
+
+    async def read(
+        self, stream: Stream, take: Take[T], silence_limit_s: Callable[[], float]
+    ) -> Ending:
+        """Read until the end; `silence_limit_s` says how long nothing at all may come."""
+        ending = Ending(End.SILENT, f"watch {self._codec.path}: nothing came for too long")
+        async with anyio.create_task_group() as both:
+            both.start_soon(self._listen_for_silence, stream, silence_limit_s, both.cancel_scope)
+            ending = await self._lines(stream, take)
+            both.cancel_scope.cancel()
+        return ending
+
+    async def _lines(self, stream: Stream, take: Take[T]) -> Ending:
+        self._torn = False
+        while True:
+            try:
+                return await self._until_the_end(stream, take)
+            except LineTooLong:
+                if not self._torn:
+                    self._malformed(self._too_long())
+                self._torn = True
+            except (aiohttp.ClientError, OSError) as error:
+                return self._broken(str(error) or type(error).__name__)
+
+    async def _until_the_end(self, stream: Stream, take: Take[T]) -> Ending:
+        now, readline, read_line = self._clock.now, stream.readline, self._line
+        turn_ends, lines, size = now() + _TURN_S, 0, 0
+        while line := await readline():
+            if line[-1:] != b"\n":
+                return self._broken("cut in the middle of a line")
+            if (ending := read_line(line, take)) is not None:
+                return ending
+            lines += 1
+            size += len(line)
+            if lines >= _LINES_PER_LOOK or size >= _BYTES_PER_LOOK:
+                lines = size = 0
+                if now() >= turn_ends:
+                    await checkpoint()
+                    turn_ends = now() + _TURN_S
+        return _CLEAN
+
+    def _line(self, line: bytes, take: Take[T]) -> Ending | None:
+        torn, self._torn = self._torn, False
+        try:
+            return take(self._codec.event(line)) if line != b"\n" else None
+        except Malformed as error:
+            if not torn:  # the rest of a line that was too long never reads as a whole document
+                self._malformed(error)
+            return None
+
+    async def _listen_for_silence(
+        self, stream: Stream, limit_s: Callable[[], float], reading: anyio.CancelScope
+    ) -> None:
+        received, since = stream.received(), self._clock.now()
+        while True:
+            await self._clock.sleep(min(_LOOK_FOR_SILENCE_S, limit_s()))
+            if (sofar := stream.received()) != received:
+                received, since = sofar, self._clock.now()
+            elif self._clock.now() - since >= limit_s():
+                reading.cancel()
+                return
+
+    def _broken(self, detail: str) -> Ending:
+        return Ending(End.BROKEN, f"watch {self._codec.path}: {detail}")
+
+    def _too_long(self) -> Malformed:
+        return Malformed(self._codec.kind, "", "its watch line is longer than we read")
+
+
+_CLEAN = Ending(End.CLEAN, "the server ended the watch")

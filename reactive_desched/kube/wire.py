@@ -1,0 +1,327 @@
+"""The members we read of the API's objects; msgspec skips everything else without building it.
+
+A `Raw` member is one that thousands of objects repeat: it stays text until it is looked up by
+its content. Moments are decoded with their zone, never as text.
+"""
+
+from datetime import datetime
+from typing import Annotated, Final, Generic, Protocol, TypeVar
+
+from msgspec import Meta, Raw, Struct, field
+
+from reactive_desched.model.labels import Labels, LabelSelector
+from reactive_desched.model.objects import PodCondition
+from reactive_desched.model.taints import Taint
+
+Name = Annotated[str, Meta(min_length=1)]
+Moment = Annotated[datetime, Meta(tz=True)]
+
+NO_LIST: Final = Raw(b"[]")
+NO_OBJECT: Final = Raw(b"{}")
+NOTHING: Final = Raw(b"null")
+
+
+class Wire(Struct, frozen=True, gc=False, rename="camel"):
+    """Base of all: camel case on the wire, unknown members ignored."""
+
+
+class Present(Wire, frozen=True, gc=False):
+    """An object of which only its being there matters."""
+
+
+# --- what every resource has -------------------------------------------------------------------
+
+
+class Metadata(Wire, frozen=True, gc=False):
+    """Who an object is."""
+
+    name: Name
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: Labels = {}
+
+
+class HasVersion(Protocol):
+    """Metadata of any kind."""
+
+    @property
+    def resource_version(self) -> str:
+        """The version as the server wrote it."""
+
+
+class WireObject(Protocol):
+    """An object of any kind."""
+
+    @property
+    def metadata(self) -> HasVersion:
+        """Its metadata."""
+
+
+W = TypeVar("W", bound=WireObject)
+
+
+class ChangeLine(Wire, Generic[W], frozen=True, gc=False):
+    """A watch line that carries a whole object."""
+
+    type: str
+    object: W
+
+
+class AnyLine(Wire, frozen=True, gc=False):
+    """A watch line whatever it carries."""
+
+    type: str
+    object: Raw = NOTHING
+
+
+class BookmarkMetadata(Wire, frozen=True, gc=False):
+    """The version, and the annotation that ends a streamed list."""
+
+    resource_version: str | None = None
+    annotations: dict[str, str | None] | None = None
+
+
+class Bookmark(Wire, frozen=True, gc=False):
+    """An object of which only the metadata can be relied on."""
+
+    metadata: BookmarkMetadata
+
+
+class PageMetadata(Wire, frozen=True, gc=False):
+    """Where a list stands and how to go on."""
+
+    resource_version: str | None = None
+    continue_token: str | None = field(name="continue", default=None)
+
+
+class ListPage(Wire, frozen=True, gc=False):
+    """A list, its items untouched; a reply without `items` is no list."""
+
+    metadata: PageMetadata
+    items: list[Raw] | None
+
+
+class IdentityMetadata(Wire, frozen=True, gc=False):
+    """A name that may be anything."""
+
+    namespace: object = None
+    name: object = None
+
+
+class Identity(Wire, frozen=True, gc=False):
+    """What can be said of an object that cannot be read."""
+
+    metadata: IdentityMetadata
+
+
+# --- pods --------------------------------------------------------------------------------------
+
+
+class PodAnnotations(Wire, frozen=True, gc=False):
+    """The annotations that matter; those of networks and checksums never leave the parser."""
+
+    evict: str | None = field(name="descheduler.alpha.kubernetes.io/evict", default=None)
+    prefer_no_eviction: str | None = field(
+        name="descheduler.alpha.kubernetes.io/prefer-no-eviction", default=None
+    )
+    mirror: str | None = field(name="kubernetes.io/config.mirror", default=None)
+    config_source: str | None = field(name="kubernetes.io/config.source", default=None)
+
+
+NO_ANNOTATIONS: Final = PodAnnotations()
+
+
+class PodMetadata(Wire, frozen=True, gc=False):
+    """A pod's metadata."""
+
+    name: Name
+    uid: Name
+    namespace: str = ""
+    resource_version: str = ""
+    creation_timestamp: Moment | None = None
+    deletion_timestamp: Moment | None = None
+    labels: Raw = NO_OBJECT
+    annotations: PodAnnotations = NO_ANNOTATIONS
+    owner_references: Raw = NO_LIST
+
+
+class Container(Wire, frozen=True, gc=False):
+    """A container of a pod's spec; its restart policy sets a sidecar apart."""
+
+    resources: Raw = NO_OBJECT
+    restart_policy: str = ""
+
+
+class Resources(Wire, frozen=True, gc=False):
+    """What a container or pod asks for; quantities stay text, a bare number is one too."""
+
+    requests: dict[str, Raw] = {}
+
+
+class ClaimSource(Wire, frozen=True, gc=False):
+    """The claim behind a volume."""
+
+    claim_name: str = ""
+
+
+class Volume(Wire, frozen=True, gc=False):
+    """What backs a volume, where it bears on moving the pod."""
+
+    empty_dir: Present | None = None
+    host_path: Present | None = None
+    persistent_volume_claim: ClaimSource | None = None
+
+
+class AntiAffinity(Wire, frozen=True, gc=False):
+    """The part of a pod's anti-affinity that must hold."""
+
+    required: Raw = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=NO_LIST)
+
+
+NO_ANTI_AFFINITY: Final = AntiAffinity()
+
+
+class Affinity(Wire, frozen=True, gc=False):
+    """The two kinds of affinity that we read, each shared on its own."""
+
+    node_affinity: Raw = NOTHING
+    pod_anti_affinity: AntiAffinity = NO_ANTI_AFFINITY
+
+
+class PodSpecParts(Wire, frozen=True, gc=False):
+    """A pod's spec, taken apart."""
+
+    node_name: str = ""
+    priority: Raw = NOTHING
+    node_selector: Raw = NO_OBJECT
+    tolerations: Raw = NO_LIST
+    affinity: Raw = NO_OBJECT
+    overhead: Raw = NO_OBJECT
+    resources: Raw = NO_OBJECT
+    resource_claims: tuple[Present, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+
+
+class Reason(Wire, frozen=True, gc=False):
+    """Why a container waits or ended."""
+
+    reason: str = ""
+
+
+class ContainerState(Wire, frozen=True, gc=False):
+    """What a container is doing; neither means that it runs."""
+
+    waiting: Reason | None = None
+    terminated: Reason | None = None
+
+
+RUNNING: Final = ContainerState()
+
+
+class WireContainerStatus(Wire, frozen=True, gc=False):
+    """One container's status."""
+
+    name: str = ""
+    restart_count: int = 0
+    state: ContainerState = RUNNING
+
+
+class WirePodStatus(Wire, frozen=True, gc=False):
+    """A pod's status without its times, but for the start."""
+
+    phase: str = ""
+    reason: str = ""
+    qos_class: str = ""
+    start_time: Moment | None = None
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[WireContainerStatus, ...] = ()
+    init_container_statuses: tuple[WireContainerStatus, ...] = ()
+
+
+class WirePod(Wire, frozen=True, gc=False):
+    """A pod."""
+
+    metadata: PodMetadata
+    spec: PodSpecParts = PodSpecParts()
+    status: WirePodStatus = WirePodStatus()
+
+
+# --- the others --------------------------------------------------------------------------------
+
+
+class NodeCondition(Wire, frozen=True, gc=False):
+    """One of the kubelet's conditions."""
+
+    type: str = ""
+    status: str = ""
+
+
+class WireNodeSpec(Wire, frozen=True, gc=False):
+    """A node's spec."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class WireNodeStatus(Wire, frozen=True, gc=False):
+    """A node's status."""
+
+    allocatable: Raw = NO_OBJECT
+    conditions: tuple[NodeCondition, ...] = ()
+
+
+class WireNode(Wire, frozen=True, gc=False):
+    """A node."""
+
+    metadata: Metadata
+    spec: WireNodeSpec = WireNodeSpec()
+    status: WireNodeStatus = WireNodeStatus()
+
+
+class WireNamespace(Wire, frozen=True, gc=False):
+    """A namespace."""
+
+    metadata: Metadata
+
+
+class WirePriorityClass(Wire, frozen=True, gc=False):
+    """A priority class."""
+
+    metadata: Metadata
+    value: int = 0
+
+
+class BudgetSpec(Wire, frozen=True, gc=False):
+    """Whom a budget covers; no selector covers none, an empty one everybody."""
+
+    selector: LabelSelector | None = None
+
+
+class BudgetStatus(Wire, frozen=True, gc=False):
+    """What a budget has left."""
+
+    disruptions_allowed: int = 0
+
+
+class WireBudget(Wire, frozen=True, gc=False):
+    """A pod disruption budget."""
+
+    metadata: Metadata
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+
+class ClaimSpec(Wire, frozen=True, gc=False):
+    """What a claim asks for."""
+
+    storage_class_name: str = ""
+
+
+class WireClaim(Wire, frozen=True, gc=False):
+    """A persistent volume claim."""
+
+    metadata: Metadata
+    spec: ClaimSpec = ClaimSpec()

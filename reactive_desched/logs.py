@@ -1,0 +1,161 @@
+"""How the program speaks: one line per event on stderr, for eyes or for machines, never a secret.
+
+structlog is imported inside the functions: its import is what `--help` must not pay for.
+"""
+
+import logging
+import re
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+import msgspec
+
+from reactive_desched.errors import ConfigError
+
+if TYPE_CHECKING:
+    from structlog.stdlib import BoundLogger
+    from structlog.typing import Processor
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("console", "json")
+REDACTED = "[redacted]"
+
+Fields = MutableMapping[str, Any]  # Any: structlog's own event dictionary
+
+_SECRET_WORDS = frozenset(
+    [
+        *("auth", "authorization", "cookie", "credential", "credentials"),
+        *("passphrase", "passwd", "password", "secret", "token"),
+    ]
+)
+_SECRET_NAMES = ("api_key", "apikey", "private_key", "client_key", "key_data")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_SECRET_TEXTS = (
+    re.compile(r"(?i)\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}"),
+    re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
+    re.compile(r"()\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),
+    re.compile(r"(?s)()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)"),
+)
+_DEEPEST = 6
+"""Values nested deeper are left out."""
+
+_FIRST = ("timestamp", "level", "event")
+
+
+def configure(level: str, style: str, stream: TextIO) -> None:
+    """Send everything logged, by structlog or the standard library, to the stream.
+
+    Styles are "console" (in colour on a terminal) and "json" (one object per line).
+
+    Replaces what an earlier call set up. Raises ConfigError for a level or style unknown here.
+    """
+    _check("log level", level, LEVELS)
+    _check("log format", style, FORMATS)
+    import structlog
+
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_described(),
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_rendered(style, colours=stream.isatty()),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.captureWarnings(capture=True)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_described(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+
+
+def logger(name: str) -> "BoundLogger":
+    """Return a logger that takes an event and keyword fields: `log.info("evicted", pod=...)`."""
+    import structlog
+
+    log: BoundLogger = structlog.stdlib.get_logger(name)
+    return log
+
+
+def redact(_logger: object, _method: str, fields: Fields) -> Fields:
+    """Blank the values of fields named like secrets, and what looks like one inside any text."""
+    return {name: _clean(name, value, _DEEPEST) for name, value in fields.items()}
+
+
+def _check(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise ConfigError(f"{what} {given!r} is unknown: choose one of {', '.join(known)}")
+
+
+def _described() -> "list[Processor]":
+    from structlog.contextvars import merge_contextvars
+    from structlog.processors import TimeStamper
+    from structlog.stdlib import ExtraAdder, add_log_level, add_logger_name
+
+    return [
+        merge_contextvars,
+        add_log_level,
+        add_logger_name,
+        ExtraAdder(),
+        TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _rendered(style: str, *, colours: bool) -> "list[Processor]":
+    """Return the last processors; tracebacks show no local variables, which may hold secrets."""
+    from structlog.dev import ConsoleRenderer, plain_traceback
+    from structlog.processors import JSONRenderer, StackInfoRenderer, format_exc_info
+
+    readable = ConsoleRenderer(colors=colours, exception_formatter=plain_traceback)
+    last: list[Processor] = [readable] if style == "console" else [JSONRenderer(_json)]
+    return [StackInfoRenderer(), format_exc_info, redact, *last]
+
+
+def _json(fields: Mapping[str, object], **_options: object) -> str:
+    first = {name: fields[name] for name in _FIRST if name in fields}
+    return msgspec.json.encode({**first, **fields}).decode()
+
+
+def _clean(name: str, value: object, depth: int) -> object:
+    if _names_a_secret(name) and isinstance(value, (str, bytes, Mapping, list, tuple, set)):
+        return REDACTED
+    match value:
+        case str():
+            return _without_secrets(value)
+        case bytes():
+            return _without_secrets(value.decode(errors="replace"))
+        case bool() | int() | float() | None:
+            return value
+        case _ if depth == 0:
+            return "..."
+        case Mapping():
+            return {str(key): _clean(str(key), item, depth - 1) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_clean("", item, depth - 1) for item in value]
+        case BaseException():
+            return _without_secrets(f"{type(value).__name__}: {value}")
+        case _:
+            return _without_secrets(str(value))
+
+
+def _names_a_secret(name: str) -> bool:
+    lowered = name.lower().replace("-", "_")
+    if any(part in lowered for part in _SECRET_NAMES):
+        return True
+    return any(word.lower() in _SECRET_WORDS for word in _WORD.findall(name))
+
+
+def _without_secrets(text: str) -> str:
+    if not text.isascii():
+        text = text.encode(errors="backslashreplace").decode()
+    for pattern in _SECRET_TEXTS:
+        text = pattern.sub(rf"\1{REDACTED}", text)
+    return text

@@ -1,0 +1,122 @@
+"""Facts from the state store, in the past tense: where to look, not what is wrong."""
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import Pod
+
+
+class Change(Struct, frozen=True, gc=False):
+    """Base of all changes."""
+
+    @property
+    def kind(self) -> str:
+        """The change's name, for records and metrics."""
+        return type(self).__name__
+
+
+class Resynced(Change, frozen=True, gc=False):
+    """Anything may differ: start-up, a new policy, or a whole new picture."""
+
+
+class PodChange(Change, frozen=True, gc=False):
+    """Something about one pod; `pod` is the pod as it is now (or was last)."""
+
+    pod: Pod
+
+
+class PodBound(PodChange, frozen=True, gc=False):
+    """The pod appeared on its node."""
+
+
+class PodLabelsChanged(PodChange, frozen=True, gc=False):
+    """The pod's labels differ."""
+
+
+class PodSpecChanged(PodChange, frozen=True, gc=False):
+    """Tolerations were added or the pod was resized."""
+
+
+class PodMarksChanged(PodChange, frozen=True, gc=False):
+    """Annotations, owners or start time differ: what the guards read."""
+
+
+class PodStatusChanged(PodChange, frozen=True, gc=False):
+    """Phase, conditions or container states differ; ending is PodGone."""
+
+
+class PodTerminating(PodChange, frozen=True, gc=False):
+    """Deletion of the pod has begun; it still holds its node's capacity."""
+
+
+class PodGone(PodChange, frozen=True, gc=False):
+    """The pod was deleted or has ended, and its node has room for it."""
+
+
+class NodeChange(Change, frozen=True, gc=False):
+    """Something about one node."""
+
+    node: str
+
+
+class NodeAdded(NodeChange, frozen=True, gc=False):
+    """A node joined, became ready, or entered the policy's selection."""
+
+
+class NodeGone(NodeChange, frozen=True, gc=False):
+    """A node left, became not ready, or left the policy's selection."""
+
+
+class NodeTaintsChanged(NodeChange, frozen=True, gc=False):
+    """The node's taints differ."""
+
+
+class NodeLabelsChanged(NodeChange, frozen=True, gc=False):
+    """The node's labels differ; `keys` names those added, removed or altered."""
+
+    keys: frozenset[str] = frozenset()
+
+
+class NodeRelaxed(NodeChange, frozen=True, gc=False):
+    """The node was uncordoned or its allocatable grew: more fits there."""
+
+
+class NodeTightened(NodeChange, frozen=True, gc=False):
+    """The node was cordoned or its allocatable shrank: less fits there."""
+
+
+class NamespaceChanged(Change, frozen=True, gc=False):
+    """A namespace came, went, or its labels differ."""
+
+    namespace: str
+
+
+class DisruptionBudgetChanged(Change, frozen=True, gc=False):
+    """A budget came, went, selects otherwise, or allows another number."""
+
+    namespace: str
+    name: str
+
+
+class ClaimChanged(Change, frozen=True, gc=False):
+    """A persistent volume claim came, went, or its storage class differs."""
+
+    namespace: str
+    name: str
+
+
+class PriorityClassChanged(Change, frozen=True, gc=False):
+    """A priority class came, went, or its value differs."""
+
+    name: str
+
+
+class OwnerSizeChanged(Change, frozen=True, gc=False):
+    """The number of pods with this owner uid differs."""
+
+    owner_uid: str
+
+
+class PreferenceShifted(Change, frozen=True, gc=False):
+    """The best weight any node offers differs for these pods' preferred node affinity."""
+
+    pods: tuple[str, ...]

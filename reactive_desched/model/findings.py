@@ -1,0 +1,23 @@
+"""A plugin's opinion: this pod should leave its node, and why."""
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import Pod
+
+
+class Finding(Struct, frozen=True, gc=False):
+    """The pod should leave its node, for a reason a person can read.
+
+    `needs_fit` is set by plugins that demand a feasible node whatever the evictor says.
+    """
+
+    pod: Pod
+    plugin: str
+    reason: str
+    needs_fit: bool = False
+
+
+class LookAgain(Struct, frozen=True, gc=False):
+    """Only time can change the verdict on this subject: judge it again then."""
+
+    after_s: float

@@ -1,0 +1,61 @@
+"""Could this pod run on that node? Upstream's node fit, predicate by predicate.
+
+As pkg/descheduler/node/node.go: cheap tests first, the first failure is the reason. Pod
+affinity, topology spread, volumes and host ports are not looked at.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from reactive_desched.model.node_affinity import satisfies_required
+from reactive_desched.model.objects import Node, Pod, PodAntiAffinityTerm
+from reactive_desched.model.resources import PODS
+from reactive_desched.model.taints import HARD_EFFECTS, untolerated
+
+
+def why_not(
+    pod: Pod, node: Node, requested: Mapping[str, int], residents: Iterable[Pod]
+) -> str | None:
+    """Say why the pod does not fit the node, or None when it does.
+
+    `requested` is what the node's active pods request, with their number under "pods";
+    `residents` are the pods on the node.
+    """
+    if node.unschedulable:
+        return "node is not schedulable"
+    spec = pod.spec
+    if not satisfies_required(spec.node_selector, spec.node_affinity, node.name, node.labels):
+        return "pod node selector does not match the node label"
+    hard = (taint for taint in node.taints if taint.effect in HARD_EFFECTS)
+    if next(untolerated(spec.tolerations, hard), None) is not None:
+        return "pod does not tolerate taints on the node"
+    if spec.anti_affinity and _is_repelled(pod, node, residents):
+        return "pod matches inter-pod anti-affinity rule of other pod on node"
+    return None if pod.node == node.name else _shortage(pod, node, requested)
+
+
+def _is_repelled(pod: Pod, node: Node, residents: Iterable[Pod]) -> bool:
+    terms = [term for term in pod.spec.anti_affinity if term.topology_key in node.labels]
+    return bool(terms) and any(
+        _conflicts(pod, term, other) for other in residents if other.is_active for term in terms
+    )
+
+
+def _conflicts(pod: Pod, term: PodAntiAffinityTerm, other: Pod) -> bool:
+    """Compare by name, as upstream does, although names repeat across namespaces."""
+    return (
+        other.name != pod.name
+        and other.namespace in (term.namespaces or (pod.namespace,))
+        and term.label_selector is not None
+        and term.label_selector.matches(other.labels)
+    )
+
+
+def _shortage(pod: Pod, node: Node, requested: Mapping[str, int]) -> str | None:
+    for resource, wanted in pod.spec.requests.items():
+        if wanted > node.allocatable.get(resource, 0) - requested.get(resource, 0):
+            if wanted == 0 and resource not in node.allocatable:
+                continue
+            return f"insufficient {resource}"
+    if node.allocatable.get(PODS, 0) - requested.get(PODS, 0) < 1:
+        return "insufficient pods"
+    return None

@@ -1,0 +1,84 @@
+"""Node selectors and node affinity, as component-helpers' nodeaffinity reads them."""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from reactive_desched.model.labels import Labels, Requirement
+
+_FIELD = "metadata.name"
+
+
+class NodeSelectorTerm(Struct, frozen=True, gc=False, rename="camel"):
+    """One alternative: every expression and every field must hold; an empty term never does."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+    def matches(self, name: str, labels: Labels) -> bool:
+        """Say whether a node of this name and these labels satisfies the term."""
+        if not self.match_expressions and not self.match_fields:
+            return False
+        if not self.is_valid:
+            return False
+        return all(part.matches(labels) for part in self.match_expressions) and all(
+            part.matches({_FIELD: name}) for part in self.match_fields
+        )
+
+    @property
+    def is_valid(self) -> bool:
+        """Say whether the term parses; one that does not never matches."""
+        return all(part.problem() is None for part in self.match_expressions) and all(
+            part.key == _FIELD and part.operator in ("In", "NotIn") and len(part.values) == 1
+            for part in self.match_fields
+        )
+
+    def keys(self) -> Iterable[str]:
+        """Name the labels this term reads."""
+        return (part.key for part in self.match_expressions)
+
+
+class NodeSelector(Struct, frozen=True, gc=False, rename="camel"):
+    """Alternatives joined by OR; none at all matches no node."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+    def matches(self, name: str, labels: Labels) -> bool:
+        """Say whether any term is satisfied."""
+        return any(term.matches(name, labels) for term in self.node_selector_terms)
+
+
+class PreferredTerm(Struct, frozen=True, gc=False):
+    """A wish with a weight of 1 to 100."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Struct, frozen=True, gc=False):
+    """A pod's demands and wishes about nodes."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[PreferredTerm, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+def satisfies_required(
+    selector: Labels, affinity: NodeAffinity | None, name: str, labels: Labels
+) -> bool:
+    """Say whether a node meets nodeSelector and required node affinity, both where present."""
+    for key, value in selector.items():
+        if labels.get(key) != value:
+            return False
+    if affinity is None or affinity.required is None:
+        return True
+    return affinity.required.matches(name, labels)
+
+
+def preferred_weight(terms: Iterable[PreferredTerm], name: str, labels: Labels) -> int:
+    """Sum the weights of the wishes a node fulfils."""
+    return sum(term.weight for term in terms if term.preference.matches(name, labels))

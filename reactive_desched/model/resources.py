@@ -1,0 +1,100 @@
+"""What a pod requests, by the kube-scheduler's formula.
+
+Amounts are integers: cpu in milli-cores, everything else in whole units, rounded up.
+As component-helpers' PodRequests over the spec alone: container status (in-place resize) is
+not consulted, which is what upstream's node fit does.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.model.quantities import milli, whole
+
+Amounts = Mapping[str, int]
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+PODS: Final = "pods"
+_POD_LEVEL_PREFIX: Final = "hugepages-"
+
+
+class ContainerRequests(Struct, frozen=True, gc=False):
+    """The part of a container that counts; a sidecar is an init container that restarts."""
+
+    requests: dict[str, str] = {}
+    is_sidecar: bool = False
+
+
+def amount(resource: str, quantity: str) -> int:
+    """Return milli-cores for cpu and whole units for everything else."""
+    return milli(quantity) if resource == CPU else whole(quantity)
+
+
+def amounts(quantities: Mapping[str, str]) -> dict[str, int]:
+    """Convert a resource list, for example a node's allocatable."""
+    return {resource: amount(resource, text) for resource, text in quantities.items()}
+
+
+def pod_requests(
+    containers: Iterable[Mapping[str, str]],
+    init_containers: Iterable[ContainerRequests] = (),
+    pod_level: Mapping[str, str] | None = None,
+    overhead: Mapping[str, str] | None = None,
+) -> dict[str, int]:
+    """Sum what the scheduler reserves for a pod.
+
+    Containers add up; sidecars join them; each ordinary init container competes as a peak on
+    top of the sidecars before it; pod-level requests replace cpu, memory and huge pages;
+    overhead comes on top.
+    """
+    total: dict[str, int] = {}
+    for requests in containers:
+        add(total, amounts(requests))
+    peak = _with_sidecars(total, init_containers)
+    for resource, value in peak.items():
+        total[resource] = max(total.get(resource, 0), value)
+    total |= {
+        resource: value
+        for resource, value in amounts(pod_level or {}).items()
+        if resource in (CPU, MEMORY) or resource.startswith(_POD_LEVEL_PREFIX)
+    }
+    add(total, amounts(overhead or {}))
+    return total
+
+
+def _with_sidecars(
+    total: dict[str, int], init_containers: Iterable[ContainerRequests]
+) -> dict[str, int]:
+    """Add sidecars to the total and return the highest start-up peak per resource."""
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in init_containers:
+        own = amounts(container.requests)
+        if container.is_sidecar:
+            add(total, own)
+            add(sidecars, own)
+            step = sidecars
+        else:
+            step = dict(sidecars)
+            add(step, own)
+        for resource, value in step.items():
+            peak[resource] = max(peak.get(resource, 0), value)
+    return peak
+
+
+def add(total: dict[str, int], more: Amounts) -> None:
+    """Add one set of amounts to another in place."""
+    for resource, value in more.items():
+        total[resource] = total.get(resource, 0) + value
+
+
+def subtract(total: dict[str, int], less: Amounts) -> None:
+    """Take amounts away in place; a resource that reaches zero is dropped."""
+    for resource, value in less.items():
+        left = total.get(resource, 0) - value
+        if left:
+            total[resource] = left
+        else:
+            total.pop(resource, None)

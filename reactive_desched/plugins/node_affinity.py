@@ -1,0 +1,110 @@
+"""A pod's node no longer meets its required affinity, or another meets its wishes better."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from pydantic import Field, field_validator
+
+from reactive_desched.api.plugin import Plugin, View
+from reactive_desched.api.scope import ScopedArgs
+from reactive_desched.model.changes import (
+    Change,
+    NodeAdded,
+    NodeLabelsChanged,
+    PodBound,
+    PodChange,
+    PodLabelsChanged,
+    PodSpecChanged,
+    PreferenceShifted,
+    Resynced,
+)
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.node_affinity import satisfies_required
+from reactive_desched.model.objects import Node, Pod, PodKey
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class NodeAffinityArgs(ScopedArgs):
+    """Which kinds of affinity to hold pods to."""
+
+    node_affinity_type: tuple[str, ...] = Field(
+        description=f"{REQUIRED} and/or {PREFERRED}; another value is skipped, as upstream does."
+    )
+
+    @field_validator("node_affinity_type")
+    @classmethod
+    def _is_set(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError("nodeAffinityType needs to be set")
+        return value
+
+
+class NodeAffinity(Plugin[PodKey, NodeAffinityArgs]):
+    """Pods whose node violates required affinity, or is not the best of their wishes.
+
+    As upstream, a bare nodeSelector does not qualify a pod, but counts once it has required
+    affinity; and a pod goes only if some node fits it.
+    """
+
+    name = "RemovePodsViolatingNodeAffinity"
+    reacts_to = (
+        Resynced,
+        NodeAdded,
+        NodeLabelsChanged,
+        PreferenceShifted,
+        PodBound,
+        PodLabelsChanged,
+        PodSpecChanged,
+    )
+
+    def subjects(self, change: Change, view: View) -> Iterable[PodKey]:
+        """Look at the pods of a changed node, at pods whose best node changed, or at one pod."""
+        match change:
+            case NodeLabelsChanged(node=node) | NodeAdded(node=node):
+                return view.pods_on(node)
+            case PreferenceShifted(pods=pods):
+                return pods
+            case PodChange(pod=pod):
+                return (pod.key,)
+            case _:
+                return view.pods()
+
+    def judge(self, subject: PodKey, view: View) -> Iterator[Finding]:
+        """Flag the pod for the first configured type that its node fails."""
+        if (placed := view.placed(subject)) is None:
+            return
+        pod, node = placed
+        if pod.spec.node_affinity is None or not self.args.covers(pod):
+            return
+        for wanted in self.args.node_affinity_type:
+            verdict = _VERDICTS.get(wanted)
+            if verdict is not None and (reason := verdict(pod, node, view)) is not None:
+                yield Finding(pod, self.name, reason, needs_fit=True)
+                return
+
+
+def _violates_required(pod: Pod, node: Node, _: View) -> str | None:
+    affinity = pod.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return None
+    if satisfies_required(pod.spec.node_selector, affinity, node.name, node.labels):
+        return None
+    return f"required node affinity does not match {node.name}"
+
+
+def _prefers_another(pod: Pod, node: Node, view: View) -> str | None:
+    affinity = pod.spec.node_affinity
+    if affinity is None or not affinity.preferred:
+        return None
+    weight, best = view.preference(affinity, node.name)
+    if best <= weight:
+        return None
+    return f"prefers another node: weight {weight} on {node.name}, best is {best}"
+
+
+_VERDICTS: Final[dict[str, Callable[[Pod, Node, View], str | None]]] = {
+    REQUIRED: _violates_required,
+    PREFERRED: _prefers_another,
+}

@@ -1,0 +1,92 @@
+"""A pod sits on a node whose taints it does not tolerate."""
+
+from collections.abc import Iterable, Iterator
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from reactive_desched.api.plugin import Plugin, View
+from reactive_desched.api.scope import ScopedArgs
+from reactive_desched.model.changes import (
+    Change,
+    NodeAdded,
+    NodeTaintsChanged,
+    PodBound,
+    PodChange,
+    PodLabelsChanged,
+    PodSpecChanged,
+    Resynced,
+)
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import PodKey
+from reactive_desched.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, untolerated
+
+
+class NodeTaintsArgs(ScopedArgs):
+    """Which taints count; a list entry is a key or key=value."""
+
+    include_prefer_no_schedule: bool = Field(
+        default=False, description="Also act on PreferNoSchedule taints."
+    )
+    excluded_taints: tuple[str, ...] | None = Field(
+        default=None, description="Taints to leave alone."
+    )
+    included_taints: tuple[str, ...] | None = Field(
+        default=None, description="The only taints to act on; an empty list means none at all."
+    )
+
+    @model_validator(mode="after")
+    def _one_list(self) -> Self:
+        if self.excluded_taints and self.included_taints:
+            raise ValueError("either includedTaints or excludedTaints can be set, but not both")
+        return self
+
+
+class NodeTaints(Plugin[PodKey, NodeTaintsArgs]):
+    """Pods that fail to tolerate a relevant NoSchedule taint; NoExecute is the cluster's own."""
+
+    name = "RemovePodsViolatingNodeTaints"
+    reacts_to = (
+        Resynced,
+        NodeAdded,
+        NodeTaintsChanged,
+        PodBound,
+        PodLabelsChanged,
+        PodSpecChanged,
+    )
+
+    def subjects(self, change: Change, view: View) -> Iterable[PodKey]:
+        """Look at the pods of a changed node, or at the one changed pod."""
+        match change:
+            case NodeTaintsChanged(node=node) | NodeAdded(node=node):
+                return view.pods_on(node)
+            case PodChange(pod=pod):
+                return (pod.key,)
+            case _:
+                return view.pods()
+
+    def judge(self, subject: PodKey, view: View) -> Iterator[Finding]:
+        """Flag the pod if one relevant taint is not tolerated."""
+        if (placed := view.placed(subject)) is None:
+            return
+        pod, node = placed
+        if not node.taints or not self.args.covers(pod):
+            return
+        for taint in untolerated(pod.spec.tolerations, filter(self._is_relevant, node.taints)):
+            yield Finding(pod, self.name, f"does not tolerate {taint} on {node.name}")
+            return
+
+    def _is_relevant(self, taint: Taint) -> bool:
+        args = self.args
+        if taint.effect != NO_SCHEDULE and not (
+            args.include_prefer_no_schedule and taint.effect == PREFER_NO_SCHEDULE
+        ):
+            return False
+        if args.excluded_taints and _is_listed(taint, args.excluded_taints):
+            return False
+        return args.included_taints is None or _is_listed(taint, args.included_taints)
+
+
+def _is_listed(taint: Taint, entries: Iterable[str]) -> bool:
+    with_value = f"{taint.key}={taint.value}" if taint.value else taint.key
+    return any(entry in (taint.key, with_value) for entry in entries)

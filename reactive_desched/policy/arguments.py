@@ -1,0 +1,101 @@
+"""The pluginConfig of a profile: each plugin's arguments, by the plugin's own model."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pydantic import BaseModel, ValidationError
+
+from reactive_desched.policy.decode import Decoder, written_fields
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.place import Place
+from reactive_desched.policy.problems import ProblemList, quoted
+from reactive_desched.policy.registry import DEFAULT_EVICTOR, Registry, naming_problem
+from reactive_desched.policy.tree import Table
+
+_TOLERATED: Final = frozenset(("apiVersion", "kind"))
+
+
+class ArgumentsReader:
+    """Reads the arguments of one profile's plugins.
+
+    `enabled` says where each enabled plugin is named, because an enabled plugin without an entry
+    is taken with the arguments it has by default.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        decoder: Decoder,
+        found: ProblemList,
+        enabled: Mapping[str, Place],
+    ) -> None:
+        self._registry = registry
+        self._decoder = decoder
+        self._found = found
+        self._enabled = enabled
+
+    def read(self, configs: Place) -> dict[str, BaseModel]:
+        """Give the arguments of every enabled plugin and of DefaultEvictor, by name."""
+        entries = dict(self._entries(configs))
+        read = {name: self._configured(name, entry) for name, entry in entries.items()}
+        for name in self._enabled.keys() - entries.keys():
+            read[name] = self._default(name)
+        wanted = {*self._enabled, DEFAULT_EVICTOR}
+        return {name: args for name, args in read.items() if args is not None and name in wanted}
+
+    def _entries(self, configs: Place) -> Iterator[tuple[str, Place]]:
+        """Give each configured name with its entry; of a name configured twice the first counts."""
+        seen: set[str] = set()
+        for entry in configs.items():
+            at = entry.below("name")
+            if (name := at.word) is None:
+                continue
+            if name not in seen:
+                yield name, entry
+            else:
+                hint = "the first entry counts; remove this one"
+                self._found.warn(at.problem(f"{quoted(name)} is configured already", hint))
+                self._check_unused(name, entry)
+            seen.add(name)
+
+    def _check_unused(self, name: str, entry: Place) -> None:
+        """Refuse an entry that is wrong even where it is not used, as upstream does."""
+        if (spec := self._registry.get(name)) is not None:
+            self._decoded(spec.args, entry.below("args"))
+
+    def _configured(self, name: str, entry: Place) -> BaseModel | None:
+        """Decode the arguments of one entry."""
+        at = entry.below("name")
+        is_enabled = name in self._enabled
+        if (spec := self._registry.get(name)) is None:
+            if not is_enabled and (problem := naming_problem(name, at, self._registry)):
+                self._found.add(problem)
+            return None
+        if not is_enabled and name != DEFAULT_EVICTOR:
+            where = " or ".join(f"plugins.{point}.enabled" for point in sorted(spec.points))
+            message = f"{name} is configured but not enabled: it will not run"
+            self._found.warn(at.problem(message, f"add it to {where}"))
+        return self._decoded(spec.args, entry.below("args"))
+
+    def _decoded(self, model: type[BaseModel], at: Place) -> BaseModel | None:
+        """Decode arguments; what is no mapping is told where the profile's shape is checked."""
+        if not (at.is_null or isinstance(at.node, Table)):
+            return None
+        args = self._decoder.decode(model, at, _TOLERATED - written_fields(model).keys())
+        if isinstance(args, DefaultEvictorArgs):
+            for note in args.notes():
+                self._found.warn(at.complaint(note))
+        return args
+
+    def _default(self, name: str) -> BaseModel | None:
+        """Give the arguments of a plugin enabled without an entry, if it requires none."""
+        if (spec := self._registry.get(name)) is None:
+            return None
+        try:
+            return spec.args.model_validate_json("{}", strict=True)
+        except ValidationError as error:
+            missing = (str(detail["loc"][0]) for detail in error.errors() if detail["loc"])
+            message = f"{name} is enabled but has no arguments"
+            hint = f"configure it in pluginConfig; required: {', '.join(missing)}"
+            self._found.add(self._enabled[name].problem(message, hint))
+            return None

@@ -1,0 +1,161 @@
+"""Trees to models, strictly: nothing unknown, nothing coerced, every problem told."""
+
+import json
+from collections.abc import Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from reactive_desched.model.labels import LabelSelector
+from reactive_desched.policy.explain import explain
+from reactive_desched.policy.hints import did_you_mean
+from reactive_desched.policy.place import Place
+from reactive_desched.policy.problems import Path, ProblemList
+from reactive_desched.policy.selectors import selector_complaints
+from reactive_desched.policy.tree import Entry, Items, Node, Scalar, Table, plain
+
+M = TypeVar("M", bound=BaseModel)
+Shape = tuple[type[Any], Any]  # Any: annotations are whatever a model's author wrote
+
+
+class Advice:
+    """Hints that need to know the kind of document; the base knows only names."""
+
+    def unknown(self, entry: Entry, path: Path, known: frozenset[str]) -> tuple[str, str]:
+        """Give message and hint for an unknown field in the table at `path`."""
+        del path
+        return "unknown field", did_you_mean(entry.key, known)
+
+    def wrong_type(self, path: Path, node: Node | None) -> str:
+        """Give a better hint than the general one, or the empty text."""
+        del path, node
+        return ""
+
+
+class Decoder:
+    """Decodes parts of documents into models and collects what is wrong."""
+
+    def __init__(self, found: ProblemList, advice: Advice) -> None:
+        self._found = found
+        self._advice = advice
+
+    def decode(self, model: type[M], place: Place, skip: frozenset[str] = frozenset()) -> M | None:
+        """Decode the value at a place; None when a problem was found in its known fields.
+
+        Nothing there, or null, is the same as no fields. `skip` names fields that are dealt with
+        elsewhere. A field's null means absent, except where its type has None as a value.
+        """
+        node = place.node
+        data = {} if node is None or _is_null(node) else self._prepared(model, node, place, skip)
+        try:
+            return model.model_validate_json(json.dumps(data), strict=True)
+        except ValidationError as error:
+            for problem in explain(error, place, self._advice.wrong_type):
+                self._found.add(problem)
+            return None
+
+    def _prepared(
+        self, annotation: object, node: Node, at: Place, skip: frozenset[str] = frozenset()
+    ) -> object:
+        """Give plain data without unknown fields and without nulls that mean absent."""
+        if _is_null(node):
+            return None
+        match _shape(annotation), node:
+            case (kind, inner), Table() if kind is BaseModel:
+                return self._fields(inner, node, at, skip)
+            case (kind, inner), Table() if kind is Mapping:
+                entries = {entry.key: entry.value for entry in reversed(node.entries)}
+                return {
+                    key: self._prepared(inner, value, at.below(key))
+                    for key, value in entries.items()
+                }
+            case (kind, inner), Items() if kind is Sequence:
+                return [
+                    self._prepared(inner, item, at.below(index))
+                    for index, item in enumerate(node.items)
+                ]
+            case (kind, _), _ if kind is LabelSelector:
+                return self._selector(node, at)
+            case _:
+                return plain(node)
+
+    def _selector(self, node: Node, at: Place) -> object:
+        """Check a selector object here, where each fault has its place; {} stands for a bad one."""
+        written = plain(node)
+        complaints = tuple(selector_complaints(written))
+        for complaint in complaints:
+            self._found.add(at.complaint(complaint))
+        return {} if complaints else _without_nulls(written)
+
+    def _fields(
+        self, model: type[BaseModel], table: Table, at: Place, skip: frozenset[str]
+    ) -> dict[str, object]:
+        """Prepare each known field; report the others."""
+        fields, is_open = written_fields(model), model.model_config.get("extra") == "allow"
+        data: dict[str, object] = {}
+        for entry in table.entries:
+            if entry.key in skip:
+                continue
+            if entry.key not in fields and is_open:
+                data.setdefault(entry.key, plain(entry.value))
+            elif entry.key not in fields:
+                message, hint = self._advice.unknown(entry, at.path, frozenset(fields))
+                self._found.add(at.below(entry.key).problem(message, hint))
+            elif not _is_absent(entry.value, fields[entry.key]):
+                value = self._prepared(fields[entry.key], entry.value, at.below(entry.key))
+                data.setdefault(entry.key, value)
+        return data
+
+
+def written_fields(model: type[BaseModel]) -> dict[str, object]:
+    """Give the annotation of each field of a model by the name it has in a file."""
+    return {
+        alias if isinstance(alias := info.validation_alias or info.alias, str) else name: (
+            info.annotation
+        )
+        for name, info in model.model_fields.items()
+    }
+
+
+def _is_absent(node: Node, annotation: object) -> bool:
+    """Say whether a null means that the field is not there."""
+    return _is_null(node) and not (_is_union(annotation) and NoneType in get_args(annotation))
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, Scalar) and node.value is None
+
+
+def _without_nulls(written: object) -> object:
+    """Drop the nulls of mappings, which mean that a key is not there."""
+    match written:
+        case dict():
+            return {key: _without_nulls(each) for key, each in written.items() if each is not None}
+        case list():
+            return [_without_nulls(each) for each in written]
+        case _:
+            return written
+
+
+def _is_union(annotation: object) -> bool:
+    return get_origin(annotation) in (Union, UnionType)
+
+
+def _shape(annotation: object) -> Shape | None:
+    """Say what to look into: a model, a selector, a list's items, a mapping's values."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return BaseModel, annotation
+    if annotation is LabelSelector:
+        return LabelSelector, annotation
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _shape(arguments[0])
+    if _is_union(annotation):
+        return next(filter(None, map(_shape, arguments)), None)
+    if isinstance(origin, type) and arguments:
+        if issubclass(origin, Mapping):
+            return Mapping, arguments[-1]
+        if issubclass(origin, (Sequence, frozenset, set)):
+            return Sequence, arguments[0]
+    return None

@@ -1,0 +1,54 @@
+"""Durations as Go writes them, because policy files do: `90s`, `1h30m`, `1.5s`."""
+
+import re
+from fractions import Fraction
+from typing import Final
+
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_WHOLE: Final = re.compile(rf"([-+]?)((?:{_PART.pattern})+|0)")
+_NANOSECONDS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_LONGEST_NS: Final = 2**63 - 1
+_LONGEST_TEXT: Final = 64
+_DAYS: Final = re.compile(r"([0-9]+)([dw])")
+_BARE_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+_HOURS: Final = {"d": 24, "w": 168}
+
+
+class DurationError(ValueError):
+    """A text is not a duration; `hint` says how to write it."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        self.hint = hint
+        super().__init__(message)
+
+
+def parse_duration(text: str) -> float:
+    """Give the seconds of a Go duration text; raises DurationError."""
+    written = _WHOLE.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
+    if written is None:
+        raise DurationError("is not a duration", _remedy(text))
+    nanoseconds = sum(
+        int(Fraction(number.rstrip(".")) * _NANOSECONDS[unit])
+        for number, unit in _PART.findall(written[2])
+    )
+    if nanoseconds > _LONGEST_NS:
+        raise DurationError("is too long a duration", "the longest is 2562047h, about 292 years")
+    return (-nanoseconds if written[1] == "-" else nanoseconds) / 10**9
+
+
+def _remedy(text: str) -> str:
+    """Guess what was meant."""
+    if days := _DAYS.fullmatch(text[:_LONGEST_TEXT]):
+        return f"days and weeks have no unit: write {int(days[1]) * _HOURS[days[2]]}h"
+    if _BARE_NUMBER.fullmatch(text[:_LONGEST_TEXT]):
+        return f"a unit is missing: write {text}s for seconds"
+    return 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'

@@ -1,0 +1,1 @@
+"""Changes to findings: who cares about what, when to look, and what a blocked pod waits for."""

@@ -1,0 +1,176 @@
+"""The heart: changes mark subjects, due subjects are judged, blocked ones wait to be woken.
+
+Synchronous and free of clocks: everything is told the time (monotonic seconds). Work is done in
+small bites so that whoever drives it can let others run in between.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from reactive_desched.api.plugin import View
+from reactive_desched.model.changes import Change, NodeChange, PodChange, Resynced
+from reactive_desched.model.decisions import Defer, Evict, Refuse
+from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.outcomes import BUDGET_REFUSED, LEFT, Outcome
+from reactive_desched.react.backoff import Backoff
+from reactive_desched.react.debounce import Debounce
+from reactive_desched.react.instances import Instance, Key, Routes
+from reactive_desched.react.judgement import Cause, Judgement, Report
+from reactive_desched.react.parking import Parking, makes_room
+from reactive_desched.react.timers import Timers
+
+
+class Engine:
+    """Everything between a change and a decision, for all plugin instances.
+
+    Until `resync` is called nothing is judged: the first picture is state, not news.
+    """
+
+    def __init__(
+        self,
+        instances: Iterable[Instance],
+        view: View,
+        report: Report,
+        *,
+        backoff: Backoff,
+        room_grew: Callable[[], None],
+    ) -> None:
+        self._instances = tuple(instances)
+        self._routes = Routes(self._instances)
+        self._view = view
+        self._report = report
+        self._backoff = backoff
+        self._room_grew = room_grew
+        self._dirty = {i: Debounce[Key, Cause](i.pause) for i in self._instances}
+        self._timers: Timers[Key] = Timers()
+        self._parking: Parking[Key] = Parking()
+        self._sweeps: list[tuple[Iterator[Key], Cause]] = []
+        self.started = False
+
+    @property
+    def dirty(self) -> int:
+        """How many subjects wait to be judged."""
+        return sum(map(len, self._dirty.values()))
+
+    @property
+    def parked(self) -> dict[str, int]:
+        """How many findings are blocked, by gate."""
+        return self._parking.by_gate()
+
+    def resync(self, now: float) -> None:
+        """Look at everything, spread over the coming work."""
+        self.started = True
+        cause = Cause("Resynced", "", now)
+        self._sweeps = [(self._everything(instance), cause) for instance in self._instances]
+
+    def observe(self, changes: Iterable[Change], now: float) -> None:
+        """Mark what these changes may have made right or wrong."""
+        if not self.started:
+            return
+        for change in changes:
+            cause = Cause(change.kind, about(change), now)
+            for instance in self._routes.interested(change):
+                dirty = self._dirty[instance]
+                for subject in instance.plugin.subjects(change, self._view):
+                    dirty.touch((instance, subject), now, cause)
+            if makes_room(change):
+                self._room_grew()
+            for key in self._parking.woken_by(change):
+                self._dirty[key[0]].touch(key, now, cause)
+
+    def work(self, now: float, enough: Callable[[], bool]) -> None:
+        """Judge what is due, until nothing is or the caller has had enough."""
+        while (due := self._pop_due(now)) is not None:
+            self._judge(*due, now)
+            if enough():
+                return
+
+    def next_due(self, now: float) -> float | None:
+        """Return when there is work again; `now` or earlier means at once."""
+        if self._sweeps:
+            return now
+        times = [dirty.next_due() for dirty in self._dirty.values()]
+        return min((t for t in (*times, self._timers.next_due()) if t is not None), default=None)
+
+    def settled(self, judgement: Judgement, outcome: Outcome, now: float) -> None:
+        """Take in how an eviction ended; what did not happen is looked at again later."""
+        key, finding = judgement.key, judgement.finding
+        key[0].gate.settled(finding.pod, outcome, now)
+        if outcome.result in LEFT:
+            self._backoff.forget(key)
+            return
+        until = self._retry_at(key, outcome, now)
+        if outcome.result == BUDGET_REFUSED:
+            wakes = (("budgets", finding.pod.namespace), ("pod", finding.pod.uid))
+            refusal = Refuse(finding, "DisruptionBudget", outcome.detail, wakes, until)
+            self._block(key, refusal, until)
+        else:
+            reason = outcome.detail or outcome.result
+            self._block(key, Defer(finding, "Eviction", reason, until), until)
+
+    def waiting_with(self, key: Key) -> Defer | Refuse | None:
+        """Return the verdict a blocked subject waits with."""
+        return self._parking.verdict(key)
+
+    def _everything(self, instance: Instance) -> Iterator[Key]:
+        for subject in instance.plugin.subjects(Resynced(), self._view):
+            yield instance, subject
+
+    def _pop_due(self, now: float) -> tuple[Key, Cause] | None:
+        for dirty in self._dirty.values():
+            if (due := dirty.pop_due(now)) is not None:
+                return due
+        if (key := self._timers.pop_due(now)) is not None:
+            return key, Cause("Timer", "", now)
+        while self._sweeps:
+            sweep, cause = self._sweeps[0]
+            if (next_key := next(sweep, None)) is not None:
+                return next_key, cause
+            self._sweeps.pop(0)
+        return None
+
+    def _judge(self, key: Key, cause: Cause, now: float) -> None:
+        instance, subject = key
+        before = self._parking.leave(key)
+        self._timers.cancel(key)
+        found = False
+        for opinion in instance.plugin.judge(subject, self._view):
+            if isinstance(opinion, LookAgain):
+                self._timers.set(key, now + opinion.after_s)
+            else:
+                found = True
+                self._decide(key, opinion, cause, now, before)
+        if not found:
+            self._backoff.forget(key)
+
+    def _decide(
+        self, key: Key, finding: Finding, cause: Cause, now: float, before: Defer | Refuse | None
+    ) -> None:
+        decision = key[0].gate.decide(finding, now)
+        if not isinstance(decision, Evict):
+            self._block(key, decision, decision.until)
+        is_news = (
+            before is None
+            or isinstance(decision, Evict)
+            or (before.gate, before.reason) != (decision.gate, decision.reason)
+        )
+        self._report(Judgement(key, decision, cause, now, is_news))
+
+    def _block(self, key: Key, verdict: Defer | Refuse, until: float | None) -> None:
+        self._parking.park(key, verdict)
+        if until is not None:
+            self._timers.set(key, until)
+
+    def _retry_at(self, key: Key, outcome: Outcome, now: float) -> float:
+        wait = self._backoff.next_wait_s(key)
+        return now + max(wait, outcome.retry_after_s or 0.0)
+
+
+def about(change: Change) -> str:
+    """Name the object a change is about."""
+    match change:
+        case PodChange(pod=pod):
+            return f"pod {pod}"
+        case NodeChange(node=node):
+            return f"node {node}"
+        case _:
+            return ""

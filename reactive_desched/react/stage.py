@@ -1,0 +1,76 @@
+"""Drives the engine: at once when a change is due, by timer when one comes due, in small bites."""
+
+from collections.abc import Callable
+
+import anyio
+import anyio.lowlevel
+
+from reactive_desched.react.engine import Engine
+
+BITE_S = 0.0005
+"""How long judging may hold the loop before others get their turn."""
+
+Clock = Callable[[], float]
+_NEVER = float("inf")
+
+
+class Stage:
+    """Runs the engine's work on the event loop while `may_work` agrees.
+
+    `clock` is the loop's own monotonic clock, in seconds.
+    """
+
+    def __init__(self, engine: Engine, may_work: Callable[[], bool], clock: Clock) -> None:
+        self._engine = engine
+        self._may_work = may_work
+        self._clock = clock
+        self._news = anyio.Event()
+        self._sleeps_until = -_NEVER  # awake
+        self._biting = False
+
+    def poke(self) -> None:
+        """There may be work: do one bite of what is due now, and let `run` see to the rest.
+
+        Whoever sleeps is woken only for what comes due earlier: most changes need no wake-up.
+        """
+        self._bite()
+        due = self._next_due(self._clock())
+        if due < self._sleeps_until:
+            self._news.set()
+
+    async def run(self) -> None:
+        """Judge whatever comes due, until cancelled."""
+        while True:
+            self._news = anyio.Event()
+            if self._bite():
+                await anyio.lowlevel.checkpoint()
+            else:
+                await self._rest()
+
+    def _bite(self) -> bool:
+        """Work for a moment; say whether more is due already."""
+        now = self._clock()
+        if self._biting or not self._is_due(now):
+            return False
+        enough_at = now + BITE_S
+        self._biting = True
+        try:
+            self._engine.work(now, lambda: self._clock() >= enough_at)
+        finally:
+            self._biting = False
+        return self._is_due(now)
+
+    def _is_due(self, now: float) -> bool:
+        return self._next_due(now) <= now
+
+    def _next_due(self, now: float) -> float:
+        due = self._engine.next_due(now) if self._may_work() else None
+        return _NEVER if due is None else due
+
+    async def _rest(self) -> None:
+        """Sleep until something comes due or is poked."""
+        now = self._clock()
+        self._sleeps_until = self._next_due(now)
+        with anyio.move_on_after(max(0.0, self._sleeps_until - now)):
+            await self._news.wait()
+        self._sleeps_until = -_NEVER

@@ -1,0 +1,54 @@
+"""Is our picture whole and live? Nothing is judged or evicted unless every resource is."""
+
+from collections.abc import Callable, Iterable
+
+_NOT_LISTED = "not listed yet"
+
+
+class Synced:
+    """What each resource still lacks; `on_first` is called once, when nothing does any more."""
+
+    def __init__(self, resources: Iterable[str], on_change: Callable[[], None]) -> None:
+        self._whole = dict.fromkeys(resources, False)
+        self._lacks = dict.fromkeys(self._whole, _NOT_LISTED)
+        self._on_change = on_change
+
+    @property
+    def complete(self) -> bool:
+        """Say whether every resource is whole and live."""
+        return not any(self._lacks.values())
+
+    def why_not(self) -> str | None:
+        """Name the first resource that is not in order and why, or None."""
+        for resource, lack in self._lacks.items():
+            if lack:
+                return f"{resource}: {lack}"
+        return None
+
+    def lacks(self) -> dict[str, str]:
+        """Return what each resource lacks; an empty text is in order."""
+        return dict(self._lacks)
+
+    def replacing(self, resource: str) -> None:
+        """A new picture is being swapped in."""
+        self._whole[resource] = False
+        self._note(resource, "a new list is being taken in")
+
+    def replaced(self, resource: str) -> None:
+        """The new picture is in; it counts once a watch is open on it."""
+        self._whole[resource] = True
+        self._note(resource, "waiting for a watch")
+
+    def stale(self, resource: str, reason: str) -> None:
+        """The link is lost."""
+        self._note(resource, reason or "link lost")
+
+    def fresh(self, resource: str) -> None:
+        """A watch is open; this counts only on a whole picture."""
+        if self._whole[resource]:
+            self._note(resource, "")
+
+    def _note(self, resource: str, lack: str) -> None:
+        if self._lacks[resource] != lack:
+            self._lacks[resource] = lack
+            self._on_change()

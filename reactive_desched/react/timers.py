@@ -1,0 +1,56 @@
+"""All timers on one heap: one wake-up serves them, resetting one is cheap."""
+
+import heapq
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+STALE_PER_LIVE = 4
+"""How many outdated heap entries a live one may drag along before the heap is rebuilt."""
+
+
+class Timers(Generic[K]):
+    """At most one timer per key; a new one replaces the old. Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._at: dict[K, tuple[float, int]] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def set(self, key: K, at: float) -> None:
+        """Ring for this key at that time, and not before."""
+        self._count += 1
+        self._at[key] = (at, self._count)
+        heapq.heappush(self._heap, (at, self._count, key))
+        if len(self._heap) > STALE_PER_LIVE * len(self._at) + 64:
+            self._heap = [(at, count, key) for key, (at, count) in self._at.items()]
+            heapq.heapify(self._heap)
+
+    def cancel(self, key: K) -> None:
+        """Do not ring for this key."""
+        self._at.pop(key, None)
+
+    def pop_due(self, now: float) -> K | None:
+        """Take out one key whose time has come."""
+        self._skip_stale()
+        if not self._heap or self._heap[0][0] > now:
+            return None
+        _, _, key = heapq.heappop(self._heap)
+        del self._at[key]
+        return key
+
+    def next_due(self) -> float | None:
+        """Return when the next timer rings."""
+        self._skip_stale()
+        return self._heap[0][0] if self._heap else None
+
+    def _skip_stale(self) -> None:
+        while self._heap:
+            at, count, key = self._heap[0]
+            if self._at.get(key) == (at, count):
+                return
+            heapq.heappop(self._heap)

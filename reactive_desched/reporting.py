@@ -1,0 +1,88 @@
+"""Tells what happens to the log and the metrics."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from reactive_desched.errors import Malformed
+from reactive_desched.metrics import Metrics
+from reactive_desched.model.changes import Change
+from reactive_desched.model.decisions import Defer, Evict, Refuse
+from reactive_desched.model.outcomes import EVICTED, Outcome
+from reactive_desched.react.judgement import Judgement
+
+
+class Log(Protocol):
+    """The part of a structlog logger that we use."""
+
+    def debug(self, event: str, **values: Any) -> None:  # structlog takes values of any type
+        """Write a line for those who look closely."""
+        ...
+
+    def info(self, event: str, **values: Any) -> None:  # as above
+        """Write a line."""
+        ...
+
+    def warning(self, event: str, **values: Any) -> None:  # as above
+        """Write a line that should be looked at."""
+        ...
+
+
+class Reporter:
+    """Counts everything, logs what is new."""
+
+    def __init__(self, metrics: Metrics, log: Log) -> None:
+        self._metrics = metrics
+        self._log = log
+
+    def changed(self, changes: Iterable[Change]) -> None:
+        """Count changes."""
+        for change in changes:
+            self._metrics.change(change.kind)
+
+    def judged(self, judgement: Judgement) -> None:
+        """Count a decision, and log it unless it repeats the last one on this subject."""
+        decision, finding = judgement.decision, judgement.finding
+        self._metrics.finding(finding.plugin)
+        self._metrics.decided_after(judgement.at - judgement.cause.at)
+        match decision:
+            case Evict():
+                self._metrics.decision("evict", "")
+                self._say(judgement, "decided to evict")
+            case Defer(gate=gate, reason=reason):
+                self._metrics.decision("defer", gate)
+                self._say(judgement, "deferred", gate=gate, because=reason)
+            case Refuse(gate=gate, reason=reason):
+                self._metrics.decision("refuse", gate)
+                self._say(judgement, "refused", gate=gate, because=reason)
+
+    def ended(self, judgement: Judgement, outcome: Outcome, now: float, /) -> None:
+        """Count and log the end of an eviction."""
+        finding, took_s = judgement.finding, now - judgement.cause.at
+        self._metrics.outcome(outcome.result, finding.plugin)
+        self._metrics.evicted_after(took_s)
+        say = self._log.info if outcome.result == EVICTED else self._log.warning
+        say(
+            outcome.result,
+            pod=str(finding.pod),
+            node=finding.pod.node,
+            plugin=finding.plugin,
+            detail=outcome.detail or None,
+            after_ms=round(took_s * 1000, 3),
+        )
+
+    def malformed(self, resource: str, error: Malformed, /) -> None:
+        """Log an object that could not be read."""
+        self._log.warning("skipped an object", resource=resource, reason=str(error))
+
+    def _say(self, judgement: Judgement, what: str, **more: str) -> None:
+        finding = judgement.finding
+        say = self._log.info if judgement.is_news else self._log.debug
+        say(
+            what,
+            pod=str(finding.pod),
+            node=finding.pod.node,
+            plugin=finding.plugin,
+            reason=finding.reason,
+            trigger=f"{judgement.cause.change} {judgement.cause.about}".rstrip(),
+            **more,
+        )

@@ -1,0 +1,1 @@
+"""The simulated cluster: an API server, and the world behind it, in one process."""

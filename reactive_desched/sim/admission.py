@@ -1,0 +1,65 @@
+"""What a create is checked against in the rest of the store: its namespace, its priority class."""
+
+from collections.abc import Callable, Iterable
+
+from reactive_desched.sim.objects import Obj, name_of, namespace_of
+from reactive_desched.sim.resources import RESOURCES, Resource
+from reactive_desched.sim.status import bad_request, cause, forbidden, not_found
+
+__all__ = ["admit_namespace", "admit_priority"]
+
+_DEFAULT_POLICY = "PreemptLowerPriority"
+
+
+def admit_namespace(kind: Resource, obj: Obj, find: Callable[[str], Obj | None]) -> None:
+    """Refuse to create in a namespace that is missing or on its way out."""
+    if not kind.namespaced:
+        return
+    namespace, name = namespace_of(obj), name_of(obj)
+    if not namespace:
+        raise bad_request(f"{kind.plural} live in a namespace: set metadata.namespace")
+    home = find(namespace)
+    if home is None:
+        raise not_found(RESOURCES["namespaces"], namespace)
+    if home["metadata"].get("deletionTimestamp"):
+        why = f"because it is being terminated: namespace {namespace}"
+        text = f"unable to create new content in namespace {namespace} {why.partition(':')[0]}"
+        causes = [
+            cause(
+                "NamespaceTerminating",
+                "metadata.namespace",
+                f"namespace {namespace} is being terminated",
+            )
+        ]
+        raise forbidden(kind, name, text, causes)
+
+
+def admit_priority(pod: Obj, classes: Iterable[Obj]) -> None:
+    """Copy priority and preemption policy from the pod's class, or from the global default."""
+    spec = pod["spec"]
+    chosen = _class_of(pod, list(classes))
+    value = chosen.get("value", 0) if chosen else 0
+    policy = (chosen or {}).get("preemptionPolicy", _DEFAULT_POLICY)
+    if spec.get("priority", value) != value:
+        text = (
+            "the integer value of priority must not be provided in pod spec; priority admission"
+            f" controller computed {value} from the given PriorityClass name"
+        )
+        raise forbidden(RESOURCES["pods"], name_of(pod), text)
+    if chosen:
+        spec["priorityClassName"] = name_of(chosen)
+    spec["priority"] = value
+    spec["preemptionPolicy"] = policy
+
+
+def _class_of(pod: Obj, classes: list[Obj]) -> Obj | None:
+    wanted = pod["spec"].get("priorityClassName")
+    if not wanted:
+        defaults = [c for c in classes if c.get("globalDefault")]
+        return min(defaults, key=lambda c: int(c.get("value", 0)), default=None)
+    for candidate in classes:
+        if name_of(candidate) == wanted:
+            return candidate
+    raise forbidden(
+        RESOURCES["pods"], name_of(pod), f"no PriorityClass with name {wanted} was found"
+    )

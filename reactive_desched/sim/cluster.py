@@ -1,0 +1,194 @@
+"""The simulated cluster behind the API server: every controller, driven by one clock."""
+
+import math
+import random
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+from msgspec import Struct
+
+from reactive_desched.errors import ReactiveDeschedError
+from reactive_desched.sim.clock import VirtualClock
+from reactive_desched.sim.controllers.claims import Claims
+from reactive_desched.sim.controllers.controller import Controller
+from reactive_desched.sim.controllers.daemon_sets import DaemonSets
+from reactive_desched.sim.controllers.deployments import Deployments
+from reactive_desched.sim.controllers.disruption import DisruptionBudgets
+from reactive_desched.sim.controllers.event_expiry import EventExpiry
+from reactive_desched.sim.controllers.garbage import Garbage
+from reactive_desched.sim.controllers.jobs import Jobs
+from reactive_desched.sim.controllers.namespaces import Namespaces
+from reactive_desched.sim.controllers.node_lifecycle import NodeLifecycle
+from reactive_desched.sim.controllers.pod_control import PodControl
+from reactive_desched.sim.controllers.pod_gc import PodGarbage
+from reactive_desched.sim.controllers.replica_sets import ReplicaSets
+from reactive_desched.sim.controllers.stale_disruption import StaleDisruption
+from reactive_desched.sim.controllers.stateful_sets import StatefulSets
+from reactive_desched.sim.controllers.taint_eviction import TaintEviction
+from reactive_desched.sim.heartbeats import Heartbeats
+from reactive_desched.sim.index import PodIndex
+from reactive_desched.sim.kubelet import Kubelets
+from reactive_desched.sim.node_switch import switch
+from reactive_desched.sim.profiles import Pace
+from reactive_desched.sim.scheduling.scheduler import Scheduler
+from reactive_desched.sim.store import Event, Store
+
+__all__ = ["ClusterOptions", "NeverSettlesError", "SimCluster"]
+
+_MOST_ROUNDS: Final = 50_000
+
+
+class NeverSettlesError(ReactiveDeschedError):
+    """The controllers keep each other busy without time passing: a bug in one of them."""
+
+
+class ClusterOptions(Struct, frozen=True):
+    """How the simulated world behaves."""
+
+    pace: Pace = Pace()
+    heartbeats: bool = False
+    """Whether nodes renew their Leases every ten seconds; costs a write per node each time."""
+    random_ties: bool = False
+    """Whether the scheduler picks among equally good nodes by chance, not by name."""
+
+
+class SimCluster:
+    """Owns the controllers of one store.
+
+    In virtual time call `settle` and `advance`; in real time run `run` in a task of its own,
+    beside the API server that shares the store.
+    """
+
+    def __init__(
+        self, store: Store, rng: random.Random, options: ClusterOptions | None = None
+    ) -> None:
+        self.store = store
+        options = options or ClusterOptions()
+        self.index = PodIndex()
+        self.scheduler = Scheduler(store, rng if options.random_ties else None)
+        self._controllers = self._made(rng, options)
+        self._watchers: dict[str, list[Controller]] = {}
+        for controller in self._controllers:
+            for resource in sorted(controller.watches):
+                self._watchers.setdefault(resource, []).append(controller)
+        self._stirred = anyio.Event()
+        self._replay()
+        self._unsubscribe = store.subscribe(self._observe)
+
+    def close(self) -> None:
+        """Stop listening to the store; the objects stay."""
+        self._unsubscribe()
+
+    def next_due(self) -> float | None:
+        """Return the earliest moment at which any controller has work, or None."""
+        moments = [due for part in self._controllers if (due := part.due()) is not None]
+        return min(moments, default=None)
+
+    def settle(self) -> None:
+        """Work until nothing is due at the clock's present moment.
+
+        Raises NeverSettlesError when that takes more than 50,000 rounds.
+        """
+        now = self.store.clock.now()
+        for _ in range(_MOST_ROUNDS):
+            busy = self._busy(now)
+            if not busy:
+                return
+            for part in busy:
+                part.step(now)
+        names = ", ".join(type(part).__name__ for part in self._busy(now))
+        raise NeverSettlesError(f"after {_MOST_ROUNDS} rounds these still have work: {names}")
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass, doing all work at the moment it is due.
+
+        Raises TypeError when the store runs on another clock.
+        """
+        clock = self.store.clock
+        if not isinstance(clock, VirtualClock):
+            raise TypeError("only a VirtualClock can be advanced; use run() for real time")
+        end = clock.now() + seconds
+        self.settle()
+        while (due := self.next_due()) is not None and due <= end:
+            clock.advance(max(0.0, due - clock.now()))
+            self.settle()
+        clock.advance(max(0.0, end - clock.now()))
+
+    async def run(self) -> None:
+        """Work in real time until cancelled; others get their turn after every batch."""
+        while True:
+            now = self.store.clock.now()
+            for part in self._busy(now):
+                part.step(now)
+                await anyio.lowlevel.checkpoint()
+            due = self.next_due()
+            if due is None or due > self.store.clock.now():
+                await self._wait_until(due)
+
+    def stop_node(self, name: str) -> None:
+        """Switch a node's kubelet off: it falls silent and its pods freeze."""
+        switch(self.store, name, on=False)
+
+    def start_node(self, name: str) -> None:
+        """Switch a node's kubelet on again."""
+        switch(self.store, name, on=True)
+
+    def _made(self, rng: random.Random, options: ClusterOptions) -> list[Controller]:
+        store, index = self.store, self.index
+
+        def pods(component: str) -> PodControl:
+            return PodControl(store, rng, component)
+
+        parts: list[Controller] = [
+            Deployments(store, index),
+            ReplicaSets(store, index, pods("replicaset-controller")),
+            ReplicaSets(
+                store, index, pods("replication-controller"), resource="replicationcontrollers"
+            ),
+            StatefulSets(store, index, pods("statefulset-controller")),
+            DaemonSets(store, index, pods("daemonset-controller")),
+            Jobs(store, index, pods("job-controller")),
+            Claims(store),
+            NodeLifecycle(store, index),
+            TaintEviction(store, index),
+            self.scheduler,
+            Kubelets(store, index, rng, options.pace),
+            DisruptionBudgets(store),
+            StaleDisruption(store),
+            PodGarbage(store, index),
+            Garbage(store),
+            Namespaces(store),
+            EventExpiry(store),
+        ]
+        return [*parts, Heartbeats(store)] if options.heartbeats else parts
+
+    def _busy(self, now: float) -> list[Controller]:
+        return [part for part in self._controllers if _is_due(part, now)]
+
+    def _replay(self) -> None:
+        """Tell the controllers of what exists already, nodes before the pods that sit on them."""
+        first = ("namespaces", "nodes")
+        rest = sorted(set(self._watchers) - set(first))
+        for resource in (*first, *rest):
+            for obj in self.store.list(resource):
+                self._observe(Event("ADDED", resource, obj, None, self.store.rv))
+
+    def _observe(self, event: Event) -> None:
+        if event.resource == "pods":
+            self.index.observe(event)
+        for controller in self._watchers.get(event.resource, ()):
+            controller.observe(event)
+        self._stirred.set()
+
+    async def _wait_until(self, due: float | None) -> None:
+        if self._stirred.is_set():
+            self._stirred = anyio.Event()
+        wait = math.inf if due is None else max(0.0, due - self.store.clock.now())
+        with anyio.move_on_after(wait):
+            await self._stirred.wait()
+
+
+def _is_due(part: Controller, now: float) -> bool:
+    due = part.due()
+    return due is not None and due <= now

@@ -1,0 +1,1 @@
+"""The simulated kube-controller-manager: one small class per controller."""

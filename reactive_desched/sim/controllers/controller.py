@@ -1,0 +1,70 @@
+"""The shape all simulated controllers share: take notes on events, act when stepped."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from reactive_desched.sim.agenda import AT_ONCE, Agenda
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.pods import Key
+from reactive_desched.sim.store import Event, Store
+
+__all__ = ["Controller", "Reconciler", "write_status"]
+
+_BATCH: Final = 100
+
+
+class Controller(Protocol):
+    """One part of the simulated world."""
+
+    @property
+    def watches(self) -> frozenset[str]:
+        """The resources whose events this controller wants."""
+        ...
+
+    def observe(self, event: Event) -> None:
+        """Take a note of an event; called inside the store's write, so it must not write."""
+        ...
+
+    def due(self) -> float | None:
+        """Return the earliest moment at which there is work, or None."""
+        ...
+
+    def step(self, now: float) -> None:
+        """Do a bounded amount of the work that is due."""
+        ...
+
+
+class Reconciler(ABC):
+    """A controller that brings one object at a time to its desired state."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.agenda: Agenda[Key] = Agenda()
+
+    def due(self) -> float | None:
+        """Return the earliest moment at which an object is to be looked at, or None."""
+        return self.agenda.due()
+
+    def step(self, now: float) -> None:
+        """Reconcile up to a hundred objects."""
+        for key in self.agenda.take_due(now, _BATCH):
+            self.reconcile(key, now)
+
+    def soon(self, key: Key, at: float = AT_ONCE) -> None:
+        """Look at an object at that moment, or earlier if something else asks for it."""
+        self.agenda.add(key, at)
+
+    @abstractmethod
+    def reconcile(self, key: Key, now: float) -> None:
+        """Bring the object nearer to what it should be; it may no longer exist."""
+
+
+def write_status(store: Store, resource: str, obj: Obj, status: Obj) -> None:
+    """Write a status if it differs; fields set to None are left out."""
+    fresh = {field: value for field, value in status.items() if value is not None}
+    if fresh == obj.get("status"):
+        return
+    change: Callable[[Obj], Obj] = lambda current: {**current, "status": fresh}  # noqa: E731 -- a one-line change reads best in place
+    meta = obj["metadata"]
+    store.modify(resource, meta.get("namespace", ""), meta["name"], change, subresource="status")

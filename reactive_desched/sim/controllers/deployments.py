@@ -1,0 +1,246 @@
+"""Rolls a Deployment's pods from one ReplicaSet to the next."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.conditions import with_conditions
+from reactive_desched.sim.controllers.controller import Reconciler, write_status
+from reactive_desched.sim.controllers.rollout import (
+    Limits,
+    Size,
+    limits_of,
+    next_new_size,
+    next_old_sizes,
+)
+from reactive_desched.sim.controllers.template_hash import template_hash
+from reactive_desched.sim.index import PodIndex
+from reactive_desched.sim.objects import Obj, clone, labels_of, namespace_of
+from reactive_desched.sim.pods import (
+    Key,
+    controller_of,
+    controller_uid,
+    is_terminal,
+    is_terminating,
+    key_of,
+    reference_to,
+)
+from reactive_desched.sim.store import Event, Store
+
+__all__ = ["Deployments", "replica_set"]
+
+_HASH: Final = "pod-template-hash"
+_REVISION: Final = "deployment.kubernetes.io/revision"
+_DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
+_LARGEST: Final = "deployment.kubernetes.io/max-replicas"
+
+
+class _Fleet(Struct, frozen=True):
+    """A Deployment's ReplicaSets: the one of its present template, and the rest, oldest first."""
+
+    new: Obj | None
+    old: Sequence[Obj]
+
+    @property
+    def all(self) -> Sequence[Obj]:
+        return (*self.old, self.new) if self.new is not None else self.old
+
+
+class Deployments(Reconciler):
+    """One ReplicaSet per template; progress deadlines are not watched."""
+
+    watches = frozenset({"deployments", "replicasets"})
+
+    def __init__(self, store: Store, index: PodIndex) -> None:
+        super().__init__(store)
+        self._index = index
+
+    def observe(self, event: Event) -> None:
+        """Look again at the deployment that changed, or whose ReplicaSet did."""
+        if event.resource == "deployments":
+            self.soon(key_of(event.object))
+            return
+        owner = controller_of(event.object)
+        if owner is not None and owner["kind"] == "Deployment":
+            self.soon((namespace_of(event.object), owner["name"]))
+
+    def reconcile(self, key: Key, now: float) -> None:
+        """Move one step towards the wanted template and size, and report."""
+        deployment = self.store.get("deployments", *key)
+        if deployment is None:
+            return
+        if not is_terminating(deployment):
+            self._progress(deployment)
+            deployment = self.store.get("deployments", *key) or deployment
+        self._report(deployment, self._fleet(deployment), now)
+
+    def _fleet(self, deployment: Obj) -> _Fleet:
+        namespace, uid = namespace_of(deployment), deployment["metadata"]["uid"]
+        sets = self.store.list("replicasets", namespace)
+        owned = sorted((rs for rs in sets if controller_uid(rs) == uid), key=_revision)
+        present = template_hash(deployment["spec"]["template"])
+        new = next((rs for rs in owned if labels_of(rs).get(_HASH) == present), None)
+        return _Fleet(new, [rs for rs in owned if rs is not new])
+
+    def _progress(self, deployment: Obj) -> None:
+        fleet, limits = self._fleet(deployment), limits_of(deployment)
+        if deployment["spec"].get("paused"):
+            active = [rs for rs in fleet.all if _wanted(rs)]
+            if len(active) == 1:
+                self._scale(active[0], deployment, limits, deployment["spec"]["replicas"])
+            return
+        if deployment["spec"].get("strategy", {}).get("type") == "Recreate":
+            self._recreate(deployment, fleet, limits)
+        else:
+            self._roll(deployment, fleet, limits)
+        self._forget_old(deployment, fleet)
+
+    def _roll(self, deployment: Obj, fleet: _Fleet, limits: Limits) -> None:
+        replicas = int(deployment["spec"]["replicas"])
+        new = fleet.new
+        old_total = sum(map(_wanted, fleet.old))
+        size = next_new_size(replicas, limits, _wanted(new) if new else 0, old_total)
+        new = self._current(deployment, fleet, limits, size)
+        targets = next_old_sizes(replicas, limits, _size(new), [_size(rs) for rs in fleet.old])
+        for rs, target in zip(fleet.old, targets, strict=True):
+            if target != _wanted(rs):
+                self._scale(rs, deployment, limits, target)
+
+    def _recreate(self, deployment: Obj, fleet: _Fleet, limits: Limits) -> None:
+        for rs in fleet.old:
+            self._scale(rs, deployment, limits, 0)
+        if any(self._has_pods(rs) for rs in fleet.old):
+            return  # The sets' own status changes bring us back when their pods are gone.
+        self._current(deployment, fleet, limits, int(deployment["spec"]["replicas"]))
+
+    def _has_pods(self, rs: Obj) -> bool:
+        return any(not is_terminal(pod) for pod in self._index.owned_by(rs["metadata"]["uid"]))
+
+    def _current(self, deployment: Obj, fleet: _Fleet, limits: Limits, size: int) -> Obj:
+        """Return the set of the present template at the given size, made if it is new."""
+        revision = max(map(_revision, fleet.old), default=0) + 1
+        if fleet.new is None:
+            new = self.store.create("replicasets", replica_set(deployment, size, revision))
+        else:
+            new = self._scale(fleet.new, deployment, limits, size, revision)
+        self._mark(deployment, _revision(new))
+        return new
+
+    def _scale(self, rs: Obj, deployment: Obj, limits: Limits, size: int, revision: int = 0) -> Obj:
+        marks = _annotations(deployment, limits, max(revision, _revision(rs)))
+
+        def change(current: Obj) -> Obj:
+            current["spec"]["replicas"] = size
+            current["metadata"].setdefault("annotations", {}).update(marks)
+            return current
+
+        return self.store.modify("replicasets", *key_of(rs), change)
+
+    def _mark(self, deployment: Obj, revision: int) -> None:
+        def change(current: Obj) -> Obj:
+            current["metadata"].setdefault("annotations", {})[_REVISION] = str(revision)
+            return current
+
+        self.store.modify("deployments", *key_of(deployment), change)
+
+    def _forget_old(self, deployment: Obj, fleet: _Fleet) -> None:
+        keep = int(deployment["spec"].get("revisionHistoryLimit", 10))
+        idle = [rs for rs in fleet.old if not _wanted(rs) and not rs["status"].get("replicas")]
+        for rs in idle[: max(0, len(idle) - keep)]:
+            self.store.delete("replicasets", *key_of(rs))
+
+    def _report(self, deployment: Obj, fleet: _Fleet, now: float) -> None:
+        replicas = int(deployment["spec"]["replicas"])
+        total, available = _sum(fleet.all, "replicas"), _sum(fleet.all, "availableReplicas")
+        updated = _sum([fleet.new] if fleet.new else [], "replicas")
+        wanted = sum(map(_wanted, fleet.all))
+        complete = updated == total == available == replicas
+        status = {
+            "observedGeneration": deployment["metadata"].get("generation"),
+            "replicas": total or None,
+            "updatedReplicas": updated or None,
+            "readyReplicas": _sum(fleet.all, "readyReplicas") or None,
+            "availableReplicas": available or None,
+            "unavailableReplicas": max(0, wanted - available) or None,
+            "conditions": with_conditions(
+                deployment.get("status", {}).get("conditions", []),
+                (
+                    _available(enough=available >= replicas - limits_of(deployment).unavailable),
+                    _progressing(fleet.new, deployment, complete=complete),
+                ),
+                rfc3339(now),
+            ),
+        }
+        write_status(self.store, "deployments", deployment, status)
+
+
+def replica_set(deployment: Obj, size: int, revision: int) -> Obj:
+    """Return the ReplicaSet of a Deployment's present template."""
+    spec, meta = deployment["spec"], deployment["metadata"]
+    digest = template_hash(spec["template"])
+    template = clone(spec["template"])
+    template["metadata"].setdefault("labels", {})[_HASH] = digest
+    selector = clone(spec["selector"])
+    selector.setdefault("matchLabels", {})[_HASH] = digest
+    return {
+        "metadata": {
+            "name": f"{meta['name']}-{digest}",
+            "namespace": meta["namespace"],
+            "labels": dict(template["metadata"]["labels"]),
+            "annotations": _annotations(deployment, limits_of(deployment), revision),
+            "ownerReferences": [reference_to(deployment)],
+        },
+        "spec": {
+            "replicas": size,
+            "selector": selector,
+            "template": template,
+            **({"minReadySeconds": m} if (m := spec.get("minReadySeconds")) else {}),
+        },
+    }
+
+
+def _annotations(deployment: Obj, limits: Limits, revision: int) -> dict[str, str]:
+    replicas = int(deployment["spec"]["replicas"])
+    return {
+        _REVISION: str(revision),
+        _DESIRED: str(replicas),
+        _LARGEST: str(replicas + limits.surge),
+    }
+
+
+def _revision(rs: Obj) -> int:
+    return int((rs["metadata"].get("annotations") or {}).get(_REVISION, "0"))
+
+
+def _wanted(rs: Obj) -> int:
+    return int(rs["spec"].get("replicas", 0))
+
+
+def _size(rs: Obj) -> Size:
+    return Size(_wanted(rs), int(rs.get("status", {}).get("availableReplicas", 0)))
+
+
+def _sum(sets: Sequence[Obj], field: str) -> int:
+    return sum(int(rs.get("status", {}).get(field, 0)) for rs in sets)
+
+
+def _available(*, enough: bool) -> Obj:
+    return {
+        "type": "Available",
+        "status": "True" if enough else "False",
+        "reason": "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+        "message": f"Deployment {'has' if enough else 'does not have'} minimum availability.",
+    }
+
+
+def _progressing(new: Obj | None, deployment: Obj, *, complete: bool) -> Obj:
+    name = new["metadata"]["name"] if new else deployment["metadata"]["name"]
+    done = f'ReplicaSet "{name}" has successfully progressed.'
+    return {
+        "type": "Progressing",
+        "status": "True",
+        "reason": "NewReplicaSetAvailable" if complete else "ReplicaSetUpdated",
+        "message": done if complete else f'ReplicaSet "{name}" is progressing.',
+    }

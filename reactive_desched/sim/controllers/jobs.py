@@ -1,0 +1,189 @@
+"""Runs pods until enough of them have succeeded."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import FAILED, SUCCEEDED
+from reactive_desched.sim.clock import parse_time, rfc3339
+from reactive_desched.sim.conditions import condition_status, with_condition
+from reactive_desched.sim.controllers.controller import Reconciler, write_status
+from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl
+from reactive_desched.sim.index import PodIndex
+from reactive_desched.sim.objects import Obj, namespace_of
+from reactive_desched.sim.pods import (
+    Key,
+    controller_of,
+    is_active,
+    is_ready,
+    is_terminating,
+    key_of,
+    phase_of,
+)
+from reactive_desched.sim.store import DeleteOptions, Event, Store
+
+__all__ = ["Jobs"]
+
+_FIRST_RETRY_S: Final = 10.0
+_LONGEST_RETRY_S: Final = 360.0
+_FINISHED: Final = ("Complete", "Failed")
+
+
+class _Tally(Struct, frozen=True):
+    """A job's pods, counted."""
+
+    active: Sequence[Obj]
+    terminating: int
+    succeeded: int
+    failed: int
+
+
+class _Ended(Struct, frozen=True):
+    """How and when a pod of a job ended; an eviction is nobody's fault and calls for no pause."""
+
+    phase: str
+    at: float
+    was_disrupted: bool
+
+
+class Jobs(Reconciler):
+    """Replaces a pod that failed after a pause, and one that is being evicted at once.
+
+    Indexed completion, success policies and active deadlines are not simulated. Remembers each
+    ended pod of every job that exists, because the pods themselves may be deleted earlier.
+    """
+
+    watches = frozenset({"jobs", "pods"})
+
+    def __init__(self, store: Store, index: PodIndex, pods: PodControl) -> None:
+        super().__init__(store)
+        self._index = index
+        self._pods = pods
+        self._ended: dict[str, dict[str, _Ended]] = {}
+
+    def observe(self, event: Event) -> None:
+        """Look again at the job that changed, or whose pod did; note how its pods ended."""
+        if event.resource == "jobs":
+            if event.type == "DELETED":
+                self._ended.pop(event.object["metadata"]["uid"], None)
+            self.soon(key_of(event.object))
+            return
+        owner = controller_of(event.object)
+        if owner is not None and owner["kind"] == "Job":
+            self._note(owner["uid"], event.object)
+            self.soon((namespace_of(event.object), owner["name"]))
+
+    def reconcile(self, key: Key, now: float) -> None:
+        """Start what is missing, finish what is done, and report."""
+        job = self.store.get("jobs", *key)
+        if job is None or is_terminating(job):
+            return
+        if _is_finished(job):
+            self._expire(job, now)
+            return
+        outcome = self._run(job, self._tally(job), now)
+        self._report(job, self._tally(job), outcome, now)
+
+    def _note(self, job: str, pod: Obj) -> None:
+        uid, phase = pod["metadata"]["uid"], phase_of(pod)
+        ended = self._ended.setdefault(job, {})
+        if phase in (SUCCEEDED, FAILED) and uid not in ended:
+            disrupted = condition_status(pod, "DisruptionTarget") == "True"
+            ended[uid] = _Ended(phase, self.store.clock.now(), disrupted)
+
+    def _tally(self, job: Obj) -> _Tally:
+        pods = self._index.owned_by(job["metadata"]["uid"])
+        phases = [end.phase for end in self._ended.get(job["metadata"]["uid"], {}).values()]
+        return _Tally(
+            active=[pod for pod in pods if is_active(pod)],
+            terminating=sum(1 for pod in pods if is_terminating(pod)),
+            succeeded=phases.count(SUCCEEDED),
+            failed=phases.count(FAILED),
+        )
+
+    def _run(self, job: Obj, tally: _Tally, now: float) -> str:
+        """Bring the number of pods to what is wanted; return the outcome if there is one."""
+        spec = job["spec"]
+        if tally.failed > int(spec.get("backoffLimit", 6)):
+            self._stop(tally.active)
+            return "Failed"
+        wanted = _wanted(spec, tally)
+        if not wanted and not tally.active and tally.succeeded and not spec.get("suspend"):
+            return "Complete"
+        running = len(tally.active)
+        if spec.get("podReplacementPolicy") == "Failed":
+            running += tally.terminating
+        self._stop(tally.active[wanted:])
+        if running < wanted and self._may_start(job, now):
+            self._start(job, wanted - running, now)
+        return ""
+
+    def _stop(self, pods: Sequence[Obj]) -> None:
+        for pod in pods:
+            self._pods.delete(pod)
+
+    def _start(self, job: Obj, count: int, now: float) -> None:
+        for _ in range(count):
+            if not self._pods.create(job):
+                self.soon(key_of(job), now + RETRY_S)
+                return
+
+    def _may_start(self, job: Obj, now: float) -> bool:
+        """Say whether the pause after the last failure is over; if not, come back when it is."""
+        ends = self._ended.get(job["metadata"]["uid"], {}).values()
+        failures = [end.at for end in ends if end.phase == FAILED and not end.was_disrupted]
+        if not failures:
+            return True
+        pause = min(_FIRST_RETRY_S * 2 ** (len(failures) - 1), _LONGEST_RETRY_S)
+        if now >= failures[-1] + pause:
+            return True
+        self.soon(key_of(job), failures[-1] + pause)
+        return False
+
+    def _expire(self, job: Obj, now: float) -> None:
+        ttl, status = job["spec"].get("ttlSecondsAfterFinished"), job["status"]
+        if ttl is None:
+            return
+        finished = next(c for c in status["conditions"] if c["type"] in _FINISHED)
+        at = parse_time(finished["lastTransitionTime"]) + int(ttl)
+        if now < at:
+            self.soon(key_of(job), at)
+        else:
+            self.store.delete("jobs", *key_of(job), DeleteOptions())
+
+    def _report(self, job: Obj, tally: _Tally, outcome: str, now: float) -> None:
+        before, at = job.get("status", {}), rfc3339(now)
+        status = {
+            "startTime": before.get("startTime", at),
+            "active": len(tally.active) or None,
+            "ready": sum(map(is_ready, tally.active)),
+            "terminating": tally.terminating,
+            "succeeded": tally.succeeded or None,
+            "failed": tally.failed or None,
+            "conditions": before.get("conditions"),
+        }
+        if outcome == "Complete":
+            status["completionTime"] = at
+        if outcome:
+            condition = {"type": outcome, "status": "True", "lastProbeTime": at}
+            if outcome == "Failed":
+                condition["reason"] = "BackoffLimitExceeded"
+                condition["message"] = "Job has reached the specified backoff limit"
+            status["conditions"] = with_condition(before.get("conditions") or (), condition, at)
+        write_status(self.store, "jobs", job, status)
+
+
+def _wanted(spec: Obj, tally: _Tally) -> int:
+    """Return how many pods should be at work now."""
+    if spec.get("suspend"):
+        return 0
+    parallelism = int(spec.get("parallelism", 1))
+    completions = spec.get("completions")
+    if completions is None:  # A work queue: the first success says that nothing is left to take.
+        return len(tally.active) if tally.succeeded else parallelism
+    return min(parallelism, max(0, int(completions) - tally.succeeded))
+
+
+def _is_finished(job: Obj) -> bool:
+    return any(condition_status(job, kind) == "True" for kind in _FINISHED)

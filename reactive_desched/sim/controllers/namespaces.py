@@ -1,0 +1,61 @@
+"""Furnishes new namespaces, and empties those that are being deleted."""
+
+from typing import Final
+
+from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.objects import Obj, name_of, namespace_of
+from reactive_desched.sim.pods import Key, is_terminating, key_of
+from reactive_desched.sim.resources import RESOURCES
+from reactive_desched.sim.store import Event, Store
+
+__all__ = ["Namespaces"]
+
+_NAMESPACED: Final = tuple(kind.plural for kind in RESOURCES.values() if kind.namespaced)
+
+
+class Namespaces(Reconciler):
+    """The namespace controller and the one that gives each namespace its service account."""
+
+    watches = frozenset({"namespaces", *_NAMESPACED})
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._ending: set[str] = set()
+
+    def observe(self, event: Event) -> None:
+        """Look at a namespace when it changes, or when it is ending and something left it."""
+        if event.resource != "namespaces":
+            if event.type == "DELETED" and namespace_of(event.object) in self._ending:
+                self.soon(("", namespace_of(event.object)))
+            return
+        name = name_of(event.object)
+        if event.type == "DELETED":
+            self._ending.discard(name)
+            return
+        if is_terminating(event.object):
+            self._ending.add(name)
+        self.soon(("", name))
+
+    def reconcile(self, key: Key, now: float) -> None:
+        """Give a living namespace what it needs; take a dying one apart."""
+        del now
+        namespace = self.store.get("namespaces", *key)
+        if namespace is None:
+            return
+        if is_terminating(namespace):
+            self._empty(key[1])
+        elif self.store.get("serviceaccounts", key[1], "default") is None:
+            account = {"metadata": {"name": "default", "namespace": key[1]}}
+            self.store.create("serviceaccounts", account)
+
+    def _empty(self, name: str) -> None:
+        for resource in _NAMESPACED:
+            for obj in self.store.list(resource, name):
+                if not is_terminating(obj):
+                    self.store.delete(resource, *key_of(obj))
+        if not any(self.store.list(resource, name) for resource in _NAMESPACED):
+            self.store.modify("namespaces", "", name, _released, subresource="finalize")
+
+
+def _released(namespace: Obj) -> Obj:
+    return {**namespace, "spec": {**namespace["spec"], "finalizers": []}}

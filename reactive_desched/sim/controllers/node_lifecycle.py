@@ -1,0 +1,138 @@
+"""Turns what nodes report, and what they fail to report, into conditions and taints.
+
+Light on purpose: a silent node is noticed after the grace period, and its NoExecute taint is
+set at once; the real controller's per-zone rates are not simulated.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.conditions import condition_status, with_condition, with_conditions
+from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.index import PodIndex
+from reactive_desched.sim.node_switch import is_down
+from reactive_desched.sim.objects import Obj, name_of
+from reactive_desched.sim.pods import Key, is_ready, is_terminal, key_of
+from reactive_desched.sim.recorder import Recorder
+from reactive_desched.sim.store import Event, Store
+
+__all__ = ["GRACE_S", "NodeLifecycle"]
+
+GRACE_S: Final = 50.0
+_PREFIX: Final = "node.kubernetes.io"
+_NOT_READY: Final = f"{_PREFIX}/not-ready"
+_UNREACHABLE: Final = f"{_PREFIX}/unreachable"
+_UNSCHEDULABLE: Final = f"{_PREFIX}/unschedulable"
+_PRESSURES: Final = {
+    "MemoryPressure": f"{_PREFIX}/memory-pressure",
+    "DiskPressure": f"{_PREFIX}/disk-pressure",
+    "PIDPressure": f"{_PREFIX}/pid-pressure",
+    "NetworkUnavailable": f"{_PREFIX}/network-unavailable",
+}
+_OWN: Final = frozenset({_NOT_READY, _UNREACHABLE, _UNSCHEDULABLE, *_PRESSURES.values()})
+_REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+class NodeLifecycle(Reconciler):
+    """Bounded by the nodes: one moment of silence each."""
+
+    watches = frozenset({"nodes"})
+
+    def __init__(self, store: Store, index: PodIndex) -> None:
+        super().__init__(store)
+        self._index = index
+        self._recorder = Recorder(store, "node-controller")
+        self._silent_since: dict[str, float] = {}
+
+    def observe(self, event: Event) -> None:
+        """Look at a node that changed, and remember when it fell silent."""
+        name = name_of(event.object)
+        if event.type == "DELETED" or not is_down(event.object):
+            self._silent_since.pop(name, None)
+        else:
+            self._silent_since.setdefault(name, self.store.clock.now())
+        if event.type != "DELETED":
+            self.soon(("", name))
+
+    def reconcile(self, key: Key, now: float) -> None:
+        """Bring conditions, pods and taints of one node in line."""
+        node = self.store.get("nodes", *key)
+        if node is None:
+            return
+        since = self._silent_since.get(key[1])
+        if since is not None and now < since + GRACE_S:
+            self.soon(key, since + GRACE_S)
+        elif since is not None and condition_status(node, "Ready") != "Unknown":
+            node = self._give_up_hearing(node, now)
+        self._taint(node, now)
+        if condition_status(node, "Ready") in ("False", "Unknown"):
+            self._mark_pods(node, now)
+
+    def _give_up_hearing(self, node: Obj, now: float) -> Obj:
+        silent = [
+            {
+                "type": kind,
+                "status": "Unknown",
+                "reason": "NodeStatusUnknown",
+                "message": "Kubelet stopped posting node status.",
+            }
+            for kind in _REPORTED
+        ]
+
+        def change(current: Obj) -> Obj:
+            status = current.get("status", {})
+            conditions = with_conditions(status.get("conditions") or (), silent, rfc3339(now))
+            return {**current, "status": {**status, "conditions": conditions}}
+
+        return self.store.modify("nodes", "", name_of(node), change, subresource="status")
+
+    def _mark_pods(self, node: Obj, now: float) -> None:
+        """Show a lost node's pods as not ready, so that endpoints and budgets see it."""
+        condition = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
+
+        def change(current: Obj) -> Obj:
+            status = current.get("status", {})
+            conditions = with_condition(status.get("conditions") or (), condition, rfc3339(now))
+            return {**current, "status": {**status, "conditions": conditions}}
+
+        unready = [p for p in self._index.on_node(name_of(node)) if is_ready(p)]
+        for pod in unready:
+            if not is_terminal(pod):
+                self.store.modify("pods", *key_of(pod), change, subresource="status")
+        if unready:
+            note = f"Node {name_of(node)} status is now: NodeNotReady"
+            self._recorder.normal(node, "NodeNotReady", "NodeNotReady", note)
+
+    def _taint(self, node: Obj, now: float) -> None:
+        present = node.get("spec", {}).get("taints") or []
+        wanted = {(taint["key"], taint["effect"]): taint for taint in _wanted(node, now)}
+        kept = [t for t in present if t["key"] not in _OWN or (t["key"], t["effect"]) in wanted]
+        there = {(taint["key"], taint["effect"]) for taint in kept}
+        taints = [*kept, *(taint for mark, taint in wanted.items() if mark not in there)]
+        if taints != present:
+            self.store.modify("nodes", "", name_of(node), lambda now_: _with_taints(now_, taints))
+
+
+def _with_taints(node: Obj, taints: list[Obj]) -> Obj:
+    spec = {key: value for key, value in node.get("spec", {}).items() if key != "taints"}
+    return {**node, "spec": {**spec, "taints": taints} if taints else spec}
+
+
+def _wanted(node: Obj, now: float) -> Iterable[Obj]:
+    """Return the taints that a node's conditions and its cordon call for."""
+    ready = condition_status(node, "Ready")
+    lost = {"False": _NOT_READY, "Unknown": _UNREACHABLE}.get(ready or "False")
+    if lost is not None:
+        yield {"key": lost, "effect": "NoSchedule"}
+        if ready is not None:  # A node that never reported keeps new pods off, no more.
+            yield {"key": lost, "effect": "NoExecute", "timeAdded": rfc3339(now)}
+    if node.get("spec", {}).get("unschedulable"):
+        yield {"key": _UNSCHEDULABLE, "effect": "NoSchedule", "timeAdded": rfc3339(now)}
+    yield from _pressures(node, _PRESSURES)
+
+
+def _pressures(node: Obj, keys: Mapping[str, str]) -> Iterable[Obj]:
+    for condition, key in keys.items():
+        if condition_status(node, condition) == "True":
+            yield {"key": key, "effect": "NoSchedule"}

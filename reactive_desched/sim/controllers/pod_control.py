@@ -1,0 +1,49 @@
+"""Creates and deletes pods on behalf of their owners, and tells the owner when it cannot."""
+
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from reactive_desched.sim.metadata import generated_name
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.pods import from_template, key_of
+from reactive_desched.sim.recorder import Recorder
+from reactive_desched.sim.status import StatusError
+from reactive_desched.sim.store import DeleteOptions, Store
+
+__all__ = ["RETRY_S", "PodControl"]
+
+RETRY_S: Final = 5.0
+"""How long a controller waits after the API server refused to create a pod for it."""
+
+
+class PodControl:
+    """What every workload controller does with pods, under one name in the events."""
+
+    def __init__(self, store: Store, rng: random.Random, component: str) -> None:
+        self.recorder = Recorder(store, component)
+        self._store = store
+        self.rng = rng
+
+    def create(self, owner: Obj, labels: Mapping[str, str] | None = None) -> bool:
+        """Create a pod from the owner's template under a random name; False when refused."""
+        prefix = f"{owner['metadata']['name']}-"
+        pod = from_template(owner, generated_name(prefix, self.rng), labels)
+        pod["metadata"]["generateName"] = prefix
+        return self.put(owner, pod)
+
+    def put(self, owner: Obj, pod: Obj) -> bool:
+        """Store a finished pod; False when refused."""
+        try:
+            self._store.create("pods", pod)
+        except StatusError as error:
+            note = f"Error creating: {error.message}"
+            self.recorder.warning(owner, "FailedCreate", "Creating", note)
+            return False
+        return True
+
+    def delete(self, pod: Obj, grace_s: int | None = None) -> None:
+        """Delete exactly this pod, with its own grace unless another is given."""
+        uid = pod["metadata"]["uid"]
+        options = DeleteOptions(grace_period_seconds=grace_s, uid=uid)
+        self._store.delete("pods", *key_of(pod), options)

@@ -1,0 +1,90 @@
+"""Keeps as many active pods as a ReplicaSet or ReplicationController asks for."""
+
+from typing import Final
+
+from reactive_desched.sim.controllers.controller import Reconciler, write_status
+from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl
+from reactive_desched.sim.controllers.victims import first_to_go
+from reactive_desched.sim.index import PodIndex
+from reactive_desched.sim.objects import Obj, labels_of, namespace_of
+from reactive_desched.sim.pods import (
+    Key,
+    controller_of,
+    is_active,
+    is_available,
+    is_ready,
+    is_terminating,
+    key_of,
+    ready_since,
+)
+from reactive_desched.sim.store import Event, Store
+
+__all__ = ["ReplicaSets"]
+
+_BURST: Final = 500
+
+
+class ReplicaSets(Reconciler):
+    """Replaces a pod as soon as its deletion begins; does not adopt pods that nobody owns."""
+
+    def __init__(
+        self, store: Store, index: PodIndex, pods: PodControl, resource: str = "replicasets"
+    ) -> None:
+        super().__init__(store)
+        self.watches = frozenset({resource, "pods"})
+        self._resource = resource
+        self._kind = "ReplicaSet" if resource == "replicasets" else "ReplicationController"
+        self._index = index
+        self._pods = pods
+
+    def observe(self, event: Event) -> None:
+        """Look again at the set that changed, or whose pod did."""
+        if event.resource == self._resource:
+            self.soon(key_of(event.object))
+            return
+        owner = controller_of(event.object)
+        if owner is not None and owner["kind"] == self._kind:
+            self.soon((namespace_of(event.object), owner["name"]))
+
+    def reconcile(self, key: Key, now: float) -> None:
+        """Create what is missing, delete what is too much, and report."""
+        found = self.store.get(self._resource, *key)
+        if found is None:
+            return
+        active = self._active(found)
+        if not is_terminating(found):
+            self._level(found, active, now)
+            active = self._active(found)
+        self._report(found, active, now)
+
+    def _active(self, owner: Obj) -> list[Obj]:
+        return [pod for pod in self._index.owned_by(owner["metadata"]["uid"]) if is_active(pod)]
+
+    def _level(self, owner: Obj, active: list[Obj], now: float) -> None:
+        wanted = int(owner["spec"].get("replicas", 1))
+        for _ in range(min(wanted - len(active), _BURST)):
+            if not self._pods.create(owner):
+                self.soon(key_of(owner), now + RETRY_S)
+                return
+        for pod in first_to_go(active, min(len(active) - wanted, _BURST), now):
+            self._pods.delete(pod)
+        if abs(wanted - len(active)) > _BURST:
+            self.soon(key_of(owner))
+
+    def _report(self, owner: Obj, active: list[Obj], now: float) -> None:
+        min_ready_s = int(owner["spec"].get("minReadySeconds") or 0)
+        ready = [pod for pod in active if is_ready(pod)]
+        available = [pod for pod in ready if is_available(pod, min_ready_s, now)]
+        if len(available) < len(ready):
+            waiting = (ready_since(pod) + min_ready_s for pod in ready if pod not in available)
+            self.soon(key_of(owner), min(waiting))
+        wished = labels_of(owner["spec"].get("template") or {}).items()
+        labelled = sum(1 for pod in active if wished <= labels_of(pod).items())
+        status = {
+            "replicas": len(active),
+            "fullyLabeledReplicas": labelled or None,
+            "readyReplicas": len(ready) or None,
+            "availableReplicas": len(available) or None,
+            "observedGeneration": owner["metadata"].get("generation"),
+        }
+        write_status(self.store, self._resource, owner, status)

@@ -1,0 +1,65 @@
+"""How far a rolling update may go now: sizes in, sizes out."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from reactive_desched.sim.controllers.amounts import share_of
+from reactive_desched.sim.objects import Obj
+
+__all__ = ["Limits", "Size", "limits_of", "next_new_size", "next_old_sizes"]
+
+
+class Limits(Struct, frozen=True):
+    """How many pods more, and how many available pods fewer, than asked for."""
+
+    surge: int
+    unavailable: int
+
+
+class Size(Struct, frozen=True):
+    """One ReplicaSet's wish and what is available of it."""
+
+    wanted: int
+    available: int
+
+
+def limits_of(deployment: Obj) -> Limits:
+    """Read maxSurge (rounded up) and maxUnavailable (rounded down); both zero means one down."""
+    spec = deployment["spec"]
+    replicas, strategy = int(spec["replicas"]), spec.get("strategy") or {}
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+        return Limits(0, 0)
+    rolling = strategy.get("rollingUpdate") or {}
+    surge = share_of(rolling.get("maxSurge", "25%"), replicas, round_up=True)
+    unavailable = share_of(rolling.get("maxUnavailable", "25%"), replicas, round_up=False)
+    if surge == 0 and unavailable == 0:
+        unavailable = 1
+    return Limits(surge, min(unavailable, replicas))
+
+
+def next_new_size(replicas: int, limits: Limits, new: int, old_total: int) -> int:
+    """Return how large the new set may be, given what all sets together may hold."""
+    if new >= replicas:
+        return replicas
+    room = replicas + limits.surge - new - old_total
+    return min(replicas, new + max(0, room))
+
+
+def next_old_sizes(replicas: int, limits: Limits, new: Size, old: Sequence[Size]) -> list[int]:
+    """Return the sizes the old sets may shrink to, oldest first, unhealthy pods before healthy."""
+    least_available = replicas - limits.unavailable
+    missing_new = max(0, new.wanted - new.available)
+    total = new.wanted + sum(size.wanted for size in old)
+    spare = total - least_available - missing_new
+    sizes = [size.wanted for size in old]
+    for index, size in enumerate(old):
+        useless = min(max(0, spare), size.wanted - min(size.available, size.wanted))
+        sizes[index] -= useless
+        spare -= useless
+    spare = min(spare, new.available + sum(size.available for size in old) - least_available)
+    for index, left in enumerate(sizes):
+        fewer = min(max(0, spare), left)
+        sizes[index] -= fewer
+        spare -= fewer
+    return sizes

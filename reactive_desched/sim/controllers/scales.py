@@ -1,0 +1,59 @@
+"""The size a pod's owner asks for, where the owner has one: what budgets count against."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from reactive_desched.errors import ReactiveDeschedError
+from reactive_desched.sim.objects import Obj, namespace_of
+from reactive_desched.sim.pods import controller_of
+from reactive_desched.sim.resources import RESOURCES
+from reactive_desched.sim.store import Store
+
+__all__ = ["ScaleError", "total_scale"]
+
+_BY_KIND: Final = {(kind.group, kind.kind): kind for kind in RESOURCES.values()}
+
+
+class ScaleError(ReactiveDeschedError):
+    """A pod's owner has no size to count against."""
+
+
+def total_scale(store: Store, pods: Iterable[Obj]) -> int:
+    """Sum the sizes of the distinct owners; pods nobody controls are left out.
+
+    Raises ScaleError for an owner that is gone or of a kind without a size.
+    """
+    sizes: dict[str, int] = {}
+    for pod in pods:
+        reference = controller_of(pod)
+        if reference is None or reference["uid"] in sizes:
+            continue
+        uid, size = _scale_of(store, pod, reference)
+        sizes[reference["uid"]] = 0
+        sizes[uid] = size
+    return sum(sizes.values())
+
+
+def _scale_of(store: Store, pod: Obj, reference: Obj) -> tuple[str, int]:
+    """Return the uid and size of the owner that decides: a ReplicaSet defers to its Deployment."""
+    owner = _find(store, namespace_of(pod), reference)
+    if owner is None:
+        raise ScaleError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+    above = controller_of(owner) if owner["kind"] == "ReplicaSet" else None
+    if above is not None and above["kind"] == "Deployment":
+        deployment = _find(store, namespace_of(pod), above)
+        if deployment is None:
+            raise ScaleError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+        owner = deployment
+    return str(owner["metadata"]["uid"]), int(owner["spec"].get("replicas", 1))
+
+
+def _find(store: Store, namespace: str, reference: Obj) -> Obj | None:
+    """Return the very object a reference means, None when it is gone."""
+    group = str(reference.get("apiVersion", "")).rpartition("/")[0]
+    kind = _BY_KIND.get((group, reference["kind"]))
+    if kind is None or "scale" not in kind.subresources:
+        name = kind.qualified if kind else reference["kind"].lower()
+        raise ScaleError(f"{name} does not implement the scale subresource")
+    found = store.get(kind.plural, namespace, reference["name"])
+    return found if found is not None and found["metadata"]["uid"] == reference["uid"] else None

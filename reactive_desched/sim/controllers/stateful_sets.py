@@ -1,0 +1,205 @@
+"""Keeps pods that have names: in order, and never two of the same name."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from reactive_desched.sim.controllers.controller import Reconciler, write_status
+from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl
+from reactive_desched.sim.controllers.template_hash import template_hash
+from reactive_desched.sim.index import PodIndex
+from reactive_desched.sim.objects import Obj, clone, labels_of, namespace_of
+from reactive_desched.sim.pods import (
+    Key,
+    controller_of,
+    from_template,
+    is_active,
+    is_available,
+    is_ready,
+    is_terminal,
+    is_terminating,
+    key_of,
+    ready_since,
+)
+from reactive_desched.sim.store import Event, Store
+
+__all__ = ["StatefulSets", "stateful_pod"]
+
+_REVISION: Final = "controller-revision-hash"
+
+
+class StatefulSets(Reconciler):
+    """Waits for the old pod to be gone before its name is used again.
+
+    There are no stored revisions: a pod below the update partition that has to be made again
+    gets the present template.
+    """
+
+    watches = frozenset({"statefulsets", "pods"})
+
+    def __init__(self, store: Store, index: PodIndex, pods: PodControl) -> None:
+        super().__init__(store)
+        self._index = index
+        self._pods = pods
+
+    def observe(self, event: Event) -> None:
+        """Look again at the set that changed, or whose pod did."""
+        if event.resource == "statefulsets":
+            self.soon(key_of(event.object))
+            return
+        owner = controller_of(event.object)
+        if owner is not None and owner["kind"] == "StatefulSet":
+            self.soon((namespace_of(event.object), owner["name"]))
+
+    def reconcile(self, key: Key, now: float) -> None:
+        """Take the next step in order, and report."""
+        found = self.store.get("statefulsets", *key)
+        if found is None:
+            return
+        if not is_terminating(found):
+            self._advance(_View(found, self._owned(found), now))
+        self._report(_View(found, self._owned(found), now))
+
+    def _owned(self, owner: Obj) -> Sequence[Obj]:
+        return self._index.owned_by(owner["metadata"]["uid"])
+
+    def _advance(self, view: "_View") -> None:
+        """Fill the places in order, then shrink from the end, then update from the end."""
+        self._wake_when_available(view)
+        if self._fill(view) and self._shrink(view):
+            self._update(view)
+
+    def _fill(self, view: "_View") -> bool:
+        """Make what is missing; False when an earlier pod must become ready first."""
+        for ordinal in view.places:
+            pod = view.pods.get(ordinal)
+            if pod is not None and is_terminal(pod) and not is_terminating(pod):
+                self._pods.delete(pod)
+                pod = None
+            if pod is None:
+                if not self._create(view, ordinal):
+                    self.soon(key_of(view.owner), view.now + RETRY_S)
+                    return False
+                pod = {}
+            if view.in_order and not view.is_healthy(pod):
+                return False
+        return True
+
+    def _shrink(self, view: "_View") -> bool:
+        """Delete the highest pods beyond the wanted size; False while any is left."""
+        for pod in view.surplus:
+            if not is_terminating(pod):
+                self._pods.delete(pod)
+            if view.in_order:
+                return False
+        return not view.surplus
+
+    def _update(self, view: "_View") -> None:
+        """Replace the highest pod of an older template, one at a time."""
+        strategy = view.owner["spec"].get("updateStrategy") or {}
+        if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+            return
+        first = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+        for ordinal in reversed([place for place in view.places if place >= first]):
+            pod = view.pods.get(ordinal, {})
+            if pod and labels_of(pod).get(_REVISION) != view.revision:
+                if not is_terminating(pod):
+                    self._pods.delete(pod)
+                return
+            if not view.is_healthy(pod):
+                return
+
+    def _create(self, view: "_View", ordinal: int) -> bool:
+        pod = stateful_pod(view.owner, ordinal)
+        for template in view.owner["spec"].get("volumeClaimTemplates") or ():
+            self._claim(view.owner, template, pod["metadata"]["name"])
+        return self._pods.put(view.owner, pod)
+
+    def _claim(self, owner: Obj, template: Obj, pod: str) -> None:
+        """Make sure that the pod's claim exists; claims outlive their pods."""
+        name, namespace = f"{template['metadata']['name']}-{pod}", namespace_of(owner)
+        if self.store.get("persistentvolumeclaims", namespace, name) is None:
+            labels = owner["spec"]["selector"].get("matchLabels", {})
+            meta = {"name": name, "namespace": namespace, "labels": dict(labels)}
+            spec = clone(template["spec"])
+            self.store.create("persistentvolumeclaims", {"metadata": meta, "spec": spec})
+
+    def _wake_when_available(self, view: "_View") -> None:
+        if not view.min_ready_s:
+            return
+        waiting = [
+            ready_since(pod) + view.min_ready_s
+            for pod in view.pods.values()
+            if is_ready(pod) and not view.is_healthy(pod) and is_active(pod)
+        ]
+        if waiting:
+            self.soon(key_of(view.owner), min(waiting))
+
+    def _report(self, view: "_View") -> None:
+        owner, status = view.owner, view.owner.get("status", {})
+        active = [pod for pod in view.pods.values() if is_active(pod)]
+        updated = [pod for pod in active if labels_of(pod).get(_REVISION) == view.revision]
+        name = f"{owner['metadata']['name']}-{view.revision}"
+        done = len(updated) == len(active) == len(view.places)
+        before = name if done else status.get("currentRevision", name)
+        current = len(active) if before == name else len(active) - len(updated)
+        fresh = {
+            "observedGeneration": owner["metadata"].get("generation"),
+            "replicas": len(active),
+            "readyReplicas": sum(map(is_ready, active)) or None,
+            "availableReplicas": sum(map(view.is_healthy, active)),
+            "currentReplicas": current or None,
+            "updatedReplicas": len(updated) or None,
+            "currentRevision": before,
+            "updateRevision": name,
+            "collisionCount": 0,
+        }
+        write_status(self.store, "statefulsets", owner, fresh)
+
+
+class _View:
+    """A StatefulSet and its pods by ordinal, as one reconciliation sees them."""
+
+    def __init__(self, owner: Obj, pods: Sequence[Obj], now: float) -> None:
+        spec = owner["spec"]
+        self.owner = owner
+        self.now = now
+        self.min_ready_s = int(spec.get("minReadySeconds") or 0)
+        self.in_order = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+        self.revision = template_hash(spec["template"])
+        start = int((spec.get("ordinals") or {}).get("start") or 0)
+        self.places = range(start, start + int(spec.get("replicas", 1)))
+        self.pods = {_ordinal(pod): pod for pod in pods}
+
+    @property
+    def surplus(self) -> list[Obj]:
+        """Pods beyond the wanted places, highest first."""
+        beyond = sorted((o for o in self.pods if o not in self.places), reverse=True)
+        return [self.pods[ordinal] for ordinal in beyond]
+
+    def is_healthy(self, pod: Obj) -> bool:
+        """Say whether the next pod in order may be touched; {} stands for one just made."""
+        return bool(pod) and is_active(pod) and is_available(pod, self.min_ready_s, self.now)
+
+
+def stateful_pod(owner: Obj, ordinal: int) -> Obj:
+    """Return the pod of a StatefulSet's place, its claims named after it."""
+    name, template = f"{owner['metadata']['name']}-{ordinal}", owner["spec"]["template"]
+    labels = {
+        "apps.kubernetes.io/pod-index": str(ordinal),
+        "statefulset.kubernetes.io/pod-name": name,
+        _REVISION: template_hash(template),
+    }
+    pod = from_template(owner, name, labels)
+    spec = pod["spec"]
+    spec["hostname"] = name
+    if service := owner["spec"].get("serviceName"):
+        spec["subdomain"] = service
+    for claim in owner["spec"].get("volumeClaimTemplates") or ():
+        volume = claim["metadata"]["name"]
+        source = {"claimName": f"{volume}-{name}"}
+        spec.setdefault("volumes", []).append({"name": volume, "persistentVolumeClaim": source})
+    return pod
+
+
+def _ordinal(pod: Obj) -> int:
+    return int(pod["metadata"]["name"].rpartition("-")[2])

@@ -1,0 +1,209 @@
+"""The defaults of every kind but pods, applied in place to an object about to be stored."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from reactive_desched.sim.objects import Obj, clone, name_of
+from reactive_desched.sim.pod_defaults import fill_pod_spec, fill_tolerations, qos_class
+from reactive_desched.sim.resources import Resource
+
+__all__ = ["apply_create_defaults", "apply_defaults"]
+
+_NOT_READY = "node.kubernetes.io/not-ready"
+
+
+def apply_defaults(kind: Resource, obj: Obj) -> None:
+    """Fill in what every write fills in; the object is the caller's own copy."""
+    obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
+    if fill := _EVERY_WRITE.get(kind.plural):
+        fill(obj)
+
+
+def apply_create_defaults(kind: Resource, obj: Obj) -> None:
+    """Fill in what only a create fills in: the first status, and what admission adds."""
+    if kind.has_status and kind.plural != "nodes":
+        obj.pop("status", None)
+    if fill := _ON_CREATE.get(kind.plural):
+        fill(obj)
+
+
+def _pod(pod: Obj) -> None:
+    fill_pod_spec(pod.setdefault("spec", {}))
+
+
+def _new_pod(pod: Obj) -> None:
+    spec = pod.setdefault("spec", {})
+    for field, value in (("serviceAccountName", "default"), ("enableServiceLinks", True)):
+        spec.setdefault(field, value)
+    spec["serviceAccount"] = spec["serviceAccountName"]
+    fill_tolerations(spec)
+    pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if spec.get("schedulingGates"):
+        pod["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+
+
+def _node(node: Obj) -> None:
+    node.setdefault("spec", {})
+    status = node.setdefault("status", {})
+    if status.get("capacity"):
+        status.setdefault("allocatable", clone(status["capacity"]))
+    if not node["spec"].get("unschedulable", True):
+        del node["spec"]["unschedulable"]
+
+
+def _new_node(node: Obj) -> None:
+    """Taint a node until it is ready; one created ready skips the taint it would lose at once."""
+    conditions = node.get("status", {}).get("conditions") or ()
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    taints = node.setdefault("spec", {}).setdefault("taints", [])
+    if not ready and not any(taint.get("key") == _NOT_READY for taint in taints):
+        taints.append({"key": _NOT_READY, "effect": "NoSchedule"})
+    if not taints:
+        del node["spec"]["taints"]
+
+
+def _namespace(namespace: Obj) -> None:
+    namespace.setdefault("spec", {})
+    labels = namespace["metadata"].setdefault("labels", {})
+    labels["kubernetes.io/metadata.name"] = name_of(namespace)
+
+
+def _new_namespace(namespace: Obj) -> None:
+    namespace["spec"] = {"finalizers": ["kubernetes"]}
+    namespace["status"] = {"phase": "Active"}
+
+
+def _template(obj: Obj) -> Obj:
+    spec: Obj = obj.setdefault("spec", {})
+    template = spec.setdefault("template", {})
+    template.setdefault("metadata", {})
+    fill_pod_spec(template.setdefault("spec", {}))
+    return spec
+
+
+def _deployment(obj: Obj) -> None:
+    spec = _template(obj)
+    _fill(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
+    strategy = spec.setdefault("strategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        _fill(strategy.setdefault("rollingUpdate", {}), maxUnavailable="25%", maxSurge="25%")
+
+
+def _replica_set(obj: Obj) -> None:
+    _fill(_template(obj), replicas=1)
+
+
+def _replication_controller(obj: Obj) -> None:
+    spec = _template(obj)
+    labels = spec["template"]["metadata"].get("labels") or {}
+    _fill(spec, replicas=1, selector=dict(labels))
+
+
+def _stateful_set(obj: Obj) -> None:
+    spec = _template(obj)
+    _fill(spec, replicas=1, podManagementPolicy="OrderedReady", revisionHistoryLimit=10)
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        strategy.setdefault("rollingUpdate", {"partition": 0})
+
+
+def _daemon_set(obj: Obj) -> None:
+    spec = _template(obj)
+    _fill(spec, revisionHistoryLimit=10)
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        _fill(strategy.setdefault("rollingUpdate", {}), maxUnavailable=1, maxSurge=0)
+
+
+def _job(obj: Obj) -> None:
+    spec = _template(obj)
+    _fill(spec, backoffLimit=6, completionMode="NonIndexed", suspend=False)
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+
+
+def _new_job(job: Obj) -> None:
+    """Select the job's own pods by its uid, unless the author manages the selector."""
+    spec = job.setdefault("spec", {})
+    if spec.get("manualSelector") or "selector" in spec:
+        return
+    uid = job["metadata"]["uid"]
+    labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
+    labels["batch.kubernetes.io/controller-uid"] = uid
+    labels["batch.kubernetes.io/job-name"] = name_of(job)
+    labels["controller-uid"], labels["job-name"] = uid, name_of(job)
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+
+
+def _cron_job(obj: Obj) -> None:
+    spec = obj.setdefault("spec", {})
+    _fill(spec, concurrencyPolicy="Allow", suspend=False)
+    _fill(spec, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
+
+
+def _service(obj: Obj) -> None:
+    spec = obj.setdefault("spec", {})
+    _fill(spec, type="ClusterIP", sessionAffinity="None", internalTrafficPolicy="Cluster")
+    for port in spec.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+        port.setdefault("targetPort", port.get("port"))
+
+
+def _claim(obj: Obj) -> None:
+    _fill(obj.setdefault("spec", {}), volumeMode="Filesystem")
+
+
+def _new_claim(obj: Obj) -> None:
+    obj["status"] = {"phase": "Pending"}
+
+
+def _priority_class(obj: Obj) -> None:
+    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    obj.setdefault("value", 0)
+
+
+def _secret(obj: Obj) -> None:
+    obj.setdefault("type", "Opaque")
+
+
+def _fill(target: Obj, **defaults: object) -> None:
+    for field, value in defaults.items():
+        target.setdefault(field, value)
+
+
+_EVERY_WRITE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
+    {
+        "pods": _pod,
+        "nodes": _node,
+        "namespaces": _namespace,
+        "deployments": _deployment,
+        "replicasets": _replica_set,
+        "replicationcontrollers": _replication_controller,
+        "statefulsets": _stateful_set,
+        "daemonsets": _daemon_set,
+        "jobs": _job,
+        "cronjobs": _cron_job,
+        "services": _service,
+        "persistentvolumeclaims": _claim,
+        "priorityclasses": _priority_class,
+        "secrets": _secret,
+    }
+)
+_ON_CREATE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
+    {
+        "pods": _new_pod,
+        "nodes": _new_node,
+        "namespaces": _new_namespace,
+        "jobs": _new_job,
+        "persistentvolumeclaims": _new_claim,
+    }
+)

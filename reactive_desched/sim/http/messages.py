@@ -1,0 +1,93 @@
+"""Bodies in and answers out."""
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from reactive_desched.sim.http import protobuf
+from reactive_desched.sim.http.rendering import encode
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.resources import Resource
+from reactive_desched.sim.status import StatusError, bad_request
+
+__all__ = ["answer", "json_body", "object_body", "refusal", "success"]
+
+_JSON = "application/json"
+_HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+
+
+def answer(request: web.Request, obj: Obj, code: int = 200) -> web.Response:
+    """Answer with an object; spread over lines when a person seems to be looking."""
+    body = encode(obj)
+    asked = request.query.get("pretty")
+    human = request.headers.get("User-Agent", "").startswith(_HUMAN_AGENTS)
+    if asked in ("1", "true") or (asked is None and human):
+        body = msgspec.json.format(body, indent=2) + b"\n"
+    return web.Response(
+        body=body, status=code, content_type=_JSON, headers={"Cache-Control": "no-cache, private"}
+    )
+
+
+def refusal(error: StatusError) -> web.Response:
+    """Answer with the `Status` of a refusal."""
+    headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
+    body = encode(error.body())
+    return web.Response(body=body, status=error.code, content_type=_JSON, headers=headers)
+
+
+def success(code: int = 200, details: Obj | None = None) -> Obj:
+    """Return the `Status` that says all went well."""
+    status: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    return {**status, "details": details} if details else {**status, "code": code}
+
+
+async def json_body(request: web.Request) -> Any:
+    """Read the body, JSON or protobuf, as a JSON value; an empty one is None."""
+    body = await request.read()
+    if _media_type(request) == protobuf.MEDIA_TYPE:
+        return protobuf.decode(body) if body else None
+    if not body.strip():
+        return None
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise bad_request(f"the request body is not JSON: {error}") from error
+
+
+async def object_body(request: web.Request, kind: Resource) -> Obj:
+    """Read an object of a kind; raise 415 for another format, 400 for another kind."""
+    if _media_type(request) not in (_JSON, protobuf.MEDIA_TYPE):
+        text = (
+            "the body of the request was in an unknown format - accepted media types include:"
+            f" {_JSON}, {protobuf.MEDIA_TYPE}"
+        )
+        raise StatusError(415, "UnsupportedMediaType", text)
+    body = await json_body(request)
+    if not isinstance(body, dict):
+        raise bad_request(f"the request body must be a {kind.kind} object")
+    _check_type(body, kind)
+    _check_parts(body, kind)
+    return body
+
+
+def _media_type(request: web.Request) -> str:
+    return request.headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
+
+
+def _check_type(body: Obj, kind: Resource) -> None:
+    version, name = body.get("apiVersion"), body.get("kind")
+    if version not in (None, "", kind.api_version):
+        text = f"the API version in the data ({version}) does not match the expected API version"
+        raise bad_request(f"{text} ({kind.api_version})")
+    if name not in (None, "", kind.kind):
+        raise bad_request(f'{name} in version "{version}" cannot be handled as a {kind.kind}')
+
+
+def _check_parts(body: Obj, kind: Resource) -> None:
+    """Refuse what could not be decoded into the kind's outer shape."""
+    for field in ("metadata", "spec", "status"):
+        if body.get(field) is None:
+            body.pop(field, None)
+        elif not isinstance(body[field], dict):
+            raise bad_request(f"{kind.kind} cannot be decoded: {field} must be an object")

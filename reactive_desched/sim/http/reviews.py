@@ -1,0 +1,39 @@
+"""Answers to questions about access: here everybody may do everything."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from reactive_desched.sim.objects import Obj
+
+__all__ = ["review"]
+
+_USER = {"username": "sim:admin", "groups": ["system:masters", "system:authenticated"]}
+_EVERYTHING = {
+    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    "incomplete": False,
+}
+
+
+def _allowed() -> Obj:
+    return {"allowed": True, "reason": "the simulated cluster allows everything"}
+
+
+_ANSWERS: Mapping[str, Callable[[], Obj]] = MappingProxyType(
+    {
+        "selfsubjectaccessreviews": _allowed,
+        "subjectaccessreviews": _allowed,
+        "selfsubjectrulesreviews": lambda: dict(_EVERYTHING),
+        "selfsubjectreviews": lambda: {"userInfo": _USER},
+        "tokenreviews": lambda: {"authenticated": True, "user": _USER},
+    }
+)
+_GROUPS = ("authorization.k8s.io", "authentication.k8s.io")
+
+
+def review(path: str, question: Obj) -> Obj | None:
+    """Answer a review posted to `path`, or None when the path is not one of a review."""
+    match path.strip("/").split("/"):
+        case ["apis", group, "v1", plural] if group in _GROUPS and plural in _ANSWERS:
+            return {**question, "metadata": {}, "status": _ANSWERS[plural]()}
+    return None

@@ -1,0 +1,220 @@
+"""Answers to create, update, patch and delete."""
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from reactive_desched.sim.deletion import DeleteOptions
+from reactive_desched.sim.http.messages import answer, json_body, object_body, success
+from reactive_desched.sim.http.options import ListOptions, dry_run_asked
+from reactive_desched.sim.http.parts import Parts
+from reactive_desched.sim.http.rendering import Rendering
+from reactive_desched.sim.http.target import Target
+from reactive_desched.sim.objects import Obj, name_of
+from reactive_desched.sim.patches import APPLY, PATCHES
+from reactive_desched.sim.status import StatusError, bad_request, cause, invalid, not_found
+from reactive_desched.sim.views import scale_of, with_scale
+
+__all__ = ["create", "delete_many", "delete_one", "delete_options", "patch", "update"]
+
+_CREATED_BY_UPDATE = ("leases", "events")
+_POLICIES = ("Background", "Foreground", "Orphan")
+
+
+async def create(
+    parts: Parts, request: web.Request, target: Target, rendering: Rendering
+) -> web.StreamResponse:
+    """Create an object: 201."""
+    obj = _placed(await object_body(request, target.resource), target)
+    stored = _create(parts, request, target, obj)
+    return answer(request, rendering.one(stored, parts.store.clock.now()), 201)
+
+
+async def update(
+    parts: Parts, request: web.Request, target: Target, rendering: Rendering
+) -> web.StreamResponse:
+    """Replace an object, or the part of it a subresource owns: 200."""
+    if target.subresource == "scale":
+        return await _update_scale(parts, request, target)
+    obj = _placed(await object_body(request, target.resource), target)
+    now = parts.store.clock.now()
+    if _current(parts, target) is None and target.view.storage in _CREATED_BY_UPDATE:
+        return answer(request, rendering.one(_create(parts, request, target, obj), now), 201)
+    return answer(request, rendering.one(_update(parts, request, target, obj), now))
+
+
+async def patch(
+    parts: Parts, request: web.Request, target: Target, rendering: Rendering
+) -> web.StreamResponse:
+    """Change an object as described: 200; server-side apply creates what is missing: 201."""
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if media not in PATCHES:
+        text = (
+            "the body of the request was in an unknown format - accepted media types include:"
+            f" {', '.join(PATCHES)}"
+        )
+        raise StatusError(415, "UnsupportedMediaType", text)
+    if media == APPLY and not request.query.get("fieldManager"):
+        fault = cause("FieldValueRequired", "fieldManager", "Required value: for apply patch")
+        raise invalid(target.resource, target.name, [fault])
+    change = await json_body(request)
+    current, now = _current(parts, target), parts.store.clock.now()
+    if current is None:
+        if media != APPLY or target.subresource:
+            raise not_found(target.resource, target.name)
+        obj = _placed(PATCHES[media]({}, change), target)
+        return answer(request, rendering.one(_create(parts, request, target, obj), now), 201)
+    if target.subresource == "scale":
+        changed = PATCHES[media](scale_of(current), change)
+        return _store_scale(parts, request, target, changed)
+    changed = PATCHES[media](target.view.shown(current), change)
+    if not isinstance(changed.get("metadata"), dict):
+        raise bad_request("the patch leaves an object without metadata")
+    stored = _update(parts, request, target, _placed(changed, target))
+    return answer(request, rendering.one(stored, now))
+
+
+async def delete_one(
+    parts: Parts, request: web.Request, target: Target, rendering: Rendering
+) -> web.StreamResponse:
+    """Delete an object: 200 with what it was, or with a `Status` where that is the custom."""
+    options = await delete_options(request)
+    deleted = parts.store.delete(target.view.storage, target.key_namespace, target.name, options)
+    kind = target.resource
+    pending = _current(parts, target) is not None and not options.dry_run
+    if pending or kind.returns_deleted:
+        return answer(request, rendering.one(deleted, parts.store.clock.now()))
+    group = {"group": kind.group} if kind.group else {}
+    uid = deleted["metadata"]["uid"]
+    details = {"name": target.name, **group, "kind": kind.plural, "uid": uid}
+    return answer(request, success(details=details))
+
+
+async def delete_many(
+    parts: Parts, request: web.Request, target: Target, chosen: ListOptions, rendering: Rendering
+) -> web.StreamResponse:
+    """Delete everything selected: 200 with the list of what was there."""
+    options = await delete_options(request)
+    store, storage = parts.store, target.view.storage
+    found = [
+        obj for obj in store.list(storage, target.namespace or None) if chosen.wanted.matches(obj)
+    ]
+    deleted = [
+        store.delete(storage, obj["metadata"].get("namespace", ""), name_of(obj), options)
+        for obj in found
+    ]
+    kind = target.resource
+    return answer(
+        request,
+        {
+            "kind": f"{kind.kind}List",
+            "apiVersion": kind.api_version,
+            "metadata": {"resourceVersion": str(store.rv)},
+            "items": list(rendering.items(deleted)),
+        },
+    )
+
+
+async def delete_options(request: web.Request) -> DeleteOptions:
+    """Read the options from the body or, when that is empty, from the query."""
+    body = await json_body(request)
+    if body is not None and not isinstance(body, dict):
+        raise bad_request("delete options must be an object")
+    return options_from(body or _from_query(request), request.query.getall("dryRun", []))
+
+
+def options_from(body: Obj, dry_run: list[str]) -> DeleteOptions:
+    """Turn `DeleteOptions` as clients write them into ours."""
+    conditions = body.get("preconditions") or {}
+    policy = body.get("propagationPolicy")
+    if policy and "orphanDependents" in body:
+        raise bad_request("orphanDependents and propagationPolicy cannot both be set")
+    if policy is None:
+        policy = "Orphan" if body.get("orphanDependents") else "Background"
+    if policy not in _POLICIES:
+        raise bad_request(f"propagationPolicy must be one of {', '.join(_POLICIES)}: {policy!r}")
+    grace = body.get("gracePeriodSeconds")
+    if grace is not None and not isinstance(grace, int):
+        raise bad_request("gracePeriodSeconds must be a whole number")
+    return DeleteOptions(
+        grace_period_seconds=grace,
+        uid=conditions.get("uid"),
+        resource_version=conditions.get("resourceVersion"),
+        propagation_policy=policy,
+        dry_run=dry_run_asked([*dry_run, *(body.get("dryRun") or ())]),
+    )
+
+
+def _from_query(request: web.Request) -> Obj:
+    found: Obj = {}
+    if grace := request.query.get("gracePeriodSeconds"):
+        try:
+            found["gracePeriodSeconds"] = msgspec.convert(grace, int, strict=False)
+        except msgspec.ValidationError as error:
+            raise bad_request(f"gracePeriodSeconds: {error}") from error
+    if policy := request.query.get("propagationPolicy"):
+        found["propagationPolicy"] = policy
+    if orphan := request.query.get("orphanDependents"):
+        found["orphanDependents"] = orphan == "true"
+    return found
+
+
+def _placed(obj: Obj, target: Target) -> Obj:
+    """Give the object the namespace and name of the URL; raise 400 when it says otherwise."""
+    meta: Obj = dict(obj.get("metadata") or {})
+    namespace, name = meta.get("namespace"), meta.get("name")
+    if target.resource.namespaced:
+        if namespace and target.namespace and namespace != target.namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the"
+                " request"
+            )
+        meta["namespace"] = target.namespace or namespace or "default"
+    else:
+        meta.pop("namespace", None)
+    if target.name:
+        if name and name != target.name:
+            raise bad_request(
+                f"the name of the object ({name}) does not match the name on the URL"
+                f" ({target.name})"
+            )
+        meta["name"] = target.name
+    return {**obj, "metadata": meta}
+
+
+def _current(parts: Parts, target: Target) -> Obj | None:
+    return parts.store.get(target.view.storage, target.key_namespace, target.name)
+
+
+def _create(parts: Parts, request: web.Request, target: Target, obj: Obj) -> Obj:
+    dry_run = dry_run_asked(request.query.getall("dryRun", []))
+    return parts.store.create(target.view.storage, target.view.taken(obj), dry_run=dry_run)
+
+
+def _update(parts: Parts, request: web.Request, target: Target, obj: Obj) -> Obj:
+    return parts.store.update(
+        target.view.storage,
+        target.view.taken(obj),
+        subresource=target.subresource,
+        dry_run=dry_run_asked(request.query.getall("dryRun", [])),
+    )
+
+
+async def _update_scale(parts: Parts, request: web.Request, target: Target) -> web.Response:
+    scale: Any = await json_body(request)
+    if not isinstance(scale, dict):
+        raise bad_request("the request body must be a Scale object")
+    return _store_scale(parts, request, target, scale)
+
+
+def _store_scale(parts: Parts, request: web.Request, target: Target, scale: Obj) -> web.Response:
+    current = _current(parts, target)
+    if current is None:
+        raise not_found(target.resource, target.name)
+    stored = parts.store.update(
+        target.view.storage,
+        with_scale(current, scale),
+        dry_run=dry_run_asked(request.query.getall("dryRun", [])),
+    )
+    return answer(request, scale_of(stored))

@@ -1,0 +1,25 @@
+"""The ways a client can say what to change about an object."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.patches.json_patch import apply_json_patch
+from reactive_desched.sim.patches.merge import apply_merge_patch
+from reactive_desched.sim.patches.strategic import apply_strategic_patch
+
+__all__ = ["APPLY", "PATCHES", "apply_json_patch", "apply_merge_patch", "apply_strategic_patch"]
+
+APPLY = "application/apply-patch+yaml"
+"""Server-side apply: here a plain strategic merge that creates what is missing, with no record
+of who owns which field."""
+
+PATCHES: Mapping[str, Callable[[Obj, Any], Obj]] = MappingProxyType(
+    {
+        "application/json-patch+json": apply_json_patch,
+        "application/merge-patch+json": apply_merge_patch,
+        "application/strategic-merge-patch+json": apply_strategic_patch,
+        APPLY: apply_strategic_patch,
+    }
+)

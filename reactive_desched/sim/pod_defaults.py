@@ -1,0 +1,99 @@
+"""What a real API server fills into a pod, so that clients see what they expect."""
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+from reactive_desched.model.quantities import parse_quantity
+from reactive_desched.sim.objects import Obj
+
+__all__ = ["fill_pod_spec", "fill_tolerations", "qos_class"]
+
+_NOT_READY_S = 300
+_MOVED_OFF_AFTER = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_COMPUTE = ("cpu", "memory")
+
+
+def fill_pod_spec(spec: Obj) -> None:
+    """Fill in a pod spec's defaults in place; also right for the spec of a template."""
+    for field, value in (
+        ("restartPolicy", "Always"),
+        ("terminationGracePeriodSeconds", 30),
+        ("dnsPolicy", "ClusterFirst"),
+        ("schedulerName", "default-scheduler"),
+        ("securityContext", {}),
+    ):
+        spec.setdefault(field, value)
+    on_host = bool(spec.get("hostNetwork"))
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        _fill_container(container, on_host=on_host)
+
+
+def _fill_container(container: Obj, *, on_host: bool) -> None:
+    image = str(container.get("image", ""))
+    container.setdefault("imagePullPolicy", "Always" if _is_latest(image) else "IfNotPresent")
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    resources = container.setdefault("resources", {})
+    if resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+    for port in container.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+        if on_host:
+            port.setdefault("hostPort", port.get("containerPort"))
+
+
+def _is_latest(image: str) -> bool:
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return "@" not in image and tag in ("", "latest")
+
+
+def fill_tolerations(spec: Obj) -> None:
+    """Let the pod stay five minutes on a node that stops answering, unless it says otherwise."""
+    tolerations = list(spec.get("tolerations") or ())
+    for key in _MOVED_OFF_AFTER:
+        if not any(_covers(toleration, key) for toleration in tolerations):
+            tolerations.append(
+                {
+                    "key": key,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _NOT_READY_S,
+                }
+            )
+    spec["tolerations"] = tolerations
+
+
+def _covers(toleration: Obj, key: str) -> bool:
+    return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in (
+        "",
+        "NoExecute",
+    )
+
+
+def qos_class(spec: Obj) -> str:
+    """Return BestEffort, Burstable or Guaranteed, from cpu and memory of all containers."""
+    containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
+    requests, limits = _summed(containers, "requests"), _summed(containers, "limits")
+    if not requests and not limits:
+        return "BestEffort"
+    all_limited = all(set(_positive(c, "limits")) == set(_COMPUTE) for c in containers)
+    return "Guaranteed" if all_limited and requests == limits else "Burstable"
+
+
+def _summed(containers: Iterable[Obj], field: str) -> dict[str, Fraction]:
+    total: dict[str, Fraction] = {}
+    for container in containers:
+        for name, amount in _positive(container, field).items():
+            total[name] = total.get(name, Fraction(0)) + amount
+    return total
+
+
+def _positive(container: Obj, field: str) -> dict[str, Fraction]:
+    return dict(_amounts(container.get("resources", {}).get(field) or {}))
+
+
+def _amounts(listed: dict[str, Any]) -> Iterator[tuple[str, Fraction]]:
+    for name in _COMPUTE:
+        if name in listed and (amount := parse_quantity(str(listed[name]))) > 0:
+            yield name, amount

@@ -1,0 +1,72 @@
+"""How a simulated pod behaves: read from its annotations, so that anybody can ask for trouble."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.pods import controller_of
+
+__all__ = ["KINDS", "PREFIX", "Pace", "Profile", "profile_of"]
+
+PREFIX: Final = "sim.reactive-desched/"
+STEADY, CRASH_LOOP, COMPLETE = "steady", "crash-loop", "complete"
+FAIL, NEVER_READY, IMAGE_PULL = "fail", "never-ready", "image-pull"
+KINDS: Final = (STEADY, CRASH_LOOP, COMPLETE, FAIL, NEVER_READY, IMAGE_PULL)
+
+
+class Pace(Struct, frozen=True):
+    """How long things take for pods that do not say otherwise, in seconds."""
+
+    start_s: float = 2.0
+    ready_s: float = 0.0
+    run_s: float = 30.0
+    shutdown_s: float = 1.0
+    jitter_s: float = 0.0
+    """Start-up takes up to this much longer, by chance."""
+
+
+class Profile(Struct, frozen=True):
+    """What becomes of one pod.
+
+    steady: runs until deleted. crash-loop: ends after `run_s` and is restarted, ever later.
+    complete: ends well after `run_s`. fail: phase Failed after `run_s`. never-ready: runs, but
+    its readiness probe fails. image-pull: its image is never found.
+    """
+
+    kind: str
+    start_s: float
+    ready_s: float
+    run_s: float
+    shutdown_s: float
+    exit_code: int
+    reason: str
+
+
+def profile_of(pod: Obj, pace: Pace) -> Profile:
+    """Read a pod's annotations; unknown kinds and unreadable numbers count as absent."""
+    notes = {
+        key.removeprefix(PREFIX): value
+        for key, value in (pod["metadata"].get("annotations") or {}).items()
+        if key.startswith(PREFIX)
+    }
+    kind = notes.get("profile", "")
+    if kind not in KINDS:
+        owner = controller_of(pod)
+        kind = COMPLETE if owner is not None and owner["kind"] == "Job" else STEADY
+    return Profile(
+        kind=kind,
+        start_s=_number(notes, "start-seconds", pace.start_s),
+        ready_s=_number(notes, "ready-seconds", pace.ready_s),
+        run_s=_number(notes, "run-seconds", pace.run_s),
+        shutdown_s=_number(notes, "shutdown-seconds", pace.shutdown_s),
+        exit_code=int(_number(notes, "exit-code", 0 if kind == COMPLETE else 1)),
+        reason=notes.get("reason", ""),
+    )
+
+
+def _number(notes: dict[str, str], name: str, default: float) -> float:
+    try:
+        return max(0.0, float(notes.get(name, default)))
+    except ValueError:
+        return default

@@ -1,0 +1,228 @@
+"""The kinds this API server knows, in one table that discovery, storage and routes share."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+__all__ = ["READ_WRITE", "RESOURCES", "Resource", "served"]
+
+READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+class Resource(Struct, frozen=True, kw_only=True):
+    """One kind as discovery describes it, plus the few ways kinds differ in storage."""
+
+    plural: str
+    kind: str
+    group: str = ""
+    version: str = "v1"
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = READ_WRITE
+    has_generation: bool = False
+    """Whether `metadata.generation` counts changes of the spec."""
+    blind_update: bool = True
+    """Whether a PUT without a resource version overwrites; if not it is refused."""
+    returns_deleted: bool = False
+    """Whether a completed DELETE answers with the object instead of a `Status`."""
+
+    @property
+    def singular(self) -> str:
+        """The name of one, as kubectl accepts it."""
+        return self.kind.lower()
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or just the version for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """The plural with its group, as error messages spell it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def qualified_kind(self) -> str:
+        """The kind with its group, as validation messages spell it."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    @property
+    def has_status(self) -> bool:
+        """Whether spec and status are written through different endpoints."""
+        return "status" in self.subresources
+
+
+def _core() -> Iterator[Resource]:
+    yield Resource(
+        plural="pods",
+        kind="Pod",
+        short_names=("po",),
+        categories=("all",),
+        subresources=("status", "binding", "eviction", "resize"),
+        has_generation=True,
+        returns_deleted=True,
+    )
+    yield Resource(
+        plural="nodes", kind="Node", namespaced=False, short_names=("no",), subresources=("status",)
+    )
+    yield Resource(
+        plural="namespaces",
+        kind="Namespace",
+        namespaced=False,
+        short_names=("ns",),
+        subresources=("status", "finalize"),
+        verbs=tuple(verb for verb in READ_WRITE if verb != "deletecollection"),
+        returns_deleted=True,
+    )
+    yield Resource(
+        plural="services",
+        kind="Service",
+        short_names=("svc",),
+        categories=("all",),
+        subresources=("status",),
+        returns_deleted=True,
+    )
+    yield Resource(
+        plural="persistentvolumeclaims",
+        kind="PersistentVolumeClaim",
+        short_names=("pvc",),
+        subresources=("status",),
+        returns_deleted=True,
+    )
+    yield Resource(
+        plural="persistentvolumes",
+        kind="PersistentVolume",
+        namespaced=False,
+        short_names=("pv",),
+        subresources=("status",),
+        returns_deleted=True,
+    )
+    yield Resource(plural="events", kind="Event", short_names=("ev",))
+    yield from _core_storage_only()
+
+
+def _core_storage_only() -> Iterator[Resource]:
+    yield Resource(plural="secrets", kind="Secret")
+    yield Resource(plural="configmaps", kind="ConfigMap", short_names=("cm",))
+    yield Resource(
+        plural="serviceaccounts", kind="ServiceAccount", short_names=("sa",), returns_deleted=True
+    )
+    yield Resource(
+        plural="replicationcontrollers",
+        kind="ReplicationController",
+        short_names=("rc",),
+        categories=("all",),
+        subresources=("status", "scale"),
+        has_generation=True,
+    )
+    yield Resource(plural="limitranges", kind="LimitRange", short_names=("limits",))
+    yield Resource(
+        plural="resourcequotas",
+        kind="ResourceQuota",
+        short_names=("quota",),
+        subresources=("status",),
+        returns_deleted=True,
+    )
+    yield Resource(plural="endpoints", kind="Endpoints", short_names=("ep",))
+
+
+def _workloads() -> Iterator[Resource]:
+    scaled = ("status", "scale")
+    for plural, kind, short, subresources in (
+        ("deployments", "Deployment", "deploy", scaled),
+        ("replicasets", "ReplicaSet", "rs", scaled),
+        ("statefulsets", "StatefulSet", "sts", scaled),
+        ("daemonsets", "DaemonSet", "ds", ("status",)),
+    ):
+        yield Resource(
+            plural=plural,
+            kind=kind,
+            group="apps",
+            short_names=(short,),
+            categories=("all",),
+            subresources=subresources,
+            has_generation=True,
+        )
+    for plural, kind, names in (("jobs", "Job", ()), ("cronjobs", "CronJob", ("cj",))):
+        yield Resource(
+            plural=plural,
+            kind=kind,
+            group="batch",
+            short_names=names,
+            categories=("all",),
+            subresources=("status",),
+            has_generation=True,
+        )
+
+
+def _policies() -> Iterator[Resource]:
+    yield Resource(
+        plural="poddisruptionbudgets",
+        kind="PodDisruptionBudget",
+        group="policy",
+        short_names=("pdb",),
+        subresources=("status",),
+        has_generation=True,
+        blind_update=False,
+    )
+    yield Resource(
+        plural="priorityclasses",
+        kind="PriorityClass",
+        group="scheduling.k8s.io",
+        namespaced=False,
+        short_names=("pc",),
+        has_generation=True,
+    )
+    yield Resource(plural="leases", kind="Lease", group="coordination.k8s.io", blind_update=False)
+    yield Resource(plural="endpointslices", kind="EndpointSlice", group="discovery.k8s.io")
+    yield Resource(
+        plural="runtimeclasses", kind="RuntimeClass", group="node.k8s.io", namespaced=False
+    )
+    yield Resource(
+        plural="horizontalpodautoscalers",
+        kind="HorizontalPodAutoscaler",
+        group="autoscaling",
+        version="v2",
+        short_names=("hpa",),
+        categories=("all",),
+        subresources=("status",),
+    )
+
+
+def _storage() -> Iterator[Resource]:
+    for plural, kind, names in (
+        ("storageclasses", "StorageClass", ("sc",)),
+        ("csinodes", "CSINode", ()),
+        ("csidrivers", "CSIDriver", ()),
+        ("volumeattachments", "VolumeAttachment", ()),
+    ):
+        yield Resource(
+            plural=plural,
+            kind=kind,
+            group="storage.k8s.io",
+            namespaced=False,
+            short_names=names,
+            subresources=("status",) if plural == "volumeattachments" else (),
+        )
+    yield Resource(plural="csistoragecapacities", kind="CSIStorageCapacity", group="storage.k8s.io")
+
+
+def _stored() -> Iterator[Resource]:
+    yield from _core()
+    yield from _workloads()
+    yield from _policies()
+    yield from _storage()
+
+
+RESOURCES: Mapping[str, Resource] = MappingProxyType({kind.plural: kind for kind in _stored()})
+
+_EVENTS_VIEW = Resource(plural="events", kind="Event", group="events.k8s.io", short_names=("ev",))
+
+
+def served() -> Iterator[Resource]:
+    """Every kind with an endpoint: the stored ones, and the second view of events."""
+    yield from RESOURCES.values()
+    yield _EVENTS_VIEW

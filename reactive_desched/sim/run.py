@@ -1,0 +1,92 @@
+"""The whole simulated cluster in one call: a populated store, its world, and its API server."""
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from msgspec import Struct
+
+from reactive_desched.sim.clock import RealClock
+from reactive_desched.sim.cluster import ClusterOptions, SimCluster
+from reactive_desched.sim.profiles import Pace
+from reactive_desched.sim.seed import seed as seed_store
+from reactive_desched.sim.server import FaultPlan, kubeconfig, serve
+from reactive_desched.sim.store import Store
+from reactive_desched.sim.usage import SimulatedUsage
+from reactive_desched.sim.workloads import populate
+
+__all__ = ["Landscape", "Simulation", "serve_simulation", "simulation"]
+
+_MOST_STARTED = 5_000
+
+
+class Landscape(Struct, frozen=True, kw_only=True):
+    """What the simulated cluster holds when it opens; no nodes means an empty cluster."""
+
+    nodes: int = 50
+    pods: int = 1000
+    zones: int = 3
+    seed: int = 1
+    pace: Pace = Pace(jitter_s=2.0)
+    heartbeats: bool = True
+
+    @property
+    def is_prescheduled(self) -> bool:
+        """Whether pods are written as running: starting more than 5,000 would take long."""
+        return self.pods > _MOST_STARTED
+
+
+class Simulation(Struct, frozen=True, eq=False):
+    """A running simulated cluster."""
+
+    url: str
+    kubeconfig: str
+    store: Store
+    cluster: SimCluster
+    faults: FaultPlan
+
+
+@asynccontextmanager
+async def simulation(
+    landscape: Landscape | None = None, *, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[Simulation]:
+    """Run a simulated cluster in real time; port 0 takes a free one."""
+    landscape = landscape or Landscape()
+    rng = random.Random(landscape.seed)  # noqa: S311 -- reproducible names, not secrets
+    store = Store(RealClock(), rng)
+    seed_store(store)
+    if landscape.nodes:
+        populate(
+            store,
+            nodes=landscape.nodes,
+            pods=landscape.pods,
+            zones=landscape.zones,
+            seed=landscape.seed,
+            prescheduled=landscape.is_prescheduled,
+        )
+    options = ClusterOptions(pace=landscape.pace, heartbeats=landscape.heartbeats)
+    cluster = SimCluster(store, rng, options)
+    cluster.settle()
+    faults, usage = FaultPlan(), SimulatedUsage(store, cluster.index)
+    async with (
+        serve(store, host, port, faults=faults, usage=usage) as url,
+        anyio.create_task_group() as world,
+    ):
+        world.start_soon(cluster.run)
+        yield Simulation(url, kubeconfig(url), store, cluster, faults)
+        world.cancel_scope.cancel()
+    cluster.close()
+
+
+async def serve_simulation(
+    landscape: Landscape | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    on_ready: Callable[[Simulation], None],
+) -> None:
+    """Run a simulated cluster until cancelled; `on_ready` is told once it answers requests."""
+    async with simulation(landscape, host=host, port=port) as running:
+        on_ready(running)
+        await anyio.sleep_forever()

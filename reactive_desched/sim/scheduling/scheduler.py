@@ -1,0 +1,292 @@
+"""Finds every pending pod a node, one pod at a time, as the kube-scheduler would.
+
+There is no preemption: a pod waits until room appears, however high its priority.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from reactive_desched.model.node_affinity import NodeAffinity
+from reactive_desched.sim.binding import bind
+from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.conditions import with_condition
+from reactive_desched.sim.objects import Obj, labels_of, namespace_of
+from reactive_desched.sim.pods import (
+    controller_uid,
+    is_terminal,
+    is_terminating,
+    key_of,
+    node_of,
+)
+from reactive_desched.sim.recorder import Recorder
+from reactive_desched.sim.scheduling.backlog import Backlog
+from reactive_desched.sim.scheduling.filters import (
+    Candidate,
+    Check,
+    Filter,
+    node_affinity,
+    node_name,
+    node_ports,
+    node_resources_fit,
+    node_unschedulable,
+    reasons_against,
+    taint_toleration,
+)
+from reactive_desched.sim.scheduling.neighbours import inter_pod_affinity
+from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
+from reactive_desched.sim.scheduling.scores import best_of
+from reactive_desched.sim.scheduling.spread import pod_topology_spread
+from reactive_desched.sim.scheduling.volumes import VolumeBook
+from reactive_desched.sim.store import Event, Store
+
+__all__ = ["FILTERS", "NAME", "Scheduler", "nodes_to_find"]
+
+NAME: Final = "default-scheduler"
+FILTERS: Final[Sequence[Filter]] = (
+    node_unschedulable,
+    node_name,
+    taint_toleration,
+    node_affinity,
+    node_ports,
+    node_resources_fit,
+    pod_topology_spread,
+    inter_pod_affinity,
+)
+_ALWAYS_ALL: Final = 100
+_BATCH: Final = 50
+
+
+def nodes_to_find(nodes: int) -> int:
+    """Return how many feasible nodes are enough, given the size of the cluster."""
+    if nodes < _ALWAYS_ALL:
+        return nodes
+    percent = max(5, 50 - nodes // 125)
+    return max(_ALWAYS_ALL, nodes * percent // 100)
+
+
+class Scheduler:
+    """Keeps a picture of the cluster and a backlog of pending pods; binds one pod at a time.
+
+    With a random source ties are broken by chance, without one by the node's name.
+    """
+
+    watches = frozenset(
+        {"pods", "nodes", "namespaces", "persistentvolumeclaims", "persistentvolumes"}
+    )
+
+    def __init__(self, store: Store, tie_break: random.Random | None = None) -> None:
+        self.picture = Picture()
+        self.volumes = VolumeBook()
+        self._store = store
+        self._tie_break = tie_break
+        self._recorder = Recorder(store, NAME)
+        self._backlog = Backlog()
+        self._room_news = False
+        self._neighbour_news = False
+        self._start = 0
+
+    def observe(self, event: Event) -> None:
+        """Keep the picture current, and remember whether waiting pods may have a new chance."""
+        gone = event.type == "DELETED"
+        match event.resource:
+            case "pods":
+                self._observe_pod(event.object, gone=gone)
+                self._room_news |= _frees_room(event)
+                self._neighbour_news |= _changes_neighbours(event)
+            case "nodes":
+                self.picture.see_node(event.object, gone=gone)
+                self._room_news |= _changes_node(event)
+            case "namespaces":
+                self.picture.see_namespace(event.object, gone=gone)
+            case "persistentvolumeclaims":
+                self.volumes.see_claim(event.object, gone=gone)
+                self._room_news = True
+            case _:
+                self.volumes.see_volume(event.object, gone=gone)
+                self._room_news = True
+
+    def due(self) -> float | None:
+        """Return when the next pod may be tried, or None; news shortens the wait."""
+        if self._room_news or self._neighbour_news:
+            self._backlog.stir(neighbours_only=not self._room_news)
+            self._room_news = self._neighbour_news = False
+        return self._backlog.due()
+
+    def step(self, now: float) -> None:
+        """Try a batch of pods."""
+        for _ in range(_BATCH):
+            key = self._backlog.take(now)
+            if key is None:
+                return
+            pod = self._store.get("pods", *key)
+            if pod is not None and _is_pending(pod):
+                self._place(pod, now)
+            else:
+                self._backlog.drop(key)
+
+    def verdicts(self, pod: Obj) -> dict[str, tuple[str, ...]]:
+        """Return why each node cannot take a pod; feasible nodes have no reasons."""
+        checks = self._checks(self._candidate(pod))
+        return {room.name: reasons_against(checks, room) for room in self.picture.rooms()}
+
+    def _observe_pod(self, pod: Obj, *, gone: bool) -> None:
+        self.picture.see_pod(pod, gone=gone)
+        if not gone and _is_pending(pod):
+            priority = int(pod["spec"].get("priority") or 0)
+            self._backlog.offer(key_of(pod), pod["metadata"]["uid"], priority)
+        else:
+            self._backlog.drop(key_of(pod))
+
+    def _candidate(self, pod: Obj) -> Candidate:
+        return Candidate(
+            namespace=namespace_of(pod),
+            name=pod["metadata"]["name"],
+            needs=self.picture.needs_of(pod),
+            owner=controller_uid(pod),
+            node=node_of(pod),
+        )
+
+    def _checks(self, pod: Candidate) -> list[Check]:
+        made = [make(pod, self.picture) for make in FILTERS]
+        return [check for check in (*made, self.volumes.filter(pod)) if check is not None]
+
+    def _place(self, pod: Obj, now: float) -> None:
+        try:
+            candidate = self._candidate(pod)
+        except msgspec.ValidationError as error:
+            self._refuse(pod, f"cannot read the pod's scheduling rules: {error}", now)
+            return
+        rooms, failures = self._feasible(candidate)
+        if not rooms:
+            self._refuse(pod, self._summary(failures), now)
+            return
+        best = best_of(candidate, rooms, self.picture) if len(rooms) > 1 else rooms
+        self._bind(pod, self._choose(best))
+
+    def _feasible(self, pod: Candidate) -> tuple[list[NodeRoom], Counter[str]]:
+        """Search from where the last search ended until enough nodes are found."""
+        rooms, checks = self._eligible(pod), self._checks(pod)
+        enough = nodes_to_find(len(rooms))
+        found: list[NodeRoom] = []
+        failures: Counter[str] = Counter()
+        start = self._start % len(rooms) if rooms else 0
+        for looked, room in enumerate((*rooms[start:], *rooms[:start]), 1):
+            reasons = reasons_against(checks, room)
+            failures.update(reasons)
+            if not reasons:
+                found.append(room)
+            if len(found) >= enough:
+                self._start = start + looked
+                break
+        return found, failures
+
+    def _eligible(self, pod: Candidate) -> Sequence[NodeRoom]:
+        """Return the nodes to search: those named by every alternative, else all."""
+        names = named_nodes(pod.needs.node_affinity)
+        if names is None:
+            return self.picture.rooms()
+        return [room for name in sorted(names) if (room := self.picture.room(name)) is not None]
+
+    def _choose(self, best: list[NodeRoom]) -> str:
+        names = sorted(room.name for room in best)
+        return names[0] if self._tie_break is None else self._tie_break.choice(names)
+
+    def _bind(self, pod: Obj, node: str) -> None:
+        namespace, name = key_of(pod)
+        bind(self._store, namespace, name, node)
+        note = f"Successfully assigned {namespace}/{name} to {node}"
+        self._recorder.normal(pod, "Scheduled", "Binding", note)
+
+    def _summary(self, failures: Counter[str]) -> str:
+        reasons = sorted(f"{number} {reason}" for reason, number in failures.items())
+        total = len(self.picture.rooms())
+        if not total:
+            return "no nodes available to schedule pods"
+        return f"0/{total} nodes are available: {', '.join(reasons)}."
+
+    def _refuse(self, pod: Obj, why: str, now: float) -> None:
+        self._backlog.put_off(key_of(pod), now, heeds_neighbours=_heeds_neighbours(pod))
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": why,
+        }
+
+        def change(current: Obj) -> Obj:
+            status = current.get("status", {})
+            conditions = with_condition(status.get("conditions", []), condition, rfc3339(now))
+            return {**current, "status": {**status, "conditions": conditions}}
+
+        self._store.modify("pods", *key_of(pod), change, subresource="status")
+        self._recorder.warning(pod, "FailedScheduling", "Scheduling", why)
+
+
+def named_nodes(affinity: NodeAffinity | None) -> frozenset[str] | None:
+    """Return the only nodes that required affinity can mean, or None when any may do."""
+    if affinity is None or affinity.required is None:
+        return None
+    named: set[str] = set()
+    for term in affinity.required.node_selector_terms:
+        names = [set(part.values) for part in term.match_fields if part.operator == "In"]
+        if not names:
+            return None
+        named |= set.intersection(*names)
+    return frozenset(named)
+
+
+def _is_pending(pod: Obj) -> bool:
+    spec = pod["spec"]
+    return (
+        not spec.get("nodeName")
+        and spec.get("schedulerName", NAME) == NAME
+        and not spec.get("schedulingGates")
+        and not is_terminal(pod)
+        and not is_terminating(pod)
+    )
+
+
+def _heeds_neighbours(pod: Obj) -> bool:
+    affinity = pod["spec"].get("affinity") or {}
+    return (
+        "podAffinity" in affinity
+        or "podAntiAffinity" in affinity
+        or bool(pod["spec"].get("topologySpreadConstraints"))
+    )
+
+
+def _frees_room(event: Event) -> bool:
+    """Say whether a pod left its node."""
+    before = event.previous
+    if before is None or not node_of(before) or is_terminal(before):
+        return False
+    return event.type == "DELETED" or is_terminal(event.object)
+
+
+def _changes_neighbours(event: Event) -> bool:
+    """Say whether affinity and spread may see a node's pods with other eyes."""
+    pod, before = event.object, event.previous
+    if not node_of(pod) or event.type == "DELETED":
+        return False
+    return (
+        before is None
+        or not node_of(before)
+        or is_terminating(pod) != is_terminating(before)
+        or labels_of(pod) != labels_of(before)
+    )
+
+
+def _changes_node(event: Event) -> bool:
+    """Say whether more than a node's heartbeat differs."""
+    node, before = event.object, event.previous
+    if before is None:
+        return True
+    return (
+        labels_of(node) != labels_of(before)
+        or node.get("spec") != before.get("spec")
+        or node.get("status", {}).get("allocatable") != before.get("status", {}).get("allocatable")
+    )

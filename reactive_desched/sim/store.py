@@ -1,0 +1,232 @@
+"""The one place where the simulated cluster's objects live and change."""
+
+import bisect
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from reactive_desched.sim import admission, deletion, metadata, validation
+from reactive_desched.sim.clock import Clock
+from reactive_desched.sim.defaults import apply_create_defaults, apply_defaults
+from reactive_desched.sim.deletion import DeleteOptions
+from reactive_desched.sim.history import Event, History
+from reactive_desched.sim.objects import Obj, clone, name_of, namespace_of, storage_key
+from reactive_desched.sim.resources import RESOURCES, Resource
+from reactive_desched.sim.status import already_exists, not_found
+from reactive_desched.sim.writes import next_form
+
+__all__ = ["DeleteOptions", "Event", "Store"]
+
+_NAME_ATTEMPTS = 8
+_NO_OPTIONS = DeleteOptions()
+# Named here because inside the class `list` is the method.
+Events: TypeAlias = list[Event]
+Objects: TypeAlias = list[Obj]
+
+
+class _Table:
+    """The objects of one kind, kept in the order of their storage keys."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Obj] = {}
+        self.order: list[str] = []
+
+    def put(self, key: str, obj: Obj) -> None:
+        if key not in self.objects:
+            bisect.insort(self.order, key)
+        self.objects[key] = obj
+
+    def drop(self, key: str) -> None:
+        del self.objects[key]
+        del self.order[bisect.bisect_left(self.order, key)]
+
+    def within(self, namespace: str | None) -> list[Obj]:
+        if namespace is None:
+            return [self.objects[key] for key in self.order]
+        first = bisect.bisect_left(self.order, storage_key(namespace, ""))
+        # "0" is the character after "/": every key of the namespace lies before it.
+        last = bisect.bisect_left(self.order, f"{namespace}0")
+        return [self.objects[key] for key in self.order[first:last]]
+
+
+class Store:
+    """Objects, versions and events of a cluster; single-threaded, every write is atomic.
+
+    Stored objects are never changed in place: a write replaces them. Callers must treat what
+    they are given as read-only, and may keep it. Writes copy what they are given.
+    """
+
+    def __init__(self, clock: Clock, rng: random.Random, *, history: int = 10_000) -> None:
+        self.clock = clock
+        self._rng = rng
+        # Microseconds since the epoch, so that a restart never takes versions backwards.
+        self.rv = int(clock.now() * 1_000_000)
+        self.compactions = 0
+        """How often history was forgotten on purpose; caches of old states check it."""
+        self._tables: dict[str, _Table] = {plural: _Table() for plural in RESOURCES}
+        self._history = History(history, self.rv)
+        self._listeners: dict[object, Callable[[Event], None]] = {}
+        self._undelivered: deque[Event] = deque()
+        self._delivering = False
+
+    def get(self, resource: str, namespace: str, name: str) -> Obj | None:
+        """Return the object, or None; `namespace` is "" for cluster-scoped kinds."""
+        return self._tables[resource].objects.get(storage_key(namespace, name))
+
+    def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
+        """Return the objects in storage order; None means all namespaces."""
+        return self._tables[resource].within(namespace)
+
+    def create(self, resource: str, obj: Obj, *, dry_run: bool = False) -> Obj:
+        """Store a new object and return it as stored; raise StatusError when refused."""
+        kind = RESOURCES[resource]
+        new = clone(obj)
+        new["metadata"] = metadata.for_create(kind, new, self.clock.now(), self._rng)
+        self._name(kind, new)
+        admission.admit_namespace(kind, new, lambda name: self.get("namespaces", "", name))
+        apply_create_defaults(kind, new)
+        apply_defaults(kind, new)
+        if resource == "pods":
+            admission.admit_priority(new, self.list("priorityclasses"))
+        validation.check_create(kind, new)
+        if self.get(resource, namespace_of(new), name_of(new)) is not None:
+            raise already_exists(kind, name_of(new))
+        return new if dry_run else self._commit("ADDED", resource, new, None)
+
+    def update(
+        self, resource: str, obj: Obj, *, subresource: str = "", dry_run: bool = False
+    ) -> Obj:
+        """Replace an object, or the part of it a subresource owns; return it as stored.
+
+        "" writes everything but the status, "status" only the status, "finalize" the spec of a
+        namespace, "resize" the resources of a pod's containers, and "binding" is for this
+        process alone: it writes spec and status together.
+        """
+        namespace = namespace_of(obj) if RESOURCES[resource].namespaced else ""
+        current = self._existing(resource, namespace, name_of(obj))
+        metadata.check_preconditions(RESOURCES[resource], current, obj)
+        return self._write(resource, current, clone(obj), subresource, dry_run=dry_run)
+
+    def modify(
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        change: Callable[[Obj], Obj],
+        *,
+        subresource: str = "",
+    ) -> Obj:
+        """Read, change and write back in one step; `change` is given a copy it may alter."""
+        current = self._existing(resource, namespace, name)
+        return self._write(resource, current, change(clone(current)), subresource, dry_run=False)
+
+    def delete(
+        self, resource: str, namespace: str, name: str, options: DeleteOptions = _NO_OPTIONS
+    ) -> Obj:
+        """Delete, or mark for deletion; return the object as it was left or as it last was."""
+        kind = RESOURCES[resource]
+        current = self._existing(resource, namespace, name)
+        deletion.check_preconditions(kind, current, options)
+        planned = deletion.plan(kind, current, options, self.clock.now())
+        if options.dry_run:
+            return planned.obj
+        if planned.gone:
+            return self._commit("DELETED", resource, planned.obj, current)
+        if planned.obj == current:
+            return current
+        return self._commit("MODIFIED", resource, planned.obj, current)
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` after each write, in order of version; return the way to stop it.
+
+        A listener may write: what it causes is delivered after everyone has seen the present
+        event. What it raises reaches the writer.
+        """
+        handle = object()
+        self._listeners[handle] = listener
+        return lambda: self._listeners.pop(handle, None) and None
+
+    def since(self, resource: str, rv: int) -> Events:
+        """Return the events of a kind after `rv`; raise Expired (410) if some are forgotten."""
+        return self._history.since(resource, rv)
+
+    def list_at(self, resource: str, rv: int) -> Objects:
+        """Return every object of a kind as it was at `rv`, in storage order; raise Expired."""
+        if rv == self.rv:
+            return self.list(resource)
+        objects = dict(self._tables[resource].objects)
+        for event in reversed(self._history.since(resource, rv)):
+            if event.previous is None:
+                objects.pop(event.key, None)
+            else:
+                objects[event.key] = event.previous
+        return [objects[key] for key in sorted(objects)]
+
+    def compact(self) -> None:
+        """Forget all history, so that resuming from any older version answers 410."""
+        self._history.forget(self.rv)
+        self.compactions += 1
+
+    def _existing(self, resource: str, namespace: str, name: str) -> Obj:
+        found = self.get(resource, namespace, name)
+        if found is None:
+            raise not_found(RESOURCES[resource], name)
+        return found
+
+    def _name(self, kind: Resource, obj: Obj) -> None:
+        meta = obj["metadata"]
+        if meta.get("name") or not meta.get("generateName"):
+            return
+        for _ in range(_NAME_ATTEMPTS):
+            meta["name"] = metadata.generated_name(meta["generateName"], self._rng)
+            if self.get(kind.plural, namespace_of(obj), meta["name"]) is None:
+                return
+
+    def _write(
+        self, resource: str, current: Obj, incoming: Obj, subresource: str, *, dry_run: bool
+    ) -> Obj:
+        kind = RESOURCES[resource]
+        new = next_form(kind, current, incoming, subresource)
+        if new == current:
+            return current
+        if dry_run:
+            return new
+        if _is_released(new):
+            return self._commit("DELETED", resource, new, current)
+        return self._commit("MODIFIED", resource, new, current)
+
+    def _commit(self, what: str, resource: str, obj: Obj, previous: Obj | None) -> Obj:
+        self.rv += 1
+        new = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.rv)}}
+        event = Event(what, resource, new, previous, self.rv)
+        if what == "DELETED":
+            self._tables[resource].drop(event.key)
+        else:
+            self._tables[resource].put(event.key, new)
+        self._history.append(event)
+        self._undelivered.append(event)
+        self._deliver()
+        return new
+
+    def _deliver(self) -> None:
+        if self._delivering:
+            return
+        self._delivering = True
+        try:
+            while self._undelivered:
+                event = self._undelivered.popleft()
+                for listener in tuple(self._listeners.values()):
+                    listener(event)
+        finally:
+            self._delivering = False
+
+
+def _is_released(obj: Obj) -> bool:
+    """Tell whether the last obstacle to a deletion under way has just been removed."""
+    meta = obj["metadata"]
+    if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+        return False
+    if obj["kind"] == "Namespace" and obj["spec"].get("finalizers"):
+        return False
+    return not meta.get("deletionGracePeriodSeconds")

@@ -1,0 +1,79 @@
+"""How much the simulated pods and nodes use: what a metrics server would have measured."""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from reactive_desched.errors import QuantityError
+from reactive_desched.model.resources import CPU, MEMORY, amount
+from reactive_desched.sim.index import PodIndex
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.pods import phase_of
+from reactive_desched.sim.profiles import PREFIX
+from reactive_desched.sim.store import Store
+
+__all__ = ["SimulatedUsage"]
+
+_NODE_CPU_M: Final = 100
+_NODE_MEMORY: Final = 512 * 2**20
+_UNASKED: Final = {CPU: "20m", MEMORY: "32Mi"}
+
+
+class SimulatedUsage:
+    """Each container uses a steady share of its request, 30 to 90 percent by the pod's uid.
+
+    The annotations `sim.reactive-desched/usage-cpu` and `usage-memory` set what a pod's
+    containers use each, as quantities.
+    """
+
+    def __init__(self, store: Store, index: PodIndex) -> None:
+        self._store = store
+        self._index = index
+
+    def node(self, name: str) -> Mapping[str, str] | None:
+        """Return what a node's system and running pods use together; None for no such node."""
+        if self._store.get("nodes", "", name) is None:
+            return None
+        cpu_m, memory = _NODE_CPU_M, _NODE_MEMORY
+        for pod in self._index.on_node(name):
+            for _, used_cpu_m, used_memory in _used(pod):
+                cpu_m += used_cpu_m
+                memory += used_memory
+        return _quantities(cpu_m, memory)
+
+    def pod(self, namespace: str, name: str) -> Sequence[tuple[str, Mapping[str, str]]] | None:
+        """Return what each container of a running pod uses; None when it does not run."""
+        pod = self._store.get("pods", namespace, name)
+        if pod is None or phase_of(pod) != "Running":
+            return None
+        return [(container, _quantities(cpu, memory)) for container, cpu, memory in _used(pod)]
+
+
+def _used(pod: Obj) -> list[tuple[str, int, int]]:
+    """Return name, milli-cores and bytes for each container of a running pod."""
+    if phase_of(pod) != "Running":
+        return []
+    notes = pod["metadata"].get("annotations") or {}
+    percent = 30 + zlib.crc32(pod["metadata"]["uid"].encode()) % 61
+    return [
+        (
+            container["name"],
+            _amount(CPU, notes, container, percent),
+            _amount(MEMORY, notes, container, percent),
+        )
+        for container in pod["spec"].get("containers") or ()
+    ]
+
+
+def _amount(resource: str, notes: Mapping[str, str], container: Obj, percent: int) -> int:
+    if (set_by_hand := notes.get(f"{PREFIX}usage-{resource}")) is not None:
+        try:
+            return amount(resource, set_by_hand)
+        except QuantityError:
+            pass  # A mistyped annotation counts as absent, as everywhere in a profile.
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return amount(resource, str(requests.get(resource, _UNASKED[resource]))) * percent // 100
+
+
+def _quantities(cpu_m: int, memory: int) -> dict[str, str]:
+    return {CPU: f"{cpu_m}m", MEMORY: f"{memory // 1024}Ki"}

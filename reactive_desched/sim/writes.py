@@ -1,0 +1,72 @@
+"""Which part of an object each endpoint may change, and what the server adds to a change."""
+
+from reactive_desched.sim import metadata, validation
+from reactive_desched.sim.defaults import apply_defaults
+from reactive_desched.sim.objects import Obj, clone
+from reactive_desched.sim.resources import Resource
+
+__all__ = ["next_form"]
+
+
+def next_form(kind: Resource, current: Obj, incoming: Obj, subresource: str) -> Obj:
+    """Return what the object becomes when `incoming` is written through an endpoint.
+
+    `incoming` belongs to the caller no more: it may be changed here.
+    """
+    if subresource == "status":
+        return _with(current, "status", incoming)
+    if subresource == "finalize":
+        return _with(current, "spec", incoming)
+    new = {**incoming, "metadata": metadata.carried_over(current, incoming)}
+    if subresource == "binding":
+        return new
+    _keep(new, current, "status", when=kind.has_status)
+    if subresource == "resize":
+        new = {**current, "spec": _resized(current["spec"], incoming.get("spec", {}))}
+    apply_defaults(kind, new)
+    if subresource != "resize":
+        _keep_admitted(kind, current, new)
+        validation.check_update(kind, current, new)
+    return _counted(kind, current, new)
+
+
+def _with(current: Obj, field: str, incoming: Obj) -> Obj:
+    return {**current, field: incoming.get(field) or {}}
+
+
+def _keep(new: Obj, current: Obj, field: str, *, when: bool) -> None:
+    if when:
+        new.pop(field, None)
+        if field in current:
+            new[field] = current[field]
+
+
+def _keep_admitted(kind: Resource, current: Obj, new: Obj) -> None:
+    """Bring back what admission added to a pod when a client left it out of its update."""
+    if kind.plural != "pods":
+        return
+    spec = new["spec"]
+    for field in ("priority", "preemptionPolicy", "serviceAccount", "serviceAccountName"):
+        if field not in spec and field in current["spec"]:
+            spec[field] = current["spec"][field]
+
+
+def _resized(spec: Obj, wished: Obj) -> Obj:
+    wanted = {c.get("name"): c for c in wished.get("containers", ())}
+    new: Obj = clone(spec)
+    for container in new.get("containers", ()):
+        if container["name"] in wanted:
+            container["resources"] = wanted[container["name"]].get("resources", {})
+    return new
+
+
+def _counted(kind: Resource, current: Obj, new: Obj) -> Obj:
+    if not kind.has_generation or _content(new) == _content(current):
+        return new
+    generation = current["metadata"].get("generation", 0) + 1
+    return {**new, "metadata": {**new["metadata"], "generation": generation}}
+
+
+def _content(obj: Obj) -> Obj:
+    """Return what generation counts: everything but metadata and status."""
+    return {key: value for key, value in obj.items() if key not in ("metadata", "status")}

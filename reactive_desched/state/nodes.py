@@ -1,0 +1,165 @@
+"""Nodes with what sits on them: pods, requested resources, topology domains."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from reactive_desched.model.changes import (
+    Change,
+    NodeAdded,
+    NodeGone,
+    NodeLabelsChanged,
+    NodeRelaxed,
+    NodeTaintsChanged,
+    NodeTightened,
+)
+from reactive_desched.model.labels import Labels, Selector
+from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Node, Pod, PodKey
+from reactive_desched.model.resources import PODS, add, subtract
+
+DOMAIN_KEYS = (ZONE_LABEL, "topology.kubernetes.io/region", HOSTNAME_LABEL)
+"""The topology labels whose domains are kept as an index."""
+
+
+class NodeEntry:
+    """One node name: the node, if we know it, and the pods bound to the name.
+
+    `requested` sums the requests of active pods, terminating ones included, with their
+    number under "pods".
+    """
+
+    __slots__ = ("counts", "name", "node", "pods", "requested")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.node: Node | None = None
+        self.counts = False
+        self.pods: dict[PodKey, Pod] = {}
+        self.requested: dict[str, int] = {}
+
+    def put(self, pod: Pod) -> None:
+        """Place a pod here or replace its record."""
+        old = self.pods.get(pod.uid)
+        self.pods[pod.uid] = pod
+        if old is not None and old.is_active:
+            if pod.is_active and old.spec.requests is pod.spec.requests:
+                return
+            self._release(old)
+        if pod.is_active:
+            add(self.requested, pod.spec.requests)
+            self.requested[PODS] = self.requested.get(PODS, 0) + 1
+
+    def drop(self, uid: PodKey) -> None:
+        """Take a pod away."""
+        old = self.pods.pop(uid)
+        if old.is_active:
+            self._release(old)
+
+    def _release(self, pod: Pod) -> None:
+        subtract(self.requested, pod.spec.requests)
+        subtract(self.requested, {PODS: 1})
+
+
+class NodeTable:
+    """All nodes, and which of them count.
+
+    A node counts when it is ready and matches the policy's node selector: upstream hands only
+    such nodes to plugins, so pods elsewhere are neither judged nor evicted.
+    """
+
+    def __init__(self, selects: Selector) -> None:
+        self._selects = selects
+        self._entries: dict[str, NodeEntry] = {}
+        self._domains: dict[str, dict[str, dict[str, None]]] = {key: {} for key in DOMAIN_KEYS}
+        self.counting = 0
+
+    def entry(self, name: str) -> NodeEntry:
+        """Return the entry of this name, made when first asked for."""
+        entry = self._entries.get(name)
+        if entry is None:
+            entry = self._entries[name] = NodeEntry(name)
+        return entry
+
+    def find(self, name: str) -> NodeEntry | None:
+        """Return the entry of this name, if there is one."""
+        return self._entries.get(name)
+
+    def __iter__(self) -> Iterator[NodeEntry]:
+        return iter(self._entries.values())
+
+    def names(self) -> Iterable[str]:
+        """Name every node that is known as an object."""
+        return [entry.name for entry in self._entries.values() if entry.node is not None]
+
+    def in_domain(self, key: str, value: str) -> Iterable[str]:
+        """Name the nodes of one topology domain; keys are those of DOMAIN_KEYS."""
+        return self._domains[key].get(value, {})
+
+    def upsert(self, node: Node) -> list[Change]:
+        """Take in a node as it is now and say what differs."""
+        entry = self.entry(node.name)
+        old, counted = entry.node, entry.counts
+        if old is not None and old.uid == node.uid and _is_older(node, old):
+            return []
+        entry.node = node
+        entry.counts = node.is_ready and self._selects.matches(node.labels)
+        self.counting += entry.counts - counted
+        if old is None or old.labels != node.labels:
+            self._move_domains(node.name, old.labels if old else {}, node.labels)
+        if entry.counts != counted:
+            return [NodeAdded(node.name) if entry.counts else NodeGone(node.name)]
+        return list(_differences(old, node)) if old is not None and counted else []
+
+    def remove(self, name: str, uid: str = "") -> list[Change]:
+        """Forget a node; an older incarnation of the name does no harm."""
+        entry = self._entries.get(name)
+        if entry is None or entry.node is None or (uid and entry.node.uid != uid):
+            return []
+        self._move_domains(name, entry.node.labels, {})
+        counted, entry.node, entry.counts = entry.counts, None, False
+        self.counting -= counted
+        self.forget_if_empty(entry)
+        return [NodeGone(name)] if counted else []
+
+    def forget_if_empty(self, entry: NodeEntry) -> None:
+        """Drop an entry with neither node nor pods, so that names do not pile up."""
+        if entry.node is None and not entry.pods:
+            self._entries.pop(entry.name, None)
+
+    def _move_domains(self, name: str, old: Labels, new: Labels) -> None:
+        for key, domains in self._domains.items():
+            before, after = old.get(key), new.get(key)
+            if before == after:
+                continue
+            if before is not None:
+                domains[before].pop(name, None)
+                if not domains[before]:
+                    del domains[before]
+            if after is not None:
+                domains.setdefault(after, {})[name] = None
+
+
+def _is_older(new: Node, old: Node) -> bool:
+    return 0 < new.resource_version < old.resource_version
+
+
+def _differences(old: Node, new: Node) -> Iterator[Change]:
+    if old.taints != new.taints:
+        yield NodeTaintsChanged(new.name)
+    if old.labels != new.labels:
+        yield NodeLabelsChanged(new.name, changed_keys(old.labels, new.labels))
+    if old.unschedulable != new.unschedulable or old.allocatable != new.allocatable:
+        yield from _room(old, new)
+
+
+def _room(old: Node, new: Node) -> Iterator[Change]:
+    resources = old.allocatable.keys() | new.allocatable.keys()
+    grew = [r for r in resources if new.allocatable.get(r, 0) > old.allocatable.get(r, 0)]
+    shrank = [r for r in resources if new.allocatable.get(r, 0) < old.allocatable.get(r, 0)]
+    if grew or (old.unschedulable and not new.unschedulable):
+        yield NodeRelaxed(new.name)
+    if shrank or (new.unschedulable and not old.unschedulable):
+        yield NodeTightened(new.name)
+
+
+def changed_keys(old: Mapping[str, str], new: Mapping[str, str]) -> frozenset[str]:
+    """Name the labels that were added, removed or altered."""
+    return frozenset(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))

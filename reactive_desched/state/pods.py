@@ -1,0 +1,172 @@
+"""Pods by uid, by name and by owner, and what differs when one is seen again."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from reactive_desched.model.changes import (
+    Change,
+    OwnerSizeChanged,
+    PodBound,
+    PodGone,
+    PodLabelsChanged,
+    PodMarksChanged,
+    PodSpecChanged,
+    PodStatusChanged,
+    PodTerminating,
+)
+from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.state.nodes import NodeTable
+from reactive_desched.state.preferences import Preferences
+
+REMEMBERED_DELETIONS = 10_000
+"""How many uids of deleted pods are kept, so that a late event cannot bring one back."""
+
+
+class PodTable:
+    """All pods and the indexes over them.
+
+    Deliveries may repeat, arrive late, or arrive for another pod of the same name: the uid
+    decides who is meant and the resource version which news is newer.
+    """
+
+    def __init__(self, nodes: NodeTable, preferences: Preferences) -> None:
+        self._nodes = nodes
+        self._preferences = preferences
+        self._pods: dict[PodKey, Pod] = {}
+        self._by_name: dict[str, dict[str, Pod]] = {}
+        self._by_owner: dict[str, dict[PodKey, None]] = {}
+        self._deleted: dict[PodKey, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, uid: PodKey) -> Pod | None:
+        """Return the pod with this uid."""
+        return self._pods.get(uid)
+
+    def named(self, namespace: str, name: str) -> Pod | None:
+        """Return the newest pod that bears this name."""
+        return self._by_name.get(namespace, {}).get(name)
+
+    def in_namespace(self, namespace: str) -> Iterable[Pod]:
+        """Return the pods of a namespace."""
+        return self._by_name.get(namespace, {}).values()
+
+    def owned_by(self, owner_uid: str) -> Collection[PodKey]:
+        """Return the uids of the pods that name this owner."""
+        return self._by_owner.get(owner_uid, {})
+
+    def keys(self) -> list[PodKey]:
+        """Return a snapshot of all uids."""
+        return list(self._pods)
+
+    def upsert(self, pod: Pod) -> list[Change]:
+        """Take in a pod as it is now and say what differs."""
+        old = self._pods.get(pod.uid)
+        if old is None:
+            return [] if pod.uid in self._deleted else self._appeared(pod)
+        if 0 < pod.resource_version < old.resource_version:
+            return []
+        self._store(pod)
+        if old.node and (old.node != pod.node or _affinity_differs(old, pod)):
+            self._leave(old)
+        self._settle(pod)
+        changes = list(_differences(old, pod))
+        if old.owners is not pod.owners and old.owners != pod.owners:
+            changes += self._reown(old, pod)
+        return changes
+
+    def remove(self, uid: PodKey) -> list[Change]:
+        """Forget a pod for good: its uid is not taken in again."""
+        self._deleted[uid] = None
+        if len(self._deleted) > REMEMBERED_DELETIONS:
+            del self._deleted[next(iter(self._deleted))]
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return []
+        self._forget_name(pod)
+        if pod.node:
+            self._leave(pod)
+        sizes = [change for owner in pod.owners for change in self._disown(owner.uid, uid)]
+        return [PodGone(pod), *sizes] if pod.is_active else list(sizes)
+
+    def _appeared(self, pod: Pod) -> list[Change]:
+        self._store(pod)
+        self._settle(pod)
+        sizes = [change for owner in pod.owners for change in self._own(owner.uid, pod.uid)]
+        return [PodBound(pod), *sizes] if pod.node else list(sizes)
+
+    def _store(self, pod: Pod) -> None:
+        self._pods[pod.uid] = pod
+        names = self._by_name.setdefault(pod.namespace, {})
+        holder = names.get(pod.name)
+        if (
+            holder is None
+            or holder.uid == pod.uid
+            or pod.resource_version >= holder.resource_version
+        ):
+            names[pod.name] = pod
+
+    def _forget_name(self, pod: Pod) -> None:
+        """Free the name, unless another pod bears it by now."""
+        names = self._by_name.get(pod.namespace, {})
+        holder = names.get(pod.name)
+        if holder is not None and holder.uid == pod.uid:
+            del names[pod.name]
+            if not names:
+                del self._by_name[pod.namespace]
+
+    def _settle(self, pod: Pod) -> None:
+        if pod.node:
+            self._nodes.entry(pod.node).put(pod)
+        self._preferences.put(pod)
+
+    def _leave(self, pod: Pod) -> None:
+        entry = self._nodes.entry(pod.node)
+        entry.drop(pod.uid)
+        self._nodes.forget_if_empty(entry)
+        self._preferences.drop(pod)
+
+    def _own(self, owner: str, uid: PodKey) -> Iterator[Change]:
+        self._by_owner.setdefault(owner, {})[uid] = None
+        yield OwnerSizeChanged(owner)
+
+    def _disown(self, owner: str, uid: PodKey) -> Iterator[Change]:
+        pods = self._by_owner.get(owner)
+        if pods is None or pods.pop(uid, uid) is not None:
+            return
+        if not pods:
+            del self._by_owner[owner]
+        yield OwnerSizeChanged(owner)
+
+    def _reown(self, old: Pod, new: Pod) -> list[Change]:
+        before, after = {o.uid for o in old.owners}, {o.uid for o in new.owners}
+        changes = [c for owner in sorted(before - after) for c in self._disown(owner, new.uid)]
+        return changes + [c for owner in sorted(after - before) for c in self._own(owner, new.uid)]
+
+
+def _differences(old: Pod, new: Pod) -> Iterator[Change]:
+    """Compare two records of one pod; shared parts are compared by identity first."""
+    if old.node != new.node and new.node:
+        yield PodBound(new)
+    if old.status is not new.status and old.status != new.status:
+        yield PodGone(new) if old.is_active and not new.is_active else PodStatusChanged(new)
+    if old.labels is not new.labels and old.labels != new.labels:
+        yield PodLabelsChanged(new)
+    if old.spec is not new.spec and old.spec != new.spec:
+        yield PodSpecChanged(new)
+    if old.deletion_s is None and new.deletion_s is not None:
+        yield PodTerminating(new)
+    if _marks_differ(old, new):
+        yield PodMarksChanged(new)
+
+
+def _affinity_differs(old: Pod, new: Pod) -> bool:
+    return old.spec.node_affinity is not new.spec.node_affinity
+
+
+def _marks_differ(old: Pod, new: Pod) -> bool:
+    return (
+        (old.annotations is not new.annotations and old.annotations != new.annotations)
+        or (old.owners is not new.owners and old.owners != new.owners)
+        or old.started_s != new.started_s
+    )

@@ -1,0 +1,78 @@
+"""Objects that need nothing but being looked up: namespaces, budgets, claims, classes."""
+
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+from reactive_desched.model.changes import Change
+
+
+class Keyed(Protocol):
+    """What a table holds."""
+
+    @property
+    def key(self) -> str:
+        """The name, or namespace and name."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """The uid."""
+        ...
+
+    @property
+    def resource_version(self) -> int:
+        """The version, or 0 where the server's is no number."""
+        ...
+
+
+T = TypeVar("T", bound=Keyed)
+
+
+def _no_group(_: Keyed) -> str:
+    return ""
+
+
+class Table(Generic[T]):
+    """Objects by key, and by group where asked; one change when an object differs."""
+
+    def __init__(
+        self, changed: Callable[[T], Change], group: Callable[[T], str] = _no_group
+    ) -> None:
+        self._changed = changed
+        self._group = group
+        self._things: dict[str, T] = {}
+        self._groups: dict[str, dict[str, T]] = {}
+
+    def get(self, key: str) -> T | None:
+        """Return the object of this key."""
+        return self._things.get(key)
+
+    def keys(self) -> list[str]:
+        """Return a snapshot of all keys."""
+        return list(self._things)
+
+    def grouped(self, group: str) -> Iterable[T]:
+        """Return the objects of a group, for example the budgets of a namespace."""
+        return self._groups.get(group, {}).values()
+
+    def upsert(self, thing: T) -> list[Change]:
+        """Take in an object; older news of the same uid is ignored."""
+        old = self._things.get(thing.key)
+        same = old is not None and old.uid == thing.uid
+        if old is not None and same and 0 < thing.resource_version <= old.resource_version:
+            return []
+        self._things[thing.key] = thing
+        self._groups.setdefault(self._group(thing), {})[thing.key] = thing
+        return [self._changed(thing)]
+
+    def remove(self, thing: T) -> list[Change]:
+        """Forget an object; an older incarnation of its name does no harm."""
+        old = self._things.get(thing.key)
+        if old is None or (thing.uid and old.uid != thing.uid):
+            return []
+        del self._things[thing.key]
+        group = self._groups[self._group(old)]
+        del group[thing.key]
+        if not group:
+            del self._groups[self._group(old)]
+        return [self._changed(old)]

@@ -1,0 +1,114 @@
+"""The read-only face of the state that plugins and gates see."""
+
+from collections.abc import Callable, Iterable
+
+from reactive_desched.model.labels import Selector
+from reactive_desched.model.node_affinity import NodeAffinity
+from reactive_desched.model.objects import (
+    Namespace,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PodKey,
+    PriorityClass,
+)
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.nodes import NodeEntry
+
+
+class ClusterView:
+    """What is true now; holds nothing of its own, so it is never out of date."""
+
+    def __init__(self, state: ClusterState, wall_clock: Callable[[], float]) -> None:
+        self._state = state
+        self._wall_clock = wall_clock
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the epoch (UTC)."""
+        return self._wall_clock()
+
+    @property
+    def counting_nodes(self) -> int:
+        """How many nodes are ready and match the policy's selector."""
+        return self._state.nodes.counting
+
+    def nodes(self) -> Iterable[Node]:
+        """Return the nodes that count."""
+        return (e.node for e in self._state.nodes if e.counts and e.node is not None)
+
+    def rooms(self) -> Iterable[NodeEntry]:
+        """Return every node that counts, with what sits on it."""
+        return (entry for entry in self._state.nodes if entry.counts)
+
+    def ready_rooms(self, selector: Selector) -> Iterable[NodeEntry]:
+        """Return every ready node that matches a selector, whatever the policy selects."""
+        return (
+            entry
+            for entry in self._state.nodes
+            if entry.node is not None
+            and entry.node.is_ready
+            and selector.matches(entry.node.labels)
+        )
+
+    def room(self, node: str) -> NodeEntry | None:
+        """Return a node's entry by name."""
+        return self._state.nodes.find(node)
+
+    def pods(self) -> list[PodKey]:
+        """Return a snapshot of all pod keys."""
+        return self._state.pods.keys()
+
+    def pods_on(self, node: str) -> list[PodKey]:
+        """Return a snapshot of the keys of the pods on a node."""
+        entry = self._state.nodes.find(node)
+        return list(entry.pods) if entry is not None else []
+
+    def pods_in_domain(self, key: str, value: str) -> list[PodKey]:
+        """Return the keys of the pods on the nodes of one topology domain."""
+        return [
+            pod for node in self._state.nodes.in_domain(key, value) for pod in self.pods_on(node)
+        ]
+
+    def placed(self, pod: PodKey) -> tuple[Pod, Node] | None:
+        """Return an active pod and its node, or None when it sits on no node that counts."""
+        found = self._state.pods.get(pod)
+        if found is None or not found.is_active:
+            return None
+        entry = self._state.nodes.find(found.node)
+        if entry is None or not entry.counts or entry.node is None:
+            return None
+        return found, entry.node
+
+    def pod(self, key: PodKey) -> Pod | None:
+        """Return a pod by its key."""
+        return self._state.pods.get(key)
+
+    def named(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod by its name."""
+        return self._state.pods.named(namespace, name)
+
+    def replicas(self, owner_uid: str) -> int:
+        """Count the pods that name this owner, in any phase."""
+        return len(self._state.pods.owned_by(owner_uid))
+
+    def preference(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
+        """Return the preferred weight of this node, and the best of any node that counts."""
+        return self._state.preferences.weights(affinity, node)
+
+    def namespace(self, name: str) -> Namespace | None:
+        """Return a namespace by name."""
+        return self._state.namespaces.get(name)
+
+    def priority_class(self, name: str) -> PriorityClass | None:
+        """Return a priority class by name."""
+        return self._state.priority_classes.get(name)
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        """Return a persistent volume claim."""
+        return self._state.claims.get(f"{namespace}/{name}")
+
+    def budgets_over(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """Return the disruption budgets that cover a pod."""
+        return [b for b in self._state.budgets.grouped(pod.namespace) if b.covers(pod)]

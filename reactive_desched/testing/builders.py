@@ -1,0 +1,115 @@
+"""Small objects for tests, in few words: `pod("web", on="n1")`, `node("n1", "gpu:NoSchedule")`."""
+
+from collections.abc import Iterable, Mapping
+
+from reactive_desched.model.labels import parse_selector
+from reactive_desched.model.node_affinity import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PreferredTerm,
+)
+from reactive_desched.model.objects import (
+    Annotations,
+    Node,
+    OwnerReference,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+)
+from reactive_desched.model.resources import amounts
+from reactive_desched.model.taints import Taint, Toleration
+
+READY = PodStatus("Running", conditions=(PodCondition("Ready", "True"),))
+_ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+
+
+def taint(text: str) -> Taint:
+    """Read "key=value:Effect" or "key:Effect"."""
+    rest, _, effect = text.rpartition(":")
+    key, _, value = rest.partition("=")
+    return Taint(key, effect, value)
+
+
+def term(text: str) -> NodeSelectorTerm:
+    """Read a selector text as a node selector term."""
+    return NodeSelectorTerm(parse_selector(text).requirements)
+
+
+def node(
+    name: str,
+    *taints: str,
+    labels: Mapping[str, str] | None = None,
+    room: Mapping[str, str] | None = None,
+    ready: str | None = "True",
+    unschedulable: bool = False,
+    version: int = 0,
+) -> Node:
+    """Build a node with its hostname label and plenty of room."""
+    return Node(
+        name,
+        uid=f"node-{name}",
+        resource_version=version,
+        labels={"kubernetes.io/hostname": name, **(labels or {})},
+        taints=tuple(map(taint, taints)),
+        unschedulable=unschedulable,
+        allocatable=amounts(room or _ROOM),
+        ready=ready,
+    )
+
+
+def tolerations(keys: str | Iterable[str]) -> tuple[Toleration, ...]:
+    """Tolerate every taint with these keys, or everything for "*"."""
+    if keys == "*":
+        return (Toleration(operator="Exists"),)
+    return tuple(Toleration(key=key, operator="Exists") for key in sorted(keys))
+
+
+def affinity(requires: str | None = None, prefers: Mapping[str, int] | None = None) -> NodeAffinity:
+    """Build node affinity from selector texts."""
+    return NodeAffinity(
+        NodeSelector((term(requires),)) if requires is not None else None,
+        tuple(PreferredTerm(weight, term(text)) for text, weight in (prefers or {}).items()),
+    )
+
+
+def pod(  # noqa: PLR0913 -- each argument is one word of a test's sentence
+    name: str,
+    *,
+    on: str | None = None,
+    uid: str | None = None,
+    namespace: str = "default",
+    labels: Mapping[str, str] | None = None,
+    tolerates: str | Iterable[str] = (),
+    requires: str | None = None,
+    prefers: Mapping[str, int] | None = None,
+    requests: Mapping[str, str] | None = None,
+    owner: str | None = "ReplicaSet/web",
+    priority: int | None = None,
+    status: PodStatus = READY,
+    version: int = 0,
+    evict: str | None = None,
+) -> Pod:
+    """Build a running, ready pod of a ReplicaSet; its uid is its name unless given."""
+    wishes = affinity(requires, prefers) if requires is not None or prefers else None
+    kind, _, owner_name = (owner or "").partition("/")
+    return Pod(
+        namespace,
+        name,
+        uid or name,
+        resource_version=version,
+        node=on or "",
+        labels=dict(labels or {}),
+        annotations=Annotations(evict=evict),
+        owners=(OwnerReference(kind, owner_name, f"owner-{owner_name}", controller=True),)
+        if owner
+        else (),
+        spec=PodSpec(
+            tolerations=tolerations(tolerates),
+            node_affinity=wishes,
+            requests=amounts(requests or {}),
+            priority=priority,
+        ),
+        status=status,
+    )

@@ -1,0 +1,181 @@
+"""The whole pipeline in memory: a fake cluster edge, a fake ledger, and the real rest."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+
+import anyio
+import msgspec
+
+from reactive_desched.assembly import Core, Plan, ProfilePlan
+from reactive_desched.errors import Malformed
+from reactive_desched.gate.budgets import Rate
+from reactive_desched.model.changes import Change
+from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.outcomes import (
+    Accepted,
+    Answer,
+    EvictionRequest,
+    Outcome,
+    PodAbsent,
+    PodNow,
+    PodPresent,
+)
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.react.debounce import Pause
+from reactive_desched.react.instances import AnyPlugin
+from reactive_desched.react.judgement import Judgement
+from reactive_desched.state.cluster import RESOURCES
+
+_RESOURCE_OF = {
+    "Pod": "pods",
+    "Node": "nodes",
+    "Namespace": "namespaces",
+    "PriorityClass": "priorityclasses",
+    "PodDisruptionBudget": "poddisruptionbudgets",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+}
+
+
+class MemoryLedger:
+    """Keeps intents and outcomes in memory, in the order they were written."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, str]] = []
+        self._names: dict[str, str] = {}
+
+    async def begin(self, intent: Intent) -> str:
+        """Write an intent."""
+        await anyio.lowlevel.checkpoint()
+        intent_id = f"i{len(self._names) + 1}"
+        self._names[intent_id] = intent.pod.name
+        self.lines.append(("intent", intent.pod.name, intent.trigger))
+        return intent_id
+
+    async def end(self, intent_id: str, outcome: Outcome) -> None:
+        """Write an outcome."""
+        await anyio.lowlevel.checkpoint()
+        self.lines.append(("outcome", self._names[intent_id], outcome.result))
+
+
+class FakeEvictor:
+    """Answers from a script per pod name, then with Accepted; remembers when it was asked."""
+
+    def __init__(self) -> None:
+        self.script: dict[str, list[Answer]] = {}
+        self.asked: list[tuple[str, float]] = []
+        self.pods: dict[str, Pod] = {}
+
+    async def evict(self, request: EvictionRequest) -> Answer:
+        """Answer one request."""
+        await anyio.lowlevel.checkpoint()
+        self.asked.append((request.name, anyio.current_time()))
+        script = self.script.get(request.name)
+        return script.pop(0) if script else Accepted()
+
+    async def look(self, namespace: str, name: str) -> PodNow:
+        """Read a pod that a test has put here."""
+        await anyio.lowlevel.checkpoint()
+        pod = self.pods.get(f"{namespace}/{name}")
+        return PodPresent(pod.uid, pod.is_terminating) if pod is not None else PodAbsent()
+
+
+class Diary:
+    """Remembers every decision and outcome as short tuples."""
+
+    def __init__(self) -> None:
+        self.decisions: list[tuple[str, str, str]] = []
+        self.outcomes: list[tuple[str, str]] = []
+        self.judgements: list[Judgement] = []
+
+    def changed(self, changes: Iterable[Change]) -> None:
+        """Take no notice."""
+
+    def malformed(self, resource: str, error: Malformed, /) -> None:
+        """Fail: a test's objects are whole."""
+        raise AssertionError(f"{resource}: {error}")
+
+    def judged(self, judgement: Judgement) -> None:
+        """Note the decision."""
+        decision = judgement.decision
+        gate = decision.gate if isinstance(decision, Defer | Refuse) else ""
+        self.judgements.append(judgement)
+        self.decisions.append((type(decision).__name__, judgement.finding.pod.name, gate))
+
+    def ended(self, judgement: Judgement, outcome: Outcome, _: float, /) -> None:
+        """Note the outcome."""
+        self.outcomes.append((judgement.finding.pod.name, outcome.result))
+
+
+class Flow:
+    """A core with fakes at its edges, fed by hand and run on the test's own clock."""
+
+    def __init__(
+        self,
+        *plugins: AnyPlugin,
+        evictor_args: DefaultEvictorArgs | None = None,
+        pause: Pause = Pause(0, 0),  # noqa: B008 -- frozen
+        rates: Mapping[str, Rate | None] | None = None,
+        limits: Mapping[str, int | None] | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        self.ledger = MemoryLedger()
+        self.evictor = FakeEvictor()
+        self.diary = Diary()
+        plan = Plan(
+            (ProfilePlan("test", plugins, evictor_args or DefaultEvictorArgs()),),
+            EVERYTHING,
+            rates or {},
+            limits or {},
+            lambda _: pause,
+            dry_run=dry_run,
+        )
+        self.core = Core(
+            plan,
+            ledger=self.ledger,
+            evictor=self.evictor,
+            listener=self.diary,
+            clock=anyio.current_time,
+            wall_clock=anyio.current_time,
+        )
+        self.feeds = {r: self.core.feed(r) for r in RESOURCES}
+
+    def sync(self, *things: ClusterObject) -> None:
+        """Deliver the first whole picture and let the core begin."""
+        for feed in self.feeds.values():
+            feed.begin_replace()
+        self.deliver(*things)
+        for feed in self.feeds.values():
+            feed.end_replace()
+            feed.fresh()
+        self.core.hold_back(None)
+
+    def deliver(self, *things: ClusterObject) -> None:
+        """Deliver objects as they are now."""
+        for thing in things:
+            self.feeds[_RESOURCE_OF[type(thing).__name__]].upsert(thing)
+
+    def delete(self, *things: ClusterObject) -> None:
+        """Deliver deletions."""
+        for thing in things:
+            self.feeds[_RESOURCE_OF[type(thing).__name__]].remove(thing)
+
+    def terminate(self, pod: Pod) -> None:
+        """Deliver a pod with its deletion begun."""
+        self.deliver(msgspec.structs.replace(pod, deletion_s=1))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Flow"]:
+        """Run the stages while the block lasts."""
+        async with anyio.create_task_group() as group:
+            await group.start(self.core.evictions.run)
+            group.start_soon(self.core.stage.run)
+            yield self
+            group.cancel_scope.cancel()
+
+    @property
+    def asked(self) -> list[str]:
+        """The names the evictor was asked for, in order."""
+        return [name for name, _ in self.evictor.asked]

@@ -1,0 +1,74 @@
+"""Kubernetes objects for a real cluster whose kubelets are KWOK's: small, and quick to come up."""
+
+from typing import Any
+
+Object = dict[str, Any]  # a Kubernetes object as JSON
+
+# KWOK's general stages wait up to ten seconds to look natural; tests have no use for that.
+_QUICK = {
+    f"{stage}.stage.kwok.x-k8s.io/{wait}": "200ms"
+    for stage in ("pod-create", "pod-ready", "pod-delete")
+    for wait in ("delay", "jitter-delay")
+}
+_RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+def namespace(name: str) -> Object:
+    """Return a Namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def node(name: str, **labels: str) -> Object:
+    """Return a Node with room for a few small pods, which KWOK will make Ready."""
+    room = {"cpu": "8", "memory": "16Gi", "pods": "50"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
+        "status": {"allocatable": room, "capacity": room},
+    }
+
+
+def deployment(space: str, name: str, replicas: int, **pod_spec: object) -> Object:
+    """Return a Deployment whose pods carry the label `app: name` and take `pod_spec` as is."""
+    container = {
+        "name": "main",
+        "image": "example.invalid/nothing",
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+        "securityContext": _RESTRICTED,
+    }
+    spec = {
+        "containers": [container],
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        **pod_spec,
+    }
+    template = {"metadata": {"labels": {"app": name}, "annotations": _QUICK}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"namespace": space, "name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template,
+        },
+    }
+
+
+def disruption_budget(space: str, app: str, max_unavailable: int) -> Object:
+    """Return a PodDisruptionBudget over the pods of one app."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"namespace": space, "name": app},
+        "spec": {
+            "maxUnavailable": max_unavailable,
+            "selector": {"matchLabels": {"app": app}},
+        },
+    }

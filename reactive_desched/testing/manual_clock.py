@@ -1,0 +1,58 @@
+"""A clock that only moves when a test says so, and knows who waits for it."""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+import anyio
+
+__all__ = ["ManualClock", "until"]
+
+_WALL = 1_790_000_000.0
+
+
+class ManualClock:
+    """Serves whatever takes a clock: monotonic `now`, `wall` time, and `sleep`."""
+
+    def __init__(self) -> None:
+        self._passed = 0.0
+        self._order = count()
+        self._sleepers: list[tuple[float, int, anyio.Event]] = []
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return 1000.0 + self._passed
+
+    def wall(self) -> float:
+        """Return seconds since the epoch, moving in step with `now`."""
+        return _WALL + self._passed
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until the test has advanced the clock this far."""
+        woken = anyio.Event()
+        sleeper = (self._passed + seconds, next(self._order), woken)
+        heappush(self._sleepers, sleeper)
+        try:
+            await woken.wait()
+        finally:
+            if sleeper in self._sleepers:
+                self._sleepers.remove(sleeper)
+                self._sleepers.sort()
+
+    @property
+    def waits(self) -> list[float]:
+        """How long each sleeper still has to wait, soonest first."""
+        return [due - self._passed for due, _, _ in sorted(self._sleepers)]
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass and wake everybody whose time has come."""
+        self._passed += seconds
+        while self._sleepers and self._sleepers[0][0] <= self._passed + 1e-9:
+            heappop(self._sleepers)[2].set()
+
+
+async def until(holds: Callable[[], bool], within_s: float = 5.0) -> None:
+    """Come back as soon as something holds; fail when it never does."""
+    with anyio.fail_after(within_s):
+        while not holds():  # noqa: ASYNC110  what is waited for knows nothing of events
+            await anyio.sleep(0.001)

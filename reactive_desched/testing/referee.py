@@ -1,0 +1,92 @@
+"""Holds the controller's journal against the API server's audit log: two books, one truth."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from reactive_desched.journal.reading import read
+from reactive_desched.journal.records import IntentRecord, OutcomeRecord
+from reactive_desched.model.outcomes import (
+    BUDGET_REFUSED,
+    DENIED,
+    EVICTED,
+    FAILED,
+    GONE,
+    OVERLOADED,
+    REPLACED,
+)
+from reactive_desched.testing.audit_log import AuditedRequest, AuditLog
+
+_RESULTS = {200: EVICTED, 201: EVICTED, 404: GONE, 409: REPLACED, 500: FAILED, 503: OVERLOADED}
+_HTTP_TOO_MANY = 429
+
+
+@dataclass(frozen=True, order=True)
+class Eviction:
+    """One request to evict a pod and how it ended, in the journal's words."""
+
+    namespace: str
+    pod: str
+    uid: str | None
+    result: str
+
+
+@dataclass(frozen=True)
+class Referee:
+    """What one user did since a moment, as the server saw it and as the journal tells it."""
+
+    audit: AuditLog
+    user: str
+    since: int
+
+    def audited(self) -> list[Eviction]:
+        """Return the evictions the server answered, oldest first."""
+        return [_as_eviction(each) for each in self.audit.evictions(self.user, self.since)]
+
+    def evicted(self) -> list[Eviction]:
+        """Return the evictions the server agreed to, oldest first."""
+        return [each for each in self.audited() if each.result == EVICTED]
+
+    def forbidden(self) -> list[AuditedRequest]:
+        """Return what was asked for without the right to it."""
+        return self.audit.forbidden(self.user, self.since)
+
+    def requests(self, resource: str) -> list[AuditedRequest]:
+        """Return the requests for one kind of object, oldest first."""
+        return [r for r in self.audit.requests(self.user, self.since) if r.resource == resource]
+
+
+def journalled(folder: Path) -> list[Eviction]:
+    """Return the evictions that were tried and have ended, in the order they ended."""
+    intents: dict[str, IntentRecord] = {}
+    ended = []
+    for record in read(folder):
+        match record:
+            case IntentRecord(id=key, dry_run=False):
+                intents[key] = record
+            case OutcomeRecord(intent=key, result=result) if key in intents:
+                intent = intents[key]
+                ended.append(Eviction(intent.namespace, intent.pod, intent.uid, result))
+    return ended
+
+
+def rehearsed(folder: Path) -> set[str]:
+    """Return the uids of the pods that a dry run would have asked to evict."""
+    records = (record for record in read(folder) if isinstance(record, IntentRecord))
+    return {record.uid for record in records if record.dry_run}
+
+
+def intents_without_exactly_one_outcome(folder: Path) -> list[str]:
+    """Return the ids that break the journal's promise: every intent ends, and ends once."""
+    begun = [record.id for record in read(folder) if isinstance(record, IntentRecord)]
+    ends = Counter(record.intent for record in read(folder) if isinstance(record, OutcomeRecord))
+    return [key for key in {*begun, *ends} if begun.count(key) != 1 or ends[key] != 1]
+
+
+def _as_eviction(request: AuditedRequest) -> Eviction:
+    if request.code == _HTTP_TOO_MANY:
+        budget = "disruption budget" in request.message
+        result = BUDGET_REFUSED if budget else OVERLOADED
+    else:
+        result = _RESULTS.get(request.code, DENIED)
+    return Eviction(request.namespace, request.name, request.uid, result)

@@ -1,0 +1,112 @@
+"""One plugin in a small cluster: what it flags reactively, and what a fresh sweep flags."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+from reactive_desched.api.plugin import Plugin, View
+from reactive_desched.model.changes import Change, Resynced
+from reactive_desched.model.decisions import Decision, Refuse
+from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.outcomes import Outcome
+from reactive_desched.react.backoff import Backoff
+from reactive_desched.react.debounce import Pause
+from reactive_desched.react.engine import Engine
+from reactive_desched.react.instances import Instance
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+
+AnyPlugin = Plugin[Any, Any]  # a scenario takes any plugin
+
+
+class _NothingGoes:
+    """A gate that refuses everything and wakes nothing, so that every finding stays visible."""
+
+    def decide(self, finding: Finding, _: float) -> Decision:
+        return Refuse(finding, "Test", "nothing goes")
+
+    def settled(self, pod: Pod, outcome: Outcome, now: float) -> None:
+        """Nothing was ever begun."""
+
+
+class _Recorded(AnyPlugin):
+    """Passes everything on to a plugin and keeps its latest opinion on each subject."""
+
+    name = "Recorded"
+    reacts_to = ()
+
+    def __init__(self, plugin: AnyPlugin) -> None:
+        super().__init__(plugin.args)
+        self._plugin = plugin
+        self.flagged: dict[Hashable, list[Pod]] = {}
+        self.judged: list[Hashable] = []
+        vars(self)["reacts_to"] = plugin.reacts_to
+
+    def subjects(self, change: Change, view: View) -> Iterable[Hashable]:
+        subjects: Iterable[Hashable] = self._plugin.subjects(change, view)
+        return subjects
+
+    def judge(self, subject: Hashable, view: View) -> Iterator[Finding | LookAgain]:
+        opinions = list(self._plugin.judge(subject, view))
+        self.judged.append(subject)
+        self.flagged[subject] = [o.pod for o in opinions if isinstance(o, Finding)]
+        yield from opinions
+
+
+class Scenario:
+    """A cluster that changes step by step under one plugin, without debounce."""
+
+    def __init__(self, plugin: AnyPlugin, *things: ClusterObject, now_s: float = 0.0) -> None:
+        self.state = ClusterState()
+        self.now_s = now_s
+        self.view = ClusterView(self.state, lambda: self.now_s)
+        self._recorded = _Recorded(plugin)
+        instance = Instance("test", self._recorded, _NothingGoes(), Pause(0, 0))
+        self._engine = Engine(
+            [instance], self.view, lambda _: None, backoff=Backoff(), room_grew=lambda: None
+        )
+        for thing in things:
+            self.state.upsert(thing)
+        self._engine.resync(0)
+        self._work()
+
+    def apply(self, *things: ClusterObject) -> None:
+        """Let objects appear or change, one after the other."""
+        for thing in things:
+            self._engine.observe(self.state.upsert(thing), 0)
+            self._work()
+
+    def remove(self, *things: ClusterObject) -> None:
+        """Let objects vanish."""
+        for thing in things:
+            self._engine.observe(self.state.remove(thing), 0)
+            self._work()
+
+    def flagged(self) -> set[str]:
+        """Name the pods with a finding, as the reactive path knows them.
+
+        A pod that left its node, or whose node no longer counts, has no finding any more:
+        changes that can only cancel a finding need not wake a plugin.
+        """
+        flagged = (pod for pods in self._recorded.flagged.values() for pod in pods)
+        return {pod.name for pod in flagged if self.view.placed(pod.key) is not None}
+
+    def flagged_by_full_scan(self) -> set[str]:
+        """Name the pods that a fresh sweep flags."""
+        plugin = self._recorded
+        opinions = (
+            opinion
+            for subject in plugin.subjects(Resynced(), self.view)
+            for opinion in plugin._plugin.judge(subject, self.view)  # noqa: SLF001 -- our own part
+        )
+        return {opinion.pod.name for opinion in opinions if isinstance(opinion, Finding)}
+
+    def judged_by(self, *things: ClusterObject) -> set[Hashable]:
+        """Apply changes and say which subjects that made the plugin look at."""
+        self._recorded.judged.clear()
+        self.apply(*things)
+        return set(self._recorded.judged)
+
+    def _work(self) -> None:
+        while (due := self._engine.next_due(0)) is not None and due <= 0:
+            self._engine.work(0, lambda: False)

@@ -1,0 +1,272 @@
+"""A small API server over real HTTP that keeps the rules of list and watch, and breaks on demand.
+
+It serves one resource. Whatever a test wants to go wrong is either scripted for the next request
+(`answer_next`) or done to the watches that are open (`cut`, `end`, `repeat_last`, ...).
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+from aiohttp import web
+from msgspec import Struct, field
+
+__all__ = ["Asked", "Reply", "ScriptedApi", "bookmark_line", "error_line", "status"]
+
+_END_MARK = {"k8s.io/initial-events-end": "true"}
+
+
+class Asked(Struct, frozen=True):
+    """One request that came in; `kind` is list, watch or the method of anything else."""
+
+    kind: str
+    path: str
+    query: dict[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Reply(Struct, frozen=True):
+    """One scripted reply; `then` is what happens to the connection after the body."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+    then: Literal["end", "cut", "hang"] = "end"
+
+
+class _Cut(Struct, frozen=True):
+    after: bytes = b""
+
+
+class ScriptedApi:
+    """The server; `objects` is the truth, `asked` what it was asked, in order."""
+
+    def __init__(self, path: str) -> None:
+        self.url = ""
+        self.path = path
+        self.objects: dict[str, str] = {}
+        self.asked: list[Asked] = []
+        self.streaming = False
+        self.version = 100
+        self._oldest = 100
+        self._history: list[tuple[int, str, str, str]] = []
+        self._scripted: dict[str, deque[Reply]] = {}
+        self._watches: set[asyncio.Queue[bytes | _Cut | None]] = set()
+        self._pages: dict[str, list[tuple[str, str]]] = {}
+        self._closing = asyncio.Event()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["ScriptedApi"]:
+        """Listen on a free port of 127.0.0.1 until the block ends."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._any)
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        try:
+            yield self
+        finally:
+            self._closing.set()
+            self.end()
+            await runner.cleanup()
+
+    # --- the truth ---
+
+    def put(self, name: str, value: str) -> None:
+        """Create or change an object."""
+        kind = "MODIFIED" if name in self.objects else "ADDED"
+        self.objects[name] = value
+        self._happened(kind, name, value)
+
+    def delete(self, name: str) -> None:
+        """Delete an object, if it is there."""
+        if (value := self.objects.pop(name, None)) is not None:
+            self._happened("DELETED", name, value)
+
+    def compact(self) -> None:
+        """Forget the history: whoever asks for an older version is told that it is gone."""
+        self.version += 1
+        self._oldest = self.version
+        self._history.clear()
+
+    def lose(self, name: str) -> None:
+        """Delete an object so that no watch is told: only a new list can show it."""
+        self.objects.pop(name, None)
+        self.version += 1
+
+    # --- what is done to open watches ---
+
+    def bookmark(self, version: int | None = None) -> None:
+        """Tell every watch that nothing of interest happened up to now."""
+        self._tell(bookmark_line(version or self.version))
+
+    def tell(self, line: bytes) -> None:
+        """Send raw bytes to every watch."""
+        self._tell(line)
+
+    def repeat_last(self) -> None:
+        """Send the last event once more, as a confused server would."""
+        if self._history:
+            self._tell(_event_line(*self._history[-1]))
+
+    def end(self) -> None:
+        """End every watch the regular way."""
+        self._tell(None)
+
+    def cut(self, after: bytes = b"") -> None:
+        """Break every watch's connection, possibly in the middle of a line."""
+        self._tell(_Cut(after))
+
+    @property
+    def watching(self) -> int:
+        """How many watches are open."""
+        return len(self._watches)
+
+    # --- what is scripted ---
+
+    def answer_next(self, kind: str, *replies: Reply) -> None:
+        """Answer the next requests of this kind in this way."""
+        self._scripted.setdefault(kind, deque()).extend(replies)
+
+    def count(self, kind: str) -> int:
+        """How many requests of this kind have come."""
+        return sum(asked.kind == kind for asked in self.asked)
+
+    # --- serving ---
+
+    async def _any(self, request: web.Request) -> web.StreamResponse:
+        kind = self._kind(request)
+        body = await request.read()
+        query = dict(request.query)
+        self.asked.append(Asked(kind, request.path, query, request.headers.copy(), body))
+        if scripted := self._scripted.get(kind):
+            return await self._play(request, scripted.popleft())
+        if kind == "list":
+            return self._list(query)
+        if kind == "watch":
+            return await self._watch(request, query)
+        return web.json_response(status("NotFound", 404, "no such thing"), status=404)
+
+    def _kind(self, request: web.Request) -> str:
+        if request.path != self.path or request.method != "GET":
+            return request.method
+        return "watch" if request.query.get("watch") == "true" else "list"
+
+    async def _play(self, request: web.Request, reply: Reply) -> web.StreamResponse:
+        response = web.StreamResponse(status=reply.status, headers=reply.headers)
+        if reply.then == "end":
+            response.content_length = len(reply.body)
+        await response.prepare(request)
+        await response.write(reply.body)
+        if reply.then == "hang":
+            await self._closing.wait()
+        elif reply.then == "cut":
+            _abort(request)
+        return response
+
+    def _list(self, query: dict[str, str]) -> web.Response:
+        token = query.get("continue", "")
+        rest = self._pages.pop(token) if token else list(self.objects.items())
+        version = token.split(":")[0] if token else str(self.version)
+        size = int(query.get("limit", "0")) or len(rest) or 1
+        page, rest = rest[:size], rest[size:]
+        after = ""
+        if rest:
+            after = f"{version}:{len(rest)}"
+            self._pages[after] = rest
+        items = [_object(name, value, version) for name, value in page]
+        return web.json_response(
+            {"metadata": {"resourceVersion": version, "continue": after}, "items": items}
+        )
+
+    async def _watch(self, request: web.Request, query: dict[str, str]) -> web.StreamResponse:
+        if "sendInitialEvents" in query and not self.streaming:
+            return web.json_response(status("Invalid", 422, "forbidden"), status=422)
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        queue: asyncio.Queue[bytes | _Cut | None] = asyncio.Queue()
+        for line in self._backlog(query):
+            queue.put_nowait(line)
+        self._watches.add(queue)
+        try:
+            await self._pump(request, response, queue)
+        finally:
+            self._watches.discard(queue)
+        return response
+
+    def _backlog(self, query: dict[str, str]) -> list[bytes | None]:
+        if "sendInitialEvents" in query:
+            now = self.version
+            lines = [_event_line(now, "ADDED", n, v) for n, v in self.objects.items()]
+            return [*lines, bookmark_line(now, _END_MARK)]
+        since = int(query["resourceVersion"])
+        if since < self._oldest:
+            return [error_line(410, "Expired", f"too old resource version: {since}"), None]
+        return [_event_line(*event) for event in self._history if event[0] > since]
+
+    async def _pump(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        queue: asyncio.Queue[bytes | _Cut | None],
+    ) -> None:
+        while (told := await queue.get()) is not None:
+            if isinstance(told, _Cut):
+                if told.after:
+                    await response.write(told.after)
+                _abort(request)
+                return
+            await response.write(told)
+        await response.write_eof()
+
+    def _happened(self, kind: str, name: str, value: str) -> None:
+        self.version += 1
+        event = (self.version, kind, name, value)
+        self._history.append(event)
+        self._tell(_event_line(*event))
+
+    def _tell(self, what: bytes | _Cut | None) -> None:
+        for queue in self._watches:
+            queue.put_nowait(what)
+
+
+def status(reason: str, code: int, message: str, **details: object) -> dict[str, Any]:
+    """Make the API's error object."""  # Any: JSON
+    body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
+    return body | {"reason": reason, "code": code, "message": message, "details": details}
+
+
+def error_line(code: int, reason: str, message: str, **details: object) -> bytes:
+    """Make an ERROR event."""
+    return _line("ERROR", status(reason, code, message, **details))
+
+
+def bookmark_line(version: int, annotations: dict[str, str] | None = None) -> bytes:
+    """Make a BOOKMARK event."""
+    meta = {"resourceVersion": str(version), "annotations": annotations or {}}
+    return _line("BOOKMARK", {"metadata": meta})
+
+
+def _event_line(version: int, kind: str, name: str, value: str) -> bytes:
+    return _line(kind, _object(name, value, str(version)))
+
+
+def _object(name: str, value: str, version: str) -> dict[str, object]:
+    return {"metadata": {"name": name, "resourceVersion": version}, "value": value}
+
+
+def _line(kind: str, what: object) -> bytes:
+    return json.dumps({"type": kind, "object": what}).encode() + b"\n"
+
+
+def _abort(request: web.Request) -> None:
+    assert request.transport is not None, "a request being answered has a connection"
+    request.transport.abort()

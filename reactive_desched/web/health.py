@@ -1,0 +1,130 @@
+"""Is the process alive, and is it ready to evict? Named checks answer, each with its reason."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import anyio
+
+
+class CheckResult(NamedTuple):
+    """What a check says now; the reason is for a person, on one line."""
+
+    ok: bool
+    reason: str = ""
+
+
+Check = Callable[[], CheckResult]
+
+
+class Report(NamedTuple):
+    """What all checks of one probe said at one moment."""
+
+    probe: str
+    results: Mapping[str, CheckResult]
+
+    @property
+    def ok(self) -> bool:
+        """Say whether every check passed."""
+        return all(result.ok for result in self.results.values())
+
+    def text(self, *, verbose: bool) -> str:
+        """Return the answer in the words of the API server's own probes."""
+        if self.ok and not verbose:
+            return "ok"
+        lines = [_line(name, result) for name, result in self.results.items()]
+        return "\n".join([*lines, f"{self.probe} check {'passed' if self.ok else 'failed'}", ""])
+
+
+class Heartbeat:
+    """A stamp by which others see that its owner still gets somewhere.
+
+    A stage beats when it takes up work and rests when it has none: rest may last for ever, work
+    between two beats at most `limit_s`.
+    """
+
+    def __init__(self, limit_s: float, clock: Callable[[], float]) -> None:
+        self._limit_s = limit_s
+        self._clock = clock
+        self._last: float | None = None
+
+    def beat(self) -> None:
+        """Say that work goes on."""
+        self._last = self._clock()
+
+    def rest(self) -> None:
+        """Say that there is nothing to do."""
+        self._last = None
+
+    def check(self) -> CheckResult:
+        """Fail when the last beat is older than the limit."""
+        if self._last is None:
+            return CheckResult(ok=True)
+        age_s = self._clock() - self._last
+        if age_s <= self._limit_s:
+            return CheckResult(ok=True)
+        return CheckResult(ok=False, reason=f"no progress for {age_s:.1f} s")
+
+
+class Health:
+    """The checks behind /livez and /readyz, asked in the order they were added.
+
+    `clock` is monotonic. /livez is for heartbeats only: what a restart cannot cure must not fail
+    it.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._live: dict[str, Check] = {}
+        self._ready: dict[str, Check] = {}
+
+    def heartbeat(self, name: str, limit_s: float) -> Heartbeat:
+        """Return a new heartbeat that /livez watches; it is at rest until its first beat."""
+        heartbeat = Heartbeat(limit_s, self._clock)
+        _add(self._live, name, heartbeat.check)
+        return heartbeat
+
+    def ready_when(self, name: str, check: Check) -> None:
+        """Have /readyz ask this too; a check that raises counts as failed."""
+        _add(self._ready, name, check)
+
+    def livez(self) -> Report:
+        """Ask whether a restart is needed."""
+        return _ask("livez", self._live)
+
+    def readyz(self) -> Report:
+        """Ask whether evictions could be made now."""
+        return _ask("readyz", self._ready)
+
+
+async def pulse(
+    heartbeat: Heartbeat, lagged: Callable[[float], None], every_s: float = 0.25
+) -> None:
+    """Beat while the event loop turns, and tell how late it ran each timer."""
+    while True:
+        heartbeat.beat()
+        due = anyio.current_time() + every_s
+        await anyio.sleep_until(due)
+        lagged(max(0.0, anyio.current_time() - due))
+
+
+def _add(checks: dict[str, Check], name: str, check: Check) -> None:
+    if name in checks:
+        raise ValueError(f"a check named {name!r} exists")
+    checks[name] = check
+
+
+def _ask(probe: str, checks: Mapping[str, Check]) -> Report:
+    return Report(probe, {name: _answer(check) for name, check in checks.items()})
+
+
+def _answer(check: Check) -> CheckResult:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001  # a probe must answer whatever a check does
+        return CheckResult(ok=False, reason=f"the check itself failed: {error!r}")
+
+
+def _line(name: str, result: CheckResult) -> str:
+    if result.ok:
+        return f"[+]{name} ok"
+    return f"[-]{name} failed: {' '.join(result.reason.split()) or 'no reason given'}"

@@ -1,0 +1,33 @@
+"""Where to listen, as written in flags and settings: `127.0.0.1:10258`, `[::1]:0`, `:10258`."""
+
+import re
+from typing import NamedTuple
+
+from reactive_desched.errors import ConfigError
+
+_LISTEN = re.compile(r"(?:\[([^\]]+)\]|([^\[\]:]*)):(\d{1,5})")
+_HIGHEST_PORT = 65535
+
+
+class Listen(NamedTuple):
+    """An address; an empty host means every interface, port 0 any free port."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """The address to type into a browser on the same machine."""
+        host = self.host or "127.0.0.1"
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def parse_listen(text: str) -> Listen:
+    """Return the address a person wrote; raise ConfigError with the form expected."""
+    match = _LISTEN.fullmatch(text)
+    if match is None or int(match[3]) > _HIGHEST_PORT:
+        raise ConfigError(
+            f"{text!r} is not an address to listen on: write HOST:PORT, [IPV6]:PORT or :PORT,"
+            f" with a port from 0 to {_HIGHEST_PORT}"
+        )
+    return Listen(match[1] or match[2], int(match[3]))

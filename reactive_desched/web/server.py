@@ -1,0 +1,121 @@
+"""The HTTP server: read-only, small, and never in the way of an eviction."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from reactive_desched.errors import ConfigError
+from reactive_desched.metrics import Metrics
+from reactive_desched.web.connections import Connections
+from reactive_desched.web.health import Health, Report
+from reactive_desched.web.listen import Listen
+
+SHUTDOWN_S = 0.4
+"""A request under way has this long to end, and again as long to be cancelled."""
+
+MAX_LINE_BYTES, MAX_HEADERS = 4096, 64
+"""A request with a longer line, or more of them, is answered with 400."""
+
+_READING = ("GET", "HEAD")
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Server": "reactive-desched",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_INDEX = """reactive-desched
+
+/livez      is the process getting anywhere?   add ?verbose for every check
+/readyz     could it evict now?                add ?verbose for every check
+/metrics    numbers for Prometheus
+"""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def serve(listen: Listen, health: Health, metrics: Metrics) -> AsyncIterator[str]:
+    """Serve health and metrics while the block runs; yield the address as a URL.
+
+    Raises ConfigError when the address cannot be had. Ends within a second.
+    """
+    runner = web.AppRunner(
+        application(health, metrics),
+        access_log=None,
+        shutdown_timeout=SHUTDOWN_S,
+        max_line_size=MAX_LINE_BYTES,
+        max_field_size=MAX_LINE_BYTES,
+        max_headers=MAX_HEADERS,
+        lingering_time=0.0,
+    )
+    await runner.setup()
+    assert runner.server is not None, "setup made it"
+    loop = asyncio.get_running_loop()
+    connections = Connections(runner.server, loop)
+    try:
+        listener = await _listener(loop, connections, listen)
+        try:
+            yield listen._replace(port=listener.sockets[0].getsockname()[1]).url
+        finally:
+            listener.close()
+    finally:
+        connections.close()
+        await runner.cleanup()
+
+
+def application(health: Health, metrics: Metrics) -> web.Application:
+    """Return the routes."""
+
+    async def index(_: web.Request) -> web.Response:
+        return web.Response(text=_INDEX)
+
+    async def livez(request: web.Request) -> web.Response:
+        return _probe(request, health.livez())
+
+    async def readyz(request: web.Request) -> web.Response:
+        return _probe(request, health.readyz())
+
+    async def scrape(request: web.Request) -> web.Response:
+        body, media_type = metrics.exposition(",".join(request.headers.getall("Accept", [])))
+        return web.Response(body=body, headers={"Content-Type": media_type})
+
+    app = web.Application(middlewares=[_only_reading], client_max_size=1)
+    app.on_response_prepare.append(_protect)
+    app.router.add_get("/", index)
+    app.router.add_get("/livez", livez)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/metrics", scrape)
+    return app
+
+
+def _probe(request: web.Request, report: Report) -> web.Response:
+    text = report.text(verbose="verbose" in request.query)
+    return web.Response(status=200 if report.ok else 503, text=text)
+
+
+@web.middleware
+async def _only_reading(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.method not in _READING:
+        raise web.HTTPMethodNotAllowed(request.method, _READING)
+    return await handler(request)
+
+
+async def _protect(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(_HEADERS)
+
+
+async def _listener(
+    loop: asyncio.AbstractEventLoop, connections: Connections, listen: Listen
+) -> asyncio.Server:
+    try:
+        return await loop.create_server(connections.accept, listen.host or None, listen.port)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {listen.host}:{listen.port}: {error.strerror or error};"
+            " choose another address"
+        ) from error

@@ -1,0 +1,208 @@
+"""The load server shows a whole cluster, page by page, and tells the truth about its events."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bench.generate import LIST_VERSION
+from bench.server import LoadServer, serve
+from bench.wire import LAST_CHUNK, WATCH_HEAD
+
+PODS = "/api/v1/pods"
+NODES = "/api/v1/nodes"
+
+
+class Client:
+    """Speaks to the server as bytes on a socket."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+
+    def send(self, method: str, target: str, body: bytes = b"") -> socket.socket:
+        sock = socket.create_connection(self._address, timeout=10)
+        length = f"Content-Length: {len(body)}\r\n" if body else ""
+        sock.sendall(f"{method} {target} HTTP/1.1\r\n{length}\r\n".encode() + body)
+        return sock
+
+    def ask(self, target: str, method: str = "GET", body: bytes = b"") -> tuple[int, Any]:
+        with self.send(method, target, body) as sock:
+            head, answer = self._read(sock)
+        return int(head.split(b" ")[1]), json.loads(answer)
+
+    def _read(self, sock: socket.socket) -> tuple[bytes, bytes]:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += sock.recv(1 << 16)
+        head, answer = data.split(b"\r\n\r\n", 1)
+        length = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
+        while len(answer) < length:
+            answer += sock.recv(1 << 16)
+        return head, answer
+
+    def page_by_page(self, path: str, limit: int) -> Iterator[dict[str, Any]]:
+        token = ""
+        while True:
+            _, page = self.ask(f"{path}?limit={limit}{token and '&continue=' + token}")
+            yield page
+            if not (token := page["metadata"].get("continue", "")):
+                return
+
+    def watch(self, path: str, count: int) -> Iterator[dict[str, Any]]:
+        with self.send("GET", f"{path}?watch=true&timeoutSeconds=60") as sock:
+            data = b""
+            while len(data) < len(WATCH_HEAD):
+                data += sock.recv(len(WATCH_HEAD) - len(data))
+            file = sock.makefile("rb")
+            for _ in range(count + 1):
+                size = int(file.readline(), 16)
+                if not size:
+                    return
+                yield json.loads(file.read(size + 2))
+
+
+@pytest.fixture
+def client(server: LoadServer) -> Iterator[Client]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(server, listener, None), daemon=True).start()
+        yield Client(listener.getsockname())
+
+
+@pytest.mark.parametrize("limit", [7, 100, 500, 0])
+def test_pages_of_any_size_add_up_to_the_whole_list(
+    client: Client, server: LoadServer, limit: int
+) -> None:
+    pages = list(client.page_by_page(PODS, limit))
+
+    cluster = server.stage.cluster
+    names = [item["metadata"]["name"] for page in pages for item in page["items"]]
+    assert names == [cluster.values(owner, ordinal).name for owner, ordinal in cluster.order]
+    assert {page["metadata"]["resourceVersion"] for page in pages} == {str(LIST_VERSION)}
+    left = [page["metadata"].get("remainingItemCount", 0) for page in pages]
+    assert left == [max(0, len(names) - limit * (n + 1)) if limit else 0 for n in range(len(left))]
+
+
+def test_every_resource_we_watch_has_a_list(client: Client, server: LoadServer) -> None:
+    for path, resource in server.stage.resources.items():
+        status, answer = client.ask(path)
+        assert status == 200
+        assert answer["kind"] == f"{resource.kind}List"
+        assert len(answer["items"]) == len(resource.items) > 0
+
+
+def test_a_streaming_list_is_refused_unless_it_was_asked_for(client: Client) -> None:
+    status, answer = client.ask(f"{PODS}?watch=true&sendInitialEvents=true")
+
+    assert status == 422
+    assert answer["kind"] == "Status"
+
+
+def test_a_list_in_chunks_is_the_same_list(server: LoadServer) -> None:
+    chunked = LoadServer(server.stage, chunked=True)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(chunked, listener, None), daemon=True).start()
+        with Client(listener.getsockname()).send("GET", f"{NODES}?limit=3") as sock:
+            data = b""
+            while not data.endswith(LAST_CHUNK):
+                data += sock.recv(1 << 16)
+    lines = data[len(WATCH_HEAD) :].split(b"\r\n")
+    answer = json.loads(b"".join(lines[1::2]))
+
+    whole = [server.stage.resources[NODES].items.item(n) for n in range(3)]
+    assert answer["items"] == [json.loads(item) for item in whole]
+
+
+@pytest.mark.parametrize("script", ["status", "flap", "probe", "bound"])
+def test_what_was_told_is_in_later_lists(client: Client, script: str) -> None:
+    path = NODES if script in ("flap", "probe") else PODS
+    _, count = client.ask(f"/bench/prepare?script={script}&count=5", "POST")
+    events = client.watch(path, count)
+    played = threading.Timer(0.05, client.ask, ("/bench/play?pace=100", "POST"))
+    played.start()
+    told = [next(events)["object"] for _ in range(count)]
+    played.join()
+
+    _, answer = client.ask(path)
+
+    listed = {item["metadata"]["uid"]: item for item in answer["items"]}
+    assert count == 5
+    for obj in told:
+        kind, api = obj.pop("kind"), obj.pop("apiVersion")
+        assert (kind, api) == (answer["kind"].removesuffix("List"), "v1")
+        assert listed[obj["metadata"]["uid"]] == obj
+    assert int(answer["metadata"]["resourceVersion"]) >= max(version(obj) for obj in told)
+
+
+def version(obj: dict[str, Any]) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+@pytest.mark.parametrize("script", ["status", "flap"])
+def test_news_told_lap_after_lap_always_differs_from_the_last(
+    server: LoadServer, script: str
+) -> None:
+    count = 2 * len(server.stage.cluster.order) if script == "status" else 40
+    server.stage.prepare(script, count, "")
+
+    latest: dict[int, Any] = {}
+    for event in server.stage.prepared[""]:
+        obj = json.loads(event.obj)
+        news = (obj["spec"].get("taints"), obj["status"].get("conditions"))
+        assert latest.get(event.number) != news
+        latest[event.number] = news
+
+
+def test_events_of_one_resource_carry_ever_later_versions(server: LoadServer) -> None:
+    seen = LIST_VERSION
+    for _ in range(2):
+        server.stage.prepare("status", 50, "")
+        for event in server.stage.prepared[""]:
+            found = version(json.loads(event.obj))
+            assert found > seen
+            seen = found
+
+
+def test_an_eviction_is_stamped_after_the_event_that_led_to_it(client: Client) -> None:
+    _, count = client.ask("/bench/prepare?script=bound&count=1", "POST")
+    client.ask("/bench/play?pace=100", "POST")
+    _, stats = client.ask("/stats")
+    (name,) = stats["sent"]
+
+    status, _ = client.ask(f"/api/v1/namespaces/any/pods/{name}/eviction", "POST", b"{}")
+
+    _, stats = client.ask("/stats?evictions=1&within=5")
+    assert (count, status) == (1, 201)
+    ((evicted, stamp),) = stats["evictions"]
+    assert evicted == name
+    assert stamp > stats["sent"][name]
+
+
+def test_an_evicted_pod_is_gone_from_lists_once_it_is_buried(client: Client) -> None:
+    client.ask("/bench/prepare?script=probe&count=1", "POST")
+    client.ask("/bench/play?pace=100", "POST")
+    _, stats = client.ask("/stats")
+    (name,) = stats["sent"]
+    (pod,) = [p for p in client.ask(PODS)[1]["items"] if p["metadata"]["name"] == name]
+    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{name}"
+    assert client.ask(path)[0] == 200
+    client.ask(f"{path}/eviction", "POST", b"{}")
+
+    client.ask("/bench/bury", "POST")
+
+    _, answer = client.ask(PODS)
+    assert name not in {item["metadata"]["name"] for item in answer["items"]}
+    assert client.ask(path)[0] == 404
+
+
+def test_an_expired_watch_ends_with_the_error_that_demands_a_new_list(client: Client) -> None:
+    events = client.watch(PODS, 2)
+    played = threading.Timer(0.05, client.ask, (f"/bench/expire?path={PODS}", "POST"))
+    played.start()
+
+    told = list(events)
+
+    played.join()
+    assert [event["object"]["code"] for event in told] == [410]

@@ -1,0 +1,121 @@
+"""One real control plane for all end-to-end tests, and a corner of it for each of them."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.model.outcomes import EVICTED
+from reactive_desched.testing.control_plane import ControlPlane, RealTools
+from reactive_desched.testing.controller_process import ControllerProcess, RunController
+from reactive_desched.testing.playground import Playground
+from reactive_desched.testing.referee import (
+    Referee,
+    intents_without_exactly_one_outcome,
+    journalled,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMESPACE = SERVICE_ACCOUNT = "reactive-desched"
+# As people run it, but for the waits and the pace, which unit tests check on virtual time.
+SETTINGS = """
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 200ms, maxWait: 2s}
+budgets: {cluster: null, node: null, namespace: null}
+evictions: {retry: {initial: 1s, max: 5s}}
+"""
+MISSING = "REAL PARTS MISSING"
+
+
+@pytest.fixture(scope="session")
+def real_tools() -> RealTools:
+    """The built binaries; without them CI fails, and elsewhere every test here is skipped."""
+    build = (sys.executable, str(ROOT / "tools" / "real" / "build.py"), "--where")
+    tools = RealTools.parse(subprocess.run(build, check=True, capture_output=True).stdout.decode())
+    if tools.missing:
+        told = f"{MISSING}: {', '.join(tools.missing)}; build them with `make real-tools`"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(told)
+    return tools
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    real_tools: RealTools, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """The cluster, shared: each test keeps to its own playground in it."""
+    with ControlPlane(real_tools, tmp_path_factory.mktemp("control-plane")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(control_plane: ControlPlane) -> Path:
+    """The controller's credentials: a ServiceAccount with the role in deploy/, and nothing else."""
+    for name in ("namespace.yaml", "rbac.yaml"):
+        control_plane.kubectl().run("apply", "-f", str(ROOT / "deploy" / "base" / name))
+    return control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
+
+
+@pytest.fixture
+def playground(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Playground]:
+    """A namespace and nodes of this test's own."""
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+    space = f"{words[5:29].strip('-')}-{os.urandom(2).hex()}"
+    with Playground(control_plane.kubectl(), space) as ours:
+        yield ours
+
+
+@pytest.fixture
+def referee(control_plane: ControlPlane) -> Referee:
+    """Compares what the server wrote down with what the controller did, from now on."""
+    user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+    return Referee(control_plane.audit, user, control_plane.audit.end())
+
+
+@pytest.fixture
+def run_controller(
+    kubeconfig: Path, playground: Playground, referee: Referee, tmp_path: Path
+) -> RunController:
+    """Runs the controller over this test's playground; at the end, the books must balance."""
+
+    @contextmanager
+    def run(*options: str) -> Generator[ControllerProcess]:
+        policy = playground.policy()
+        with ControllerProcess(tmp_path, kubeconfig, policy, SETTINGS, options) as controller:
+            yield controller
+            assert controller.stop() == 0, controller.tail()
+        agreed = [each for each in journalled(controller.journal) if each.result == EVICTED]
+        assert sorted(agreed) == sorted(referee.evicted())
+        assert intents_without_exactly_one_outcome(controller.journal) == []
+        assert referee.forbidden() == []
+
+    return run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the last words of every process beside a failure."""
+    report = yield
+    if report.failed:
+        fixtures = getattr(item, "funcargs", {})
+        if isinstance(plane := fixtures.get("control_plane"), ControlPlane):
+            report.sections += [(f"end of {name}.log", text) for name, text in plane.tails()]
+        if isinstance(folder := fixtures.get("tmp_path"), Path):
+            for log in sorted(folder.glob("*.log")):
+                report.sections.append((f"end of {log}", log.read_text(errors="replace")[-6000:]))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count, where nobody can overlook it, what did not run for want of its parts."""
+    skipped = [r for r in terminalreporter.getreports("skipped") if MISSING in str(r.longrepr)]
+    if skipped:
+        terminalreporter.section(f"{MISSING}: {len(skipped)} tests did not run", red=True)
+        terminalreporter.line("build them with: make real-tools")

@@ -1,0 +1,89 @@
+"""The controller while the control plane fails under it; last, as these disturb the shared one."""
+
+import time
+
+import pytest
+
+from reactive_desched.testing.audit_log import AuditedRequest
+from reactive_desched.testing.control_plane import ControlPlane, eventually
+from reactive_desched.testing.controller_process import RunController
+from reactive_desched.testing.playground import Playground
+from reactive_desched.testing.referee import Referee
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+OUTAGE_S = 20
+NEEDED = {"nodes", "pods", "namespaces", "poddisruptionbudgets"}
+
+
+def brings_up_to_date(request: AuditedRequest) -> bool:
+    """Whether this request renewed the controller's picture of one kind of object."""
+    return request.verb in {"list", "watch"} and request.code == 200
+
+
+def starts_from_nothing(request: AuditedRequest) -> bool:
+    """Whether this request asked for the whole picture, as is due when history has expired."""
+    return request.verb == "list" or "sendInitialEvents=true" in request.uri
+
+
+def test_an_outage_of_the_api_server_loses_no_work_and_evicts_nobody_unseen(
+    control_plane: ControlPlane,
+    playground: Playground,
+    run_controller: RunController,
+    referee: Referee,
+) -> None:
+    playground.add_nodes("n1")
+    slow = playground.deploy("slow", 4)
+    playground.limit_disruption("slow", 1)
+    playground.add_nodes("n2", "n3")
+
+    with run_controller() as controller:
+        playground.taint("n1", "gpu=yes:NoSchedule")
+        eventually(referee.evicted, within_s=60, what="a first eviction", every_s=0.02)
+        control_plane.kill_api_server()
+        time.sleep(OUTAGE_S)
+        assert controller.alive
+        assert controller.probe("/livez") == 200
+        before = control_plane.audit.end()
+
+        control_plane.start_api_server()
+        playground.taint("n2", "gpu=yes:NoSchedule")
+        playground.await_healthy("slow", 4, off="n1", within_s=120)
+        resettled = playground.await_healthy("slow", 4, off="n2", within_s=120)
+
+    evicted = [each.uid for each in referee.evicted()]
+    assert len(evicted) == len(set(evicted))
+    assert set(slow) <= set(evicted)
+    assert {pod.node for pod in resettled.values()} == {playground.node("n3")}
+    since = control_plane.audit.requests(referee.user, before)
+    first = next(at for at, request in enumerate(since) if request.is_eviction)
+    assert {each.resource for each in since[:first] if brings_up_to_date(each)} >= NEEDED
+
+
+def test_a_change_made_while_the_watch_was_cut_and_history_compacted_is_acted_on(
+    control_plane: ControlPlane,
+    playground: Playground,
+    run_controller: RunController,
+    referee: Referee,
+) -> None:
+    playground.add_nodes("n1")
+    doomed = playground.deploy("web", 4)
+    playground.add_nodes("n2")
+
+    with run_controller() as controller:
+        controller.freeze()
+        control_plane.kill_api_server()  # cuts the watches; frozen, it cannot mend them in time
+        control_plane.start_api_server()
+        playground.taint("n1", "gpu=yes:NoSchedule")
+        control_plane.compact_history()
+        # Neither etcd nor a server that starts only now holds what came before: no watch from
+        # before the cut can be resumed.
+        control_plane.kill_api_server()
+        control_plane.start_api_server()
+        before = control_plane.audit.end()
+        controller.thaw()
+        playground.await_healthy("web", 4, off="n1", within_s=120)
+
+    assert {each.uid for each in referee.evicted()} == set(doomed)
+    since = control_plane.audit.requests(referee.user, before)
+    assert {each.resource for each in since if starts_from_nothing(each)} >= {"nodes", "pods"}

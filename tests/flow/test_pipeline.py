@@ -1,0 +1,289 @@
+import anyio
+import pytest
+import trio.testing
+
+from reactive_desched.gate.budgets import Rate
+from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.objects import PodDisruptionBudget
+from reactive_desched.model.outcomes import BudgetRefused, Overloaded, ServerFailed, Unknown
+from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinity, NodeAffinityArgs
+from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.react.debounce import Pause
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.flow import Flow
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+TAINTED = node("n1", "gpu:NoSchedule")
+
+
+def taints(**settings: object) -> Flow:
+    return Flow(NodeTaints(NodeTaintsArgs()), **settings)  # type: ignore[arg-type]  # passed on
+
+
+async def test_a_taint_leads_to_an_eviction_that_is_written_down_first() -> None:
+    async with taints().running() as flow:
+        flow.sync(node("n1"), node("n2"), pod("web", on="n1"), pod("db", on="n1", tolerates="*"))
+        flow.deliver(TAINTED)
+        await anyio.sleep(1)
+
+    assert flow.asked == ["web"]
+    assert flow.ledger.lines == [
+        ("intent", "web", "NodeTaintsChanged node n1"),
+        ("outcome", "web", "evicted"),
+    ]
+
+
+async def test_nothing_is_judged_before_every_resource_is_synced() -> None:
+    async with taints().running() as flow:
+        for resource, feed in flow.feeds.items():
+            feed.begin_replace()
+            if resource != "poddisruptionbudgets":
+                flow.deliver(TAINTED, node("n2"), pod("web", on="n1"))
+                feed.end_replace()
+                feed.fresh()
+        flow.core.hold_back(None)
+        await anyio.sleep(60)
+        assert flow.diary.decisions == []
+
+        flow.feeds["poddisruptionbudgets"].end_replace()
+        flow.feeds["poddisruptionbudgets"].fresh()
+        await anyio.sleep(1)
+
+    assert flow.asked == ["web"]
+
+
+async def test_nothing_is_evicted_while_a_link_is_lost_and_all_is_made_up_for_afterwards() -> None:
+    async with taints().running() as flow:
+        flow.sync(node("n1"), node("n2"), pod("web", on="n1"))
+        flow.feeds["nodes"].stale("connection refused")
+        flow.deliver(TAINTED)
+        await anyio.sleep(60)
+        assert flow.asked == []
+
+        flow.feeds["nodes"].fresh()
+        await anyio.sleep(1)
+
+    assert flow.asked == ["web"]
+
+
+async def test_what_a_new_list_lacks_is_gone() -> None:
+    async with taints().running() as flow:
+        flow.sync(TAINTED, node("n2"), pod("web", on="n1", owner=None))
+        assert flow.core.engine.parked == {"FailedBarePods": 1}
+        feed = flow.feeds["pods"]
+        feed.begin_replace()
+        flow.deliver(pod("web-2", on="n2"))
+        feed.end_replace()
+        feed.fresh()
+
+        assert flow.core.view.pods() == ["web-2"]
+        assert flow.core.engine.parked == {}
+
+
+async def test_a_burst_of_changes_is_judged_once_the_dust_has_settled() -> None:
+    async with taints(pause=Pause(1, 10)).running() as flow:
+        flow.sync(node("n1"), node("n2"), pod("web", on="n1"))
+        await anyio.sleep(5)
+        started = anyio.current_time()
+        for _ in range(100):
+            flow.deliver(TAINTED)
+            await anyio.sleep(0.01)
+            flow.deliver(node("n1"))
+            await anyio.sleep(0.01)
+        flow.deliver(TAINTED)
+        await anyio.sleep(30)
+
+    assert [kind for kind, _, _ in flow.diary.decisions] == ["Evict"]
+    [(name, at)] = flow.evictor.asked
+    assert name == "web"
+    assert at - started == pytest.approx(3.0, abs=0.1)
+
+
+async def test_endless_flapping_is_judged_after_the_longest_wait() -> None:
+    async with taints(pause=Pause(1, 10)).running() as flow:
+        flow.sync(node("n1"), node("n2"), pod("web", on="n1"))
+        await anyio.sleep(5)
+        started = anyio.current_time()
+        for number in range(60):
+            flow.deliver(node("n1", f"k{number}:NoSchedule"))
+            await anyio.sleep(0.5)
+
+    assert flow.evictor.asked[0][1] - started == pytest.approx(10.0, abs=0.6)
+
+
+async def test_a_storm_is_paced_by_the_token_bucket() -> None:
+    pods = [pod(f"p{number}", on="n1") for number in range(6)]
+    async with taints(rates={"cluster": Rate(0.5, 2)}).running() as flow:
+        flow.sync(node("n1"), node("n2"), *pods)
+        started = anyio.current_time()
+        flow.deliver(TAINTED)
+        await anyio.sleep(60)
+
+    times = [round(at - started) for _, at in flow.evictor.asked]
+    assert times == [0, 0, 2, 4, 6, 8]
+    assert sorted(flow.asked) == [f"p{number}" for number in range(6)]
+
+
+async def test_a_deferred_finding_is_judged_afresh_when_its_time_comes() -> None:
+    async with taints(rates={"cluster": Rate(0.1, 1)}).running() as flow:
+        flow.sync(node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1"))
+        flow.deliver(TAINTED)
+        await anyio.sleep(1)
+        assert flow.asked == ["a"]
+        flow.deliver(node("n1"))
+        await anyio.sleep(60)
+
+    assert flow.asked == ["a"]
+
+
+async def test_a_refusal_by_a_disruption_budget_waits_for_the_budget() -> None:
+    budget = PodDisruptionBudget("default", "web", selector=LabelSelector(), disruptions_allowed=1)
+    async with taints().running() as flow:
+        flow.evictor.script["web"] = [BudgetRefused("needs 2 healthy pods and has 2")]
+        flow.sync(node("n1"), node("n2"), pod("web", on="n1"), budget)
+        flow.deliver(TAINTED)
+        await anyio.sleep(1)
+        assert flow.asked == ["web"]
+        assert flow.core.engine.parked == {"DisruptionBudget": 1}
+
+        flow.deliver(budget)
+        await anyio.sleep(0.1)
+
+    assert flow.asked == ["web", "web"]
+
+
+async def test_a_budget_with_nothing_left_is_not_even_asked() -> None:
+    empty = PodDisruptionBudget("default", "web", selector=LabelSelector())
+    async with taints().running() as flow:
+        flow.sync(node("n1"), node("n2"), pod("web", on="n1"), empty)
+        flow.deliver(TAINTED)
+        await anyio.sleep(10)
+        assert flow.asked == []
+
+        flow.deliver(
+            PodDisruptionBudget("default", "web", selector=LabelSelector(), disruptions_allowed=1)
+        )
+        await anyio.sleep(1)
+
+    assert flow.asked == ["web"]
+
+
+async def test_a_budget_of_one_lets_one_go_at_a_time() -> None:
+    def budget(allowed: int) -> PodDisruptionBudget:
+        return PodDisruptionBudget(
+            "default", "web", selector=LabelSelector(), disruptions_allowed=allowed
+        )
+
+    async with taints().running() as flow:
+        flow.sync(node("n1"), node("n2"), *(pod(n, on="n1") for n in "abc"), budget(1))
+        flow.deliver(TAINTED)
+        await anyio.sleep(1)
+        assert flow.asked == ["a"]
+        flow.deliver(budget(0))
+        await anyio.sleep(1)
+        assert flow.asked == ["a"]
+        flow.deliver(budget(1))
+        await anyio.sleep(1)
+
+    assert flow.asked == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "again_after"),
+    [
+        pytest.param(Overloaded("slow down", 7.0), 7.0, id="an overloaded server names the time"),
+        pytest.param(ServerFailed(500, "two budgets"), 5.0, id="a failure waits the first time"),
+    ],
+)
+async def test_a_failed_eviction_is_tried_again_later(
+    answer: Overloaded | ServerFailed, again_after: float
+) -> None:
+    async with taints().running() as flow:
+        flow.evictor.script["web"] = [answer]
+        flow.sync(node("n1"), node("n2"), pod("web", on="n1"))
+        flow.deliver(TAINTED)
+        await anyio.sleep(60)
+
+    (_, first), (_, second) = flow.evictor.asked
+    assert second - first == pytest.approx(again_after, abs=0.1)
+
+
+async def test_a_call_of_unknown_effect_is_settled_by_reading_the_pod() -> None:
+    async with taints().running() as flow:
+        flow.evictor.script["web"] = [Unknown("connection reset")]
+        flow.sync(node("n1"), node("n2"), pod("web", on="n1"))
+        flow.deliver(TAINTED)
+        await anyio.sleep(3)
+
+    assert flow.ledger.lines[-1] == ("outcome", "web", "evicted")
+
+
+async def test_a_pod_is_not_evicted_twice_while_its_deletion_is_on_its_way() -> None:
+    web = pod("web", on="n1")
+    async with taints().running() as flow:
+        flow.sync(node("n1"), node("n2"), web)
+        flow.deliver(TAINTED)
+        await anyio.sleep(1)
+        flow.deliver(node("n1", "gpu:NoSchedule", "more:NoSchedule"))
+        await anyio.sleep(1)
+        flow.terminate(web)
+        flow.deliver(TAINTED)
+        await anyio.sleep(100)
+
+    assert flow.asked == ["web"]
+
+
+async def test_a_pod_that_fits_nowhere_waits_for_room() -> None:
+    affinity = NodeAffinity(NodeAffinityArgs(node_affinity_type=(REQUIRED,)))
+    ssd = {"disk": "ssd"}
+    big = pod("big", on="n2", requests={"cpu": "3"})
+    async with Flow(affinity).running() as flow:
+        flow.sync(
+            node("n1", labels=ssd),
+            node("n2", labels=ssd),
+            big,
+            pod("db", on="n1", requires="disk=ssd", requests={"cpu": "2"}),
+        )
+        flow.deliver(node("n1"))
+        await anyio.sleep(60)
+        assert flow.diary.decisions == [("Refuse", "db", "NodeFit")]
+
+        flow.delete(big)
+        await anyio.sleep(1)
+
+    assert flow.asked == ["db"]
+
+
+async def test_time_alone_lifts_the_refusal_of_a_young_pod() -> None:
+    import msgspec
+
+    young = msgspec.structs.replace(pod("web", on="n1"), started_s=0)
+    args = DefaultEvictorArgs(min_pod_age_s=600)
+    async with taints(evictor_args=args).running() as flow:
+        flow.sync(TAINTED, node("n2"), young)
+        await anyio.sleep(1000)
+
+    [(name, at)] = flow.evictor.asked
+    assert name == "web"
+    assert at == pytest.approx(600, abs=1)
+
+
+async def test_on_a_single_node_nothing_is_evicted() -> None:
+    async with taints().running() as flow:
+        flow.sync(TAINTED, pod("web", on="n1"))
+        await anyio.sleep(60)
+        assert flow.diary.decisions == [("Refuse", "web", "TwoNodes")]
+
+        flow.deliver(node("n2"))
+        await anyio.sleep(1)
+
+    assert flow.asked == ["web"]

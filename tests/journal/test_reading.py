@@ -1,0 +1,58 @@
+from collections.abc import Callable
+from pathlib import Path
+
+from reactive_desched.journal.reading import read
+from reactive_desched.journal.records import IntentRecord, encode, line
+
+MakeIntent = Callable[[str], IntentRecord]
+
+
+def segment(directory: Path, first: int, *raw: bytes) -> Path:
+    path = directory / f"journal-{first:020}.jsonl"
+    path.write_bytes(b"".join(raw))
+    return path
+
+
+def test_segments_are_read_in_the_order_of_their_numbers_and_nothing_else_is(
+    tmp_path: Path, intent: MakeIntent
+) -> None:
+    for seq, key in ((10, "third"), (2, "second"), (1, "first")):
+        segment(tmp_path, seq, line(seq, encode(intent(key))))
+    (tmp_path / "journal-00000000000000000001.jsonl.torn").write_bytes(b"x\n")
+    (tmp_path / "lock").write_bytes(b"process 1\n")
+
+    records = list(read(tmp_path))
+
+    assert [r.id for r in records if isinstance(r, IntentRecord)] == ["first", "second", "third"]
+
+
+def test_what_cannot_be_read_is_reported_with_its_place(tmp_path: Path, intent: MakeIntent) -> None:
+    good = line(1, encode(intent("a")))
+    path = segment(tmp_path, 1, good, b"nonsense\n", b'{"seq":3,"kind":"later"}\n', good)
+    skipped = []
+
+    records = list(read(tmp_path, lambda path, line: skipped.append((path, line.offset, line.raw))))
+
+    assert len(records) == 2
+    assert skipped == [
+        (path, len(good), b"nonsense\n"),
+        (path, len(good) + 9, b'{"seq":3,"kind":"later"}\n'),
+    ]
+
+
+def test_a_line_that_is_still_being_written_is_not_reported(
+    tmp_path: Path, intent: MakeIntent
+) -> None:
+    good = line(1, encode(intent("a")))
+    segment(tmp_path, 1, good, good[:-1])
+    skipped: list[object] = []
+
+    assert len(list(read(tmp_path, lambda *place: skipped.append(place)))) == 1
+    assert skipped == []
+
+
+def test_fields_of_a_later_version_do_not_disturb(tmp_path: Path, intent: MakeIntent) -> None:
+    raw = line(1, encode(intent("a")))[:-2] + b',"prev":"c0ffee"}\n'
+    segment(tmp_path, 1, raw)
+
+    assert [r.id for r in read(tmp_path) if isinstance(r, IntentRecord)] == ["a"]

@@ -1,0 +1,153 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.plugins.node_affinity import (
+    PREFERRED,
+    REQUIRED,
+    NodeAffinity,
+    NodeAffinityArgs,
+)
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import Scenario
+
+
+def plugin(*types: str) -> NodeAffinity:
+    return NodeAffinity(NodeAffinityArgs(node_affinity_type=types))
+
+
+SSD = {"disk": "ssd"}
+
+
+def test_a_label_change_flags_the_pods_whose_required_affinity_it_breaks() -> None:
+    cluster = Scenario(
+        plugin(REQUIRED),
+        node("n1", labels=SSD),
+        pod("db", on="n1", requires="disk=ssd"),
+        pod("web", on="n1"),
+    )
+    assert cluster.flagged() == set()
+
+    cluster.apply(node("n1", labels={"disk": "hdd"}))
+
+    assert cluster.flagged() == {"db"}
+
+
+def test_a_finding_asks_for_a_node_that_fits() -> None:
+    cluster = Scenario(plugin(REQUIRED), node("n1"), pod("db", on="n1", requires="disk=ssd"))
+
+    [finding] = plugin(REQUIRED).judge("db", cluster.view)
+
+    assert finding.needs_fit
+
+
+def test_a_bare_node_selector_does_not_qualify_a_pod() -> None:
+    import msgspec
+
+    web = pod("web", on="n1")
+    spec = msgspec.structs.replace(web.spec, node_selector={"disk": "ssd"})
+    cluster = Scenario(plugin(REQUIRED), node("n1"), msgspec.structs.replace(web, spec=spec))
+
+    assert cluster.flagged() == set()
+
+
+def test_a_node_selector_counts_once_there_is_required_affinity() -> None:
+    import msgspec
+
+    web = pod("web", on="n1", requires="kubernetes.io/hostname")
+    spec = msgspec.structs.replace(web.spec, node_selector={"disk": "ssd"})
+    cluster = Scenario(plugin(REQUIRED), node("n1"), msgspec.structs.replace(web, spec=spec))
+
+    assert cluster.flagged() == {"web"}
+
+
+def test_a_better_node_that_joins_flags_the_pods_that_prefer_it() -> None:
+    cluster = Scenario(plugin(PREFERRED), node("n1"), pod("db", on="n1", prefers={"disk=ssd": 10}))
+    assert cluster.flagged() == set()
+
+    cluster.apply(node("n2", labels=SSD))
+
+    assert cluster.flagged() == {"db"}
+
+
+def test_the_better_node_leaving_clears_the_finding() -> None:
+    better = node("n2", labels=SSD)
+    cluster = Scenario(
+        plugin(PREFERRED), node("n1"), better, pod("db", on="n1", prefers={"disk=ssd": 10})
+    )
+    assert cluster.flagged() == {"db"}
+
+    cluster.remove(better)
+
+    assert cluster.flagged() == set()
+
+
+def test_labels_nobody_prefers_wake_nobody_elsewhere() -> None:
+    cluster = Scenario(
+        plugin(PREFERRED), node("n1"), node("n2"), pod("db", on="n1", prefers={"disk=ssd": 10})
+    )
+
+    assert cluster.judged_by(node("n2", labels={"rack": "7"})) == set()
+
+
+@pytest.mark.parametrize(
+    ("types", "flagged"),
+    [
+        pytest.param((REQUIRED,), {"strict"}, id="required only"),
+        pytest.param((PREFERRED,), {"wishful"}, id="preferred only"),
+        pytest.param((PREFERRED, REQUIRED), {"strict", "wishful"}, id="both"),
+        pytest.param(("nonsense",), set(), id="an unknown type is skipped"),
+    ],
+)
+def test_only_the_configured_types_count(types: tuple[str, ...], flagged: set[str]) -> None:
+    cluster = Scenario(
+        plugin(*types),
+        node("n1"),
+        node("n2", labels=SSD),
+        pod("strict", on="n1", requires="disk=ssd"),
+        pod("wishful", on="n1", prefers={"disk=ssd": 10}),
+        pod("content", on="n2", requires="disk=ssd", prefers={"disk=ssd": 1}),
+    )
+
+    assert cluster.flagged() == flagged
+
+
+def test_the_type_must_be_given() -> None:
+    with pytest.raises(ValueError, match="nodeAffinityType needs to be set"):
+        plugin()
+
+
+labels = st.dictionaries(st.sampled_from(["disk", "rack"]), st.sampled_from(["a", "b"]))
+nodes = st.builds(
+    lambda name, labels, ready: node(name, labels=labels, ready=ready),
+    st.sampled_from(["n1", "n2", "n3"]),
+    labels,
+    st.sampled_from(["True", "True", "False"]),
+)
+selectors = st.sampled_from(
+    ["disk=a", "disk", "!rack", "rack in (a,b)", "kubernetes.io/hostname=n2"]
+)
+pods = st.builds(
+    lambda name, on, requires, prefers: pod(name, on=on, requires=requires, prefers=prefers),
+    st.sampled_from(["p1", "p2", "p3"]),
+    st.sampled_from([None, "n1", "n2", "n3"]),
+    st.none() | selectors,
+    st.dictionaries(selectors, st.integers(1, 3), max_size=2),
+)
+steps = st.lists(
+    st.tuples(st.sampled_from(["apply", "apply", "apply", "remove"]), nodes | pods),
+    min_size=6,
+    max_size=30,
+)
+types = st.sampled_from([(REQUIRED,), (PREFERRED,), (REQUIRED, PREFERRED)])
+
+
+@given(steps, types)
+def test_reacting_finds_exactly_what_a_full_scan_finds(
+    steps: list[tuple[str, object]], types: tuple[str, ...]
+) -> None:
+    cluster = Scenario(plugin(*types))
+    for step, thing in steps:
+        getattr(cluster, step)(thing)
+
+        assert cluster.flagged() == cluster.flagged_by_full_scan()

@@ -1,0 +1,163 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.api.scope import Namespaces
+from reactive_desched.model.labels import LabelSelector
+from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import Scenario
+
+
+def plugin(**args: object) -> NodeTaints:
+    return NodeTaints(NodeTaintsArgs.model_validate(args))
+
+
+def test_a_new_taint_flags_only_the_pods_that_do_not_tolerate_it() -> None:
+    web, agent = pod("web", on="n1"), pod("agent", on="n1", tolerates="*")
+    cluster = Scenario(plugin(), node("n1"), web, agent)
+    assert cluster.flagged() == set()
+
+    cluster.apply(node("n1", "gpu:NoSchedule"))
+
+    assert cluster.flagged() == {"web"}
+
+
+def test_a_taint_that_goes_away_clears_the_finding() -> None:
+    cluster = Scenario(plugin(), node("n1", "gpu:NoSchedule"), pod("web", on="n1"))
+    assert cluster.flagged() == {"web"}
+
+    cluster.apply(node("n1"))
+
+    assert cluster.flagged() == set()
+
+
+def test_a_taint_makes_the_plugin_look_at_that_nodes_pods_only() -> None:
+    cluster = Scenario(
+        plugin(), node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")
+    )
+
+    assert cluster.judged_by(node("n1", "gpu:NoSchedule")) == {"a", "b"}
+
+
+def test_news_about_a_node_that_does_not_touch_its_taints_wakes_nobody() -> None:
+    cluster = Scenario(plugin(), node("n1"), pod("a", on="n1"))
+
+    assert cluster.judged_by(node("n1", labels={"disk": "ssd"})) == set()
+
+
+def test_a_pod_on_a_node_that_is_not_ready_is_left_alone() -> None:
+    cluster = Scenario(plugin(), node("n1", "gpu:NoSchedule", ready="False"), pod("web", on="n1"))
+    assert cluster.flagged() == set()
+
+    cluster.apply(node("n1", "gpu:NoSchedule"))
+
+    assert cluster.flagged() == {"web"}
+
+
+@pytest.mark.parametrize(
+    ("args", "taint", "flagged"),
+    [
+        pytest.param({}, "a=x:NoSchedule", True, id="a hard taint counts"),
+        pytest.param({}, "a=x:PreferNoSchedule", False, id="a soft taint does not count"),
+        pytest.param(
+            {"includePreferNoSchedule": True}, "a=x:PreferNoSchedule", True, id="unless asked for"
+        ),
+        pytest.param({}, "a=x:NoExecute", False, id="NoExecute is left to the cluster"),
+        pytest.param(
+            {"includePreferNoSchedule": True}, "a=x:NoExecute", False, id="NoExecute, always"
+        ),
+        pytest.param({"excludedTaints": ("a",)}, "a=x:NoSchedule", False, id="excluded by key"),
+        pytest.param(
+            {"excludedTaints": ("a=x",)}, "a=x:NoSchedule", False, id="excluded by key and value"
+        ),
+        pytest.param(
+            {"excludedTaints": ("a=y",)}, "a=x:NoSchedule", True, id="another value is excluded"
+        ),
+        pytest.param(
+            {"excludedTaints": ("a=",)}, "a:NoSchedule", True, id="an empty value has no entry"
+        ),
+        pytest.param({"includedTaints": ("a",)}, "a=x:NoSchedule", True, id="included by key"),
+        pytest.param({"includedTaints": ("b",)}, "a=x:NoSchedule", False, id="not included"),
+        pytest.param(
+            {"includedTaints": ()}, "a=x:NoSchedule", False, id="an empty list includes nothing"
+        ),
+        pytest.param(
+            {"excludedTaints": ()}, "a=x:NoSchedule", True, id="an empty list excludes none"
+        ),
+    ],
+)
+def test_which_taints_count(args: dict[str, object], taint: str, flagged: bool) -> None:  # noqa: FBT001 -- a row's verdict
+    cluster = Scenario(plugin(**args), node("n1", taint), pod("web", on="n1"))
+
+    assert cluster.flagged() == ({"web"} if flagged else set())
+
+
+@pytest.mark.parametrize(
+    ("args", "flagged"),
+    [
+        pytest.param({"namespaces": Namespaces(include=("shop",))}, {"shop"}, id="include"),
+        pytest.param({"namespaces": Namespaces(exclude=("shop",))}, {"bank"}, id="exclude"),
+        pytest.param({"label_selector": LabelSelector({"tier": "front"})}, {"shop"}, id="labels"),
+    ],
+)
+def test_the_plugin_keeps_to_the_pods_it_was_given(
+    args: dict[str, object], flagged: set[str]
+) -> None:
+    cluster = Scenario(
+        plugin(**args),
+        node("n1", "gpu:NoSchedule"),
+        pod("shop", on="n1", namespace="shop", labels={"tier": "front"}),
+        pod("bank", on="n1", namespace="bank"),
+    )
+
+    assert cluster.flagged() == flagged
+
+
+def test_both_taint_lists_at_once_are_refused() -> None:
+    with pytest.raises(ValueError, match="either includedTaints or excludedTaints can be set"):
+        plugin(includedTaints=("a",), excludedTaints=("b",))
+
+
+# A tiny world, so that generated objects collide often.
+taints = st.lists(
+    st.sampled_from(["a:NoSchedule", "b:NoSchedule", "a:PreferNoSchedule"]), max_size=2
+)
+nodes = st.builds(
+    lambda name, taints, ready: node(name, *taints, ready=ready),
+    st.sampled_from(["n1", "n2"]),
+    taints,
+    st.sampled_from(["True", "True", "False"]),
+)
+pods = st.builds(
+    lambda name, on, tolerates, labels: pod(name, on=on, tolerates=tolerates, labels=labels),
+    st.sampled_from(["p1", "p2", "p3"]),
+    st.sampled_from([None, "n1", "n2"]),
+    st.sets(st.sampled_from("ab")),
+    st.sampled_from([{}, {"tier": "front"}]),
+)
+steps = st.lists(
+    st.tuples(st.sampled_from(["apply", "apply", "apply", "remove"]), nodes | pods),
+    min_size=6,
+    max_size=30,
+)
+arguments = st.sampled_from(
+    [
+        {},
+        {"includePreferNoSchedule": True},
+        {"excludedTaints": ("a",)},
+        {"includedTaints": ("b",)},
+        {"label_selector": LabelSelector({"tier": "front"})},
+    ]
+)
+
+
+@given(steps, arguments)
+def test_reacting_finds_exactly_what_a_full_scan_finds(
+    steps: list[tuple[str, object]], args: dict[str, object]
+) -> None:
+    cluster = Scenario(plugin(**args))
+    for step, thing in steps:
+        getattr(cluster, step)(thing)
+
+        assert cluster.flagged() == cluster.flagged_by_full_scan()

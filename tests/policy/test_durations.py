@@ -1,0 +1,69 @@
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.policy.durations import DurationError, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90.0),
+        ("1h30m", 5400.0),
+        ("1.5s", 1.5),
+        (".5m", 30.0),
+        ("1.h", 3600.0),
+        ("250ms", 0.25),
+        ("3us", 0.000003),
+        ("3µs", 0.000003),
+        ("7ns", 0.000000007),
+        ("1m1ms", 60.001),
+        ("30m1h", 5400.0),
+        ("0", 0.0),
+        ("-0", 0.0),
+        ("+2s", 2.0),
+        ("-2s", -2.0),
+    ],
+)
+def test_a_go_duration_is_read_as_seconds(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("60", "a unit is missing: write 60s for seconds"),
+        ("5d", "days and weeks have no unit: write 120h"),
+        ("2w", "days and weeks have no unit: write 336h"),
+        ("", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
+        ("soon", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
+        ("1h 30m", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
+        ("1H", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
+        ("--1s", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
+        (".s", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
+    ],
+)
+def test_what_is_no_duration_is_refused_with_the_way_to_write_it(text: str, hint: str) -> None:
+    with pytest.raises(DurationError, match="is not a duration") as caught:
+        parse_duration(text)
+    assert caught.value.hint == hint
+
+
+def test_the_longest_duration_is_that_of_64_bits() -> None:
+    assert parse_duration("2562047h") == 2562047 * 3600
+    with pytest.raises(DurationError, match="too long"):
+        parse_duration("2562048h")
+
+
+@given(st.integers(0, 2_000_000), st.integers(0, 59), st.integers(0, 59))
+def test_hours_minutes_and_seconds_add_up(hours: int, minutes: int, seconds: int) -> None:
+    text = f"{hours}h{minutes}m{seconds}s"
+    assert parse_duration(text) == hours * 3600 + minutes * 60 + seconds
+
+
+@given(st.text(alphabet="0123456789.hms+-nuµ ", max_size=70))
+def test_any_text_is_a_duration_or_refused_as_one(text: str) -> None:
+    with contextlib.suppress(DurationError):
+        assert isinstance(parse_duration(text), float)

@@ -1,0 +1,185 @@
+import json
+
+import pytest
+
+from reactive_desched.policy.problems import PolicyErrors
+from reactive_desched.policy.reader import (
+    DEEPEST,
+    LARGEST_TEXT,
+    MOST_DOCUMENTS,
+    MOST_VALUES,
+    read_documents,
+)
+from reactive_desched.policy.tree import Mark, Node, Table, find, mark_of, plain
+
+
+def only(text: str | bytes) -> Node:
+    (tree,) = read_documents(text, "p.yaml")
+    return tree
+
+
+def refusal(text: str | bytes) -> str:
+    with pytest.raises(PolicyErrors) as caught:
+        read_documents(text, "p.yaml")
+    return str(caught.value)
+
+
+def test_every_key_and_item_keeps_its_place() -> None:
+    tree = only("a: 1\nb:\n  - x\n  - {c: 2}\n")
+
+    assert mark_of(tree, ("b",)) == Mark(2, 1)
+    assert mark_of(tree, ("b", 0)) == Mark(3, 5)
+    assert mark_of(tree, ("b", 1, "c")) == Mark(4, 6)
+
+
+def test_a_missing_place_is_that_of_the_nearest_thing_around_it() -> None:
+    tree = only("a: 1\nb:\n  - x\n")
+
+    assert mark_of(tree, ("b", 7, "name")) == Mark(2, 1)
+    assert mark_of(tree, ("gone",)) == Mark(1, 1)
+
+
+def test_quoted_words_stay_texts() -> None:
+    assert plain(only("""[yes, "yes", 'yes', 5, "5"]""")) == [True, "yes", "yes", 5, "5"]
+
+
+def test_keys_are_the_words_that_are_written() -> None:
+    assert plain(only("{on: 1, 2: 2, no: 3}")) == {"on": 1, "2": 2, "no": 3}
+
+
+def test_tags_say_what_a_word_is() -> None:
+    tagged = "[!!str 5, !!int 5, !!bool yes, ! 5, !!float 2.5, !!null ~]"
+    assert plain(only(tagged)) == ["5", 5, True, "5", 2.5, None]
+
+
+def test_an_alias_stands_for_what_its_anchor_marks() -> None:
+    assert plain(only("a: &x {k: 1}\nb: *x\n")) == {"a": {"k": 1}, "b": {"k": 1}}
+
+
+def test_a_merge_key_brings_in_what_is_not_written() -> None:
+    text = "base: &b {k: 1, l: 1}\nmore: &m {l: 2, m: 2}\nall: {<<: [*b, *m], k: 0}\n"
+    tree = only(text)
+    assert plain(find(tree, ("all",)) or tree) == {"k": 0, "l": 1, "m": 2}
+
+
+def test_a_key_written_twice_is_kept_twice_and_the_first_counts() -> None:
+    tree = only("a: 1\nb: 2\na: 3\n")
+    assert isinstance(tree, Table)
+    assert [entry.key for entry in tree.entries] == ["a", "b", "a"]
+    assert plain(tree) == {"a": 1, "b": 2}
+
+
+def test_documents_are_told_apart_and_empty_ones_left_out() -> None:
+    trees = read_documents("---\n# nothing\n---\na: 1\n---\n---\nb: 2\n...\n", "p.yaml")
+    assert [plain(tree) for tree in trees] == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize("indentation", [None, 2, "\t"], ids=["one line", "spaces", "tabs"])
+def test_json_is_read_as_it_is(indentation: str | int | None) -> None:
+    value = {"a": [1, 2.5, None, True, "\U0001f600 \t/"], "b": {"c": "yes"}}
+    assert plain(only(json.dumps(value, indent=indentation))) == value
+    assert plain(only(json.dumps(value, indent=indentation, ensure_ascii=False))) == value
+
+
+def test_json_indented_with_tabs_keeps_its_places() -> None:
+    assert mark_of(only('{\n\t\t"a": 1}'), ("a",)) == Mark(2, 3)
+
+
+def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
+    assert plain(only("a: ä".encode("utf-8-sig"))) == {"a": "ä"}
+    assert plain(only("\ufeffa: ä")) == {"a": "ä"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"a: 1\nb: \xff\n", "p.yaml:2:4: the text is not UTF-8; save it as UTF-8"),
+        ("a: \x00", "p.yaml:1:4: the character U+0000 is not allowed"),
+        ('a: "\\ud800"', "p.yaml:1:4: half of a surrogate pair is not a character"),
+        ("a: .inf", 'p.yaml:1:4: ".inf" is not a number that can be used'),
+        ("a: !!int x", 'p.yaml:1:4: "x" is not what its tag says; remove the tag'),
+        ("a: !mine x", 'p.yaml:1:4: the tag "!mine" is not supported; remove the tag'),
+        (
+            "!!python/object:os.system {}",
+            (
+                'p.yaml:1:1: the tag "tag:yaml.org,2002:python/object:os.system" is not supported; '
+                "remove the tag"
+            ),
+        ),
+        ("a: *x", 'p.yaml:1:4: the alias "*x" has no anchor before it'),
+        ("&a [*a]", 'p.yaml:1:5: the alias "*a" has no anchor before it'),
+        ("? [a]\n: b", "p.yaml:1:3: a key must be a plain text; write key: value"),
+        ("<<: 5", "p.yaml:1:1: a merge key (<<) takes a mapping or a list of mappings"),
+        (
+            "a: {{ .Values.a }}",
+            "p.yaml:1:5: a key must be a plain text; this is a template: render it first",
+        ),
+        (
+            "a:\n\t- b",
+            (
+                "p.yaml:2:1: not valid YAML: while scanning for the next token found character "
+                "'\\t' that cannot start any token; indent with spaces: tabs are not allowed in YAML"
+            ),
+        ),
+        (
+            "a:\n  b: 1\n c: 2",
+            (
+                "p.yaml:3:2: not valid YAML: while parsing a block mapping expected <block end>, but "
+                "found '<block mapping start>'; compare its indentation with the lines above"
+            ),
+        ),
+        (
+            "a:\n  b: 1\n  [...]\nc: 2",
+            (
+                "p.yaml:4:1: not valid YAML: while scanning a simple key could not find expected ':'; "
+                'a "..." left from an example is no YAML: remove it'
+            ),
+        ),
+        ("a: b: c", "p.yaml:1:5: not valid YAML: mapping values are not allowed here"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(text: str | bytes, told: str) -> None:
+    assert refusal(text) == told
+
+
+def test_an_error_inside_the_parser_is_a_problem_too() -> None:
+    assert refusal('"\\UFFFFFFFF"').startswith("p.yaml: not readable as YAML: ")
+
+
+def test_an_anchor_does_not_reach_into_the_next_document() -> None:
+    assert 'the alias "*x"' in refusal("a: &x 1\n---\nb: *x\n")
+
+
+class TestBounds:
+    def test_a_text_may_have_one_mebibyte(self) -> None:
+        comment = b"#" * (LARGEST_TEXT - 6)
+        assert plain(only(b"a: 1\n" + comment + b"\n")) == {"a": 1}
+        assert refusal(b"a: 1\n" + comment + b"\n\n") == (
+            "p.yaml: the text is larger than 1 MiB; a policy is a few KiB: is this the file?"
+        )
+
+    def test_nesting_ends_at_forty_levels(self) -> None:
+        assert plain(only("[" * DEEPEST + "]" * DEEPEST))
+        told = refusal("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1))
+        assert told == "p.yaml:1:41: nested deeper than 40 levels, aliases written out"
+        assert "nested deeper than 40 levels" in refusal("[" * 500_000)
+
+    def test_aliases_cannot_nest_deeper(self) -> None:
+        steps = "".join(f"b{i}: &b{i} [*b{i - 1}]\n" for i in range(1, 60))
+        assert "40 levels, aliases written out" in refusal("b0: &b0 [x]\n" + steps)
+
+    def test_aliases_cannot_multiply_without_end(self) -> None:
+        steps = "".join(f"b{i}: &b{i} [*b{i - 1}, *b{i - 1}]\n" for i in range(1, 30))
+        assert "20,000 values, aliases written out" in refusal("b0: &b0 [x]\n" + steps)
+
+    def test_merge_keys_cannot_multiply_without_end(self) -> None:
+        base = "base: &b {" + ", ".join(f"k{i}: 1" for i in range(1000)) + "}\n"
+        steps = "".join(f"t{i}: {{<<: *b}}\n" for i in range(30))
+        assert "20,000" in refusal(base + steps)
+
+    def test_values_are_counted(self) -> None:
+        assert f"more than {MOST_VALUES:,} values" in refusal("- a\n" * (MOST_VALUES + 1))
+
+    def test_documents_are_counted(self) -> None:
+        told = refusal("--- a\n" * (MOST_DOCUMENTS + 1))
+        assert told == "p.yaml:21:1: more than 20 documents in one text"

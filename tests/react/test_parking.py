@@ -1,0 +1,93 @@
+import pytest
+
+from reactive_desched.model.changes import (
+    Change,
+    ClaimChanged,
+    DisruptionBudgetChanged,
+    NamespaceChanged,
+    NodeAdded,
+    NodeGone,
+    NodeLabelsChanged,
+    NodeRelaxed,
+    NodeTaintsChanged,
+    NodeTightened,
+    OwnerSizeChanged,
+    PodBound,
+    PodGone,
+    PodMarksChanged,
+    PodSpecChanged,
+    PodTerminating,
+    PriorityClassChanged,
+)
+from reactive_desched.model.decisions import Defer, Refuse, WakeKey
+from reactive_desched.model.findings import Finding
+from reactive_desched.react.parking import Parking, wakes
+from reactive_desched.testing.builders import pod
+
+WEB = pod("web", on="n1")
+
+
+@pytest.mark.parametrize(
+    ("change", "news_for"),
+    [
+        pytest.param(NodeAdded("n2"), {("room",)}, id="a node joined"),
+        pytest.param(NodeRelaxed("n2"), {("room",)}, id="a node was uncordoned or grew"),
+        pytest.param(NodeTaintsChanged("n2"), {("room",)}, id="taints changed"),
+        pytest.param(NodeLabelsChanged("n2"), {("room",)}, id="labels changed"),
+        pytest.param(PodGone(WEB), {("room",), ("pod", "web")}, id="capacity was freed"),
+        pytest.param(PodSpecChanged(WEB), {("room",), ("pod", "web")}, id="a pod was resized"),
+        pytest.param(PodMarksChanged(WEB), {("pod", "web")}, id="an annotation changed"),
+        pytest.param(PodBound(WEB), {("pod", "web")}, id="a pod landed"),
+        pytest.param(PodTerminating(WEB), set(), id="terminating frees nothing yet"),
+        pytest.param(NodeGone("n2"), set(), id="a node left"),
+        pytest.param(NodeTightened("n2"), set(), id="a node was cordoned"),
+        pytest.param(DisruptionBudgetChanged("shop", "web"), {("budgets", "shop")}, id="a budget"),
+        pytest.param(NamespaceChanged("shop"), {("namespace", "shop")}, id="a namespace"),
+        pytest.param(ClaimChanged("shop", "data"), {("claim", "shop/data")}, id="a claim"),
+        pytest.param(OwnerSizeChanged("o1"), {("owner", "o1")}, id="an owner's size"),
+        pytest.param(PriorityClassChanged("high"), {("priorityclasses",)}, id="a priority class"),
+    ],
+)
+def test_what_a_change_is_news_for(change: Change, news_for: set[WakeKey]) -> None:
+    assert set(wakes(change)) == news_for
+
+
+def refusal(*waits_for: WakeKey) -> Refuse:
+    return Refuse(Finding(WEB, "Test", "why"), "Gate", "because", waits_for)
+
+
+def test_only_keys_that_wait_for_the_news_are_woken() -> None:
+    parking: Parking[str] = Parking()
+    parking.park("stuck", refusal(("room",), ("pod", "x")))
+    parking.park("budgeted", refusal(("budgets", "shop")))
+
+    assert parking.woken_by(NodeAdded("n2")) == ["stuck"]
+    assert parking.woken_by(DisruptionBudgetChanged("shop", "web")) == ["budgeted"]
+    assert parking.woken_by(DisruptionBudgetChanged("bank", "web")) == []
+
+
+def test_a_key_that_left_is_woken_by_nothing_and_leaves_nothing_behind() -> None:
+    parking: Parking[str] = Parking()
+    verdict = refusal(("room",))
+    parking.park("stuck", verdict)
+
+    assert parking.leave("stuck") == verdict
+    assert parking.leave("stuck") is None
+    assert parking.woken_by(NodeAdded("n2")) == []
+    assert parking._waiting == {}
+
+
+def test_parking_again_replaces_what_a_key_waits_for() -> None:
+    parking: Parking[str] = Parking()
+    parking.park("k", refusal(("room",)))
+    parking.park("k", refusal(("budgets", "shop")))
+
+    assert parking.woken_by(NodeAdded("n2")) == []
+    assert parking.by_gate() == {"Gate": 1}
+
+
+def test_a_deferred_key_is_also_woken_by_news_of_its_pod() -> None:
+    parking: Parking[str] = Parking()
+    parking.park("k", Defer(Finding(WEB, "Test", "why"), "EvictionBudget", "spent", 9.0))
+
+    assert parking.woken_by(PodGone(WEB)) == ["k"]

@@ -1,0 +1,178 @@
+from typing import Any
+
+import pytest
+
+from reactive_desched.sim import faults
+from reactive_desched.sim.server import Settings
+from reactive_desched.sim.status import too_large_version
+
+pytestmark = pytest.mark.anyio
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+async def test_the_version_parses_for_every_client(api: Any) -> None:
+    version = await api.get("/version")
+    assert (version["major"], version["minor"], version["gitVersion"]) == ("1", "36", "v1.36.1")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz?verbose"])
+async def test_it_is_healthy(api: Any, path: str) -> None:
+    assert await api.ask("GET", path) == (200, "ok")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nowhere",
+        "/api/v2/pods",
+        "/api/v1/widgets",
+        "/apis/apps/v1/widgets",
+        "/apis/nobody.example",
+        "/api/v1/namespaces/default/nodes",
+        "/api/v1/pods/a",
+        "/api/v1/namespaces/default/pods/a/logs",
+    ],
+)
+async def test_an_unknown_path_is_plain_text(api: Any, path: str) -> None:
+    assert await api.ask("GET", path) == (404, "404 page not found\n")
+
+
+async def test_plain_discovery_names_groups_kinds_and_the_eviction(api: Any) -> None:
+    assert (await api.get("/api"))["versions"] == ["v1"]
+    groups = {g["name"]: g for g in (await api.get("/apis"))["groups"]}
+    assert groups["policy"]["preferredVersion"] == {"groupVersion": "policy/v1", "version": "v1"}
+    assert (await api.get("/apis/policy"))["kind"] == "APIGroup"
+
+    core = await api.get("/api/v1")
+    assert core["groupVersion"] == "v1"
+    found = {r["name"]: r for r in core["resources"]}
+    assert found["pods/eviction"] == {
+        "name": "pods/eviction",
+        "singularName": "",
+        "namespaced": True,
+        "group": "policy",
+        "version": "v1",
+        "kind": "Eviction",
+        "verbs": ["create"],
+    }
+    assert found["nodes"]["namespaced"] is False
+    assert found["pods"]["shortNames"] == ["po"]
+    assert "pods/status" in found
+
+
+async def test_aggregated_discovery_is_one_answer_for_each_root(api: Any) -> None:
+    for path, names in (("/api", [""]), ("/apis", None)):
+        headers = {"Accept": f"{AGGREGATED},application/json"}
+        async with api.http.get(api.url + path, headers=headers) as response:
+            assert response.headers["Content-Type"] == AGGREGATED
+            body = await response.json()
+        assert body["kind"] == "APIGroupDiscoveryList"
+        found = [item["metadata"].get("name", "") for item in body["items"]]
+        assert names in (None, found)
+        assert ("policy" in found) is (path == "/apis")
+
+
+async def test_aggregated_and_plain_discovery_name_the_same_kinds(api: Any) -> None:
+    body = await api.get("/apis", AGGREGATED)
+    together = {
+        (item["metadata"]["name"], version["version"], resource["resource"])
+        for item in body["items"]
+        for version in item["versions"]
+        for resource in version["resources"]
+    }
+    apart = set()
+    for group in (await api.get("/apis"))["groups"]:
+        for version in group["versions"]:
+            listed = await api.get(f"/apis/{version['groupVersion']}")
+            plain = [r["name"] for r in listed["resources"] if "/" not in r["name"]]
+            apart |= {(group["name"], version["version"], name) for name in plain}
+    assert together == apart
+
+
+async def test_every_listed_kind_can_be_listed(api: Any) -> None:
+    for group in ("/api/v1", "/apis/apps/v1", "/apis/policy/v1", "/apis/events.k8s.io/v1"):
+        for resource in (await api.get(group))["resources"]:
+            if "list" in resource["verbs"]:
+                listed = await api.get(f"{group}/{resource['name']}")
+                assert listed["kind"] == f"{resource['kind']}List"
+
+
+async def test_openapi_lets_kubectl_leave_validation_to_the_server(api: Any) -> None:
+    paths = (await api.get("/openapi/v3"))["paths"]
+    document = await api.get(paths["apis/apps/v1"]["serverRelativeURL"])
+    operation = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
+    assert "fieldValidation" in [p["name"] for p in operation["parameters"]]
+    assert operation["x-kubernetes-group-version-kind"]["kind"] == "Deployment"
+
+
+async def test_everybody_may_do_everything(api: Any) -> None:
+    question = {"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": {"verb": "get"}}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    status, body = await api.ask("POST", path, question)
+    assert (status, body["status"]["allowed"], body["spec"]) == (201, True, question["spec"])
+
+
+async def test_without_a_source_of_usage_there_is_no_metrics_group(api: Any) -> None:
+    status, _ = await api.ask("GET", "/apis/metrics.k8s.io/v1beta1/nodes")
+    assert status == 404
+    names = [g["name"] for g in (await api.get("/apis"))["groups"]]
+    assert "metrics.k8s.io" not in names
+
+
+async def test_an_overloaded_server_is_not_a_status(api: Any) -> None:
+    api.faults.add(faults.throttled(), target="/pods", times=2)
+    for _ in range(2):
+        async with api.http.get(f"{api.url}/api/v1/pods") as response:
+            assert (response.status, response.headers["Retry-After"]) == (429, "1")
+            assert await response.text() == "Too many requests, please try again later."
+    await api.get("/api/v1/pods")
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (faults.server_error(), 500),
+        (faults.unavailable(), 503),
+        (faults.refused(too_large_version(9, 1)), 504),
+    ],
+)
+async def test_a_planned_failure_happens_once(api: Any, fault: faults.Fault, code: int) -> None:
+    api.faults.add(fault, method="GET", target="^/api/v1/nodes")
+    assert (await api.ask("GET", "/api/v1/pods"))[0] == 200
+    assert (await api.ask("GET", "/api/v1/nodes"))[0] == code
+    assert (await api.ask("GET", "/api/v1/nodes"))[0] == 200
+
+
+async def test_a_planned_reset_cuts_the_connection(api: Any) -> None:
+    api.faults.add(faults.reset(), method="POST")
+    with pytest.raises(ConnectionError):
+        await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}})
+    assert api.store.get("namespaces", "", "a") is None
+
+
+async def test_a_planned_delay_only_delays(api: Any) -> None:
+    api.faults.add(faults.delayed(0.001))
+    await api.get("/api/v1/pods")
+
+
+async def test_the_plan_remembers_what_was_asked(api: Any) -> None:
+    await api.get("/api/v1/pods?limit=5")
+    assert list(api.faults.requests) == ["GET /api/v1/pods?limit=5"]
+
+
+async def test_people_get_indented_answers(api: Any) -> None:
+    async with api.http.get(f"{api.url}/version?pretty=1") as response:
+        assert '\n  "major"' in await response.text()
+    async with api.http.get(f"{api.url}/version") as response:
+        assert "\n" not in await response.text()
+
+
+class TestWithoutAggregatedDiscovery:
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(aggregated_discovery=False)
+
+    async def test_both_roots_answer_plainly(self, api: Any) -> None:
+        assert (await api.get("/api", AGGREGATED))["kind"] == "APIVersions"
+        assert (await api.get("/apis", AGGREGATED))["kind"] == "APIGroupList"

@@ -1,0 +1,115 @@
+import random
+from typing import Any
+
+import pytest
+
+from reactive_desched.sim.clock import VirtualClock
+from reactive_desched.sim.seed import seed
+from reactive_desched.sim.status import StatusError
+from reactive_desched.sim.store import Store
+
+
+@pytest.fixture
+def store() -> Store:
+    made = Store(VirtualClock(1_800_000_000.0), random.Random(7))
+    seed(made)
+    return made
+
+
+def named(name: str, **fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default"}, **fields}
+
+
+POD = {"containers": [{"name": "c", "image": "app:1"}]}
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
+
+
+@pytest.mark.parametrize(
+    ("resource", "obj", "field"),
+    [
+        pytest.param("pods", named("", spec=POD), "metadata.name", id="no name"),
+        pytest.param("pods", named("Web", spec=POD), "metadata.name", id="upper case"),
+        pytest.param("pods", named("a..b", spec=POD), "metadata.name", id="empty segment"),
+        pytest.param("namespaces", named("a.b"), "metadata.name", id="a namespace is one label"),
+        pytest.param("pods", named("p", spec={}), "spec.containers", id="no containers"),
+        pytest.param(
+            "pods",
+            named("p", spec={"containers": [{"name": "c"}, {"name": "c"}]}),
+            "spec.containers[1].name",
+            id="two of a name",
+        ),
+        pytest.param(
+            "deployments", named("d", spec={"template": TEMPLATE}), "spec.selector", id="no selector"
+        ),
+        pytest.param(
+            "deployments",
+            named("d", spec={"template": TEMPLATE, "selector": {"matchLabels": {"a": "c"}}}),
+            "spec.template.metadata.labels",
+            id="a selector for other pods",
+        ),
+        pytest.param(
+            "poddisruptionbudgets",
+            named("b", spec={"minAvailable": 1, "maxUnavailable": 1}),
+            "spec",
+            id="both sides of a budget",
+        ),
+    ],
+)
+def test_a_new_object_is_invalid_with(
+    store: Store, resource: str, obj: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(StatusError) as refused:
+        store.create(resource, obj)
+    assert (refused.value.code, refused.value.reason) == (422, "Invalid")
+    assert field in [c["field"] for c in refused.value.details["causes"]]
+
+
+def change_pod(store: Store, **spec: Any) -> None:
+    pod = store.create("pods", named("p", spec=POD))
+    store.update("pods", {**pod, "spec": {**pod["spec"], **spec}})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"nodeName": "n1"}, id="its node"),
+        pytest.param({"restartPolicy": "Never"}, id="its restart policy"),
+        pytest.param({"containers": [{"name": "d", "image": "app:1"}]}, id="its containers"),
+    ],
+)
+def test_a_plain_update_of_a_pod_cannot_touch(store: Store, spec: dict[str, Any]) -> None:
+    with pytest.raises(StatusError, match="pod updates may not change fields") as refused:
+        change_pod(store, **spec)
+    assert refused.value.code == 422
+
+
+def test_a_pods_image_may_change(store: Store) -> None:
+    pod = store.create("pods", named("p", spec=POD))
+    containers = [{**pod["spec"]["containers"][0], "image": "app:2"}]
+    updated = store.update("pods", {**pod, "spec": {**pod["spec"], "containers": containers}})
+    assert updated["spec"]["containers"][0]["image"] == "app:2"
+
+
+def test_resizing_changes_only_the_resources_of_containers(store: Store) -> None:
+    pod = store.create("pods", named("p", spec=POD))
+    asked = [{"name": "c", "image": "other", "resources": {"requests": {"cpu": "2"}}}]
+    resized = store.update(
+        "pods", {**pod, "spec": {"containers": asked}}, subresource="resize"
+    )
+    assert resized["spec"]["containers"][0]["image"] == "app:1"
+    assert resized["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+    assert resized["metadata"]["generation"] == 2
+
+
+def test_the_selector_of_a_deployment_is_for_life(store: Store) -> None:
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+    made = store.create("deployments", named("d", spec=spec))
+    changed = {**made["spec"], "selector": {"matchExpressions": []}}
+    with pytest.raises(StatusError, match="field is immutable"):
+        store.update("deployments", {**made, "spec": changed})
+
+
+def test_the_value_of_a_priority_class_is_for_life(store: Store) -> None:
+    made = store.create("priorityclasses", {"metadata": {"name": "a"}, "value": 1})
+    with pytest.raises(StatusError, match="may not be changed in an update"):
+        store.update("priorityclasses", {**made, "value": 2})

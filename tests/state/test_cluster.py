@@ -1,0 +1,211 @@
+from collections import Counter
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.model.changes import (
+    NodeAdded,
+    NodeGone,
+    NodeLabelsChanged,
+    NodeRelaxed,
+    NodeTaintsChanged,
+    NodeTightened,
+    OwnerSizeChanged,
+    PodBound,
+    PodGone,
+    PodLabelsChanged,
+    PodMarksChanged,
+    PodSpecChanged,
+    PodStatusChanged,
+    PodTerminating,
+)
+from reactive_desched.model.labels import parse_selector
+from reactive_desched.model.objects import HOSTNAME_LABEL, Node, Pod, PodStatus
+from reactive_desched.model.resources import PODS
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import node, pod, tolerations
+
+
+def state_with(*things: Node | Pod) -> ClusterState:
+    state = ClusterState()
+    for thing in things:
+        state.upsert(thing)
+    return state
+
+
+WEB = pod("web", on="n1", version=5)
+
+
+def changed(**fields: object) -> Pod:
+    return msgspec.structs.replace(WEB, resource_version=6, **fields)
+
+
+def test_each_difference_of_a_pod_has_its_own_change() -> None:
+    leaving = changed(deletion_s=9)
+    labelled = changed(labels={"tier": "front"})
+    ended = changed(status=PodStatus("Succeeded"))
+    tolerant = changed(spec=msgspec.structs.replace(WEB.spec, tolerations=tolerations("a")))
+    started = changed(started_s=7)
+    restarted = changed(status=PodStatus("Running", reason="x"))
+
+    assert state_with(WEB).upsert(leaving) == [PodTerminating(leaving)]
+    assert state_with(WEB).upsert(labelled) == [PodLabelsChanged(labelled)]
+    assert state_with(WEB).upsert(ended) == [PodGone(ended)]
+    assert state_with(WEB).upsert(tolerant) == [PodSpecChanged(tolerant)]
+    assert state_with(WEB).upsert(started) == [PodMarksChanged(started)]
+    assert state_with(WEB).upsert(restarted) == [PodStatusChanged(restarted)]
+
+
+def test_a_pod_is_bound_when_it_appears_on_a_node_or_is_given_one() -> None:
+    waiting = pod("web", version=5)
+
+    assert state_with().upsert(WEB) == [PodBound(WEB), OwnerSizeChanged("owner-web")]
+    assert state_with(waiting).upsert(changed()) == [PodBound(changed())]
+
+
+def test_each_difference_of_a_node_has_its_own_change() -> None:
+    state = state_with(node("n1"))
+
+    assert state.upsert(node("n1", "a:NoSchedule")) == [NodeTaintsChanged("n1")]
+    assert state.upsert(node("n1", "a:NoSchedule", labels={"x": "1"})) == [
+        NodeLabelsChanged("n1", frozenset({"x"}))
+    ]
+    assert state.upsert(node("n1")) == [
+        NodeTaintsChanged("n1"),
+        NodeLabelsChanged("n1", frozenset({"x"})),
+    ]
+    assert state.upsert(node("n1", unschedulable=True)) == [NodeTightened("n1")]
+    assert state.upsert(node("n1")) == [NodeRelaxed("n1")]
+    assert state.upsert(node("n1", room={"cpu": "8", "memory": "8Gi", "pods": "110"})) == [
+        NodeRelaxed("n1")
+    ]
+    assert state.upsert(node("n1", ready="False")) == [NodeGone("n1")]
+    assert state.upsert(node("n1", "b:NoSchedule", ready="False")) == []
+    assert state.upsert(node("n1")) == [NodeAdded("n1")]
+    assert state.remove(node("n1")) == [NodeGone("n1")]
+
+
+def test_only_nodes_the_policy_selects_count() -> None:
+    state = ClusterState(parse_selector("pool=a"))
+
+    assert state.upsert(node("n1")) == []
+    assert state.upsert(node("n1", labels={"pool": "a"})) == [NodeAdded("n1")]
+    assert state.nodes.counting == 1
+
+
+def test_older_news_is_ignored() -> None:
+    state = state_with(WEB)
+
+    assert state.upsert(msgspec.structs.replace(WEB, resource_version=4, labels={"a": "b"})) == []
+    assert state.pods.get("web") == WEB
+
+
+def test_a_late_event_does_not_bring_a_deleted_pod_back() -> None:
+    state = state_with(WEB)
+    state.remove(WEB)
+
+    assert state.upsert(changed(labels={"a": "b"})) == []
+    assert state.pods.get("web") is None
+
+
+def test_a_pod_recreated_under_its_name_is_another_pod() -> None:
+    state = state_with(WEB)
+    reborn = pod("web", on="n2", uid="web-reborn", version=7)
+    state.upsert(reborn)
+    state.remove(WEB)
+    view = ClusterView(state, lambda: 0)
+
+    assert view.named("default", "web") == reborn
+    assert view.pods_on("n1") == []
+    assert view.pods_on("n2") == ["web-reborn"]
+
+
+def test_a_node_recreated_under_its_name_survives_the_late_deletion_of_the_old_one() -> None:
+    state = state_with(node("n1"))
+    reborn = msgspec.structs.replace(node("n1"), uid="reborn")
+    state.upsert(reborn)
+
+    assert state.remove(node("n1")) == []
+    assert state.get("nodes", "n1") == reborn
+
+
+nodes = st.builds(
+    lambda name, zone, ready, version: node(
+        name,
+        labels={"topology.kubernetes.io/zone": zone},
+        ready=ready,
+        version=version,
+    ),
+    st.sampled_from(["n1", "n2", "n3"]),
+    st.sampled_from(["z1", "z2"]),
+    st.sampled_from(["True", "False"]),
+    st.integers(0, 5),
+)
+pods = st.builds(
+    lambda name, uid, on, phase, cpu, owner, version: msgspec.structs.replace(
+        pod(
+            name,
+            uid=f"{name}-{uid}",
+            on=on,
+            requests={"cpu": cpu},
+            owner=owner,
+            status=PodStatus(phase),
+        ),
+        resource_version=version,
+    ),
+    st.sampled_from(["p1", "p2"]),
+    st.integers(1, 3),
+    st.sampled_from([None, "n1", "n2", "n3"]),
+    st.sampled_from(["Running", "Succeeded"]),
+    st.sampled_from(["100m", "1"]),
+    st.sampled_from(["ReplicaSet/a", "ReplicaSet/b", None]),
+    st.integers(0, 5),
+)
+steps = st.lists(
+    st.tuples(st.sampled_from(["upsert", "upsert", "remove"]), nodes | pods), max_size=40
+)
+
+
+@given(steps)
+def test_indexes_and_sums_equal_those_counted_afresh(
+    steps: list[tuple[str, Node | Pod]],
+) -> None:
+    state = ClusterState()
+    for step, thing in steps:
+        getattr(state, step)(thing)
+    view = ClusterView(state, lambda: 0)
+    kept = [state.pods.get(uid) for uid in view.pods()]
+    alive = [p for p in kept if p is not None]
+
+    for name in ("n1", "n2", "n3"):
+        entry = state.nodes.find(name)
+        here = [p for p in alive if p.node == name]
+        assert {p.uid for p in here} == set(view.pods_on(name))
+        if entry is None:
+            continue
+        active = [p for p in here if p.is_active]
+        cpu = sum(p.spec.requests["cpu"] for p in active)
+        assert entry.requested.get("cpu", 0) == cpu
+        assert entry.requested.get(PODS, 0) == len(active)
+        domain = entry.node.labels if entry.node else {}
+        for key in ("topology.kubernetes.io/zone", HOSTNAME_LABEL):
+            if key in domain:
+                assert set(view.pods_on(name)) <= set(view.pods_in_domain(key, domain[key]))
+    owners = Counter(owner.uid for p in alive for owner in p.owners)
+    for owner in ("owner-a", "owner-b"):
+        assert view.replicas(owner) == owners[owner]
+    assert state.nodes.counting == len(list(view.nodes()))
+
+
+@given(steps)
+def test_repeating_all_news_changes_nothing(steps: list[tuple[str, Node | Pod]]) -> None:
+    state = ClusterState()
+    for step, thing in steps:
+        getattr(state, step)(thing)
+    for resource in ("pods", "nodes"):
+        for key in list(state.keys(resource)):
+            known = state.get(resource, key)
+            assert known is not None
+            assert state.upsert(known) == []

@@ -1,0 +1,132 @@
+from dataclasses import dataclass
+
+import anyio
+import pytest
+
+from reactive_desched.web.health import CheckResult, Health, Heartbeat, pulse
+
+GOOD = CheckResult(ok=True)
+
+
+@dataclass
+class Clock:
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def failing() -> CheckResult:
+    return CheckResult(ok=False, reason="No space left\non device")
+
+
+def broken() -> CheckResult:
+    raise RuntimeError("oops")
+
+
+def test_when_all_is_well_the_short_answer_is_ok() -> None:
+    health = Health(Clock())
+    health.ready_when("sync-pods", lambda: GOOD)
+
+    report = health.readyz()
+
+    assert (report.ok, report.text(verbose=False)) == (True, "ok")
+
+
+def test_the_verbose_answer_lists_every_check_in_order() -> None:
+    health = Health(Clock())
+    health.ready_when("sync-pods", lambda: GOOD)
+    health.ready_when("journal", lambda: GOOD)
+
+    assert health.readyz().text(verbose=True) == (
+        "[+]sync-pods ok\n[+]journal ok\nreadyz check passed\n"
+    )
+
+
+def test_a_failure_is_told_with_its_reason_on_one_line_even_if_not_asked_for_more() -> None:
+    health = Health(Clock())
+    health.ready_when("sync-pods", lambda: GOOD)
+    health.ready_when("journal", failing)
+
+    report = health.readyz()
+
+    assert not report.ok
+    assert report.text(verbose=False) == (
+        "[+]sync-pods ok\n[-]journal failed: No space left on device\nreadyz check failed\n"
+    )
+
+
+def test_a_check_that_raises_counts_as_failed_and_the_others_are_asked() -> None:
+    health = Health(Clock())
+    health.ready_when("odd", broken)
+    health.ready_when("journal", lambda: GOOD)
+
+    report = health.readyz()
+
+    assert not report.ok
+    assert "[-]odd failed: the check itself failed: RuntimeError('oops')" in report.text(
+        verbose=True
+    )
+    assert "[+]journal ok" in report.text(verbose=True)
+
+
+def test_not_being_ready_is_no_reason_for_a_restart() -> None:
+    health = Health(Clock())
+    health.ready_when("journal", failing)
+
+    assert health.livez().ok
+
+
+def test_a_stage_that_works_without_a_beat_for_too_long_fails_livez() -> None:
+    clock = Clock()
+    health = Health(clock)
+    heartbeat = health.heartbeat("judge", limit_s=30)
+    heartbeat.beat()
+
+    clock.now += 30
+    assert health.livez().ok
+    clock.now += 0.5
+    assert health.livez().text(verbose=False) == (
+        "[-]judge failed: no progress for 30.5 s\nlivez check failed\n"
+    )
+    heartbeat.beat()
+    assert health.livez().ok
+
+
+def test_a_stage_without_work_may_rest_for_ever() -> None:
+    clock = Clock()
+    health = Health(clock)
+    heartbeat = health.heartbeat("judge", limit_s=30)
+
+    clock.now += 3600
+    assert health.livez().ok
+    heartbeat.beat()
+    heartbeat.rest()
+    clock.now += 3600
+    assert health.livez().ok
+
+
+def test_two_checks_cannot_share_a_name() -> None:
+    health = Health(Clock())
+    health.heartbeat("loop", limit_s=1)
+
+    with pytest.raises(ValueError, match="'loop' exists"):
+        health.heartbeat("loop", limit_s=1)
+
+
+@pytest.mark.anyio
+async def test_the_pulse_beats_and_measures_how_late_the_loop_is() -> None:
+    clock = Clock()
+    heartbeat = Heartbeat(1, clock)
+    heartbeat.beat()
+    clock.now += 5
+    lags: list[float] = []
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(pulse, heartbeat, lags.append, 0.001)
+        while len(lags) < 3:  # noqa: ASYNC110  # the pulse has no event to wait on
+            await anyio.sleep(0.001)
+        group.cancel_scope.cancel()
+
+    assert heartbeat.check().ok
+    assert min(lags) >= 0

@@ -1,0 +1,190 @@
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import aiohttp
+import anyio
+import pytest
+from yarl import URL
+
+from reactive_desched.errors import ConfigError
+from reactive_desched.metrics import Metrics
+from reactive_desched.web import connections
+from reactive_desched.web.health import CheckResult, Health
+from reactive_desched.web.listen import Listen
+from reactive_desched.web.server import serve
+
+pytestmark = pytest.mark.anyio
+
+ANYWHERE = Listen("127.0.0.1", 0)
+PATHS = ["/", "/livez", "/readyz", "/metrics"]
+
+
+@pytest.fixture
+def health() -> Health:
+    return Health(lambda: 0.0)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+async def url(health: Health, metrics: Metrics) -> AsyncIterator[str]:
+    async with serve(ANYWHERE, health, metrics) as url:
+        yield url
+
+
+@pytest.fixture
+async def client(url: str) -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(url) as session:
+        yield session
+
+
+async def raw(url: str, request: bytes) -> bytes:
+    address = URL(url)
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_probes_tell_the_state_in_status_and_text(
+    client: aiohttp.ClientSession, health: Health
+) -> None:
+    state = CheckResult(ok=True)
+    health.ready_when("journal", lambda: state)
+
+    async with client.get("/readyz") as well:
+        assert (well.status, await well.text()) == (200, "ok")
+    async with client.get("/readyz?verbose") as told:
+        assert (told.status, await told.text()) == (200, "[+]journal ok\nreadyz check passed\n")
+    state = CheckResult(ok=False, reason="disk full")
+    async with client.get("/readyz") as ill:
+        assert ill.status == 503
+        assert "[-]journal failed: disk full" in await ill.text()
+    async with client.get("/livez") as alive:
+        assert alive.status == 200
+
+
+async def test_metrics_come_in_the_format_asked_for(
+    client: aiohttp.ClientSession, metrics: Metrics
+) -> None:
+    metrics.change("PodBound")
+
+    async with client.get("/metrics") as plain:
+        assert plain.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        assert 'reactive_desched_changes_total{change="PodBound"} 1.0' in await plain.text()
+    accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    async with client.get("/metrics", headers=accept) as open_metrics:
+        assert "openmetrics-text; version=1.0.0" in open_metrics.headers["Content-Type"]
+        assert (await open_metrics.text()).endswith("# EOF\n")
+
+
+async def test_the_index_names_every_path(client: aiohttp.ClientSession) -> None:
+    async with client.get("/") as index:
+        text = await index.text()
+
+    assert [path for path in PATHS if path not in text] == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_head_is_get_without_its_body(client: aiohttp.ClientSession, path: str) -> None:
+    async with client.head(path) as answer:
+        assert (answer.status, await answer.read()) == (200, b"")
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/elsewhere"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+async def test_nothing_but_reading_is_allowed(
+    client: aiohttp.ClientSession, path: str, method: str
+) -> None:
+    async with client.request(method, path) as answer:
+        assert answer.status == 405
+        assert set(answer.headers["Allow"].split(",")) == {"GET", "HEAD"}
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/elsewhere", "/../etc/passwd", "/livez/%00"])
+async def test_every_answer_carries_the_protective_headers(
+    client: aiohttp.ClientSession, path: str
+) -> None:
+    async with client.get(path) as answer:
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+        assert "aiohttp" not in answer.headers["Server"]
+        assert answer.status == (200 if path in PATHS else 404)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(b"GET /" + b"x" * 10_000 + b" HTTP/1.1\r\nHost: h\r\n\r\n", id="long line"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nHost: h\r\nA: " + b"x" * 10_000 + b"\r\n\r\n", id="long header"
+        ),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nHost: h\r\n" + b"A: b\r\n" * 500 + b"\r\n", id="many headers"
+        ),
+        pytest.param(b"\x16\x03\x01 hello\r\n\r\n", id="TLS by mistake"),
+    ],
+)
+async def test_an_outsized_or_senseless_request_is_refused_and_the_next_one_served(
+    client: aiohttp.ClientSession, url: str, request_: bytes
+) -> None:
+    assert b" 400 " in (await raw(url, request_)).splitlines()[0]
+
+    async with client.get("/livez") as answer:
+        assert answer.status == 200
+
+
+async def test_a_connection_too_many_is_closed_at_once(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
+    address = URL(url)
+    held = [await asyncio.open_connection(address.host, address.port) for _ in range(2)]
+    await asyncio.sleep(0.01)
+
+    with anyio.fail_after(5):
+        assert await raw(url, b"") == b""
+        held[0][1].close()
+        await held[0][1].wait_closed()
+        await asyncio.sleep(0.01)
+        assert b"200 OK" in await raw(url, b"GET /livez HTTP/1.0\r\n\r\n")
+    held[1][1].close()
+
+
+async def test_ending_does_not_wait_for_clients_that_hold_on(
+    health: Health, metrics: Metrics
+) -> None:
+    with anyio.fail_after(10):
+        async with serve(ANYWHERE, health, metrics) as url:
+            address = URL(url)
+            silent, halfway, idle = [
+                await asyncio.open_connection(address.host, address.port) for _ in range(3)
+            ]
+            halfway[1].write(b"GET /livez HTTP/1.1\r\nHost:")
+            idle[1].write(b"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert b"200 OK" in await idle[0].readline()
+
+        for reader, writer in (silent, halfway, idle):
+            await reader.read()
+            writer.close()
+
+
+async def test_an_address_in_use_is_named_with_the_remedy(health: Health, metrics: Metrics) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(ConfigError, match=rf"127.0.0.1:{port}.*choose another address"):
+            async with serve(Listen("127.0.0.1", port), health, metrics):
+                pass
+
+
+async def test_it_listens_on_ipv6_too(health: Health, metrics: Metrics) -> None:
+    async with serve(Listen("::1", 0), health, metrics) as url:
+        assert url.startswith("http://[::1]:")

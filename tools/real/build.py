@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""Builds the real parts of the test suite once, so that end-to-end tests meet a true control plane.
+
+The parts are compiled from the locked Go modules beside this file and kept outside the checkout, in
+`$REACTIVE_DESCHED_REAL_TOOLS` (else `$XDG_CACHE_HOME/reactive-desched/real-tools`, else the same
+under `~/.cache`), in a folder named after their versions. A second run takes a moment and no Go.
+
+Binaries you already have are used first, by the names other Kubernetes test suites use:
+`TEST_ASSET_KUBE_APISERVER` and `TEST_ASSET_ETCD` (files), then `KUBEBUILDER_ASSETS` (a folder).
+
+`--where` builds nothing: it prints what each part resolves to as JSON, `null` for a missing one.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STAMP = "finished.json"
+NO_GO = (
+    "No Go toolchain was found, and {names} must be built: install Go 1.26 or newer"
+    " (https://go.dev/doc/install) and put `go` on PATH, then run `make real-tools` again."
+)
+# KWOK's behaviours ("stages") of nodes and pods, from the same module as its binary.
+STAGES = (
+    "node/fast/node-initialize.yaml",
+    "node/heartbeat/node-heartbeat.yaml",
+    "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+    "node/chaos/node-not-ready.yaml",
+    "pod/general/pod-create.yaml",
+    "pod/general/pod-init-container-running.yaml",
+    "pod/general/pod-init-container-completed.yaml",
+    "pod/general/pod-ready.yaml",
+    "pod/general/pod-complete.yaml",
+    "pod/general/pod-delete.yaml",
+    "pod/chaos/pod-container-running-failed.yaml",
+)
+
+
+class BuildError(Exception):
+    """The parts cannot be built; the text says what is missing and what to do."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One locked Go module of ours: what it builds, and the upstream module that names its version.
+
+    Each has its own go.mod, so that the dependencies of one part never move those of another.
+    """
+
+    name: str
+    upstream: str
+    packages: Mapping[str, str]
+
+    @property
+    def folder(self) -> Path:
+        """Where go.mod and go.sum lie."""
+        return HERE / self.name
+
+    @property
+    def version(self) -> str:
+        """The upstream version that go.mod pins, without its leading `v`."""
+        text = (self.folder / "go.mod").read_text()
+        found = re.search(
+            rf"^\s*(?:require )?{re.escape(self.upstream)} v(\S+)", text, re.MULTILINE
+        )
+        if found is None:
+            raise BuildError(f"{self.folder / 'go.mod'} does not require {self.upstream}")
+        return found[1]
+
+    def ldflags(self) -> str:
+        """Linker flags: no debug tables; Kubernetes parts learn their version from here alone."""
+        if self.name != "kubernetes":
+            return "-s -w"
+        major, minor, _ = self.version.split(".", 2)
+        stamps = {"gitVersion": f"v{self.version}", "gitMajor": major, "gitMinor": minor}
+        settings = (f"-X k8s.io/component-base/version.{k}={v}" for k, v in stamps.items())
+        return " ".join(("-s -w", *settings))
+
+
+def _packages(prefix: str, *names: str) -> dict[str, str]:
+    return {name: f"{prefix}{name}" for name in names}
+
+
+KUBERNETES = Module(
+    "kubernetes",
+    "k8s.io/kubernetes",
+    _packages(
+        "k8s.io/kubernetes/cmd/",
+        *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
+    ),
+)
+ETCD = Module(
+    "etcd",
+    "go.etcd.io/etcd/server/v3",
+    {"etcd": "go.etcd.io/etcd/server/v3", "etcdctl": "go.etcd.io/etcd/etcdctl/v3"},
+)
+KWOK = Module("kwok", "sigs.k8s.io/kwok", _packages("sigs.k8s.io/kwok/cmd/", "kwok"))
+MODULES = (ETCD, KWOK, KUBERNETES)  # the long one last: a fault in a short one shows at once
+
+
+def cache_key(modules: Iterable[Module] = MODULES) -> str:
+    """Name the versions for people, and hash the locks and the platform for certainty."""
+    digest = hashlib.sha256(f"{platform.system()}/{platform.machine()}".encode())
+    for module in modules:
+        digest.update(module.ldflags().encode())
+        digest.update((module.folder / "go.mod").read_bytes())
+        digest.update((module.folder / "go.sum").read_bytes())
+    names = "_".join(f"{module.name}-{module.version}" for module in modules)
+    return f"{names}_{digest.hexdigest()[:10]}"
+
+
+def cache_folder(env: Mapping[str, str]) -> Path:
+    """Return the folder of these versions; it need not exist."""
+    if chosen := env.get("REACTIVE_DESCHED_REAL_TOOLS"):
+        root = Path(chosen)
+    else:
+        cache = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        root = cache / "reactive-desched" / "real-tools"
+    return root.absolute() / cache_key()
+
+
+def provided(env: Mapping[str, str]) -> dict[str, Path]:
+    """Return the parts the environment brings along; a name that leads nowhere is an error."""
+    found: dict[str, Path] = {}
+    if folder := env.get("KUBEBUILDER_ASSETS"):
+        # All three or none: an API server without its matching etcd is a riddle, not a saving.
+        names = ("kube-apiserver", "etcd", "kubectl")
+        paths = {name: Path(folder).absolute() / name for name in names}
+        if all(map(Path.is_file, paths.values())):
+            found.update(paths)
+        else:
+            say(f"KUBEBUILDER_ASSETS={folder} lacks one of {', '.join(names)}: not used")
+    for name in ("kube-apiserver", "etcd"):
+        variable = "TEST_ASSET_" + name.upper().replace("-", "_")
+        if path := env.get(variable):
+            if not Path(path).is_file():
+                raise BuildError(f"{variable}={path} is not a file: correct or unset it.")
+            found[name] = Path(path).absolute()
+    return found
+
+
+def finished(folder: Path) -> set[str]:
+    """Return what the stamp vouches for and is still there; nothing without a whole stamp."""
+    try:
+        names = json.loads((folder / STAMP).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return set()
+    return {name for name in names if (folder / "bin" / name).is_file()}
+
+
+def has_stages(folder: Path) -> bool:
+    """Say whether every stage file of KWOK is there."""
+    return all((folder / "stages" / stage).is_file() for stage in STAGES)
+
+
+def resolve(env: Mapping[str, str]) -> dict[str, Path | None]:
+    """Say where each part is: brought along, built earlier, or missing (`None`)."""
+    folder, brought = cache_folder(env), provided(env)
+    built = {name: folder / "bin" / name for name in finished(folder)}
+    wanted = (name for module in MODULES for name in module.packages)
+    return {name: brought.get(name) or built.get(name) for name in wanted}
+
+
+def build(env: Mapping[str, str]) -> None:
+    """Build what is missing; a finished stamp is written last, so half a build counts as none."""
+    folder = cache_folder(env)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        done = finished(folder)
+        missing = {name for name, path in resolve(env).items() if path is None}
+        if not missing and has_stages(folder):
+            say(f"all parts are ready in {folder}")
+            return
+        go = find_go(missing)
+        for module in MODULES:
+            compile_module(go, module, missing & module.packages.keys(), folder / "bin")
+        copy_stages(go, folder / "stages")
+        write_stamp(folder, done | missing)
+    say(f"finished: {folder}")
+
+
+def find_go(missing: set[str]) -> str:
+    """Return the Go command, or raise with the remedy."""
+    if go := shutil.which("go"):
+        return go
+    raise BuildError(NO_GO.format(names=", ".join(sorted(missing)) or "the KWOK stages"))
+
+
+def compile_module(go: str, module: Module, names: set[str], bin_folder: Path) -> None:
+    """Compile the named parts of one module; each appears in `bin_folder` only when it is whole."""
+    if not names:
+        return
+    say(f"building {', '.join(sorted(names))} {module.version} (the first time takes minutes)")
+    started = time.monotonic()
+    staging = bin_folder.parent / "building"
+    shutil.rmtree(staging, ignore_errors=True)
+    for folder in (staging, bin_folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    # One link step for packages that share dependencies; `-o` with a file names the single ones.
+    if module is KUBERNETES:
+        paths = [module.packages[name] for name in sorted(names)]
+        run_go(go, module, "build", "-ldflags", module.ldflags(), "-o", f"{staging}/", *paths)
+    else:
+        for name in sorted(names):
+            target = f"{staging / name}"
+            path = module.packages[name]
+            run_go(go, module, "build", "-ldflags", module.ldflags(), "-o", target, path)
+    for name in names:
+        (staging / name).replace(bin_folder / name)
+    staging.rmdir()
+    say(f"  took {time.monotonic() - started:.0f} s")
+
+
+def copy_stages(go: str, target: Path) -> None:
+    """Copy KWOK's stage files out of the Go module cache, which may be cleaned at any time."""
+    module = json.loads(run_go(go, KWOK, "mod", "download", "-json", KWOK.upstream))
+    source = Path(module["Dir"]) / "kustomize" / "stage"
+    for stage in STAGES:
+        (target / stage).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / stage, target / stage)
+    say(f"copied {len(STAGES)} KWOK stages")
+
+
+def run_go(go: str, module: Module, *arguments: str) -> str:
+    """Run Go in a module of ours with its lock respected, and return what it printed."""
+    flags = f"{os.environ.get('GOFLAGS', '')} -mod=readonly -trimpath -buildvcs=false".strip()
+    env = os.environ | {"GOFLAGS": flags, "GOWORK": "off", "CGO_ENABLED": "0"}
+    try:
+        done = subprocess.run(  # noqa: S603 - the command is ours, there is no shell
+            (go, *arguments),
+            cwd=module.folder,
+            env=env,
+            check=True,
+            text=True,
+            stdout=subprocess.PIPE,
+        )
+    except subprocess.CalledProcessError as error:
+        raise BuildError(f"`go {arguments[0]}` failed in {module.folder}: see above.") from error
+    return done.stdout
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let one build at a time use the folder; the next one waits and finds it finished."""
+    with (folder / "lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def write_stamp(folder: Path, names: set[str]) -> None:
+    """Vouch for the parts, in one step: a reader sees the old stamp or the new one."""
+    draft = folder / f"{STAMP}.{os.getpid()}"
+    draft.write_text(json.dumps(sorted(names)) + "\n")
+    draft.replace(folder / STAMP)
+
+
+def say(text: str) -> None:
+    """Tell the person who waits; standard output is kept for `--where`."""
+    sys.stderr.write(f"real-tools: {text}\n")
+    sys.stderr.flush()
+
+
+def where(env: Mapping[str, str]) -> str:
+    """Describe the parts as JSON, for the tests."""
+    tools = {name: str(path) if path else None for name, path in resolve(env).items()}
+    folder = cache_folder(env)
+    stages = folder / "stages" if has_stages(folder) else None
+    return json.dumps({"tools": tools, "stages": str(stages) if stages else None}, indent=2)
+
+
+def main() -> int:
+    """Build, or with `--where` only look; exit status 1 says that something is missing."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--where", action="store_true", help="print the paths, build nothing")
+    try:
+        if parser.parse_args().where:
+            sys.stdout.write(where(os.environ) + "\n")
+        else:
+            build(os.environ)
+    except BuildError as error:
+        say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
