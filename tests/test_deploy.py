@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from reactive_desched.cli import parser
+from reactive_desched.planning import registry
+from reactive_desched.policy.documents import Source
+from reactive_desched.policy.load import configure
+
 Manifest = dict[str, Any]  # YAML as written by people
 
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
@@ -111,8 +116,29 @@ def test_the_policy_argument_leads_to_the_policy_in_the_config_map() -> None:
     config = of_kind("ConfigMap")
 
     assert volume["configMap"] == {"name": config["metadata"]["name"]}
-    policy = YAML(typ="safe").load(config["data"][path.name])
-    assert (policy["apiVersion"], policy["kind"]) == ("descheduler/v1alpha2", "DeschedulerPolicy")
+    assert path.name in config["data"]
+
+
+def test_our_own_reader_takes_the_policy_in_the_config_map_without_a_warning() -> None:
+    text = of_kind("ConfigMap")["data"]["policy.yaml"]
+    configuration = configure([Source(text, "policy.yaml")], registry())
+
+    assert configuration.warnings == ()
+    (profile,) = configuration.policy.profiles
+    assert set(profile.deschedule) == {
+        "RemovePodsViolatingNodeTaints",
+        "RemovePodsViolatingNodeAffinity",
+    }
+    assert profile.evictor.node_fit
+
+
+@pytest.mark.parametrize("also", [[], ["--dry-run"]], ids=["base", "dry-run overlay"])
+def test_the_command_line_takes_the_arguments_of_the_deployment(also: list[str]) -> None:
+    (container,) = of_kind("Deployment")["spec"]["template"]["spec"]["containers"]
+
+    arguments = parser().parse_args([*container["args"], *also])
+
+    assert arguments.dry_run == bool(also)
 
 
 def test_probes_and_service_meet_the_port_the_controller_listens_on() -> None:

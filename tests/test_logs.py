@@ -117,8 +117,6 @@ def test_warnings_are_logged() -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        logging.captureWarnings(capture=False)
-        logging.captureWarnings(capture=True)
         warnings.warn("old thing", DeprecationWarning, stacklevel=1)
 
     assert "old thing" in json_lines(stream)[0]["event"]

@@ -6,7 +6,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
@@ -15,7 +14,6 @@ from bench.measure import judging, poll, reaction, throughput
 from bench.measure.hold import watching
 from bench.measure.live import Live, live
 from bench.measure.machine import Stopwatch
-from bench.measure.sampling import sampling
 from bench.measure.stamps import frames_stamped
 from bench.measure.target import Target
 
@@ -29,12 +27,16 @@ async def whole(running: Live, events: int) -> Found:
     """Throughput, idleness, the price of judging, and the polling peer."""
     found: Found = {"idle": await _idle()}
     with watching() as holds:
-        found["status_events"] = await throughput.flat_out(running, "status", events)
-        found["taint_events"] = await throughput.flat_out(running, "flap", events // 4)
+        with running.phase("status"):
+            found["status_events"] = await throughput.flat_out(running, "status", events)
+        with running.phase("flap"):
+            found["taint_events"] = await throughput.flat_out(running, "flap", events // 4)
     found["steady_holds"] = holds.summary()
     found["one_node"] = judging.one_node(running, running.plugins)
-    found["full_pass"] = await judging.full_pass(running)
-    found["polling"] = await poll.pass_over(running.director.http, running.target.url)
+    with running.phase("pass"):
+        found["full_pass"] = await judging.full_pass(running)
+    with running.phase("poll"):
+        found["polling"] = await poll.pass_over(running.director.http, running.target.url)
     return found
 
 
@@ -44,10 +46,14 @@ async def reactions(running: Live, count: int) -> Found:
     with frames_stamped(running.stamps):
         await reaction.idle(running, "bound", _PACES[0], _WARM_UP)  # connections open, code warm
         for pace in _PACES:
-            found[f"pods_{pace}"] = await reaction.idle(running, "bound", pace, count)
-            found[f"nodes_{pace}"] = await reaction.idle(running, "probe", pace, count)
-        found["storm_200"] = await reaction.in_a_storm(running, 200, count)
-        found["relist_200"] = await reaction.in_a_relist(running, 200, count)
+            with running.phase("bound"):
+                found[f"pods_{pace}"] = await reaction.idle(running, "bound", pace, count)
+            with running.phase("probe"):
+                found[f"nodes_{pace}"] = await reaction.idle(running, "probe", pace, count)
+        with running.phase("storm"):
+            found["storm_200"] = await reaction.in_a_storm(running, 200, count)
+        with running.phase("relist"):
+            found["relist_200"] = await reaction.in_a_relist(running, 200, count)
     return found
 
 
@@ -70,8 +76,8 @@ async def _idle() -> Found:
     return {"cpu_percent": round(100 * watch.cpu_s / watch.wall_s, 3)}
 
 
-async def _run(programme: str, target: Target, journal: Path, count: int) -> Found:
-    async with live(target, journal) as running:
+async def _run(programme: str, target: Target, count: int) -> Found:
+    async with live(target) as running:
         return {"sync": running.sync} | await PROGRAMMES[programme](running, count)
 
 
@@ -85,15 +91,19 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--count", type=int, required=True)
-    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--profile", default="", metavar="PHASE", help="sample one phase")
     args = parser.parse_args()
-    with ExitStack() as closing:
-        folder = Path(closing.enter_context(tempfile.TemporaryDirectory()))
-        target = Target(args.url, args.ca, args.pods, args.nodes, folder)
-        samples = closing.enter_context(sampling()) if args.profile else None
-        found = anyio.run(_run, args.programme, target, args.journal, args.count)
-    if samples is not None:
-        sys.stderr.write(samples.table() + "\n")
+    with tempfile.TemporaryDirectory() as folder:
+        target = Target(
+            url=args.url,
+            ca=args.ca,
+            pods=args.pods,
+            nodes=args.nodes,
+            folder=Path(folder),
+            journal=args.journal,
+            profile=args.profile,
+        )
+        found = anyio.run(_run, args.programme, target, args.count)
     sys.stdout.write(json.dumps(found) + "\n")
 
 

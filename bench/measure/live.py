@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import anyio
 
 from bench.measure.director import Director, directing
 from bench.measure.hold import watching
 from bench.measure.machine import Stopwatch, peak_rss_bytes, rss_bytes
+from bench.measure.sampling import sampling
 from bench.measure.stamps import Stamps
 from bench.measure.target import Target
 from reactive_desched import logs
@@ -45,6 +45,10 @@ class Live:
         profiles = plan(read.policy, read.settings, dry_run=False).profiles
         return [plugin for profile in profiles for plugin in profile.plugins]
 
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Name a part of the measurement, so that it can be profiled alone."""
+        return sampling(wanted=self.target.profile == name)
+
     async def settled(self) -> None:
         """Return when nothing waits to be judged."""
         while self._is_due():  # noqa: ASYNC110  # the engine has no event for this
@@ -57,15 +61,15 @@ class Live:
 
 
 @asynccontextmanager
-async def live(target: Target, journal: Path) -> AsyncIterator[Live]:
+async def live(target: Target) -> AsyncIterator[Live]:
     """Start everything, wait for the first whole picture, and keep running for the block."""
     async with AsyncExitStack() as running:
         log_file = running.enter_context((target.folder / "log.json").open("w", encoding="utf-8"))
         logs.configure("info", "json", log_file)
         director = await running.enter_async_context(directing(target.url, target.ca))
-        stamps, parts = _parts(target, journal)
+        stamps, parts = _parts(target)
         before, watch = rss_bytes(), Stopwatch()
-        with watching() as holds:
+        with watching() as holds, sampling(wanted=target.profile == "sync"):
             controller = await running.enter_async_context(open_controller(parts))
             await _synced(controller.core)
         found = Live(controller.core, stamps, director, target)
@@ -77,13 +81,13 @@ async def live(target: Target, journal: Path) -> AsyncIterator[Live]:
         yield found
 
 
-def _parts(target: Target, journal: Path) -> tuple[Stamps, Parts]:
+def _parts(target: Target) -> tuple[Stamps, Parts]:
     log, metrics = logs.logger("bench"), Metrics()
     stamps = Stamps(Reporter(metrics, log))
     parts = Parts(
         configuration=target.configuration(),
         kube=KubeConfig(kubeconfig=target.kubeconfig()),
-        journal_dir=journal,
+        journal_dir=target.journal,
         listen=_ANY_PORT,
         metrics=metrics,
         listener=stamps,

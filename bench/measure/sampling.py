@@ -1,6 +1,7 @@
-"""A profile by sampling: a timer looks where the interpreter is, a thousand times a CPU second."""
+"""A profile by sampling: at every tick of a CPU timer, look where the interpreter is."""
 
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,13 +56,17 @@ def _name(frame: FrameType) -> str:
 
 
 @contextmanager
-def sampling() -> Iterator[Samples]:
-    """Sample the main thread while the block runs."""
+def sampling(*, wanted: bool = True) -> Iterator[None]:
+    """Sample the main thread while the block runs, and show the result on standard error."""
+    if not wanted:
+        yield
+        return
     samples = Samples()
     before = signal.signal(signal.SIGPROF, samples.take)
     signal.setitimer(signal.ITIMER_PROF, _EVERY_S, _EVERY_S)
     try:
-        yield samples
+        yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+        sys.stderr.write(samples.table() + "\n")

@@ -36,13 +36,15 @@ _ARGS = {
 
 @dataclass(frozen=True)
 class Target:
-    """Where the load server is, how large its cluster, and a folder for the files of one run."""
+    """Where the load server is and how large its cluster, folders, and which phase to profile."""
 
     url: str
     ca: str
     pods: int
     nodes: int
     folder: Path
+    journal: Path
+    profile: str = ""
 
     def kubeconfig(self) -> str:
         """Write a kubeconfig for the load server and return its name."""

@@ -162,11 +162,15 @@ class PodReader:
             wire.init_container_statuses,
         )
         found = self._shared.statuses.get(key)
-        return self._new_status(wire) if found is None else found
+        if found is not None:
+            return found
+        made = self._new_status(wire)
+        # An equal key that holds the conditions everybody shares, not a copy of them.
+        return self._shared.statuses.put((*key[:3], made.conditions, *key[4:]), made)
 
     def _new_status(self, wire: WirePodStatus) -> PodStatus:
         text = self._text
-        made = PodStatus(
+        return PodStatus(
             phase=text(wire.phase),
             reason=text(wire.reason),
             qos_class=text(wire.qos_class),
@@ -174,16 +178,6 @@ class PodReader:
             containers=tuple(map(self._container, wire.container_statuses)),
             init_containers=tuple(map(self._container, wire.init_container_statuses)),
         )
-        # An equal key, but of shared pieces.
-        key = (
-            made.phase,
-            made.reason,
-            made.qos_class,
-            made.conditions,
-            wire.container_statuses,
-            wire.init_container_statuses,
-        )
-        return self._shared.statuses.put(key, made)
 
     def _condition(self, given: PodCondition) -> PodCondition:
         text = self._text

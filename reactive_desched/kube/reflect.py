@@ -133,6 +133,7 @@ class Reflector(Generic[T]):
             return of_error(error)
 
     async def _watched(self) -> Ending:
+        self._status.state = "connecting"
         params = self._watch_params() | {"resourceVersion": self._place.version}
         try:
             async with self._session.stream(self._path, params) as reply:
@@ -246,6 +247,7 @@ class Reflector(Generic[T]):
 
     def _stale(self, ending: Ending) -> None:
         self._status.state = "waiting"
+        self._status.failures += 1
         self._status.last_error = ending.detail
         self._status.fresh = False
         if self._stale_reason != ending.detail:

@@ -32,8 +32,8 @@ class ReflectSettings(Struct, frozen=True, gc=False):
 class ReflectorStatus(Struct, gc=False):
     """One reflector's state, for `/readyz?verbose` and the metrics.
 
-    `state` is one of starting, listing, swapping, watching and waiting; `fresh` means that a
-    watch is open, or being reopened after a regular end, on a complete picture.
+    `state` is one of starting, listing, swapping, connecting, watching and waiting; `fresh` means
+    that a watch is open, or being reopened after a regular end, on a complete picture.
     """
 
     kind: str
@@ -42,6 +42,7 @@ class ReflectorStatus(Struct, gc=False):
     fresh: bool = False
     resource_version: str = ""
     last_error: str = ""
+    failures: int = 0
     syncs: int = 0
     relists: int = 0
     watches: int = 0

@@ -17,7 +17,8 @@ _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _NAME_MAX: Final = 63
 _PREFIX_MAX: Final = 253
-_INT64: Final = re.compile(r"[+-]?\d{1,19}")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,63}")
+_INT64_END: Final = 2**63
 
 
 class Requirement(Struct, frozen=True, gc=False):
@@ -48,9 +49,9 @@ class Requirement(Struct, frozen=True, gc=False):
         """Compare as int64, as the node selector's Gt and Lt; unparsable is no match."""
         if value is None or len(self.values) != 1:
             return False
-        if not (_INT64.fullmatch(value) and _INT64.fullmatch(self.values[0])):
+        left, right = _int64(value), _int64(self.values[0])
+        if left is None or right is None:
             return False
-        left, right = int(value), int(self.values[0])
         return left > right if self.operator == "Gt" else left < right
 
     def problem(self) -> str | None:
@@ -65,7 +66,7 @@ class Requirement(Struct, frozen=True, gc=False):
                 if self.values:
                     return f"{self.key}: {self.operator} takes no values"
             case "Gt" | "Lt":
-                if len(self.values) != 1 or not _INT64.fullmatch(self.values[0]):
+                if len(self.values) != 1 or _int64(self.values[0]) is None:
                     return f"{self.key}: {self.operator} needs exactly one integer"
             case other:
                 return (
@@ -156,6 +157,14 @@ def value_problem(value: str) -> str | None:
     return None
 
 
+def _int64(text: str) -> int | None:
+    """Return the integer as Go's ParseInt would read it, None where that fails."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -_INT64_END <= number < _INT64_END else None
+
+
 def parse_selector(text: str) -> Selector:
     """Parse the query form, for example "app=web,tier in (a,b),!legacy,size>3".
 
@@ -165,7 +174,8 @@ def parse_selector(text: str) -> Selector:
     return parser.selector()
 
 
-_TOKEN: Final = re.compile(r"\s*(==|!=|[=!,()<>]|[^\s=!,()<>]+)")
+# Only these four count as space, as upstream; any other is part of a word, and refused there.
+_TOKEN: Final = re.compile(r"[ \t\r\n]*(==|!=|[=!,()<>]|[^ \t\r\n=!,()<>]+)")
 _PUNCTUATION: Final = frozenset({"==", "!=", "=", "!", ",", "(", ")", "<", ">"})
 
 

@@ -1,7 +1,7 @@
 """Kubernetes resource quantities as exact integers: "250m" of cpu, "1.5Gi" of memory.
 
 As apimachinery's resource.Quantity: decimal, binary and exponent suffixes, at most nano
-precision, rounded away from zero. Floats never appear.
+precision, rounded away from zero; binary ones end at 2^63-1. Floats never appear.
 """
 
 import re
@@ -11,8 +11,8 @@ from typing import Final
 from reactive_desched.errors import QuantityError
 
 _SHAPE: Final = re.compile(
-    r"(?P<sign>[+-]?)(?P<number>\d+\.?\d*|\.\d+)"
-    r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?\d+))?"
+    r"(?P<sign>[+-]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)"
+    r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]+))?"
 )
 _SCALE: Final = {
     None: Fraction(1),
@@ -32,7 +32,15 @@ _SCALE: Final = {
     "Pi": Fraction(2**50),
     "Ei": Fraction(2**60),
 }
+_BINARY: Final = frozenset({"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
 _NANO: Final = 10**9
+# Nearly every quantity is an integer with one of these; they need no fractions.
+_PLAIN: Final = re.compile(r"([0-9]{1,63})([KMGTPE]i|[mkMGTPE])?")
+_THOUSANDTHS: Final = {
+    suffix: int(scale * 1000) for suffix, scale in _SCALE.items() if suffix not in ("n", "u")
+}
+# Quantities with a binary suffix are capped here, as upstream does.
+_BINARY_MAX: Final = 2**63 - 1
 # An exponent past this is a typing error, and computing it would take memory without bound.
 _MAX_EXPONENT: Final = 30
 _MAX_LENGTH: Final = 64
@@ -54,22 +62,36 @@ def parse_quantity(text: str) -> Fraction:
     digits = int((whole_part + fraction_part) or 0)
     value = Fraction(digits, 10 ** len(fraction_part))
     value *= _SCALE[match["suffix"]] * Fraction(10) ** exponent
-    nano = Fraction(_ceil(value * _NANO), _NANO)
+    nano = _capped(Fraction(_ceil(value * _NANO), _NANO), match["suffix"])
     return -nano if match["sign"] == "-" else nano
 
 
 def milli(text: str) -> int:
     """Return thousandths, rounded away from zero (as Quantity.MilliValue): "0.1m" is 1."""
-    if text.isdecimal() and len(text) < _MAX_LENGTH:
-        return int(text) * 1000
+    if (plain := _plain_thousandths(text)) is not None:
+        return plain
     return _away_from_zero(parse_quantity(text) * 1000)
 
 
 def whole(text: str) -> int:
     """Return units, rounded away from zero (as Quantity.Value): "1500m" is 2."""
-    if text.isdecimal() and len(text) < _MAX_LENGTH:
-        return int(text)
+    if (plain := _plain_thousandths(text)) is not None:
+        return -(-plain // 1000)
     return _away_from_zero(parse_quantity(text))
+
+
+def _plain_thousandths(text: str) -> int | None:
+    """Return thousandths of an unsigned integer with a common suffix, None for other shapes."""
+    match = _PLAIN.fullmatch(text)
+    if match is None:
+        return None
+    number, suffix = match.groups()
+    value = int(number) * _THOUSANDTHS[suffix]
+    return min(value, _BINARY_MAX * 1000) if suffix in _BINARY else value
+
+
+def _capped(value: Fraction, suffix: str | None) -> Fraction:
+    return min(value, Fraction(_BINARY_MAX)) if suffix in _BINARY else value
 
 
 def _ceil(value: Fraction) -> int:

@@ -11,7 +11,8 @@ PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 HARD_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 
-_CANONICAL_INT: Final = re.compile(r"-?(0|[1-9]\d{0,18})")
+_CANONICAL_INT: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_INT64_END: Final = 2**63
 
 
 class Taint(Struct, frozen=True, gc=False):
@@ -52,11 +53,18 @@ class Toleration(Struct, frozen=True, gc=False, rename="camel"):
                 return False
 
     def _compares(self, taint_value: str) -> bool:
-        """Compare canonical decimal integers; anything else is not tolerated."""
-        if not (_CANONICAL_INT.fullmatch(taint_value) and _CANONICAL_INT.fullmatch(self.value)):
+        """Compare canonical decimal int64 numbers; anything else is not tolerated."""
+        taint, own = _canonical_int64(taint_value), _canonical_int64(self.value)
+        if taint is None or own is None:
             return False
-        taint, own = int(taint_value), int(self.value)
         return taint > own if self.operator == "Gt" else taint < own
+
+
+def _canonical_int64(text: str) -> int | None:
+    if not _CANONICAL_INT.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -_INT64_END <= number < _INT64_END else None
 
 
 Tolerations = tuple[Toleration, ...]

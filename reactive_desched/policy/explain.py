@@ -67,13 +67,18 @@ def _message(kind: str, detail: Detail, at: Place, cause: object) -> str:
         return "is required"
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
-        return f"must be {words} {context[key]}, not {described(at.node)}"
+        return f"must be {words} {_number(context[key])}, not {described(at.node)}"
     if kind in ("too_short", "string_too_short"):
         least = context["min_length"]
         return "must not be empty" if least == 1 else f"needs at least {least} entries"
     if kind == "value_error" and cause is not None:
         return str(cause)
     return str(detail["msg"]).replace("Input should", "must")
+
+
+def _number(bound: float) -> str:
+    """Write a bound without a fraction that says nothing."""
+    return str(int(bound) if bound == int(bound) else bound)
 
 
 def _wrong_choice(detail: Detail, at: Place) -> Problem:

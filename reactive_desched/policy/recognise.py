@@ -101,10 +101,10 @@ def _kind_problems(place: Place, root: Table, kind: Kind) -> list[Problem]:
     if written is None:
         return [place.below("kind").problem("is required", f"write kind: {kind.kind}")]
     message = f"{quoted(written)} is not a kind that is read here"
-    return [place.below("kind").problem(message, _kind_hint(written))]
+    return [place.below("kind").problem(message, _kind_hint(written, kind))]
 
 
-def _kind_hint(written: str) -> str:
+def _kind_hint(written: str, kind: Kind) -> str:
     """Say what a document of another kind is."""
     if written in _OTHER_KINDS:
         return _OTHER_KINDS[written]
@@ -112,6 +112,8 @@ def _kind_hint(written: str) -> str:
         return f"did you mean {meant}?"
     if written.endswith("Args"):
         return "arguments of a plugin belong in pluginConfig of a profile"
+    if kind is Kind.SETTINGS:
+        return f"write kind: {kind.kind}"
     return f"this version reads {' and '.join(each.kind for each in Kind)}"
 
 

@@ -22,7 +22,8 @@ from reactive_desched.react.timers import Timers
 class Engine:
     """Everything between a change and a decision, for all plugin instances.
 
-    Until `resync` is called nothing is judged: the first picture is state, not news.
+    Until `resync` is called nothing is judged: the first picture is state, not news. `looks`
+    counts how often a subject was judged.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Engine:
         self._parking: Parking[Key] = Parking()
         self._sweeps: list[tuple[Iterator[Key], Cause]] = []
         self.started = False
+        self.looks = 0
 
     @property
     def dirty(self) -> int:
@@ -130,6 +132,7 @@ class Engine:
 
     def _judge(self, key: Key, cause: Cause, now: float) -> None:
         instance, subject = key
+        self.looks += 1
         before = self._parking.leave(key)
         self._timers.cancel(key)
         found = False

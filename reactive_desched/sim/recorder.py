@@ -24,7 +24,6 @@ class Recorder:
         self._store = store
         self._component = component
         self._written: OrderedDict[tuple[str, str, str], tuple[str, str]] = OrderedDict()
-        self._count = 0
 
     def normal(self, regarding: Obj, reason: str, action: str, note: str) -> None:
         """Record that something went as it should."""
@@ -56,14 +55,14 @@ class Recorder:
 
     def _event(self, regarding: Obj, kind: str, reason: str, action: str, note: str) -> Obj:
         now = self._store.clock.now()
-        self._count += 1
         meta = regarding["metadata"]
         namespace = namespace_of(regarding) or "default"
         return {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
-                "name": f"{meta['name']}.{int(now * 1e9) + self._count:x}",
+                # The store's version grows with every write, so no two events share a name.
+                "name": f"{meta['name']}.{self._store.rv:x}",
                 "namespace": namespace,
             },
             "involvedObject": {

@@ -72,3 +72,36 @@ def disruption_budget(space: str, app: str, max_unavailable: int) -> Object:
             "selector": {"matchLabels": {"app": app}},
         },
     }
+
+
+def requires(label: str, value: str) -> Object:
+    """Return the affinity of a pod that may only be placed on nodes with this label."""
+    expression = {"key": label, "operator": "In", "values": [value]}
+    terms = [{"matchExpressions": [expression]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"nodeAffinity": required}
+
+
+def eviction_ban(space: str, app: str) -> list[Object]:
+    """Return an admission policy, with its binding, that denies evictions of one app's pods.
+
+    It answers 422, so that a test can tell it from a missing right.
+    """
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["pods/eviction"],
+    }
+    here = {"matchLabels": {"kubernetes.io/metadata.name": space}}
+    allowed = {"expression": f"!request.name.startsWith('{app}-')", "reason": "Invalid"}
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": space}}
+    policy = {
+        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
+        "validations": [{**allowed, "message": f"{app} is not to be evicted"}],
+    }
+    binding = {"policyName": space, "validationActions": ["Deny"]}
+    return [
+        {**head, "kind": "ValidatingAdmissionPolicy", "spec": policy},
+        {**head, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding},
+    ]

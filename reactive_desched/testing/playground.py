@@ -10,7 +10,7 @@ from typing import Self
 from reactive_desched.testing import manifests
 from reactive_desched.testing.component import Component
 from reactive_desched.testing.control_plane import eventually
-from reactive_desched.testing.kubectl import Kubectl, Object
+from reactive_desched.testing.kubectl import Kubectl, KubectlError, Object
 
 OWNER = "e2e.reactive-desched.example"  # the label that keeps a playground's pods on its nodes
 
@@ -98,6 +98,16 @@ class Playground:
 
         eventually(counted, within_s=30, what=f"the disruption budget of {app} is worked out")
 
+    def forbid_evictions(self, app: str) -> None:
+        """Deny evictions of an app by admission policy, and wait until the server applies it."""
+        self.kubectl.apply(*manifests.eviction_ban(self.space, app))
+        pod = next(iter(self.pods(app).values())).name
+        eventually(
+            lambda: self._eviction_is_denied(pod),
+            within_s=60,
+            what=f"evictions of {app} are denied",
+        )
+
     def taint(self, name: str, taint: str) -> None:
         """Add a taint written `key=value:Effect` to one of our nodes."""
         self.kubectl.run("taint", "node", self.node(name), taint)
@@ -134,6 +144,16 @@ class Playground:
     def watch_health(self, app: str, log: Path) -> "HealthWatch":
         """Return a watch of the app's pods, to be used as a context manager."""
         return HealthWatch(self.kubectl.watching("pods", "-n", self.space, f"-lapp={app}"), log)
+
+    def _eviction_is_denied(self, pod: str) -> bool:
+        path = f"/api/v1/namespaces/{self.space}/pods/{pod}/eviction?dryRun=All"
+        meta = {"namespace": self.space, "name": pod}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+        try:
+            self.kubectl.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+        except KubectlError as error:
+            return "not to be evicted" in str(error)
+        return False
 
     def _open_nodes(self) -> set[str]:
         nodes = self.kubectl.get("nodes", "-l", f"{OWNER}={self.space}")

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from reactive_desched.model.outcomes import DENIED, EVICTED
+from reactive_desched.testing import manifests
 from reactive_desched.testing.control_plane import eventually
 from reactive_desched.testing.controller_process import RunController
 from reactive_desched.testing.playground import Playground
@@ -12,14 +14,6 @@ from reactive_desched.testing.referee import Referee, journalled, rehearsed
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
 TOLERANT = [{"key": "gpu", "operator": "Exists"}]
-
-
-def requires(label: str, value: str) -> dict[str, object]:
-    """Return a pod spec's required node affinity to one label."""
-    expression = {"key": label, "operator": "In", "values": [value]}
-    terms = [{"matchExpressions": [expression]}]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    return {"nodeAffinity": required}
 
 
 def test_a_new_taint_moves_exactly_the_pods_that_do_not_tolerate_it(
@@ -47,7 +41,7 @@ def test_a_label_change_moves_the_pods_whose_required_affinity_it_breaks(
 ) -> None:
     playground.add_nodes("n1", "n2", disk="ssd")
     playground.add_nodes("n3", disk="hdd")
-    playground.deploy("database", 4, affinity=requires("disk", "ssd"))
+    playground.deploy("database", 4, affinity=manifests.requires("disk", "ssd"))
     bystanders = playground.deploy("web", 4)
     doomed = playground.pods_on("database", "n1")
     assert doomed, "the scheduler spread no database pod to n1"
@@ -85,20 +79,23 @@ def test_a_disruption_budget_of_one_is_kept_and_every_pod_moves_in_the_end(
 def test_the_audit_log_and_the_journal_agree_eviction_by_eviction(
     playground: Playground, run_controller: RunController, referee: Referee
 ) -> None:
-    """The server refuses some of these for the budget, agrees to others; the journal knows all."""
     playground.add_nodes("n1")
-    playground.deploy("guarded", 3)
-    playground.deploy("free", 3)
+    free, guarded = playground.deploy("free", 3), playground.deploy("guarded", 3)
+    shielded = playground.deploy("shielded", 1)
     playground.limit_disruption("guarded", 1)
+    playground.forbid_evictions("shielded")
     playground.add_nodes("n2")
+
+    def results() -> dict[str | None, str]:
+        return {each.uid: each.result for each in referee.audited()}
 
     with run_controller() as controller:
         playground.taint("n1", "gpu=yes:NoSchedule")
-        playground.await_healthy("guarded", 3, off="n1", within_s=120)
-        playground.await_healthy("free", 3, off="n1")
+        expected = dict.fromkeys(free | guarded, EVICTED) | dict.fromkeys(shielded, DENIED)
+        eventually(lambda: results() == expected, within_s=120, what=f"answers {expected}")
 
-    assert len(referee.evicted()) == 6
     assert sorted(referee.audited()) == sorted(journalled(controller.journal))
+    assert playground.pods("shielded") == shielded
 
 
 def test_a_dry_run_says_what_it_would_do_and_asks_the_server_for_no_eviction(

@@ -185,8 +185,9 @@ async def test_everyone_waiting_for_a_failed_write_is_told(
             group.start_soon(append, key)
         await until(lambda: len(book._intents._beginning) == 5)
         disk.free.set()
+        await until(lambda: sorted(told) == list("abcde"))
+        assert not book.healthy
 
-    assert sorted(told) == list("abcde")
     assert book.open_intents == ()
 
 
@@ -237,6 +238,21 @@ async def test_a_write_that_hangs_makes_the_journal_refuse_until_it_returns(
         await until(lambda: book.healthy)
 
     assert ids(tmp_path) == ["slow"]
+
+
+async def test_a_hanging_disk_refuses_even_those_for_whom_the_buffer_has_no_place(
+    running: Running, intent: MakeIntent, disk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitness, "STALLED_AFTER_S", 0.01)
+    monkeypatch.setattr(journal, "MAX_BUFFERED", 1)
+
+    async with running() as book, anyio.create_task_group() as group:
+        disk.free.clear()
+        group.start_soon(book.append, intent("slow"))
+        await until(lambda: not book.healthy)
+        with anyio.fail_after(20), pytest.raises(JournalUnavailable, match="under way"):
+            await book.append(intent("refused"))
+        disk.free.set()
 
 
 async def test_an_outcome_held_back_by_a_hanging_write_follows_it(

@@ -25,9 +25,9 @@ def failing(code: int, reason: str = "", **headers: str) -> Reply:
     return Reply(code, body, JSON | headers)
 
 
-async def pause(reflector: Reflector[Thing], clock: ManualClock) -> float:
-    """Wait until the reflector pauses, and say for how long it means to."""
-    await until(lambda: reflector.status.state == "waiting" and bool(clock.waits))
+async def pause(reflector: Reflector[Thing], clock: ManualClock, nth: int = 1) -> float:
+    """Wait until the reflector pauses for the nth time, and say for how long it means to."""
+    await until(lambda: reflector.status.failures == nth and bool(clock.waits))
     return clock.waits[0]
 
 
@@ -408,10 +408,9 @@ class TestTrouble:
         pauses = []
         async with reflecting(PAGED) as reflector:
             for attempt in range(1, 10):
-                pauses.append(await pause(reflector, clock))
+                pauses.append(await pause(reflector, clock, attempt))
                 assert api.count("list") == attempt
                 clock.advance(pauses[-1])
-                await until(lambda: reflector.status.state != "waiting")
             await until(lambda: feed.is_fresh)
         lowest = [0.8, 1.6, 3.2, 6.4, 12.8, 15, 15, 15, 15]
         assert all(low <= wait < 2 * low for low, wait in zip(lowest, pauses, strict=True))
@@ -421,14 +420,13 @@ class TestTrouble:
     ) -> None:
         api.answer_next("list", *[failing(500)] * 4)
         async with reflecting(PAGED) as reflector:
-            for _ in range(4):
-                clock.advance(await pause(reflector, clock))
-                await until(lambda: reflector.status.state != "waiting")
+            for attempt in range(1, 5):
+                clock.advance(await pause(reflector, clock, attempt))
             await until(lambda: feed.is_fresh)
             clock.advance(2)
             api.cut()
             await until(lambda: not feed.is_fresh)
-            assert await pause(reflector, clock) < 1.6
+            assert await pause(reflector, clock, 5) < 1.6
 
     @pytest.mark.parametrize(
         "reply",
@@ -453,11 +451,10 @@ class TestTrouble:
         api.answer_next("watch", *[reply] * 1000)
         asked_at = []
         async with reflecting(PAGED) as reflector:
-            for _ in range(11):
-                wait_s = await pause(reflector, clock)
+            for attempt in range(1, 12):
+                wait_s = await pause(reflector, clock, attempt)
                 asked_at.append(clock.now())
                 clock.advance(wait_s)
-                await until(lambda: reflector.status.state != "waiting")
         assert all(later - earlier >= 0.8 for earlier, later in pairwise(asked_at))
 
     async def test_a_forbidden_resource_names_itself_and_is_asked_for_seldom(
@@ -539,7 +536,6 @@ class TestSilence:
                 for _ in range(25):
                     await until(lambda: bool(clock.waits))
                     clock.advance(LOOK_FOR_SILENCE_S)
-                    await pause(reflector, clock)
             assert feed.is_fresh
             assert api.count("watch") == 1
 
@@ -578,11 +574,10 @@ class TestALyingServer:
             await until(lambda: feed.is_fresh)
             api.answer_next("list", old, old)
             api.tell(error_line(500, "InternalError", "etcd"))
-            for _ in range(3):
-                await pause(reflector, clock)
+            for attempt in (1, 2, 3):
+                await pause(reflector, clock, attempt)
                 assert feed.things == {"a": "1"}
                 clock.advance(30)
-                await until(lambda: reflector.status.state != "waiting")
             await until(lambda: feed.is_fresh)
         assert feed.story.count("begin") == 2
 
@@ -595,11 +590,10 @@ class TestALyingServer:
             await until(lambda: feed.is_fresh)
             api.answer_next("list", old, old, old)
             api.tell(error_line(500, "InternalError", "etcd"))
-            for _ in range(3):
-                await pause(reflector, clock)
+            for attempt in (1, 2, 3):
+                await pause(reflector, clock, attempt)
                 assert feed.things == {"a": "1"}
                 clock.advance(30)
-                await until(lambda: reflector.status.state != "waiting")
             await until(lambda: feed.things == {})
 
 

@@ -7,8 +7,8 @@ import pytest
 from pydantic import Field
 
 from reactive_desched.api.plugin import PluginArgs
-from reactive_desched.policy.fields import Count, Seconds, SelectorObject
 from reactive_desched.policy.documents import Source
+from reactive_desched.policy.fields import Count, Seconds, SelectorObject
 from reactive_desched.policy.load import Configuration, configure
 from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.registry import PluginSpec

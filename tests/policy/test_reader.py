@@ -117,21 +117,23 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
         (
             "a:\n\t- b",
             (
-                "p.yaml:2:1: not valid YAML: while scanning for the next token found character "
-                "'\\t' that cannot start any token; indent with spaces: tabs are not allowed in YAML"
+                "p.yaml:2:1: not valid YAML: while scanning for the next token found "
+                "character '\\t' that cannot start any token; "
+                "indent with spaces: tabs are not allowed in YAML"
             ),
         ),
         (
             "a:\n  b: 1\n c: 2",
             (
-                "p.yaml:3:2: not valid YAML: while parsing a block mapping expected <block end>, but "
-                "found '<block mapping start>'; compare its indentation with the lines above"
+                "p.yaml:3:2: not valid YAML: while parsing a block mapping expected <block end>, "
+                "but found '<block mapping start>'; compare its indentation with the lines above"
             ),
         ),
         (
             "a:\n  b: 1\n  [...]\nc: 2",
             (
-                "p.yaml:4:1: not valid YAML: while scanning a simple key could not find expected ':'; "
+                "p.yaml:4:1: not valid YAML: while scanning a simple key could not find expected "
+                "':'; "
                 'a "..." left from an example is no YAML: remove it'
             ),
         ),

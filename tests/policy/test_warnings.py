@@ -25,8 +25,9 @@ Warnings = Callable[[str], list[str]]
             "profiles: [{name: p}]",
             [
                 (
-                    "p.yaml:3:12: profiles[0]: this profile enables no plugin that evicts; add plugins "
-                    "to plugins.deschedule.enabled or plugins.balance.enabled (in profile p)"
+                    "p.yaml:3:12: profiles[0]: this profile enables no plugin that evicts; add "
+                    "plugins to plugins.deschedule.enabled or plugins.balance.enabled "
+                    "(in profile p)"
                 )
             ],
             id="nothing enabled",
@@ -75,7 +76,8 @@ Warnings = Callable[[str], list[str]]
                 ),
                 (
                     "p.yaml:3:119: profiles[0].plugins.filter.disabled: is accepted and not read; "
-                    "a plugin that is not enabled is off; DefaultEvictor is always on (in profile p)"
+                    "a plugin that is not enabled is off; DefaultEvictor is always on "
+                    "(in profile p)"
                 ),
             ],
             id="parts that upstream does not read either",

@@ -19,9 +19,7 @@ def store() -> Store:
 
 def create_pod(store: Store, **spec: Any) -> Any:
     spec = {"containers": [{"name": "c", "image": "app:1"}], **spec}
-    return store.create(
-        "pods", {"metadata": {"name": "p", "namespace": "default"}, "spec": spec}
-    )
+    return store.create("pods", {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
 
 
 def test_a_pod_gets_the_defaults_clients_expect(store: Store) -> None:

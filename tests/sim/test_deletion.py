@@ -121,8 +121,9 @@ def test_a_terminating_pod_is_removed_by_grace_zero(store: Store) -> None:
 @pytest.mark.parametrize("field", ["uid", "resource_version"])
 def test_a_precondition_that_does_not_hold_is_a_conflict(store: Store, field: str) -> None:
     add_pod(store)
+    options: dict[str, Any] = {field: "1"}
     with pytest.raises(StatusError, match="Precondition failed") as refused:
-        delete(store, **{field: "1"})
+        delete(store, **options)
     assert (refused.value.code, refused.value.reason) == (409, "Conflict")
 
 

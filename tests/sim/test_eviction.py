@@ -23,7 +23,7 @@ class World:
         self.store = Store(self.clock, random.Random(7))
         seed(self.store)
 
-    def pod(self, *, phase: str = "Running", ready: bool = True) -> dict[str, Any]:
+    def pod(self, *, phase: str = "Running", ready: bool = True) -> Any:
         meta = {"name": "p", "namespace": "default", "labels": {"app": "web"}}
         spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "app:1"}]}
         self.store.create("pods", {"metadata": meta, "spec": spec})

@@ -39,7 +39,10 @@ TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
             id="two of a name",
         ),
         pytest.param(
-            "deployments", named("d", spec={"template": TEMPLATE}), "spec.selector", id="no selector"
+            "deployments",
+            named("d", spec={"template": TEMPLATE}),
+            "spec.selector",
+            id="no selector",
         ),
         pytest.param(
             "deployments",
@@ -93,9 +96,7 @@ def test_a_pods_image_may_change(store: Store) -> None:
 def test_resizing_changes_only_the_resources_of_containers(store: Store) -> None:
     pod = store.create("pods", named("p", spec=POD))
     asked = [{"name": "c", "image": "other", "resources": {"requests": {"cpu": "2"}}}]
-    resized = store.update(
-        "pods", {**pod, "spec": {"containers": asked}}, subresource="resize"
-    )
+    resized = store.update("pods", {**pod, "spec": {"containers": asked}}, subresource="resize")
     assert resized["spec"]["containers"][0]["image"] == "app:1"
     assert resized["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
     assert resized["metadata"]["generation"] == 2

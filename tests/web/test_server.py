@@ -127,7 +127,7 @@ async def test_every_answer_carries_the_protective_headers(
             b"GET / HTTP/1.1\r\nHost: h\r\nA: " + b"x" * 10_000 + b"\r\n\r\n", id="long header"
         ),
         pytest.param(
-            b"GET / HTTP/1.1\r\nHost: h\r\n" + b"A: b\r\n" * 500 + b"\r\n", id="many headers"
+            b"GET / HTTP/1.1\r\nHost: h\r\n" + b"A: b\r\n" * 100 + b"\r\n", id="many headers"
         ),
         pytest.param(b"\x16\x03\x01 hello\r\n\r\n", id="TLS by mistake"),
     ],

@@ -66,7 +66,7 @@ class ReplicaSets(Reconciler):
             if not self._pods.create(owner):
                 self.soon(key_of(owner), now + RETRY_S)
                 return
-        for pod in first_to_go(active, min(len(active) - wanted, _BURST), now):
+        for pod in first_to_go(active, max(0, min(len(active) - wanted, _BURST)), now):
             self._pods.delete(pod)
         if abs(wanted - len(active)) > _BURST:
             self.soon(key_of(owner))

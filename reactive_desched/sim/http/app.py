@@ -54,7 +54,7 @@ async def _suffer(fault: Fault, request: web.Request, handler: Handler) -> web.S
         await asyncio.sleep(fault.delay_s)
     if fault.reset and request.transport is not None:
         request.transport.abort()
-        raise ConnectionResetError("cut on purpose")
+        return web.Response()  # goes nowhere: the connection is gone
     if not fault.code:
         return await handler(request)
     return web.Response(

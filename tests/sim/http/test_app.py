@@ -1,5 +1,6 @@
 from typing import Any
 
+import aiohttp
 import pytest
 
 from reactive_desched.sim import faults
@@ -101,7 +102,9 @@ async def test_every_listed_kind_can_be_listed(api: Any) -> None:
 async def test_openapi_lets_kubectl_leave_validation_to_the_server(api: Any) -> None:
     paths = (await api.get("/openapi/v3"))["paths"]
     document = await api.get(paths["apis/apps/v1"]["serverRelativeURL"])
-    operation = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
+    operation = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"][
+        "patch"
+    ]
     assert "fieldValidation" in [p["name"] for p in operation["parameters"]]
     assert operation["x-kubernetes-group-version-kind"]["kind"] == "Deployment"
 
@@ -146,7 +149,7 @@ async def test_a_planned_failure_happens_once(api: Any, fault: faults.Fault, cod
 
 async def test_a_planned_reset_cuts_the_connection(api: Any) -> None:
     api.faults.add(faults.reset(), method="POST")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(aiohttp.ClientConnectionError):
         await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}})
     assert api.store.get("namespaces", "", "a") is None
 

@@ -14,7 +14,7 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
-POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "app:1"}]}}
+POD: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "app:1"}]}}
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -116,13 +116,9 @@ async def test_the_status_has_its_own_endpoint(api: Any) -> None:
 
 async def test_cordon_as_kubectl_does_it(api: Any) -> None:
     await api.ask("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}})
-    _, node = await patch(
-        api, "/api/v1/nodes/n1", STRATEGIC, {"spec": {"unschedulable": True}}
-    )
+    _, node = await patch(api, "/api/v1/nodes/n1", STRATEGIC, {"spec": {"unschedulable": True}})
     assert node["spec"]["unschedulable"] is True
-    _, node = await patch(
-        api, "/api/v1/nodes/n1", STRATEGIC, {"spec": {"unschedulable": False}}
-    )
+    _, node = await patch(api, "/api/v1/nodes/n1", STRATEGIC, {"spec": {"unschedulable": False}})
     assert "unschedulable" not in node["spec"]
 
 
@@ -247,7 +243,9 @@ async def test_retry_after_is_sent_only_while_the_budget_is_stale(
 ) -> None:
     api.pod("a")
     running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    api.store.modify("pods", "default", "a", lambda p: {**p, "status": running}, subresource="status")
+    api.store.modify(
+        "pods", "default", "a", lambda p: {**p, "status": running}, subresource="status"
+    )
     budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": {}}}
     api.store.create("poddisruptionbudgets", budget)
     told = {"observedGeneration": 0 if stale else 1, "disruptionsAllowed": 0}

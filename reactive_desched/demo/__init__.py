@@ -1,0 +1,5 @@
+"""A scripted day on a simulated cluster, watched by the very controller of `run`."""
+
+from reactive_desched.demo.day import play
+
+__all__ = ["play"]

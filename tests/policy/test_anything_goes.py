@@ -1,0 +1,172 @@
+"""Whatever text is given, the answer is a configuration or a ConfigError naming a place in it."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reactive_desched.errors import ConfigError
+from reactive_desched.plugins.registry import BUILT_IN
+from reactive_desched.policy.documents import Source
+from reactive_desched.policy.load import configure
+from reactive_desched.policy.problems import PolicyErrors
+from reactive_desched.policy.registry import PluginSpec
+
+REGISTRY: Mapping[str, PluginSpec] = {
+    name: PluginSpec(args, frozenset({plugin.point})) for name, (plugin, args) in BUILT_IN.items()
+}
+
+SOUND = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+nodeSelector: pool in (blue,green)
+maxNoOfPodsToEvictTotal: 3.0
+metricsProviders: [{source: Prometheus, prometheus: {url: "http://prom:9090"}}]
+profiles:
+- name: default
+  pluginConfig:
+  - name: DefaultEvictor
+    args: &evictor
+      minPodAge: 1h30m
+      labelSelector: {matchExpressions: [{key: app, operator: In, values: [web]}]}
+      podProtections: {extraEnabled: [PodsWithPVC], defaultDisabled: [DaemonSetPods]}
+  - name: RemovePodsViolatingNodeAffinity
+    args: {nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity]}
+- {name: other, pluginConfig: [{name: DefaultEvictor, args: {<<: *evictor, nodeFit: yes}}]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 500ms, perPlugin: {RemovePodsViolatingNodeTaints: {maxWait: 20s}}}
+budgets: {cluster: {evictions: 20, per: 1m, burst: 5}, node: null}
+client: {requestsPerSecond: 2.5}
+server: {listen: "[::1]:10258"}
+"""
+
+SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def answer(text: str | bytes) -> None:
+    """Ask for a configuration and check what is said when there is none."""
+    try:
+        configure([Source(text, "p.yaml")], REGISTRY)
+    except PolicyErrors as errors:
+        check(errors, text)
+
+
+def check(errors: PolicyErrors, text: str | bytes) -> None:
+    """Every problem is one line, and its place is in the text."""
+    assert isinstance(errors, ConfigError)
+    assert errors.problems
+    decoded = text if isinstance(text, str) else text.decode(errors="replace")
+    for problem in errors.problems:
+        rendered = str(problem)
+        assert rendered.startswith("p.yaml")
+        assert "\n" not in rendered
+        assert rendered.encode()
+        assert len(rendered) < 1500
+        assert problem.line <= len(decoded.splitlines()) + 1
+
+
+def test_the_sound_text_is_sound() -> None:
+    configure([Source(SOUND, "p.yaml")], REGISTRY)
+
+
+@SLOW
+@given(st.text())
+def test_any_text(text: str) -> None:
+    answer(text)
+
+
+@SLOW
+@given(st.binary())
+def test_any_bytes(raw: bytes) -> None:
+    answer(raw)
+
+
+@SLOW
+@given(st.text(alphabet="abn01yes:-{}[]&*!|>'\"#%@?,.~ \n\t<\\u", max_size=60))
+def test_anything_with_the_characters_of_yaml(text: str) -> None:
+    answer(text)
+
+
+WORDS = sorted(
+    {word for word in SOUND.replace("{", " ").replace(":", " ").split() if word.isalnum()}
+)
+KEYS = st.sampled_from(WORDS) | st.text(max_size=5)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(WORDS)
+    | st.text(max_size=8)
+)
+NESTED = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@SLOW
+@given(NESTED)
+def test_any_nesting(value: object) -> None:
+    answer(json.dumps(value))
+
+
+@SLOW
+@given(st.dictionaries(KEYS, NESTED, max_size=6), st.booleans())
+def test_any_document_of_our_kinds(fields: dict[str, object], ours: bool) -> None:  # noqa: FBT001 - drawn
+    head = (
+        {"apiVersion": "reactive-desched/v1alpha1", "kind": "ReactiveSettings"}
+        if ours
+        else {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"}
+    )
+    answer(json.dumps({**fields, **head}))
+
+
+@SLOW
+@given(NESTED, st.sampled_from(["DefaultEvictor", *sorted(REGISTRY)]))
+def test_any_arguments(args: object, plugin: str) -> None:
+    profile = {"name": "p", "pluginConfig": [{"name": plugin, "args": args}]}
+    head = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"}
+    answer(json.dumps({**head, "profiles": [profile]}))
+
+
+@SLOW
+@given(st.data())
+def test_any_value_in_any_place_of_a_sound_text(data: st.DataObject) -> None:
+    """Cut a piece out of a sound text and put something else there."""
+    start = data.draw(st.integers(0, len(SOUND)))
+    end = data.draw(st.integers(start, min(len(SOUND), start + 40)))
+    piece = data.draw(
+        st.sampled_from(
+            ["", "x", "null", "-1", "2.5", "[]", "{}", "true", '"', "\n", ": ", "*evictor"]
+        )
+        | st.text(max_size=6)
+        | NESTED.map(json.dumps)
+    )
+    answer(SOUND[:start] + piece + SOUND[end:])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("{" * 1000, id="braces"),
+        pytest.param("a: &a [" + "*a, " * 1000 + "]", id="an alias in itself"),
+        pytest.param("- " * 2000 + "x", id="dashes"),
+        pytest.param("? " * 2000, id="question marks"),
+        pytest.param("a: 0x" + "f" * 500, id="a long number"),
+        pytest.param("a: " + "9" * 5000, id="a longer number"),
+        pytest.param('{"apiVersion": "descheduler/v1alpha2", "kind": NaN}', id="not a number"),
+        pytest.param("%TAG ! tag:x,2000:\n--- !a b", id="a tag directive"),
+        pytest.param("!!timestamp 2020-01-01", id="a timestamp tag"),
+        pytest.param("%YAML 9.9\n--- a", id="a version from the future"),
+    ],
+)
+def test_what_once_troubled_parsers(text: str) -> None:
+    answer(text)

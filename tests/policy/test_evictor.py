@@ -1,0 +1,362 @@
+"""DefaultEvictor's arguments: what is protected, and what is refused."""
+
+from collections.abc import Callable
+
+import pytest
+from pydantic import ValidationError
+
+from reactive_desched.model.labels import EVERYTHING, LabelSelector
+from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
+from reactive_desched.policy.load import Configuration
+from reactive_desched.policy.protections import Protection
+
+Ask = Callable[[str], list[str]]
+WithArgs = Callable[[str, str], str]
+Read = Callable[[str], Configuration]
+
+FOUR = {
+    Protection.LOCAL_STORAGE,
+    Protection.SYSTEM_CRITICAL,
+    Protection.FAILED_BARE,
+    Protection.DAEMON_SET,
+}
+
+
+@pytest.fixture
+def evictor(read: Read, with_args: WithArgs) -> Callable[[str], DefaultEvictorArgs]:
+    """Read the evictor's arguments out of a whole policy."""
+    return lambda args: read(with_args("DefaultEvictor", args)).policy.profiles[0].evictor
+
+
+@pytest.mark.parametrize(
+    ("args", "active"),
+    [
+        pytest.param("{}", FOUR, id="the four defaults"),
+        pytest.param("podProtections: {}", FOUR, id="an empty section"),
+        pytest.param(
+            "podProtections: {defaultDisabled: [], extraEnabled: []}", FOUR, id="empty lists"
+        ),
+        pytest.param(
+            "podProtections: {defaultDisabled: [DaemonSetPods]}",
+            FOUR - {Protection.DAEMON_SET},
+            id="one default off",
+        ),
+        pytest.param(
+            "podProtections: {defaultDisabled: [PodsWithLocalStorage, FailedBarePods]}",
+            {Protection.SYSTEM_CRITICAL, Protection.DAEMON_SET},
+            id="two defaults off",
+        ),
+        pytest.param(
+            "podProtections: {extraEnabled: [PodsWithResourceClaims]}",
+            FOUR | {Protection.RESOURCE_CLAIMS},
+            id="one extra on",
+        ),
+        pytest.param(
+            "podProtections: {defaultDisabled: [SystemCriticalPods],"
+            " extraEnabled: [PodsWithPVC, PodsWithoutPDB]}",
+            FOUR - {Protection.SYSTEM_CRITICAL} | {Protection.PVC, Protection.WITHOUT_PDB},
+            id="one off and two on",
+        ),
+        pytest.param(
+            "evictLocalStoragePods: true", FOUR - {Protection.LOCAL_STORAGE}, id="local storage"
+        ),
+        pytest.param("evictDaemonSetPods: true", FOUR - {Protection.DAEMON_SET}, id="daemon sets"),
+        pytest.param(
+            "evictSystemCriticalPods: yes", FOUR - {Protection.SYSTEM_CRITICAL}, id="critical"
+        ),
+        pytest.param("evictFailedBarePods: on", FOUR - {Protection.FAILED_BARE}, id="failed bare"),
+        pytest.param("ignorePvcPods: true", FOUR | {Protection.PVC}, id="claims"),
+        pytest.param("ignorePodsWithoutPDB: true", FOUR | {Protection.WITHOUT_PDB}, id="budgets"),
+        pytest.param(
+            "evictDaemonSetPods: false\nignorePvcPods: false", FOUR, id="switches that are off"
+        ),
+        pytest.param(
+            "evictDaemonSetPods: false\npodProtections: {extraEnabled: [PodsWithPVC]}",
+            FOUR | {Protection.PVC},
+            id="a switch that is off beside lists",
+        ),
+    ],
+)
+def test_the_active_protections_follow_from_lists_and_switches(
+    args: str, active: set[Protection], evictor: Callable[[str], DefaultEvictorArgs]
+) -> None:
+    assert evictor(args).protections == active
+
+
+def test_without_arguments_everything_is_as_upstream_has_it() -> None:
+    args = DefaultEvictorArgs()
+
+    assert args.node_selector == EVERYTHING
+    assert args.node_fit is False
+    assert args.namespace_label_selector is None
+    assert args.label_selector is None
+    assert args.priority_threshold.value is None
+    assert args.priority_threshold.name is None
+    assert args.min_replicas == 0
+    assert args.min_pod_age_s is None
+    assert args.no_eviction is NoEvictionPolicy.PREFERRED
+    assert args.protected_storage_classes == frozenset()
+
+
+def test_every_argument_is_read(evictor: Callable[[str], DefaultEvictorArgs]) -> None:
+    args = evictor(
+        """\
+        nodeSelector: pool=blue
+        nodeFit: true
+        namespaceLabelSelector: {matchLabels: {team: a}}
+        labelSelector: {matchExpressions: [{key: app, operator: In, values: [web]}]}
+        priorityThreshold: {value: 800}
+        minReplicas: 3.0
+        minPodAge: 1h30m
+        noEvictionPolicy: Mandatory
+        podProtections:
+          extraEnabled: [PodsWithPVC]
+          config: {PodsWithPVC: {protectedStorageClasses: [{name: fast}, {name: local}]}}
+        """
+    )
+    assert args.node_selector.matches({"pool": "blue"})
+    assert not args.node_selector.matches({"pool": "green"})
+    assert args.node_fit is True
+    assert args.namespace_label_selector == LabelSelector(match_labels={"team": "a"})
+    assert args.label_selector is not None
+    assert args.label_selector.matches({"app": "web"})
+    assert not args.label_selector.matches({"app": "db"})
+    assert args.priority_threshold.value == 800
+    assert args.min_replicas == 3
+    assert args.min_pod_age_s == 5400
+    assert args.no_eviction is NoEvictionPolicy.MANDATORY
+    assert args.protected_storage_classes == {"fast", "local"}
+
+
+def test_a_threshold_may_name_a_class_and_an_empty_name_is_none(
+    evictor: Callable[[str], DefaultEvictorArgs],
+) -> None:
+    assert evictor("priorityThreshold: {name: high}").priority_threshold.name == "high"
+    threshold = evictor('priorityThreshold: {name: "", value: 5}').priority_threshold
+    assert (threshold.name, threshold.value) == (None, 5)
+
+
+def test_null_means_that_an_argument_is_not_there(
+    evictor: Callable[[str], DefaultEvictorArgs],
+) -> None:
+    args = "nodeFit: null\nminReplicas: ~\npodProtections:\nlabelSelector:\nminPodAge:"
+    assert evictor(args) == DefaultEvictorArgs()
+
+
+def test_api_version_and_kind_inside_args_have_no_effect(
+    evictor: Callable[[str], DefaultEvictorArgs],
+) -> None:
+    args = "apiVersion: descheduler/v1alpha2\nkind: DefaultEvictorArgs\nnodeFit: true"
+    assert evictor(args) == DefaultEvictorArgs(node_fit=True)
+
+
+HIGHEST = "the highest threshold; system-critical pods have a protection of their own: "
+MIXED = "this deprecated switch cannot be combined with the lists of podProtections"
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (
+            "priorityThreshold: {value: 5, name: high}",
+            ["priorityThreshold: value and name cannot both be set; keep one of the two"],
+        ),
+        (
+            "priorityThreshold: {value: 2000000001}",
+            [
+                (
+                    "priorityThreshold.value: 2000000001 is above 2000000000, "
+                    f"{HIGHEST}SystemCriticalPods"
+                )
+            ],
+        ),
+        (
+            "priorityThreshold: {value: 2147483648}",
+            ["priorityThreshold.value: must be at most 2147483647, not the number 2147483648"],
+        ),
+        (
+            "noEvictionPolicy: mandatory",
+            [
+                (
+                    'noEvictionPolicy: "mandatory" is neither Preferred nor Mandatory; '
+                    "did you mean Mandatory?"
+                )
+            ],
+        ),
+        (
+            "noEvictionPolicy: Never",
+            [
+                (
+                    'noEvictionPolicy: "Never" is neither Preferred nor Mandatory; '
+                    "write Preferred or Mandatory"
+                )
+            ],
+        ),
+        (
+            "evictLocalStoragePods: true\npodProtections: {defaultDisabled: [DaemonSetPods]}",
+            [
+                (
+                    f"evictLocalStoragePods: {MIXED}; "
+                    "write podProtections.defaultDisabled: [PodsWithLocalStorage] instead"
+                )
+            ],
+        ),
+        (
+            "ignorePodsWithoutPDB: true\npodProtections: {extraEnabled: [PodsWithPVC]}",
+            [
+                (
+                    f"ignorePodsWithoutPDB: {MIXED}; "
+                    "write podProtections.extraEnabled: [PodsWithoutPDB] instead"
+                )
+            ],
+        ),
+        (
+            "podProtections: {extraEnabled: [Nonsense]}",
+            [
+                (
+                    'podProtections.extraEnabled[0]: "Nonsense" cannot be in extraEnabled; '
+                    "choose from PodsWithPVC, PodsWithoutPDB, PodsWithResourceClaims"
+                )
+            ],
+        ),
+        (
+            "podProtections: {extraEnabled: [PodsWithPvc]}",
+            [
+                (
+                    'podProtections.extraEnabled[0]: "PodsWithPvc" cannot be in extraEnabled; '
+                    "did you mean PodsWithPVC?"
+                )
+            ],
+        ),
+        (
+            "podProtections: {extraEnabled: [DaemonSetPods]}",
+            [
+                (
+                    'podProtections.extraEnabled[0]: "DaemonSetPods" cannot be in extraEnabled; '
+                    "it is active by default; only defaultDisabled changes that"
+                )
+            ],
+        ),
+        (
+            "podProtections: {defaultDisabled: [PodsWithPVC]}",
+            [
+                (
+                    'podProtections.defaultDisabled[0]: "PodsWithPVC" cannot be in '
+                    "defaultDisabled; it is off by default; only extraEnabled changes that"
+                )
+            ],
+        ),
+        (
+            (
+                "podProtections: {config: {PodsWithPVC: {protectedStorageClasses: "
+                "[{name: ''}, {name: a}, {}]}}}"
+            ),
+            [
+                f"podProtections.config.PodsWithPVC.protectedStorageClasses[{index}]: "
+                "a storage class needs a name; write name: and its name"
+                for index in (0, 2)
+            ],
+        ),
+        (
+            (
+                "noEvictionPolicy: Never\n"
+                "podProtections:\n"
+                "  defaultDisabled: [DaemonSetPods, DaemonSetPods]\n"
+                "  extraEnabled: [PodsWithPVC, DaemonSetPods, PodsWithPVC]"
+            ),
+            [
+                (
+                    'noEvictionPolicy: "Never" is neither Preferred nor Mandatory; '
+                    "write Preferred or Mandatory"
+                ),
+                'podProtections.defaultDisabled[1]: "DaemonSetPods" is listed twice; remove one',
+                (
+                    'podProtections.extraEnabled[1]: "DaemonSetPods" cannot be in extraEnabled; '
+                    "it is active by default; only defaultDisabled changes that"
+                ),
+                'podProtections.extraEnabled[2]: "PodsWithPVC" is listed twice; remove one',
+            ],
+        ),
+        (
+            "minPodAge: 60",
+            ["minPodAge: must be a duration such as 90s or 1h30m; write 60s for seconds"],
+        ),
+        ("minReplicas: -1", ["minReplicas: must be at least 0, not the number -1"]),
+        (
+            "nodeSelector: {a: b}",
+            [
+                (
+                    "nodeSelector: must be a label selector in text form; "
+                    'write labels as one text, for example "pool=blue,zone in (a,b)"'
+                )
+            ],
+        ),
+        (
+            "namespaceLabelSelector: {matchExpressions: [{key: a, operator: Gt, values: ['1']}]}",
+            [
+                (
+                    "namespaceLabelSelector.matchExpressions[0].operator: "
+                    '"Gt" is not an operator of label selectors; use In, NotIn, '
+                    "Exists, DoesNotExist"
+                )
+            ],
+        ),
+        (
+            "podProtections: {config: {podsWithPVC: {}}}",
+            ["podProtections.config.podsWithPVC: unknown field; did you mean PodsWithPVC?"],
+        ),
+        (
+            "maxPodLifeTimeSeconds: 5",
+            ["maxPodLifeTimeSeconds: unknown field"],
+        ),
+    ],
+)
+def test_what_upstream_refuses_is_refused_and_all_of_it_at_once(
+    args: str, told: list[str], problems: Ask, with_args: WithArgs
+) -> None:
+    lines = problems(with_args("DefaultEvictor", args))
+    start, end = "profiles[0].pluginConfig[0].args.", " (in profile p, DefaultEvictor)"
+    said = [line.split(": ", 1)[1].removeprefix(start).removesuffix(end) for line in lines]
+    assert said == told
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ("minReplicas: 1", "minReplicas: 1 has no effect; it is active from 2 on"),
+        (
+            "evictSystemCriticalPods: true\npriorityThreshold: {value: 800}",
+            (
+                "priorityThreshold: has no effect; "
+                "priorities are looked at only while SystemCriticalPods is protected"
+            ),
+        ),
+        (
+            "podProtections: {config: {PodsWithPVC: {protectedStorageClasses: [{name: a}]}}}",
+            (
+                "podProtections.config.PodsWithPVC: has no effect; "
+                "add PodsWithPVC to podProtections.extraEnabled"
+            ),
+        ),
+    ],
+)
+def test_an_argument_without_effect_gets_a_warning(
+    args: str, told: str, warnings: Ask, with_args: WithArgs
+) -> None:
+    lines = warnings(with_args("DefaultEvictor", args))
+    assert [line for line in lines if f".args.{told}" in line]
+
+
+def test_a_class_list_narrows_the_deprecated_claim_protection_too(
+    warnings: Ask, with_args: WithArgs
+) -> None:
+    args = (
+        "ignorePvcPods: true\n"
+        "podProtections: {config: {PodsWithPVC: {protectedStorageClasses: [{name: a}]}}}"
+    )
+    assert not [line for line in warnings(with_args("DefaultEvictor", args)) if ".args" in line]
+
+
+def test_arguments_do_not_change_once_they_are_read() -> None:
+    with pytest.raises(ValidationError):
+        DefaultEvictorArgs().node_fit = True

@@ -1,0 +1,142 @@
+"""Files, several at once, and what to do about those that cannot be read."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.errors import ConfigError
+from reactive_desched.plugins.registry import BUILT_IN
+from reactive_desched.policy.documents import Source
+from reactive_desched.policy.load import configure, load, load_policy
+from reactive_desched.policy.problems import PolicyErrors, Problem
+from reactive_desched.policy.registry import PluginSpec
+
+Registry = Mapping[str, PluginSpec]
+
+SETTINGS = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+
+
+def test_a_policy_and_settings_come_from_one_file_or_two(
+    tmp_path: Path, registry: Registry, head: str
+) -> None:
+    policy, settings, both = tmp_path / "p.yaml", tmp_path / "s.yaml", tmp_path / "both.yaml"
+    policy.write_text(head)
+    settings.write_text(f"{SETTINGS}server: {{listen: ':1'}}\n")
+    both.write_text(policy.read_text() + "---\n" + settings.read_text())
+
+    apart, together = load([settings, policy], registry), load([both], registry)
+
+    assert apart.settings == together.settings
+    assert apart.settings.server.port == 1
+    assert apart.policy.source == str(policy)
+    assert apart.policy.revision == load([policy], registry).policy.revision
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_remedy(
+    tmp_path: Path, registry: Registry
+) -> None:
+    gone = tmp_path / "gone.yaml"
+    with pytest.raises(ConfigError) as caught:
+        load([gone, tmp_path], registry)
+    assert str(caught.value).splitlines() == [
+        f"{gone}: cannot be read: No such file or directory; check the path",
+        f"{tmp_path}: cannot be read: Is a directory; name the file inside",
+    ]
+
+
+def test_a_path_that_is_none_is_named_too(registry: Registry) -> None:
+    with pytest.raises(ConfigError, match=r"cannot be read: .*name a readable file"):
+        load(["a\0b"], registry)
+
+
+def test_problems_of_all_files_are_told_at_once(
+    tmp_path: Path, registry: Registry, head: str
+) -> None:
+    policy, settings = tmp_path / "p.yaml", tmp_path / "s.yaml"
+    policy.write_text(f"{head}bogus: 1\n")
+    settings.write_text("a: [")
+    with pytest.raises(PolicyErrors) as caught:
+        load([policy, settings, tmp_path / "gone"], registry)
+    assert {problem.source for problem in caught.value.problems} == {
+        str(policy),
+        str(settings),
+        str(tmp_path / "gone"),
+    }
+
+
+def test_a_file_is_read_no_further_than_its_limit(registry: Registry) -> None:
+    with pytest.raises(ConfigError, match=r"/dev/zero: the text is larger than 1 MiB"):
+        load(["/dev/zero"], registry)
+
+
+def test_two_policies_or_two_settings_are_one_too_many(registry: Registry, head: str) -> None:
+    policy, settings = Source(head, "p.yaml"), Source(f"\n{SETTINGS}---\n{SETTINGS}", "s.yaml")
+    with pytest.raises(PolicyErrors) as caught:
+        configure([policy, settings, Source(head, "q.yaml")], registry)
+    assert str(caught.value).splitlines() == [
+        "s.yaml:5:1: this is a second ReactiveSettings; the first is in s.yaml, line 2; keep one",
+        "q.yaml:1:1: this is a second DeschedulerPolicy; the first is in p.yaml, line 1; keep one",
+    ]
+
+
+def test_settings_alone_are_no_policy(registry: Registry) -> None:
+    with pytest.raises(PolicyErrors) as caught:
+        load_policy(SETTINGS, "s.yaml", registry)
+    assert caught.value.problems == (
+        Problem(
+            "s.yaml",
+            0,
+            0,
+            "",
+            "there is no DeschedulerPolicy here",
+            "begin one with apiVersion: descheduler/v1alpha2 and kind: DeschedulerPolicy",
+        ),
+    )
+
+
+def test_a_problem_keeps_its_parts_for_programs(registry: Registry, head: str) -> None:
+    with pytest.raises(PolicyErrors) as caught:
+        load_policy(f"{head}profiles: [{{name: p, bogus: 1}}]", "p.yaml", registry)
+    assert caught.value.problems == (
+        Problem(
+            source="p.yaml",
+            line=3,
+            column=22,
+            path="profiles[0].bogus",
+            message="unknown field",
+            hint="known here: name, pluginConfig, plugins",
+            context="profile p",
+        ),
+    )
+
+
+def test_json_is_read_as_yaml_is(registry: Registry) -> None:
+    text = '{\n\t"apiVersion": "descheduler/v1alpha2",\n\t"kind": "DeschedulerPolicy"\n}'
+    assert load_policy(text, "p.json", registry).profiles == ()
+
+
+def test_the_plugins_built_in_read_their_arguments(head: str) -> None:
+    registry = {
+        name: PluginSpec(args, frozenset({plugin.point}))
+        for name, (plugin, args) in BUILT_IN.items()
+    }
+    taints, affinity = "RemovePodsViolatingNodeTaints", "RemovePodsViolatingNodeAffinity"
+    text = f"""\
+{head}profiles:
+- plugins: {{deschedule: {{enabled: [{taints}, {affinity}]}}}}
+  pluginConfig:
+  - name: {taints}
+    args:
+      namespaces: {{include: [a]}}
+      labelSelector: {{matchLabels: {{app: web}}, matchExpressions: null}}
+      excludedTaints: [pool=batch]
+  - name: {affinity}
+    args: {{nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}}
+"""
+    (profile,) = load_policy(text, "p.yaml", registry).profiles
+    assert profile.args[taints].model_dump(by_alias=True)["namespaces"]["include"] == ("a",)
+    with pytest.raises(PolicyErrors, match=r"namespaces\.Include: unknown field; did you mean inc"):
+        load_policy(text.replace("include:", "Include:"), "p.yaml", registry)
+    with pytest.raises(PolicyErrors, match=r"labelSelector\.matchLabel: unknown field"):
+        load_policy(text.replace("matchLabels:", "matchLabel:"), "p.yaml", registry)

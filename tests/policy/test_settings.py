@@ -1,0 +1,285 @@
+"""Our own settings: safe defaults, strict reading."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from pydantic import BaseModel
+
+from reactive_desched.policy.document import PolicyDocument
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.load import Configuration, load_settings
+from reactive_desched.policy.problems import PolicyErrors
+from reactive_desched.policy.settings import Debounce, PluginDebounce, ReactiveSettings
+
+HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+
+
+def settings(text: str) -> ReactiveSettings:
+    return load_settings(HEAD + text, "s.yaml")
+
+
+def told(text: str) -> list[str]:
+    with pytest.raises(PolicyErrors) as caught:
+        settings(text)
+    return str(caught.value).splitlines()
+
+
+def test_without_a_word_everything_is_paced() -> None:
+    read = settings("")
+
+    assert read == ReactiveSettings()
+    assert (read.debounce.quiet_s, read.debounce.max_wait_s) == (1, 10)
+    cluster, node, namespace = read.budgets.cluster, read.budgets.node, read.budgets.namespace
+    assert cluster is not None
+    assert node is not None
+    assert namespace is not None
+    assert (cluster.per_second, cluster.burst) == (0.5, 10)
+    assert (node.per_second, node.burst) == (0.1, 3)
+    assert (namespace.per_second, namespace.burst) == (0.2, 5)
+    assert (read.client.requests_per_second, read.client.burst) == (20, 40)
+    assert (read.server.host, read.server.port) == ("127.0.0.1", 10258)
+    assert read.journal.fsync is True
+    assert read.evictions.max_in_flight == 50
+    assert (read.evictions.retry.initial_s, read.evictions.retry.max_s) == (5, 300)
+
+
+def test_every_section_is_read() -> None:
+    read = settings(
+        """\
+debounce: {quiet: 500ms, maxWait: 1m, perPlugin: {A: {quiet: 2s}, B: {maxWait: 2m}}}
+budgets: {cluster: {evictions: 20, per: 1h, burst: 5}, node: null, namespace: {burst: 1}}
+client: {requestsPerSecond: 2.5, burst: 1, connectTimeout: 1s, readTimeout: 2s, totalTimeout: 3s}
+server: {listen: "[::1]:0"}
+journal: {directory: /tmp/j, maxSegmentBytes: 4096, fsync: no}
+logging: {format: json, level: debug}
+evictions: {maxInFlight: 7, retry: {initial: 1s, max: 1m}}
+"""
+    )
+    assert read.debounce.waits("A") == (2.0, 60.0)
+    assert read.debounce.waits("B") == (0.5, 120.0)
+    assert read.debounce.waits("C") == (0.5, 60.0)
+    assert read.budgets.cluster is not None
+    assert read.budgets.cluster.per_second == 20 / 3600
+    assert read.budgets.cluster.burst == 5
+    assert read.client.requests_per_second == 2.5
+    assert read.client.total_timeout_s == 3
+    assert (read.server.host, read.server.port) == ("::1", 0)
+    assert (str(read.journal.path), read.journal.fsync) == ("/tmp/j", False)
+    assert read.journal.max_segment_bytes == 4096
+    assert (read.logging.format, read.logging.level) == ("json", "debug")
+    assert read.evictions.max_in_flight == 7
+    assert (read.evictions.retry.initial_s, read.evictions.retry.max_s) == (1, 60)
+
+
+def test_null_switches_a_budget_off_and_a_part_keeps_the_rest_of_its_defaults() -> None:
+    budgets = settings("budgets: {node: null, namespace: {burst: 1}}").budgets
+    assert budgets.node is None
+    assert budgets.namespace is not None
+    assert (budgets.namespace.evictions, budgets.namespace.burst) == (12, 1)
+    assert budgets.cluster is not None
+
+
+def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
+    assert settings("debounce: {quiet: null}\nserver: null") == ReactiveSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "debouce: {}",
+            "s.yaml:3:1: debouce: unknown field; did you mean debounce?",
+        ),
+        (
+            "debounce: {quiet_s: 1s}",
+            "s.yaml:3:12: debounce.quiet_s: unknown field; did you mean quiet?",
+        ),
+        (
+            "debounce: {quiet: 1}",
+            (
+                "s.yaml:3:12: debounce.quiet: must be a duration such as 90s or 1h30m; "
+                "write 1s for seconds"
+            ),
+        ),
+        (
+            "debounce: {quiet: 20s}",
+            "s.yaml:3:12: debounce.quiet: quiet is longer than maxWait; shorten quiet",
+        ),
+        (
+            "debounce: {perPlugin: {A: {quiet: 20s}}}",
+            "s.yaml:3:24: debounce.perPlugin.A: quiet is longer than maxWait for A; set both",
+        ),
+        (
+            "debounce: {perPlugin: {A: {quit: 20s}}}",
+            "s.yaml:3:28: debounce.perPlugin.A.quit: unknown field; did you mean quiet?",
+        ),
+        (
+            "budgets: {cluster: {evictions: 0}}",
+            "s.yaml:3:21: budgets.cluster.evictions: must be at least 1, not the number 0",
+        ),
+        (
+            "budgets: {cluster: {per: 0s}}",
+            "s.yaml:3:21: budgets.cluster.per: must be longer than 0s; write for example 1m",
+        ),
+        (
+            "budgets: {zone: {}}",
+            "s.yaml:3:11: budgets.zone: unknown field; known here: cluster, namespace, node",
+        ),
+        (
+            "budgets: {cluster: 10/m}",
+            's.yaml:3:11: budgets.cluster: must be a mapping of fields, not the text "10/m"',
+        ),
+        (
+            "client: {requestsPerSecond: 0}",
+            "s.yaml:3:10: client.requestsPerSecond: must be more than 0, not the number 0",
+        ),
+        (
+            "client: {connectTimeout: 0s}",
+            "s.yaml:3:10: client.connectTimeout: must be longer than 0s; write for example 30s",
+        ),
+        (
+            "client: {readTimeout: 2m}",
+            (
+                "s.yaml:3:10: client.readTimeout: must not be longer than totalTimeout; "
+                "raise totalTimeout too"
+            ),
+        ),
+        (
+            "server: {listen: localhost}",
+            (
+                's.yaml:3:10: server.listen: "localhost" is not an address to listen on; '
+                "write address:port, for example 127.0.0.1:10258 or [::1]:10258"
+            ),
+        ),
+        (
+            "server: {listen: '127.0.0.1:65536'}",
+            (
+                's.yaml:3:10: server.listen: "127.0.0.1:65536" is not an address to listen on; '
+                "write address:port, for example 127.0.0.1:10258 or [::1]:10258"
+            ),
+        ),
+        (
+            "journal: {directory: ''}",
+            "s.yaml:3:11: journal.directory: must not be empty",
+        ),
+        (
+            "journal: {maxSegmentBytes: 16MiB}",
+            's.yaml:3:11: journal.maxSegmentBytes: must be a whole number, not the text "16MiB"',
+        ),
+        (
+            "logging: {format: JSON}",
+            (
+                's.yaml:3:11: logging.format: the text "JSON" is not a value it can have; '
+                "did you mean json?"
+            ),
+        ),
+        (
+            "logging: {level: loud}",
+            (
+                's.yaml:3:11: logging.level: the text "loud" is not a value it can have; '
+                "choose from debug, info, warning, error"
+            ),
+        ),
+        (
+            "evictions: {retry: {initial: 10m}}",
+            "s.yaml:3:21: evictions.retry.initial: initial is longer than max; raise max",
+        ),
+        (
+            "evictions: {retry: {initial: 0s}}",
+            "s.yaml:3:21: evictions.retry.initial: must be longer than 0s; write for example 5s",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_told_with_its_place_and_the_remedy(text: str, line: str) -> None:
+    assert told(text) == [line]
+
+
+def test_everything_wrong_in_all_sections_is_told_at_once() -> None:
+    lines = told("debounce: {quiet: 20s}\nserver: {listen: x}\nbudgets: {node: {burst: 0}}\n")
+    assert [line.split(": ")[1] for line in lines] == [
+        "debounce.quiet",
+        "server.listen",
+        "budgets.node.burst",
+    ]
+
+
+def test_a_plugin_nobody_knows_cannot_have_its_own_debounce(
+    problems: Callable[[str], list[str]], head: str
+) -> None:
+    wait = "debounce: {perPlugin: {PodLifetime: {quiet: 2s}, PodLifeTime: {quiet: 2s}}}\n"
+    assert problems(f"{head}---\n{HEAD}{wait}") == [
+        (
+            "p.yaml:6:24: debounce.perPlugin.PodLifetime: there is no such plugin; "
+            "did you mean PodLifeTime?"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "apiVersion: reactive-desched/v1\nkind: ReactiveSettings\n",
+            (
+                's.yaml:1:1: apiVersion: "reactive-desched/v1" is not an apiVersion that is read '
+                "here; did you mean reactive-desched/v1alpha1?"
+            ),
+        ),
+        (
+            "apiVersion: reactive-desched/v1alpha1\nkind: Settings\n",
+            (
+                's.yaml:2:1: kind: "Settings" is not a kind that is read here; '
+                "write kind: ReactiveSettings"
+            ),
+        ),
+        (
+            "budgets: {}\nkind: ReactiveSettings\n",
+            "s.yaml:1:1: apiVersion: is required; write apiVersion: reactive-desched/v1alpha1",
+        ),
+        (
+            "apiVersion: reactive-desched/v1alpha1\nbudgets: {}\n",
+            "s.yaml:1:1: kind: is required; write kind: ReactiveSettings",
+        ),
+    ],
+)
+def test_settings_without_their_name_are_told_apart_from_policies(text: str, line: str) -> None:
+    with pytest.raises(PolicyErrors) as caught:
+        load_settings(text, "s.yaml")
+    assert str(caught.value) == line
+
+
+def test_settings_and_a_policy_share_a_text_in_any_order(
+    read: Callable[[str], Configuration], head: str
+) -> None:
+    ours = f"{HEAD}evictions: {{maxInFlight: 7}}\n"
+    theirs = f"{head}gracePeriodSeconds: 3\n"
+    for text in (f"{ours}---\n{theirs}", f"---\n{theirs}---\n{ours}"):
+        configuration = read(text)
+        assert configuration.settings.evictions.max_in_flight == 7
+        assert configuration.policy.grace_period_s == 3
+        assert load_settings(text, "x").evictions.max_in_flight == 7
+
+
+def test_code_gives_seconds_as_numbers() -> None:
+    debounce = Debounce(quiet_s=2, per_plugin={"A": PluginDebounce(quiet_s=0.5)})
+    assert debounce.waits("A") == (0.5, 10.0)
+    assert debounce.waits("B") == (2.0, 10.0)
+
+
+def sections(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    yield model
+    for field in model.model_fields.values():
+        for part in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                yield from sections(part)
+
+
+@pytest.mark.parametrize("model", [ReactiveSettings, PolicyDocument, DefaultEvictorArgs])
+def test_every_field_a_person_can_write_is_described(model: type[BaseModel]) -> None:
+    silent = [
+        f"{section.__name__}.{name}"
+        for section in sections(model)
+        for name, field in section.model_fields.items()
+        if not field.description
+    ]
+    assert silent == []

@@ -1,0 +1,118 @@
+"""A Deployment rolls from one ReplicaSet to the next."""
+
+from reactive_desched.sim.pods import is_ready
+from reactive_desched.testing.sim_world import World, pod_template
+
+REVISION = "deployment.kubernetes.io/revision"
+
+
+def sizes(world: World) -> dict[str, int]:
+    """Return the wanted size of each ReplicaSet by its revision."""
+    sets = world.store.list("replicasets", "default")
+    return {rs["metadata"]["annotations"][REVISION]: rs["spec"]["replicas"] for rs in sets}
+
+
+def test_there_is_one_replica_set_per_template() -> None:
+    world = World().nodes("n1")
+    world.deployment("web", 2)
+
+    (rs,) = world.store.list("replicasets", "default")
+
+    digest = rs["metadata"]["labels"]["pod-template-hash"]
+    assert rs["metadata"]["name"] == f"web-{digest}"
+    assert rs["spec"]["selector"]["matchLabels"] == {"app": "web", "pod-template-hash": digest}
+    assert all(p["metadata"]["labels"]["pod-template-hash"] == digest for p in world.pods())
+
+
+def test_a_rollout_never_has_too_few_ready_or_too_many_pods() -> None:
+    world = World().nodes("n1")
+    world.deployment("web", 8)
+    world.after(10)
+
+    world.edit("deployments", "web", template=pod_template("web", labels={"v": "2"}))
+    seen = []
+    for _ in range(40):
+        pods = [pod for pod in world.pods() if "deletionTimestamp" not in pod["metadata"]]
+        seen.append((len(pods), sum(map(is_ready, pods))))
+        world.after(0.5)
+
+    assert max(total for total, _ in seen) == 10
+    assert min(ready for _, ready in seen) == 6
+    assert {pod["metadata"]["labels"].get("v") for pod in world.pods()} == {"2"}
+    assert sizes(world) == {"1": 0, "2": 8}
+
+
+def test_going_back_uses_the_old_replica_set_again() -> None:
+    world = World().nodes("n1")
+    first = world.deployment("web", 2)["spec"]["template"]
+    world.after(10)
+    (old,) = world.store.list("replicasets", "default")
+    world.edit("deployments", "web", template=pod_template("web", labels={"v": "2"}))
+    world.after(20)
+
+    world.edit("deployments", "web", template=first)
+    world.after(20)
+
+    assert sizes(world) == {"2": 0, "3": 2}
+    again = world.get("replicasets", old["metadata"]["name"])
+    assert again["metadata"]["annotations"][REVISION] == "3"
+
+
+def test_recreate_waits_until_the_old_pods_are_gone() -> None:
+    world = World().nodes("n1")
+    world.deployment("web", 2)
+    world.edit("deployments", "web", strategy={"type": "Recreate"})
+    world.after(10)
+    old = world.names()
+
+    world.edit("deployments", "web", template=pod_template("web", labels={"v": "2"}))
+    assert world.names() == old
+    world.after(10)
+
+    assert not world.names() & old
+    assert sorted(world.phases().values()) == ["Ready", "Ready"]
+
+
+def test_a_paused_deployment_scales_but_does_not_roll() -> None:
+    world = World().nodes("n1")
+    world.deployment("web", 2)
+    world.edit("deployments", "web", paused=True)
+
+    template = pod_template("web", labels={"v": "2"})
+    world.edit("deployments", "web", template=template, replicas=3)
+    world.after(10)
+
+    assert sizes(world) == {"1": 3}
+
+
+def test_the_status_tells_when_a_rollout_is_complete() -> None:
+    world = World().nodes("n1")
+    world.deployment("web", 2)
+
+    early = world.status("deployments", "web")
+    world.after(10)
+    late = world.status("deployments", "web")
+
+    def told(status: dict[str, list[dict[str, str]]]) -> dict[str, tuple[str, str]]:
+        return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"]}
+
+    assert told(early) == {
+        "Available": ("False", "MinimumReplicasUnavailable"),
+        "Progressing": ("True", "ReplicaSetUpdated"),
+    }
+    assert told(late) == {
+        "Available": ("True", "MinimumReplicasAvailable"),
+        "Progressing": ("True", "NewReplicaSetAvailable"),
+    }
+    assert (late["updatedReplicas"], late["availableReplicas"]) == (2, 2)
+
+
+def test_old_replica_sets_beyond_the_history_limit_are_deleted() -> None:
+    world = World().nodes("n1")
+    world.deployment("web", 1)
+    world.edit("deployments", "web", revisionHistoryLimit=1)
+    for version in ("2", "3", "4"):
+        world.edit("deployments", "web", template=pod_template("web", labels={"v": version}))
+        world.after(20)
+
+    assert sizes(world) == {"3": 0, "4": 1}

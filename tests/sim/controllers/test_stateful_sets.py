@@ -1,0 +1,96 @@
+"""A StatefulSet's pods have names and an order."""
+
+from reactive_desched.testing.sim_world import World, pod_template
+
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+def test_each_pod_waits_until_the_one_before_it_is_ready() -> None:
+    world = World().nodes("n1")
+    world.stateful_set("db", 3)
+
+    assert world.names() == {"db-0"}
+    world.after(2)
+    assert world.phases() == {"db-0": "Ready", "db-1": "Pending"}
+    world.after(5)
+    assert world.phases() == {"db-0": "Ready", "db-1": "Ready", "db-2": "Ready"}
+
+
+def test_parallel_pods_start_together() -> None:
+    world = World().nodes("n1")
+    world.stateful_set("db", 3, {"podManagementPolicy": "Parallel"})
+
+    assert world.names() == {"db-0", "db-1", "db-2"}
+
+
+def test_an_evicted_pod_comes_back_under_its_name_only_when_the_old_one_is_gone() -> None:
+    world = World(pace=None).nodes("n1", "n2")
+    world.stateful_set("db", 2)
+    world.after(10)
+    before = world.get("pods", "db-0")
+
+    world.evict("db-0")
+    assert world.phases()["db-0"] == "Terminating"
+    world.after(0.5)
+    assert world.get("pods", "db-0")["metadata"]["uid"] == before["metadata"]["uid"]
+    world.after(5)
+
+    after = world.get("pods", "db-0")
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert world.phases()["db-0"] == "Ready"
+
+
+def test_a_failed_pod_is_made_again() -> None:
+    world = World().nodes("n1")
+    failing = {"sim.reactive-desched/profile": "fail", "sim.reactive-desched/run-seconds": "3"}
+    world.stateful_set("db", 1, annotations=failing)
+    world.after(4)
+    first = world.get("pods", "db-0")["metadata"]["uid"]
+
+    world.after(2)
+
+    assert world.get("pods", "db-0")["metadata"]["uid"] != first
+
+
+def test_shrinking_takes_the_highest_first_one_by_one() -> None:
+    world = World().nodes("n1")
+    world.stateful_set("db", 3)
+    world.after(10)
+
+    world.edit("statefulsets", "db", replicas=1)
+
+    assert world.phases() == {"db-0": "Ready", "db-1": "Ready", "db-2": "Terminating"}
+    world.after(10)
+    assert world.phases() == {"db-0": "Ready"}
+
+
+def test_a_new_template_replaces_the_highest_first_and_waits_for_it() -> None:
+    world = World().nodes("n1")
+    world.stateful_set("db", 2)
+    world.after(10)
+
+    world.edit("statefulsets", "db", template=pod_template("db", labels={"v": "2"}))
+
+    assert world.phases() == {"db-0": "Ready", "db-1": "Terminating"}
+    world.after(20)
+    assert {pod["metadata"]["labels"]["v"] for pod in world.pods()} == {"2"}
+    status = world.status("statefulsets", "db")
+    assert status["currentRevision"] == status["updateRevision"]
+
+
+def test_claims_outlive_their_pods_and_are_used_again() -> None:
+    world = World().nodes("n1")
+    world.stateful_set("db", 1, {"volumeClaimTemplates": [CLAIM]})
+    world.after(5)
+    claim = world.get("persistentvolumeclaims", "data-db-0")
+
+    world.delete("pods", "db-0")
+    world.after(5)
+
+    assert world.phases() == {"db-0": "Ready"}
+    uid = world.get("persistentvolumeclaims", "data-db-0")["metadata"]["uid"]
+    assert uid == claim["metadata"]["uid"]
+    assert world.status("persistentvolumeclaims", "data-db-0")["phase"] == "Bound"
