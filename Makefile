@@ -36,7 +36,7 @@ check: $(STAMP) ## format, lint, types, layers, unit tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -n 2 tests --ignore tests/e2e --ignore tests/slow
+	$(BIN)/pytest -q -n 2 tests --ignore tests/e2e --ignore tests/system
 
 test: $(STAMP) ## everything that needs nothing but Python
 	$(BIN)/pytest -n 2 tests --ignore tests/e2e

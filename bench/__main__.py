@@ -51,6 +51,8 @@ def _measure(size: Size, console: Console) -> Found:
             with console.status(f"reactions, journal on {name}"):
                 run = measured(size, "reactions", folder / "journal", size.reactions)
                 found["reactions"][name] = run
+        with console.status("the machine's own reaction time"):
+            found["floor"] = measured(size, "floor", folders["tmpfs"] / "floor", size.reactions)
         with console.status("a tenth of the size"):
             found["tenth"] = measured(size.tenth, "nodes", folders["tmpfs"] / "tenth", 0)
     finally:

@@ -23,7 +23,7 @@ from reactive_desched.act.rehearsal import Rehearsal
 from reactive_desched.assembly import Core, Listener
 from reactive_desched.housekeeping import keep_house, settle_open_intents
 from reactive_desched.journal.ids import Ids
-from reactive_desched.journal.journal import Journal
+from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.ledger import Ledger
 from reactive_desched.kube.codec import Codec
 from reactive_desched.kube.decode import codecs
@@ -34,13 +34,13 @@ from reactive_desched.kube.session import Limits, Session, Transport, open_sessi
 from reactive_desched.kube.sharing import SharedParts
 from reactive_desched.kube.throttle import Rate
 from reactive_desched.metrics import Metrics, Sources
+from reactive_desched.model.addresses import Listen, parse_listen
 from reactive_desched.planning import plan, registry
 from reactive_desched.policy.load import Configuration, load
 from reactive_desched.policy.settings import Client
 from reactive_desched.reporting import Log, Reporter
 from reactive_desched.state import cluster
 from reactive_desched.web.health import CheckResult, Health, pulse
-from reactive_desched.web.listen import Listen, parse_listen
 from reactive_desched.web.server import serve
 
 AnyCodec = Codec[Any]  # every resource has its own records
@@ -128,11 +128,20 @@ async def _until_stopped(parts: Parts) -> None:
 @asynccontextmanager
 async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
     """Run everything while the block lasts; on leaving, let what is under way end first."""
-    client = parts.configuration.settings.client
+    settings = parts.configuration.settings
     async with (
-        open_session(parts.kube, limits=_limits(client), rate=_rate(client)) as session,
-        open_journal(parts) as journal,
+        open_session(
+            parts.kube, limits=_limits(settings.client), rate=_rate(settings.client)
+        ) as session,
+        open_journal(
+            parts.journal_dir,
+            max_segment_bytes=settings.journal.max_segment_bytes,
+            clock=_utc_now,
+            committed=parts.metrics.journal_written,
+        ) as journal,
     ):
+        policy = parts.configuration.policy
+        parts.metrics.policy_loaded(policy.source, policy.revision)
         ledger = Ledger(journal, Ids(_utc_now, Random()), _utc_now)  # noqa: S311 -- no secrets
         core, shared = _core(parts, session, journal, ledger), SharedParts()
         reflectors = make_reflectors(session, core, shared)
@@ -154,25 +163,6 @@ async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
             finally:
                 await _let_end(core)
                 stages.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def open_journal(parts: Parts) -> AsyncIterator[Journal]:
-    """Take the journal's directory and write to it while the block lasts."""
-    settings = parts.configuration.settings.journal
-    journal = await Journal.open(
-        parts.journal_dir,
-        max_segment_bytes=settings.max_segment_bytes,
-        clock=_utc_now,
-        committed=parts.metrics.journal_written,
-    )
-    try:
-        async with anyio.create_task_group() as writer:
-            writer.start_soon(journal.run)
-            yield journal
-            writer.cancel_scope.cancel()
-    finally:
-        await journal.close()
 
 
 def make_reflectors(

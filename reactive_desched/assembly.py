@@ -77,6 +77,10 @@ class Listener(Protocol):
         """An eviction has its outcome; `now` is monotonic seconds."""
         ...
 
+    def held_back(self, reason: str | None) -> None:
+        """Nothing is judged or evicted from now on, for this reason; None means it is again."""
+        ...
+
     def malformed(self, resource: str, error: Malformed, /) -> None:
         """An object could not be read and was skipped."""
         ...
@@ -114,6 +118,7 @@ class Core:
         self.started = anyio.Event()
         self._may_write = may_write
         self.held_back: str | None = "still starting"
+        self._told: str | None = self.held_back
         self.engine = Engine(
             self._instances(),
             self.view,
@@ -154,7 +159,11 @@ class Core:
 
     def _sync_changed(self) -> None:
         """Begin once the first whole picture is there; go on when it is live again."""
-        if self.why_idle() is not None:
+        reason = self.held_back or self.synced.why_not()
+        if reason != self._told:
+            self._told = reason
+            self._listener.held_back(reason)
+        if reason is not None:
             return
         if not self.engine.started:
             self.engine.resync(self._clock())

@@ -78,6 +78,6 @@ class Unreachable(ClusterError):  # noqa: N818  it is raised as the fact it name
 
 
 class JournalUnavailable(JournalError):  # noqa: N818  # the state of a part, as in HTTP 503
-    """The journal cannot write just now; the record was not written, and may be tried again."""
+    """The journal cannot write just now: do not rely on the record; it may be tried again."""
 
     retryable = True

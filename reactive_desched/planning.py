@@ -1,13 +1,23 @@
 """From what people wrote to what is put together: a policy and settings become a plan."""
 
+from collections.abc import Mapping
+
+from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.assembly import Plan, ProfilePlan
 from reactive_desched.gate.budgets import Rate
-from reactive_desched.plugins.registry import BUILT_IN
+from reactive_desched.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
+from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.policy.registry import PluginSpec, Registry
 from reactive_desched.policy.settings import Budget, ReactiveSettings
 from reactive_desched.react.debounce import Pause
 from reactive_desched.react.instances import AnyPlugin
+
+BUILT_IN: Mapping[str, tuple[type[AnyPlugin], type[PluginArgs]]] = {
+    NodeTaints.name: (NodeTaints, NodeTaintsArgs),
+    NodeAffinity.name: (NodeAffinity, NodeAffinityArgs),
+}
+"""The plugins that come with us; third-party ones will join through the same door."""
 
 
 def registry() -> Registry:

@@ -70,6 +70,13 @@ class Reporter:
             after_ms=round(took_s * 1000, 3),
         )
 
+    def held_back(self, reason: str | None) -> None:
+        """Log why nothing is judged, and when it is again."""
+        if reason is None:
+            self._log.info("judging")
+        else:
+            self._log.warning("holding back", because=reason)
+
     def malformed(self, resource: str, error: Malformed, /) -> None:
         """Log an object that could not be read."""
         self._log.warning("skipped an object", resource=resource, reason=str(error))

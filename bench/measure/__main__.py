@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from bench.measure import judging, poll, reaction, throughput
+from bench.measure import floor, judging, poll, reaction, throughput
 from bench.measure.hold import watching
 from bench.measure.live import Live, live
 from bench.measure.machine import Stopwatch
@@ -77,6 +77,8 @@ async def _idle() -> Found:
 
 
 async def _run(programme: str, target: Target, count: int) -> Found:
+    if programme == "floor":
+        return dict(await floor.floors(target, count, _PACES))
     async with live(target) as running:
         return {"sync": running.sync} | await PROGRAMMES[programme](running, count)
 
@@ -84,7 +86,7 @@ async def _run(programme: str, target: Target, count: int) -> Found:
 def main() -> None:
     """Read what to measure from the command line."""
     parser = argparse.ArgumentParser(prog="bench.measure")
-    parser.add_argument("programme", choices=PROGRAMMES)
+    parser.add_argument("programme", choices=[*PROGRAMMES, "floor"])
     parser.add_argument("--url", required=True)
     parser.add_argument("--ca", required=True)
     parser.add_argument("--pods", type=int, required=True)

@@ -18,10 +18,9 @@ from reactive_desched.app import Parts, open_controller
 from reactive_desched.assembly import Core
 from reactive_desched.kube.kubeconfig import KubeConfig
 from reactive_desched.metrics import Metrics
+from reactive_desched.model.addresses import Listen
 from reactive_desched.planning import plan
 from reactive_desched.react.instances import AnyPlugin
-from reactive_desched.reporting import Reporter
-from reactive_desched.web.listen import Listen
 
 _LOOK_S = 0.002
 _PATIENCE_S = 300
@@ -83,7 +82,7 @@ async def live(target: Target) -> AsyncIterator[Live]:
 
 def _parts(target: Target) -> tuple[Stamps, Parts]:
     log, metrics = logs.logger("bench"), Metrics()
-    stamps = Stamps(Reporter(metrics, log))
+    stamps = Stamps(metrics, log)
     parts = Parts(
         configuration=target.configuration(),
         kube=KubeConfig(kubeconfig=target.kubeconfig()),

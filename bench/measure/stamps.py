@@ -1,40 +1,45 @@
-"""Listens to the application and stamps decisions, passing everything on to its own reporter."""
+"""Stamps changes, decisions and outcomes as they pass through the application's reporter."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 
-from reactive_desched.assembly import Listener
-from reactive_desched.errors import Malformed
 from reactive_desched.kube.codec import WatchEvent
 from reactive_desched.kube.decode import ResourceCodec
+from reactive_desched.metrics import Metrics
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.react.judgement import Judgement
+from reactive_desched.reporting import Log, Reporter
 
 
-@dataclass
-class Stamps:
-    """Nanoseconds of the machine's monotonic clock, by pod name."""
+class Stamps(Reporter):
+    """The application's own reporter, with nanoseconds of the monotonic clock by pod name."""
 
-    reporter: Listener
-    changes: int = 0
-    line_ns: int = 0
-    decided: dict[str, int] = field(default_factory=dict)
-    from_frame_us: list[float] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)
-    results: dict[str, int] = field(default_factory=dict)
-    _wanted: int = 0
-    _reached: anyio.Event | None = None
+    def __init__(self, metrics: Metrics, log: Log) -> None:
+        """Report to these, as the application does."""
+        super().__init__(metrics, log)
+        self.changes = 0
+        self.line_ns = 0
+        self._wanted = 0
+        self._reached: anyio.Event | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.decided: dict[str, int] = {}
+        self.from_frame_us: list[float] = []
+        self.refused: dict[str, str] = {}
+        self.results: Counter[str] = Counter()
 
     def changed(self, changes: Iterable[Change]) -> None:
         """Count news that changed something."""
-        self.reporter.changed(changes)
+        super().changed(changes)
         self.changes += 1
         if self._reached is not None and self.changes >= self._wanted:
             self._reached.set()
@@ -47,20 +52,12 @@ class Stamps:
             self.from_frame_us.append((now - self.line_ns) / 1e3)
         else:
             self.refused[pod] = f"{judgement.decision.gate}: {judgement.decision.reason}"
-        self.reporter.judged(judgement)
+        super().judged(judgement)
 
     def ended(self, judgement: Judgement, outcome: Outcome, now: float, /) -> None:
         """Count outcomes by result."""
-        self.results[outcome.result] = self.results.get(outcome.result, 0) + 1
-        self.reporter.ended(judgement, outcome, now)
-
-    def malformed(self, resource: str, error: Malformed) -> None:
-        """Pass it on; generated objects are sound."""
-        self.reporter.malformed(resource, error)
-
-    def forget(self) -> None:
-        """Begin anew."""
-        self.decided, self.from_frame_us, self.refused, self.results = {}, [], {}, {}
+        self.results[outcome.result] += 1
+        super().ended(judgement, outcome, now)
 
     async def reach(self, changes: int) -> None:
         """Return when so many changes have come in since the start."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.model.labels import LabelSelector, selector_from
@@ -14,8 +14,8 @@ class Namespaces(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+    include: tuple[str, ...] = Field(default=(), description="Look only at these namespaces.")
+    exclude: tuple[str, ...] = Field(default=(), description="Look at all but these namespaces.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -27,8 +27,12 @@ class Namespaces(BaseModel):
 class ScopedArgs(PluginArgs):
     """Arguments of a plugin that can be limited to namespaces and labels."""
 
-    namespaces: Namespaces = Namespaces()
-    label_selector: Annotated[LabelSelector, BeforeValidator(selector_from)] | None = None
+    namespaces: Namespaces = Field(
+        default=Namespaces(), description="The namespaces to look at; all when left out."
+    )
+    label_selector: Annotated[LabelSelector, BeforeValidator(selector_from)] | None = Field(
+        default=None, description="Look only at pods with matching labels."
+    )
 
     def covers(self, pod: Pod) -> bool:
         """Say whether the pod is one the plugin was asked to look at."""

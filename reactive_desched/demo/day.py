@@ -16,13 +16,13 @@ from reactive_desched.demo.scenes import SCENES, Result, Scene, Stage, perform, 
 from reactive_desched.demo.town import Town
 from reactive_desched.kube.kubeconfig import KubeConfig
 from reactive_desched.metrics import Metrics
+from reactive_desched.model.addresses import Listen, parse_listen
 from reactive_desched.planning import registry
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
 from reactive_desched.reporting import Reporter
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.run import Landscape, Simulation, simulation
-from reactive_desched.web.listen import Listen, parse_listen
 
 _WIDTH_IN_A_PIPE = 130
 

@@ -100,6 +100,12 @@ class Narrator:
         times = f"{took_ms:.1f} ms after the change, {decided_ms:.1f} ms after the decision"
         self.line("outcome", style, f"{pod} {outcome.result}; {times} {outcome.detail}".rstrip())
 
+    def held_back(self, reason: str | None) -> None:
+        """Show why nothing is judged, and when it is again."""
+        self._reporter.held_back(reason)
+        if reason is not None:
+            self.line("waiting", "magenta", reason)
+
     def malformed(self, resource: str, error: Malformed, /) -> None:
         """Show what could not be read."""
         self.line("skipped", "red", f"{resource}: {error}")

@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+ROOM_BYTES = 1 << 18
+"""After a fault the journal counts as well only when so much can be written."""
+
 _WRITE = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_DSYNC
 
 
@@ -39,6 +42,16 @@ class Disk:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
+
+    def prove_room(self, directory: Path) -> None:
+        """Write ROOM_BYTES and remove them again: a last small record may fit on a full disk."""
+        path = directory / "room"
+        descriptor = self.create(path)
+        try:
+            self.append(descriptor, bytes(ROOM_BYTES))
+        finally:
+            self.close(descriptor)
+            path.unlink()
 
     def close(self, descriptor: int) -> None:
         """Close the descriptor."""

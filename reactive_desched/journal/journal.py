@@ -248,7 +248,7 @@ class Journal:
                 await self._stop.wait()
             delay_s = min(2 * delay_s, LAST_RETRY_S)
             try:
-                await self._in_thread(self._log.repair)
+                await self._in_thread(self._log.heal)
                 await self._timed_write([self._resumption(refused_before)])
             except OSError as again:
                 self._fitness.failed(said(again), anyio.current_time())

@@ -12,7 +12,7 @@ from reactive_desched.model.outcomes import Outcome
 
 
 class Ledger:
-    """Turns findings into intents, and the ends of evictions into outcomes."""
+    """Writes intents, and the outcomes that end them, as records with ids and times."""
 
     def __init__(self, journal: Journal, ids: Ids, clock: Callable[[], datetime]) -> None:
         self._journal = journal

@@ -64,6 +64,11 @@ class Log:
         self.close()
         self._descriptor = self._disk.reopen(self._path, self._size)
 
+    def heal(self) -> None:
+        """Repair after a fault, provided there is room for more than the next record."""
+        self._disk.prove_room(self._directory)
+        self.repair()
+
     def close(self) -> None:
         """Close the file; nothing is buffered."""
         if self._descriptor is not None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.kubeconfig import InCluster, KubeconfigFiles, Source
-from reactive_desched.kube.lean_import import ConfigLoaders
+from reactive_desched.kube.lean_import import ConfigLoaders, config_loaders
 
 __all__ = ["Access", "AccessReader"]
 
@@ -40,7 +40,7 @@ class AccessReader:
         self.repeatable = True
         self._source = source
         self._environ = environ
-        self._loaders = ConfigLoaders()
+        self._loaders = config_loaders()
         self._files: _Kubeconfig | None = None
         self._tls: tuple[object, ssl.SSLContext] | None = None
 

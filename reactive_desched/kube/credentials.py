@@ -21,6 +21,7 @@ class Credentials:
 
     Whatever rotates is covered: mounted tokens, token files, certificates and keys on disk,
     plugins and OIDC tokens near their end. A plugin that names no end is asked only after a 401.
+    A 401 has them read at most once in five seconds, beside the calls, which do not wait for it.
     A reload that fails keeps what we have and is told in `problem`.
     """
 
@@ -30,7 +31,7 @@ class Credentials:
         self._clock = clock
         self._environ = environ
         self._loaded_at = float("-inf")
-        self._turn = anyio.Lock()
+        self._doubted = anyio.Event()
         self._reader: AccessReader | None = None
         self._access: Access | None = None
 
@@ -45,19 +46,31 @@ class Credentials:
         self._loaded_at = self._clock.now()
         self._access = await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
 
-    async def renew(self) -> None:
-        """Read again because the server no longer knows us; at most once in five seconds."""
-        async with self._turn:
-            if self._clock.now() - self._loaded_at >= _AFTER_A_401_S:
-                await self._reload()
+    def doubt(self) -> None:
+        """Note that the server does not know us: they are read again at the next occasion."""
+        self._doubted.set()
 
     async def keep_fresh(self) -> None:
-        """Read again every minute, for ever."""
+        """Read again every minute, and after a doubt, for ever."""
         while True:
+            await self._a_minute_or_a_doubt()
+            if self._doubted.is_set():
+                if (wait_s := self._loaded_at + _AFTER_A_401_S - self._clock.now()) > 0:
+                    await self._clock.sleep(wait_s)
+                self._doubted = anyio.Event()
+                await self._reload()
+            elif self._reader is not None and self._reader.repeatable:
+                await self._reload()
+
+    async def _a_minute_or_a_doubt(self) -> None:
+        async def a_minute() -> None:
             await self._clock.sleep(_REREAD_S)
-            async with self._turn:
-                if self._reader is not None and self._reader.repeatable:
-                    await self._reload()
+            either.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as either:
+            either.start_soon(a_minute)
+            await self._doubted.wait()
+            either.cancel_scope.cancel()
 
     async def _reload(self) -> None:
         try:

@@ -35,7 +35,7 @@ class End(Enum):
     DENIED = auto()
     """We may not do this, or there is no such resource: ask again, seldom."""
     UNKNOWN_CALLER = auto()
-    """Our credentials are not accepted: they were read again, resume after a pause."""
+    """Our credentials are not accepted: they are being read again, resume after a pause."""
 
 
 class Ending(Struct, frozen=True, gc=False):

@@ -9,13 +9,14 @@ the whole library.
 import importlib
 import importlib.util
 import sys
+from functools import cache
 from threading import Lock
 from types import ModuleType
 from typing import Any
 
 from reactive_desched.errors import ConfigError
 
-__all__ = ["ConfigLoaders"]
+__all__ = ["ConfigLoaders", "config_loaders"]
 
 _LIBRARY = "kubernetes_asyncio"
 _ONE_AT_A_TIME = Lock()
@@ -43,6 +44,12 @@ class ConfigLoaders:
         self.error: type[Exception] = importlib.import_module(
             f"{_LIBRARY}.config.config_exception"
         ).ConfigException
+
+
+@cache
+def config_loaders() -> ConfigLoaders:
+    """Load them once for the process, as an import would."""
+    return ConfigLoaders()
 
 
 def _bare_packages() -> ModuleType:

@@ -127,7 +127,7 @@ class Session:
                 answer = Answer(reply.status, reply.headers, content)
         except (aiohttp.ClientError, OSError) as error:  # OSError covers timeouts
             raise _unreachable(call, error) from error
-        await self._look_at(answer)
+        self._look_at(answer)
         return answer
 
     @asynccontextmanager
@@ -164,13 +164,13 @@ class Session:
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(call, error) from error
         answer = Answer(reply.status, reply.headers, content)
-        await self._look_at(answer)
+        self._look_at(answer)
         return answer
 
-    async def _look_at(self, answer: Answer) -> None:
+    def _look_at(self, answer: Answer) -> None:
         """Have credentials the server no longer accepts read again; the caller tries again."""
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            await self.credentials.renew()
+            self.credentials.doubt()
 
     async def _send(self, call: "_Call") -> aiohttp.ClientResponse:
         access = self.credentials.access

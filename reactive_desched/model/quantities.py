@@ -35,7 +35,7 @@ _SCALE: Final = {
 _BINARY: Final = frozenset({"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
 _NANO: Final = 10**9
 # Nearly every quantity is an integer with one of these; they need no fractions.
-_PLAIN: Final = re.compile(r"([0-9]{1,63})([KMGTPE]i|[mkMGTPE])?")
+_PLAIN: Final = re.compile(r"([0-9]{1,62})([KMGTPE]i|[mkMGTPE])?")
 _THOUSANDTHS: Final = {
     suffix: int(scale * 1000) for suffix, scale in _SCALE.items() if suffix not in ("n", "u")
 }

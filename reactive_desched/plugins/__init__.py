@@ -1,1 +1,1 @@
-"""One file per plugin; they do not know each other. `registry` lists those built in."""
+"""One file per plugin; they do not know each other."""

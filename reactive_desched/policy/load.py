@@ -15,10 +15,10 @@ from reactive_desched.policy.place import Place
 from reactive_desched.policy.policy import EvictionLimits, Policy, Profile
 from reactive_desched.policy.problems import PolicyErrors, Problem, ProblemList, quoted
 from reactive_desched.policy.profiles import ProfileReader
-from reactive_desched.policy.reader import LARGEST_TEXT
 from reactive_desched.policy.registry import Registry, names, with_evictor
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.tree import Items
+from reactive_desched.policy.yaml_text import LARGEST_TEXT
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 

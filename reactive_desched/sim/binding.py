@@ -10,6 +10,7 @@ from reactive_desched.sim.store import Store
 __all__ = ["bind", "bind_as_asked"]
 
 _PODS = RESOURCES["pods"]
+_NAMED = "pods/binding"
 
 
 def bind(store: Store, namespace: str, name: str, node: str) -> None:
@@ -47,13 +48,16 @@ def _refusal(pod: Obj, wanted: Obj) -> StatusError | None:
     for field in ("uid", "resourceVersion"):
         if wanted.get(field) and wanted[field] != meta[field]:
             text = f"Precondition failed: {field} {wanted[field]} is not {meta[field]}"
-            return conflict(_PODS, name, text)
+            return conflict(_PODS, name, text, named=_NAMED)
     if "deletionTimestamp" in meta:
-        return conflict(_PODS, name, f"pod {name} is being deleted, cannot be assigned to a host")
+        text = f"pod {name} is being deleted, cannot be assigned to a host"
+        return conflict(_PODS, name, text, named=_NAMED)
     if spec.get("nodeName"):
-        return conflict(_PODS, name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+        text = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+        return conflict(_PODS, name, text, named=_NAMED)
     if spec.get("schedulingGates"):
-        return conflict(_PODS, name, f"pod {name} has non-empty .spec.schedulingGates")
+        text = f"pod {name} has non-empty .spec.schedulingGates"
+        return conflict(_PODS, name, text, named=_NAMED)
     return None
 
 

@@ -36,7 +36,7 @@ from reactive_desched.sim.store import Event, Store
 
 __all__ = ["ClusterOptions", "NeverSettlesError", "SimCluster"]
 
-_MOST_ROUNDS: Final = 50_000
+_MOST_ROUNDS: Final = 10_000
 
 
 class NeverSettlesError(ReactiveDeschedError):
@@ -88,7 +88,7 @@ class SimCluster:
     def settle(self) -> None:
         """Work until nothing is due at the clock's present moment.
 
-        Raises NeverSettlesError when that takes more than 50,000 rounds.
+        Raises NeverSettlesError when that takes more than 10,000 rounds.
         """
         now = self.store.clock.now()
         for _ in range(_MOST_ROUNDS):

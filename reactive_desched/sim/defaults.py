@@ -10,6 +10,25 @@ from reactive_desched.sim.resources import Resource
 __all__ = ["apply_create_defaults", "apply_defaults"]
 
 _NOT_READY = "node.kubernetes.io/not-ready"
+_FIRST_COUNTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "replicasets": ("replicas",),
+        "replicationcontrollers": ("replicas",),
+        "statefulsets": ("replicas", "availableReplicas"),
+        "daemonsets": (
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+        ),
+        "poddisruptionbudgets": (
+            "currentHealthy",
+            "desiredHealthy",
+            "disruptionsAllowed",
+            "expectedPods",
+        ),
+    }
+)
 
 
 def apply_defaults(kind: Resource, obj: Obj) -> None:
@@ -22,7 +41,7 @@ def apply_defaults(kind: Resource, obj: Obj) -> None:
 def apply_create_defaults(kind: Resource, obj: Obj) -> None:
     """Fill in what only a create fills in: the first status, and what admission adds."""
     if kind.has_status and kind.plural != "nodes":
-        obj.pop("status", None)
+        obj["status"] = dict.fromkeys(_FIRST_COUNTS.get(kind.plural, ()), 0)
     if fill := _ON_CREATE.get(kind.plural):
         fill(obj)
 
@@ -36,6 +55,8 @@ def _new_pod(pod: Obj) -> None:
     for field, value in (("serviceAccountName", "default"), ("enableServiceLinks", True)):
         spec.setdefault(field, value)
     spec["serviceAccount"] = spec["serviceAccountName"]
+    if not spec.get("nodeName", True):
+        del spec["nodeName"]
     fill_tolerations(spec)
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):

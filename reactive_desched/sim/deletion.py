@@ -33,16 +33,16 @@ class Deletion(Struct, frozen=True):
 def check_preconditions(kind: Resource, current: Obj, options: DeleteOptions) -> None:
     """Refuse to delete another object, or another version of it, than the client meant."""
     meta = current["metadata"]
-    for what, wanted, found in (
-        ("UID", options.uid, meta["uid"]),
-        ("ResourceVersion", options.resource_version, meta["resourceVersion"]),
+    for what, wanted, found, hint in (
+        ("UID", options.uid, meta["uid"], "deleted and then recreated"),
+        ("ResourceVersion", options.resource_version, meta["resourceVersion"], "modified"),
     ):
         if wanted is not None and wanted != found:
             text = (
-                f"Precondition failed: {what} in precondition: {wanted},"
-                f" {what} in object meta: {found}"
+                f"the {what} in the precondition ({wanted}) does not match the {what} in record"
+                f" ({found}). The object might have been {hint}"
             )
-            raise conflict(kind, meta["name"], text)
+            raise conflict(kind, meta["name"], text, named=kind.kind)
 
 
 def plan(kind: Resource, current: Obj, options: DeleteOptions, now: float) -> Deletion:

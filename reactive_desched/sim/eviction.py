@@ -95,8 +95,7 @@ def _mark(store: Store, pod: Obj, options: DeleteOptions) -> Obj:
 
     def marked(current: Obj) -> Obj:
         status = current.get("status", {})
-        mark = {**_MARK, "observedGeneration": meta.get("generation", 0)}
-        conditions = with_condition(status.get("conditions") or (), mark, at)
+        conditions = with_condition(status.get("conditions") or (), _MARK, at)
         return {**current, "status": {**status, "conditions": conditions}}
 
     return store.modify("pods", meta["namespace"], meta["name"], marked, subresource="status")

@@ -115,8 +115,10 @@ class FaultPlan:
         """Record a request and return what goes wrong with it."""
         self.requests.append(f"{method} {target}")
         for rule in self._rules:
-            if rule.left > 0 and rule.method in ("", method) and rule.target.search(target):
+            if rule.method in ("", method) and rule.target.search(target):
                 rule.left -= 1
+                if not rule.left:
+                    self._rules.remove(rule)
                 return rule.fault
         return None
 

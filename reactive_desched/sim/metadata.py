@@ -80,8 +80,9 @@ def check_preconditions(kind: Resource, current: Obj, incoming: Obj) -> None:
     if not version:
         if kind.blind_update:
             return
-        text = "Invalid value: 0x0: must be specified for an update"
-        raise invalid(kind, name, [cause("FieldValueInvalid", "metadata.resourceVersion", text)])
+        text = "Invalid value: 0: must be specified for an update"
+        fault = cause("FieldValueInvalid", "metadata.resourceVersion", text)
+        raise invalid(kind, name, [fault], named=kind.plural)
     if not str(version).isdecimal():
         raise bad_request(f'invalid resource version "{version}": it must be a decimal number')
     if version != meta["resourceVersion"]:

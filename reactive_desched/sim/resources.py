@@ -45,11 +45,6 @@ class Resource(Struct, frozen=True, kw_only=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
-    def qualified_kind(self) -> str:
-        """The kind with its group, as validation messages spell it."""
-        return f"{self.kind}.{self.group}" if self.group else self.kind
-
-    @property
     def has_status(self) -> bool:
         """Whether spec and status are written through different endpoints."""
         return "status" in self.subresources
@@ -210,11 +205,23 @@ def _storage() -> Iterator[Resource]:
     yield Resource(plural="csistoragecapacities", kind="CSIStorageCapacity", group="storage.k8s.io")
 
 
+def _devices() -> Iterator[Resource]:
+    """Yield what a real kube-scheduler insists on watching, though nothing here uses it."""
+    for plural, kind, namespaced in (
+        ("deviceclasses", "DeviceClass", False),
+        ("resourceclaims", "ResourceClaim", True),
+        ("resourceclaimtemplates", "ResourceClaimTemplate", True),
+        ("resourceslices", "ResourceSlice", False),
+    ):
+        yield Resource(plural=plural, kind=kind, group="resource.k8s.io", namespaced=namespaced)
+
+
 def _stored() -> Iterator[Resource]:
     yield from _core()
     yield from _workloads()
     yield from _policies()
     yield from _storage()
+    yield from _devices()
 
 
 RESOURCES: Mapping[str, Resource] = MappingProxyType({kind.plural: kind for kind in _stored()})

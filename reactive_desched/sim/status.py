@@ -84,10 +84,14 @@ def already_exists(resource: Resource, name: str) -> StatusError:
     return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
 
 
-def conflict(resource: Resource, name: str, why: str) -> StatusError:
-    """Say that somebody was faster, or that a precondition does not hold."""
-    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
-    return StatusError(409, "Conflict", message, details=_details(resource, name))
+def conflict(resource: Resource, name: str, why: str, *, named: str = "") -> StatusError:
+    """Say that somebody was faster, or that a precondition does not hold.
+
+    `named` stands for the resource where the real server calls it something else.
+    """
+    details = _details(resource, name) | ({"kind": named} if named else {})
+    message = f'Operation cannot be fulfilled on {named or resource.qualified} "{name}": {why}'
+    return StatusError(409, "Conflict", message, details=details)
 
 
 def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Obj] = ()) -> StatusError:
@@ -97,15 +101,20 @@ def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Obj] = (
     return StatusError(403, "Forbidden", message, details=details)
 
 
-def invalid(resource: Resource, name: str, causes: Sequence[Obj]) -> StatusError:
-    """Say that the object is not valid; each cause names its field."""
+def invalid(
+    resource: Resource, name: str, causes: Sequence[Obj], *, named: str = ""
+) -> StatusError:
+    """Say that the object is not valid; each cause names its field.
+
+    `named` stands for the kind where the real server calls it something else.
+    """
     texts = [f"{c['field']}: {c['message']}" for c in causes]
     said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     group = {"group": resource.group} if resource.group else {}
-    details = {"name": name, **group, "kind": resource.kind, "causes": list(causes)}
-    return StatusError(
-        422, "Invalid", f'{resource.qualified_kind} "{name}" is invalid: {said}', details=details
-    )
+    kind = named or resource.kind
+    details = {"name": name, **group, "kind": kind, "causes": list(causes)}
+    qualified = f"{kind}.{resource.group}" if resource.group else kind
+    return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {said}', details=details)
 
 
 def bad_request(message: str) -> StatusError:

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from reactive_desched.sim.objects import Obj, labels_of, name_of
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import cause, invalid
@@ -14,6 +16,8 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _LABEL_NAMED = ("namespaces", "services")
 _LONGEST_LABEL, _LONGEST_SUBDOMAIN = 63, 253
 _SELECTING = ("deployments", "replicasets", "statefulsets", "daemonsets", "jobs")
+_SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
+_HIGHEST_USER_PRIORITY = 1_000_000_000
 _POD_MAY_CHANGE = (
     "activeDeadlineSeconds",
     "terminationGracePeriodSeconds",
@@ -62,10 +66,22 @@ def _shape_faults(kind: Resource, obj: Obj) -> Iterator[Obj]:
     elif kind.plural == "poddisruptionbudgets" and {"minAvailable", "maxUnavailable"} <= set(spec):
         text = "Invalid value: {}: minAvailable and maxUnavailable cannot be both set"
         yield cause("FieldValueInvalid", "spec", text)
+    elif kind.plural == "priorityclasses":
+        yield from _priority_faults(obj)
     replicas = spec.get("replicas", 0)
     if isinstance(replicas, int) and replicas < 0:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
         yield cause("FieldValueInvalid", "spec.replicas", text)
+
+
+def _priority_faults(obj: Obj) -> Iterator[Obj]:
+    value, system = obj.get("value", 0), name_of(obj) in _SYSTEM_CLASSES
+    if not system and isinstance(value, int) and value > _HIGHEST_USER_PRIORITY:
+        text = (
+            "Forbidden: maximum allowed value of a user defined priority is"
+            f" {_HIGHEST_USER_PRIORITY}"
+        )
+        yield cause("FieldValueForbidden", "value", text)
 
 
 def _container_faults(spec: Obj, path: str) -> Iterator[Obj]:
@@ -86,15 +102,16 @@ def _selector_faults(spec: Obj) -> Iterator[Obj]:
     if not spec.get("selector"):
         yield cause("FieldValueRequired", "spec.selector", "Required value")
     labels = labels_of(spec.get("template") or {})
-    if not wanted.items() <= labels.items():
-        text = "Invalid value: {}: `selector` does not match template `labels`"
+    if not spec.get("selector") or not wanted.items() <= labels.items():
+        text = f"Invalid value: {_json(labels)}: `selector` does not match template `labels`"
         yield cause("FieldValueInvalid", "spec.template.metadata.labels", text)
 
 
 def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
     before, after = current.get("spec") or {}, new.get("spec") or {}
     if kind.plural in _SELECTING and before.get("selector") != after.get("selector"):
-        yield cause("FieldValueInvalid", "spec.selector", "Invalid value: {}: field is immutable")
+        text = f"Invalid value: {_json(after.get('selector'))}: field is immutable"
+        yield cause("FieldValueInvalid", "spec.selector", text)
     elif kind.plural == "priorityclasses" and current.get("value") != new.get("value"):
         text = "Forbidden: may not be changed in an update."
         yield cause("FieldValueForbidden", "value", text)
@@ -110,6 +127,10 @@ def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
             " (allow it to be set to 1 if it was previously negative)"
         )
         yield cause("FieldValueForbidden", "spec", text)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _replaced(before: Obj, after: Obj, field: str) -> bool:

@@ -14,7 +14,10 @@ def next_form(kind: Resource, current: Obj, incoming: Obj, subresource: str) -> 
     `incoming` belongs to the caller no more: it may be changed here.
     """
     if subresource == "status":
-        return _with(current, "status", incoming)
+        new = _with(current, "status", incoming)
+        if kind.plural == "nodes":
+            apply_defaults(kind, new)
+        return new
     if subresource == "finalize":
         return _with(current, "spec", incoming)
     new = {**incoming, "metadata": metadata.carried_over(current, incoming)}

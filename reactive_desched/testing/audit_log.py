@@ -55,10 +55,6 @@ class AuditLog:
         """Return the user's eviction requests with their answers, oldest first."""
         return [each for each in self.requests(user, since) if each.is_eviction]
 
-    def forbidden(self, user: str, since: int = 0) -> list[AuditedRequest]:
-        """Return what the user asked for without being allowed to."""
-        return [each for each in self.requests(user, since) if each.code == HTTP_FORBIDDEN]
-
     def _read(self, since: int) -> Iterator[AuditedRequest]:
         with self.path.open("rb") as log:
             log.seek(since)

@@ -151,9 +151,14 @@ class ControlPlane:
         self._start("kube-scheduler", self._scheduler_arguments())
         self._start("kwok", self._kwok_arguments())
 
-    def kill_api_server(self) -> None:
-        """End the API server without farewell, as a crash does: every connection breaks."""
+    @contextlib.contextmanager
+    def outage(self) -> Iterator[None]:
+        """Crash the API server, so that every connection breaks; it is back after the block."""
         self._components["kube-apiserver"].kill()
+        try:
+            yield
+        finally:
+            self.start_api_server()
 
     def compact_history(self) -> int:
         """Make etcd forget all revisions up to now, so that older watches cannot resume."""

@@ -93,6 +93,9 @@ class Diary:
     def changed(self, changes: Iterable[Change]) -> None:
         """Take no notice."""
 
+    def held_back(self, reason: str | None) -> None:
+        """Take no notice."""
+
     def malformed(self, resource: str, error: Malformed, /) -> None:
         """Fail: a test's objects are whole."""
         raise AssertionError(f"{resource}: {error}")

@@ -15,7 +15,7 @@ from reactive_desched.model.outcomes import (
     OVERLOADED,
     REPLACED,
 )
-from reactive_desched.testing.audit_log import AuditedRequest, AuditLog
+from reactive_desched.testing.audit_log import HTTP_FORBIDDEN, AuditedRequest, AuditLog
 
 _RESULTS = {200: EVICTED, 201: EVICTED, 404: GONE, 409: REPLACED, 500: FAILED, 503: OVERLOADED}
 _HTTP_TOO_MANY = 429
@@ -47,13 +47,15 @@ class Referee:
         """Return the evictions the server agreed to, oldest first."""
         return [each for each in self.audited() if each.result == EVICTED]
 
-    def forbidden(self) -> list[AuditedRequest]:
-        """Return what was asked for without the right to it."""
-        return self.audit.forbidden(self.user, self.since)
+    def never_allowed(self) -> set[tuple[str, str]]:
+        """Return the verbs and resources that were asked for, and refused each time for rights.
 
-    def requests(self, resource: str) -> list[AuditedRequest]:
-        """Return the requests for one kind of object, oldest first."""
-        return [r for r in self.audit.requests(self.user, self.since) if r.resource == resource]
+        A server that is just starting refuses what it allows a moment later: that is no missing
+        right.
+        """
+        asked = self.audit.requests(self.user, self.since)
+        allowed = {(each.verb, each.resource) for each in asked if each.code != HTTP_FORBIDDEN}
+        return {(each.verb, each.resource) for each in asked} - allowed
 
 
 def journalled(folder: Path) -> list[Eviction]:

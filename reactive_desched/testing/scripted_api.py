@@ -7,8 +7,9 @@ It serves one resource. Whatever a test wants to go wrong is either scripted for
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from ssl import SSLContext
 from typing import Any, Literal
 
 from aiohttp import web
@@ -54,22 +55,23 @@ class ScriptedApi:
         self.version = 100
         self._oldest = 100
         self._history: list[tuple[int, str, str, str]] = []
+        self.before_answering: Callable[[], Awaitable[None]] | None = None
         self._scripted: dict[str, deque[Reply]] = {}
         self._watches: set[asyncio.Queue[bytes | _Cut | None]] = set()
         self._pages: dict[str, list[tuple[str, str]]] = {}
         self._closing = asyncio.Event()
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator["ScriptedApi"]:
+    async def serving(self, tls: SSLContext | None = None) -> AsyncIterator["ScriptedApi"]:
         """Listen on a free port of 127.0.0.1 until the block ends."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._any)
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
         host, port = runner.addresses[0][:2]
-        self.url = f"http://{host}:{port}"
+        self.url = f"{'https' if tls else 'http'}://{host}:{port}"
         try:
             yield self
         finally:
@@ -135,6 +137,10 @@ class ScriptedApi:
         """Answer the next requests of this kind in this way."""
         self._scripted.setdefault(kind, deque()).extend(replies)
 
+    def heal(self) -> None:
+        """Forget every scripted reply: from now on all goes well."""
+        self._scripted.clear()
+
     def count(self, kind: str) -> int:
         """How many requests of this kind have come."""
         return sum(asked.kind == kind for asked in self.asked)
@@ -146,6 +152,8 @@ class ScriptedApi:
         body = await request.read()
         query = dict(request.query)
         self.asked.append(Asked(kind, request.path, query, request.headers.copy(), body))
+        if self.before_answering is not None:
+            await self.before_answering()
         if scripted := self._scripted.get(kind):
             return await self._play(request, scripted.popleft())
         if kind == "list":

@@ -8,9 +8,9 @@ from aiohttp import web
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.metrics import Metrics
+from reactive_desched.model.addresses import Listen
 from reactive_desched.web.connections import Connections
 from reactive_desched.web.health import Health, Report
-from reactive_desched.web.listen import Listen
 
 SHUTDOWN_S = 0.4
 """A request under way has this long to end, and again as long to be cancelled."""

@@ -92,7 +92,7 @@ def run_controller(
         agreed = [each for each in journalled(controller.journal) if each.result == EVICTED]
         assert sorted(agreed) == sorted(referee.evicted())
         assert intents_without_exactly_one_outcome(controller.journal) == []
-        assert referee.forbidden() == []
+        assert referee.never_allowed() == set()
 
     return run
 

@@ -1,5 +1,6 @@
 """Records, journals and a disk that fails when told to, for the journal's tests."""
 
+import errno
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -23,6 +24,7 @@ class TroubledDisk(Disk):
     def __init__(self) -> None:
         self.fault: OSError | None = None
         self.creation_fault: OSError | None = None
+        self.longest_write: int | None = None
         self.written_before_fault = 0
         self.appends: list[bytes] = []
         self.free = threading.Event()
@@ -39,6 +41,8 @@ class TroubledDisk(Disk):
         if fault := self.fault:
             os.write(descriptor, data[: self.written_before_fault])
             raise OSError(fault.errno, fault.strerror)
+        if self.longest_write is not None and len(data) > self.longest_write:
+            raise OSError(errno.ENOSPC, "No space left on device")
         super().append(descriptor, data)
 
 

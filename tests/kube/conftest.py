@@ -12,6 +12,7 @@ from reactive_desched.kube.reflect import Reflector
 from reactive_desched.kube.reflect_settings import ReflectSettings
 from reactive_desched.kube.session import KubeConfig, Session, open_session
 from reactive_desched.kube.throttle import Rate
+from reactive_desched.testing.authority import Authority
 from reactive_desched.testing.manual_clock import ManualClock
 from reactive_desched.testing.scripted_api import ScriptedApi
 from reactive_desched.testing.things import RememberingFeed, Thing, ThingCodec
@@ -76,3 +77,18 @@ def reflecting(session: Session, feed: RememberingFeed, clock: ManualClock) -> R
             beside.cancel_scope.cancel()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture
+def ca_file(authority: Authority, tmp_path: Path) -> Path:
+    return authority.write(tmp_path / "authority.crt")
+
+
+@pytest.fixture
+def other_ca_file(tmp_path: Path) -> Path:
+    return Authority().write(tmp_path / "other-authority.crt")

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.plugins.registry import BUILT_IN
+from reactive_desched.planning import BUILT_IN
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
 from reactive_desched.policy.problems import PolicyErrors

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.plugins.registry import BUILT_IN
+from reactive_desched.planning import BUILT_IN
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure, load, load_policy
 from reactive_desched.policy.problems import PolicyErrors, Problem

@@ -122,7 +122,7 @@ def test_a_terminating_pod_is_removed_by_grace_zero(store: Store) -> None:
 def test_a_precondition_that_does_not_hold_is_a_conflict(store: Store, field: str) -> None:
     add_pod(store)
     options: dict[str, Any] = {field: "1"}
-    with pytest.raises(StatusError, match="Precondition failed") as refused:
+    with pytest.raises(StatusError, match="in the precondition") as refused:
         delete(store, **options)
     assert (refused.value.code, refused.value.reason) == (409, "Conflict")
 

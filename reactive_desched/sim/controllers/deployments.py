@@ -51,20 +51,34 @@ class _Fleet(Struct, frozen=True):
 class Deployments(Reconciler):
     """One ReplicaSet per template; progress deadlines are not watched."""
 
-    watches = frozenset({"deployments", "replicasets"})
+    watches = frozenset({"deployments", "replicasets", "pods"})
 
     def __init__(self, store: Store, index: PodIndex) -> None:
         super().__init__(store)
         self._index = index
 
     def observe(self, event: Event) -> None:
-        """Look again at the deployment that changed, or whose ReplicaSet did."""
+        """Look again at the deployment that changed, or whose ReplicaSet did, or lost a pod."""
         if event.resource == "deployments":
             self.soon(key_of(event.object))
+            return
+        if event.resource == "pods":
+            if event.type == "DELETED":
+                self._observe_gone(event.object)
             return
         owner = controller_of(event.object)
         if owner is not None and owner["kind"] == "Deployment":
             self.soon((namespace_of(event.object), owner["name"]))
+
+    def _observe_gone(self, pod: Obj) -> None:
+        """Recreate waits for the very last pod, which no ReplicaSet's status tells of."""
+        owner = controller_of(pod)
+        if owner is None or owner["kind"] != "ReplicaSet":
+            return
+        rs = self.store.get("replicasets", namespace_of(pod), owner["name"])
+        above = None if rs is None else controller_of(rs)
+        if above is not None and above["kind"] == "Deployment":
+            self.soon((namespace_of(pod), above["name"]))
 
     def reconcile(self, key: Key, now: float) -> None:
         """Move one step towards the wanted template and size, and report."""
@@ -112,7 +126,7 @@ class Deployments(Reconciler):
         for rs in fleet.old:
             self._scale(rs, deployment, limits, 0)
         if any(self._has_pods(rs) for rs in fleet.old):
-            return  # The sets' own status changes bring us back when their pods are gone.
+            return
         self._current(deployment, fleet, limits, int(deployment["spec"]["replicas"]))
 
     def _has_pods(self, rs: Obj) -> bool:

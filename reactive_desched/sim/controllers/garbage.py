@@ -22,7 +22,7 @@ _Ref: TypeAlias = tuple[str, str, str]
 class Garbage:
     """The garbage collector; bounded by the objects that exist and the owners they name."""
 
-    watches = frozenset(RESOURCES) - {"events", "leases"}
+    watches = frozenset(RESOURCES) - {"events"}
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -12,11 +12,19 @@ _LENGTH: Final = 10
 
 
 def template_hash(template: Any) -> str:
-    """Return ten characters that are safe in names and labels."""
-    canonical = msgspec.json.encode(template, order="sorted")
+    """Return ten characters that are safe in names and labels; null is the same as absent."""
+    canonical = msgspec.json.encode(_without_nulls(template), order="sorted")
     number = int.from_bytes(hashlib.sha256(canonical).digest()[:8], "big")
     digits: list[str] = []
     for _ in range(_LENGTH):
         number, digit = divmod(number, len(_ALPHABET))
         digits.append(_ALPHABET[digit])
     return "".join(digits)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(v) for key, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(v) for v in value]
+    return value

@@ -81,10 +81,6 @@ async def _answering_errors(request: web.Request, handler: Handler) -> web.Strea
         return refusal(StatusError(500, "InternalError", text))
 
 
-def _unknown() -> web.Response:
-    return web.Response(text="404 page not found\n", status=404)
-
-
 class _Server:
     """Routes by hand, as the real server does: the URL grammar has more shapes than routes."""
 
@@ -99,7 +95,7 @@ class _Server:
         if request.method == "POST":
             return await self._review(request)
         if request.method != "GET":
-            return _unknown()
+            return self._nothing(path)
         return self._about(request, path.rstrip("/") or "/")
 
     def _about(self, request: web.Request, path: str) -> web.Response:
@@ -111,7 +107,16 @@ class _Server:
         if found is None and path.startswith(ROOT):
             selector = request.query.get("labelSelector", "")
             found = metrics_answer(self._parts, path, selector)
-        return _unknown() if found is None else answer(request, found)
+        return self._nothing(path) if found is None else answer(request, found)
+
+    def _nothing(self, path: str) -> web.Response:
+        """Answer 404: a `Status` below a group that is served, plain text elsewhere."""
+        match path.strip("/").split("/"):
+            case ["api", "v1", _, *_]:
+                raise _no_such_resource()
+            case ["apis", group, version, _, *_] if self._parts.catalogue.kinds_of(group, version):
+                raise _no_such_resource()
+        return web.Response(text="404 page not found\n", status=404)
 
     def _roots(self, request: web.Request, path: str) -> web.Response:
         catalogue, header = self._parts.catalogue, request.headers.get("Accept", "")
@@ -145,7 +150,9 @@ class _Server:
         if not isinstance(body, dict):
             raise bad_request("the request body must be an object")
         answered = review(request.path, body)
-        return _unknown() if answered is None else answer(request, answered, 201)
+        if answered is None:
+            return self._nothing(request.path)
+        return answer(request, answered, 201)
 
     async def _resource(self, request: web.Request, target: Target) -> web.StreamResponse:
         form = accepted(request.headers.get("Accept", ""))
@@ -199,6 +206,10 @@ _WRITES = {
 
 def _is_allowed(method: str, target: Target) -> bool:
     return method != "DELETE" or not target.subresource
+
+
+def _no_such_resource() -> StatusError:
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
 
 
 def _not_allowed() -> StatusError:

@@ -1,6 +1,7 @@
 """The query options of list, watch and get, checked as the API machinery checks them."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -13,6 +14,9 @@ from reactive_desched.sim.status import StatusError, bad_request, cause
 
 __all__ = ["ListOptions", "Wanted", "dry_run_asked", "parse_list_options"]
 
+_REASONS: Mapping[str, str] = MappingProxyType(
+    {"Forbidden:": "FieldValueForbidden", "Unsupported": "FieldValueNotSupported"}
+)
 _MATCHES = ("Exact", "NotOlderThan")
 _TRUE, _FALSE = ("true", "1", "t", "T", "True", "TRUE"), ("false", "0", "f", "F", "False", "FALSE")
 
@@ -72,6 +76,8 @@ def parse_list_options(
     )
     faults = _watch_faults(options, enabled=watch_list) if options.watch else _list_faults(options)
     if options.version and not options.version.isdecimal():
+        if not options.watch:
+            raise bad_request(f'invalid resource version "{options.version}": not a number')
         faults = [*faults, _fault("resourceVersion", f'Invalid value: "{options.version}"')]
     if faults:
         raise _invalid(faults)
@@ -153,12 +159,12 @@ def _watch_faults(options: ListOptions, *, enabled: bool) -> list[Obj]:
 
 
 def _fault(field: str, text: str) -> Obj:
-    reason = "FieldValueForbidden" if text.startswith("Forbidden") else "FieldValueInvalid"
-    return cause(reason, field, text)
+    return cause(_REASONS.get(text.partition(" ")[0], "FieldValueInvalid"), field, text)
 
 
 def _invalid(faults: list[Obj]) -> StatusError:
     texts = ", ".join(f"{fault['field']}: {fault['message']}" for fault in faults)
+    texts = f"[{texts}]" if len(faults) > 1 else texts
     return StatusError(
         422,
         "Invalid",

@@ -47,7 +47,9 @@ class Rendering(Struct, frozen=True):
             case "PartialObjectMetadata" | "PartialObjectMetadataList":
                 return {**self._partial_type(""), "metadata": meta}
         kind = self.view.resource
-        return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}
+        # The empty parts are what a real server sends too: readers must not choke on them.
+        empty: Obj = {"spec": {}, "status": {}} if kind.has_status else {}
+        return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta, **empty}
 
     def collection(self, objects: list[Obj], meta: Obj, now: float) -> Obj | None:
         """Show a list in one piece, or None when its items can be sent as they come."""

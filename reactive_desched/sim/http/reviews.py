@@ -28,6 +28,15 @@ _ANSWERS: Mapping[str, Callable[[], Obj]] = MappingProxyType(
         "tokenreviews": lambda: {"authenticated": True, "user": _USER},
     }
 )
+_KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "selfsubjectaccessreviews": "SelfSubjectAccessReview",
+        "subjectaccessreviews": "SubjectAccessReview",
+        "selfsubjectrulesreviews": "SelfSubjectRulesReview",
+        "selfsubjectreviews": "SelfSubjectReview",
+        "tokenreviews": "TokenReview",
+    }
+)
 _GROUPS = ("authorization.k8s.io", "authentication.k8s.io")
 
 
@@ -35,5 +44,6 @@ def review(path: str, question: Obj) -> Obj | None:
     """Answer a review posted to `path`, or None when the path is not one of a review."""
     match path.strip("/").split("/"):
         case ["apis", group, "v1", plural] if group in _GROUPS and plural in _ANSWERS:
-            return {**question, "metadata": {}, "status": _ANSWERS[plural]()}
+            asked = {**question, "apiVersion": f"{group}/v1", "kind": _KINDS[plural]}
+            return {**asked, "metadata": {}, "status": _ANSWERS[plural]()}
     return None

@@ -100,10 +100,8 @@ async def delete_many(
     found = [
         obj for obj in store.list(storage, target.namespace or None) if chosen.wanted.matches(obj)
     ]
-    deleted = [
+    for obj in found:
         store.delete(storage, obj["metadata"].get("namespace", ""), name_of(obj), options)
-        for obj in found
-    ]
     kind = target.resource
     return answer(
         request,
@@ -111,7 +109,7 @@ async def delete_many(
             "kind": f"{kind.kind}List",
             "apiVersion": kind.api_version,
             "metadata": {"resourceVersion": str(store.rv)},
-            "items": list(rendering.items(deleted)),
+            "items": list(rendering.items(found)),
         },
     )
 

@@ -45,7 +45,7 @@ def _applied(document: Any, step: Obj) -> Any:
             source = _pointer(step.get("from"))
             value = _find(document, source)
             return _add(_remove(document, source), path, value)
-    raise bad_request(f"unknown JSON patch operation {operation!r}")
+    raise _refused(f"unknown operation {operation!r}")
 
 
 def _refused(why: str) -> StatusError:

@@ -187,9 +187,9 @@ def _event(event: Obj, now: float) -> list[object]:
         event.get("type", ""),
         event.get("reason", ""),
         f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}",
-        str(event.get("message", "")).strip(),
         about.get("fieldPath", ""),
         f"{reporter}, {host}" if host else reporter,
+        str(event.get("message", "")).strip(),
         since(first, now),
         series.get("count") or event.get("count") or 1,
         name_of(event),
@@ -250,8 +250,10 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         ),
         "events": Table(
             (
-                *text("Last Seen", "Type", "Reason", "Object", "Message"),
-                *wide("Subobject", "Source", "First Seen", "Count", "Name"),
+                *text("Last Seen", "Type", "Reason", "Object"),
+                *wide("Subobject", "Source"),
+                *text("Message"),
+                *wide("First Seen", "Count", "Name"),
             ),
             _event,
         ),

@@ -23,20 +23,29 @@ async def test_it_is_healthy(api: Any, path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "path", ["/nowhere", "/api/v2/pods", "/apis/nobody.example", "/apis/x/v1/y"]
+)
+async def test_an_unknown_path_is_plain_text(api: Any, path: str) -> None:
+    assert await api.ask("GET", path) == (404, "404 page not found\n")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+@pytest.mark.parametrize(
     "path",
     [
-        "/nowhere",
-        "/api/v2/pods",
         "/api/v1/widgets",
         "/apis/apps/v1/widgets",
-        "/apis/nobody.example",
         "/api/v1/namespaces/default/nodes",
         "/api/v1/pods/a",
         "/api/v1/namespaces/default/pods/a/logs",
     ],
 )
-async def test_an_unknown_path_is_plain_text(api: Any, path: str) -> None:
-    assert await api.ask("GET", path) == (404, "404 page not found\n")
+async def test_an_unknown_kind_of_a_known_group_is_a_status(
+    api: Any, method: str, path: str
+) -> None:
+    status, body = await api.ask(method, path, {})
+    assert (status, body["reason"]) == (404, "NotFound")
+    assert body["message"] == "the server could not find the requested resource"
 
 
 async def test_plain_discovery_names_groups_kinds_and_the_eviction(api: Any) -> None:

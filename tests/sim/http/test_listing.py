@@ -137,7 +137,7 @@ async def test_a_version_this_server_has_not_reached_is_504(api: Any) -> None:
         ("resourceVersionMatch=Exact", 422),
         ("resourceVersion=1&resourceVersionMatch=Sometimes", 422),
         ("resourceVersion=0&resourceVersionMatch=Exact", 422),
-        ("resourceVersion=abc", 422),
+        ("resourceVersion=abc", 400),
         ("sendInitialEvents=true", 422),
         ("limit=many", 400),
         ("labelSelector=a in", 400),

@@ -14,7 +14,10 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
-POD: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "app:1"}]}}
+POD: dict[str, Any] = {
+    "metadata": {"name": "a"},
+    "spec": {"containers": [{"name": "c", "image": "app:1"}]},
+}
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
 DEPLOYMENT = {
     "apiVersion": "apps/v1",

@@ -43,6 +43,7 @@ def test_an_operation(step: dict[str, Any], at: str, expected: Any) -> None:
         pytest.param({"op": "replace", "path": "/nothing", "value": 1}, id="replacing nothing"),
         pytest.param({"op": "add", "path": "/list/7", "value": 1}, id="adding past the end"),
         pytest.param({"op": "add", "path": "/no/where", "value": 1}, id="adding below nothing"),
+        pytest.param({"op": "fly", "path": "/a"}, id="an unknown operation"),
     ],
 )
 def test_a_patch_that_does_not_apply_is_invalid(step: dict[str, Any]) -> None:
@@ -51,9 +52,7 @@ def test_a_patch_that_does_not_apply_is_invalid(step: dict[str, Any]) -> None:
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
 
 
-@pytest.mark.parametrize(
-    "patch", [{"op": "add"}, [1], [{"op": "fly", "path": "/a"}], [{"op": "remove", "path": "a"}]]
-)
+@pytest.mark.parametrize("patch", [{"op": "add"}, [1], [{"op": "remove", "path": "a"}]])
 def test_a_malformed_patch_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(StatusError) as refused:
         apply_json_patch(TARGET, patch)

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -131,6 +132,18 @@ def test_a_part_that_was_deleted_is_built_again_alone(bench: Bench) -> None:
     assert [
         call for call in bench.calls()[before:] if " build " in call and "kwok" not in call
     ] == []
+
+
+def test_stages_that_were_deleted_are_copied_again_without_a_build(bench: Bench) -> None:
+    bench.run()
+    before = len(bench.calls())
+    stages = Path(json.loads(bench.run("--where").stdout)["stages"])
+    shutil.rmtree(stages)
+
+    assert bench.run().returncode == 0
+
+    assert stages.is_dir()
+    assert [call for call in bench.calls()[before:] if " build " in call] == []
 
 
 def test_without_go_one_sentence_names_what_is_missing_and_the_remedy(bench: Bench) -> None:

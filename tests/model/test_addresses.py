@@ -1,7 +1,7 @@
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.web.listen import Listen, parse_listen
+from reactive_desched.model.addresses import Listen, parse_listen
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,113 @@
+"""Text to parser events: decodes, bounds, and explains what is no YAML."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import Event
+from ruamel.yaml.reader import ReaderError
+
+from reactive_desched.policy.problems import PolicyErrors, Problem
+from reactive_desched.policy.tree import Mark
+
+LARGEST_TEXT: Final = 1024 * 1024
+
+
+class YamlText:
+    """One text and what to call it; refuses more than 1 MiB and what is not UTF-8."""
+
+    def __init__(self, text: str | bytes, source: str) -> None:
+        self._source = source
+        self._text = self._decoded(text)
+        self._lines = self._text.splitlines()
+
+    def events(self) -> Iterator[Event]:
+        """Run the parser; whatever it raises becomes PolicyErrors with a place."""
+        try:
+            yield from YAML(typ="safe", pure=True).parse(_without_json_tabs(self._text))
+        except MarkedYAMLError as error:
+            raise self._syntax_refusal(error) from error
+        except ReaderError as error:
+            before = self._text[: error.position]
+            mark = Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
+            message = f"the character {_code_point(error.character)} is not allowed"
+            raise self.refusal(message, "", mark) from error
+        except Exception as error:  # the parser lets odd errors escape on odd input
+            told = " ".join(str(error).split())
+            raise self.refusal(f"not readable as YAML: {told}") from error
+
+    def refusal(self, message: str, hint: str = "", mark: Mark | None = None) -> PolicyErrors:
+        """Describe why to give up on this text: nothing after such a problem can be trusted."""
+        line, column = (mark.line, mark.column) if mark else (0, 0)
+        return PolicyErrors([Problem(self._source, line, column, "", message, hint)])
+
+    def refusal_at(self, event: Event, message: str, hint: str = "") -> PolicyErrors:
+        """Describe why to give up at an event."""
+        mark = mark_of_event(event)
+        return self.refusal(message, hint or self._template_hint(mark), mark)
+
+    def _decoded(self, text: str | bytes) -> str:
+        """Bound the size, decode UTF-8, drop a byte order mark."""
+        if len(text) > LARGEST_TEXT:
+            hint = "a policy is a few KiB: is this the file?"
+            raise self.refusal("the text is larger than 1 MiB", hint)
+        if isinstance(text, str):
+            return text.removeprefix("\ufeff")
+        try:
+            return text.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = text.count(b"\n", 0, error.start) + 1
+            mark = Mark(line, error.start - text.rfind(b"\n", 0, error.start))
+            raise self.refusal("the text is not UTF-8", "save it as UTF-8", mark) from error
+
+    def _syntax_refusal(self, error: MarkedYAMLError) -> PolicyErrors:
+        """Describe what the parser stumbled over, and where."""
+        at = error.problem_mark or error.context_mark
+        mark = Mark(at.line + 1, at.column + 1) if at else None
+        what = " ".join(filter(None, (error.context, error.problem)))
+        return self.refusal(f"not valid YAML: {what}", self._syntax_hint(what, mark), mark)
+
+    def _syntax_hint(self, what: str, mark: Mark | None) -> str:
+        """Recognise common causes in the lines themselves."""
+        if "\t" in self._line(mark):
+            return "indent with spaces: tabs are not allowed in YAML"
+        if mark and any(map(_is_ellipsis, self._lines[: mark.line])):
+            return 'a "..." left from an example is no YAML: remove it'
+        if hint := self._template_hint(mark):
+            return hint
+        return "compare its indentation with the lines above" if "<block end>" in what else ""
+
+    def _template_hint(self, mark: Mark | None) -> str:
+        line = self._line(mark)
+        return "this is a template: render it first" if "{{" in line or "{%" in line else ""
+
+    def _line(self, mark: Mark | None) -> str:
+        return self._lines[mark.line - 1] if mark and mark.line <= len(self._lines) else ""
+
+
+def mark_of_event(event: Any) -> Mark:  # Any: ruamel's events are not typed
+    """Give the place where an event begins."""
+    return Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _is_ellipsis(line: str) -> bool:
+    """Say whether a line holds nothing but the dots that stand for "and so on"."""
+    return "..." in line and not line.strip(" -[].")
+
+
+def _code_point(character: int | str) -> str:
+    """Name a character that may not be printable."""
+    return f"U+{character if isinstance(character, int) else ord(character[0]):04X}"
+
+
+def _without_json_tabs(text: str) -> str:
+    """Let JSON be indented with tabs, which YAML refuses; every place stays the same."""
+    if "\t" not in text or not text.lstrip().startswith("{"):
+        return text
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return text.replace("\t", " ")

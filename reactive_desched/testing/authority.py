@@ -1,0 +1,73 @@
+"""A certificate authority made on the spot, for tests that need TLS; needs `cryptography`."""
+
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from ssl import CERT_REQUIRED, PROTOCOL_TLS_SERVER, SSLContext
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+__all__ = ["Authority"]
+
+
+class Authority:
+    """Signs certificates that a client who trusts it accepts, and servers ask of clients."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._certificate = self._sign("authority", self._key, [], is_authority=True)
+
+    def write(self, path: Path) -> Path:
+        """Write the certificate to trust."""
+        path.write_bytes(self._certificate.public_bytes(Encoding.PEM))
+        return path
+
+    def issue(self, folder: Path, name: str, *hosts: str) -> tuple[Path, Path]:
+        """Write a certificate for these hosts and its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._sign(name, key, list(hosts), is_authority=False)
+        cert_file, key_file = folder / f"{name}.crt", folder / f"{name}.key"
+        cert_file.write_bytes(certificate.public_bytes(Encoding.PEM))
+        encoding = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        key_file.write_bytes(key.private_bytes(*encoding))
+        return cert_file, key_file
+
+    def server_side(self, folder: Path, *hosts: str, ask_clients: bool = False) -> SSLContext:
+        """Make what a server of these hosts needs, perhaps asking clients for a certificate."""
+        context = SSLContext(PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self.issue(folder, "server", *hosts))
+        if ask_clients:
+            context.load_verify_locations(self.write(folder / "clients-authority.crt"))
+            context.verify_mode = CERT_REQUIRED
+        return context
+
+    def _sign(
+        self, name: str, key: ec.EllipticCurvePrivateKey, hosts: list[str], *, is_authority: bool
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        common_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(common_name)
+            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")]))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        )
+        if hosts:
+            names = x509.SubjectAlternativeName([_host(host) for host in hosts])
+            builder = builder.add_extension(names, critical=False)
+        return builder.sign(self._key, hashes.SHA256())
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)

@@ -1,0 +1,214 @@
+import msgspec
+import pytest
+
+from reactive_desched.errors import Refused, Unreachable
+from reactive_desched.kube.evictor import ApiEvictor
+from reactive_desched.kube.session import Session
+from reactive_desched.model.outcomes import (
+    Accepted,
+    Answer,
+    BudgetRefused,
+    Denied,
+    EvictionRequest,
+    Gone,
+    Overloaded,
+    PodAbsent,
+    PodPresent,
+    Replaced,
+    ServerFailed,
+    Unknown,
+)
+from reactive_desched.testing.scripted_api import Reply, ScriptedApi, status
+
+pytestmark = pytest.mark.anyio
+
+WEB = EvictionRequest("shop", "web-1", "uid-1", reason="node n1 is tainted")
+TWO_BUDGETS = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
+    " support."
+)
+
+
+def refusal(code: int, reason: str, message: str, **details: object) -> bytes:
+    return msgspec.json.encode(status(reason, code, message, **details))
+
+
+def budget(message: str = "The disruption budget web needs 2 healthy pods and has 2") -> object:
+    return [{"reason": "DisruptionBudget", "message": message}]
+
+
+async def evict(api: ScriptedApi, session: Session, reply: Reply) -> Answer:
+    api.answer_next("POST", reply)
+    answer = await ApiEvictor(session).evict(WEB)
+    assert api.count("POST") == 1, "an eviction is asked for once"
+    return answer
+
+
+async def test_an_eviction_names_the_pod_by_uid_and_says_why(
+    api: ScriptedApi, session: Session
+) -> None:
+    await evict(api, session, Reply(201))
+    (asked,) = api.asked
+    assert asked.path == "/api/v1/namespaces/shop/pods/web-1/eviction"
+    assert asked.headers["Content-Type"] == "application/json"
+    assert msgspec.json.decode(asked.body) == {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {
+            "name": "web-1",
+            "namespace": "shop",
+            "annotations": {
+                "requested-by": "reactive-desched",
+                "reason": "node n1 is tainted",
+            },
+        },
+        "deleteOptions": {"preconditions": {"uid": "uid-1"}},
+    }
+
+
+async def test_a_grace_period_is_passed_on_also_when_it_is_zero(
+    api: ScriptedApi, session: Session
+) -> None:
+    api.answer_next("POST", Reply(201))
+    request = msgspec.structs.replace(WEB, grace_period_s=0, reason="")
+    await ApiEvictor(session, dry_run=True).evict(request)
+    body = msgspec.json.decode(api.asked[0].body)
+    assert body["deleteOptions"] == {
+        "preconditions": {"uid": "uid-1"},
+        "gracePeriodSeconds": 0,
+        "dryRun": ["All"],
+    }
+    assert body["metadata"]["annotations"] == {"requested-by": "reactive-desched"}
+
+
+@pytest.mark.parametrize("code", [200, 201, 202])
+async def test_any_success_is_accepted(api: ScriptedApi, session: Session, code: int) -> None:
+    assert await evict(api, session, Reply(code)) == Accepted()
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        pytest.param(
+            Reply(429, refusal(429, "TooManyRequests", "Cannot evict.", causes=budget())),
+            BudgetRefused("The disruption budget web needs 2 healthy pods and has 2"),
+            id="a budget with nothing left",
+        ),
+        pytest.param(
+            Reply(
+                429,
+                refusal(429, "TooManyRequests", "Cannot evict.", causes=budget("")),
+                {"Retry-After": "10"},
+            ),
+            BudgetRefused("Cannot evict.", 10.0),
+            id="a budget whose status is stale",
+        ),
+        pytest.param(
+            Reply(403, refusal(403, "Forbidden", "negative", causes=budget("below zero"))),
+            BudgetRefused("below zero"),
+            id="a budget below zero",
+        ),
+        pytest.param(
+            Reply(429, b"Too many requests, please try again later.\n", {"Retry-After": "1"}),
+            Overloaded("Too many requests, please try again later.", 1.0),
+            id="flow control, in plain text",
+        ),
+        pytest.param(
+            Reply(429, refusal(429, "TooManyRequests", "Eviction triggered evacuation")),
+            Overloaded("Eviction triggered evacuation"),
+            id="a webhook that does it in the background",
+        ),
+        pytest.param(Reply(503, b"starting"), Overloaded("starting"), id="not yet up"),
+        pytest.param(Reply(404, refusal(404, "NotFound", "no pod")), Gone(), id="gone"),
+        pytest.param(
+            Reply(404, b"404 page not found"), Denied(404, "404 page not found"), id="no such path"
+        ),
+        pytest.param(
+            Reply(409, refusal(409, "Conflict", "uid mismatch")),
+            Replaced("uid mismatch"),
+            id="another pod of that name",
+        ),
+        pytest.param(
+            Reply(403, refusal(403, "Forbidden", "may not")), Denied(403, "may not"), id="no right"
+        ),
+        pytest.param(Reply(401), Denied(401, "the server gave no reason"), id="unknown caller"),
+        pytest.param(Reply(422, b"invalid"), Denied(422, "invalid"), id="invalid"),
+        pytest.param(
+            Reply(500, refusal(500, "", TWO_BUDGETS)),
+            ServerFailed(500, TWO_BUDGETS),
+            id="two budgets",
+        ),
+        pytest.param(
+            Reply(500, refusal(500, "InternalError", 'failed calling webhook "x": refused')),
+            ServerFailed(500, 'failed calling webhook "x": refused'),
+            id="a broken webhook",
+        ),
+        pytest.param(
+            Reply(500, refusal(500, "InternalError", "etcdserver: request timed out")),
+            Unknown("500: etcdserver: request timed out"),
+            id="the storage gave up half-way",
+        ),
+        pytest.param(
+            Reply(504, refusal(504, "Timeout", "deadline")), Unknown("504: deadline"), id="timeout"
+        ),
+        pytest.param(
+            Reply(502, b"bad gateway"), Unknown("502: bad gateway"), id="a proxy in between"
+        ),
+        pytest.param(Reply(520, b""), Unknown("520: the server gave no reason"), id="unheard of"),
+    ],
+)
+async def test_every_reply_is_told_apart(
+    api: ScriptedApi, session: Session, reply: Reply, answer: Answer
+) -> None:
+    assert await evict(api, session, reply) == answer
+
+
+async def test_a_broken_line_leaves_the_effect_unknown(api: ScriptedApi, session: Session) -> None:
+    assert isinstance(await evict(api, session, Reply(then="cut")), Unknown)
+
+
+async def test_a_server_that_cannot_be_reached_was_not_asked(
+    api: ScriptedApi, session: Session
+) -> None:
+    async with ScriptedApi(api.path).serving() as short_lived:
+        url = short_lived.url
+    access = msgspec.structs.replace(session.credentials.access, server=url)
+    session.credentials._access = access
+    answer = await ApiEvictor(session).evict(WEB)
+    assert isinstance(answer, Overloaded)
+    assert answer.message.startswith("not sent: ")
+
+
+class TestLooking:
+    async def look(self, api: ScriptedApi, session: Session, reply: Reply) -> object:
+        api.answer_next("GET", reply)
+        return await ApiEvictor(session).look("shop", "web-1")
+
+    async def test_finds_who_bears_the_name_now(self, api: ScriptedApi, session: Session) -> None:
+        body = b'{"metadata":{"uid":"uid-2","name":"web-1"},"spec":{}}'
+        assert await self.look(api, session, Reply(body=body)) == PodPresent("uid-2", False)
+        assert api.asked[0].path == "/api/v1/namespaces/shop/pods/web-1"
+
+    async def test_sees_that_it_is_terminating(self, api: ScriptedApi, session: Session) -> None:
+        body = b'{"metadata":{"uid":"uid-1","deletionTimestamp":"2026-01-02T03:04:05Z"}}'
+        assert await self.look(api, session, Reply(body=body)) == PodPresent("uid-1", True)
+
+    async def test_sees_that_it_is_gone(self, api: ScriptedApi, session: Session) -> None:
+        reply = Reply(404, refusal(404, "NotFound", 'pods "web-1" not found'))
+        assert await self.look(api, session, reply) == PodAbsent()
+
+    @pytest.mark.parametrize(
+        ("code", "retryable"), [(404, False), (403, False), (401, True), (429, True), (500, True)]
+    )
+    async def test_that_is_refused_says_whether_to_try_again(
+        self, api: ScriptedApi, session: Session, code: int, *, retryable: bool
+    ) -> None:
+        with pytest.raises(Refused) as caught:
+            await self.look(api, session, Reply(code, b"no"))
+        assert caught.value.retryable is retryable
+
+    async def test_at_something_that_is_no_pod_settles_nothing(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        with pytest.raises(Unreachable, match="not a pod"):
+            await self.look(api, session, Reply(body=b"<html>"))

@@ -1,0 +1,328 @@
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reactive_desched.errors import ConfigError, Saturated, Unreachable
+from reactive_desched.kube.answers import Answer
+from reactive_desched.kube.session import KubeConfig, Limits, Session, Stream, open_session
+from reactive_desched.kube.throttle import Lane, Rate
+from reactive_desched.testing.authority import Authority
+from reactive_desched.testing.manual_clock import ManualClock, until
+from reactive_desched.testing.scripted_api import Reply, ScriptedApi
+from reactive_desched.testing.things import ThingCodec
+
+pytestmark = pytest.mark.anyio
+
+QUICK = Limits(connect_s=2.0, read_s=0.2, total_s=0.5, open_s=0.2)
+
+
+def kubeconfig(folder: Path, cluster: str, user: str = "token: secret") -> KubeConfig:
+    path = folder / "config"
+    path.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n"
+        f"clusters: [{{name: c, cluster: {{{cluster}}}}}]\n"
+        f"users: [{{name: u, user: {{{user}}}}}]\n"
+        "contexts: [{name: here, context: {cluster: c, user: u}}]\n"
+    )
+    return KubeConfig(kubeconfig=str(path))
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+class TestARequest:
+    async def test_carries_method_parameters_body_and_content_type(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        api.answer_next("PATCH", Reply(200, b"done"))
+        answer = await session.request(
+            "PATCH",
+            "/api/v1/nodes/n1",
+            params={"fieldManager": "a b&c", "dryRun": "All"},
+            body=b"{}",
+            content_type="application/merge-patch+json",
+        )
+        assert (answer.status, answer.body, answer.ok) == (200, b"done", True)
+        (asked,) = api.asked
+        assert asked.path == "/api/v1/nodes/n1"
+        assert asked.query == {"fieldManager": "a b&c", "dryRun": "All"}
+        assert asked.body == b"{}"
+        assert asked.headers["Content-Type"] == "application/merge-patch+json"
+
+    async def test_brings_any_status_back_as_an_answer(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        api.answer_next("POST", Reply(503, b"plain text", {"Retry-After": "3"}))
+        answer = await session.request("POST", "/x", body=b"{}")
+        assert (answer.status, answer.ok, answer.body) == (503, False, b"plain text")
+        assert answer.headers["retry-after"] == "3"
+
+    async def test_does_not_follow_redirects(self, api: ScriptedApi, session: Session) -> None:
+        api.answer_next("POST", Reply(307, b"", {"Location": "http://127.0.0.1:1/"}))
+        assert (await session.request("POST", "/x", body=b"{}")).status == 307
+
+    async def test_to_a_server_that_does_not_listen_was_surely_not_sent(
+        self, tmp_path: Path, closed_port: int
+    ) -> None:
+        config = kubeconfig(tmp_path, f"server: 'http://127.0.0.1:{closed_port}'")
+        async with open_session(config) as session:
+            with pytest.raises(Unreachable, match="GET /x") as caught:
+                await session.request("GET", "/x")
+        assert not caught.value.sent
+        assert caught.value.retryable
+
+    async def test_that_is_never_answered_ends_and_may_have_been_sent(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        api.answer_next("POST", Reply(then="hang"))
+        with pytest.raises(Unreachable) as caught:
+            await session.request("POST", "/x", body=b"{}", limits=QUICK)
+        assert caught.value.sent
+
+    async def test_whose_connection_breaks_may_have_been_sent(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        api.answer_next("POST", Reply(then="cut"))
+        with pytest.raises(Unreachable) as caught:
+            await session.request("POST", "/x", body=b"{}")
+        assert caught.value.sent
+        assert api.count("POST") == 1
+
+    async def test_brings_no_more_than_it_may(self, api: ScriptedApi, session: Session) -> None:
+        api.answer_next("GET", Reply(body=b"x" * 5000))
+        with pytest.raises(Unreachable, match="longer than 4000 bytes"):
+            await session.request("GET", "/x", limits=Limits(body_bytes=4000))
+
+    async def test_of_many_uses_one_kept_alive_connection(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        for _ in range(5):
+            await session.request("GET", "/x")
+        connector = session._http.connector
+        assert connector is not None
+        assert sum(len(kept) for kept in connector._conns.values()) == 1
+
+
+class TestAStream:
+    async def test_gives_lines_and_counts_bytes(self, api: ScriptedApi, session: Session) -> None:
+        api.answer_next("watch", Reply(body=b"one\ntwo\n"))
+        async with session.stream(api.path, {"watch": "true"}) as reply:
+            assert isinstance(reply, Stream)
+            assert [await reply.readline() for _ in range(3)] == [b"one\n", b"two\n", b""]
+            assert reply.received() == 8
+
+    async def test_that_is_refused_is_an_answer(self, api: ScriptedApi, session: Session) -> None:
+        api.answer_next("watch", Reply(429, b"later", {"Retry-After": "1"}))
+        async with session.stream(api.path, {"watch": "true"}) as reply:
+            assert isinstance(reply, Answer)
+            assert (reply.status, reply.body) == (429, b"later")
+
+    async def test_that_never_opens_is_given_up(self, api: ScriptedApi, session: Session) -> None:
+        release = anyio.Event()
+
+        async def never(*_: object) -> None:
+            await release.wait()
+
+        api.before_answering = never
+        with pytest.raises(Unreachable):
+            async with session.stream(api.path, {"watch": "true"}, limits=QUICK):
+                pass
+        release.set()
+
+    async def test_is_closed_when_the_block_ends(self, api: ScriptedApi, session: Session) -> None:
+        async with session.stream(api.path, {"watch": "true", "resourceVersion": "100"}):
+            await until(lambda: api.watching == 1)
+        await until(lambda: api.watching == 0)
+
+
+class TestTheThrottle:
+    async def test_makes_lists_wait_but_not_evictions(
+        self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
+    ) -> None:
+        config = kubeconfig(tmp_path, f"server: '{api.url}'")
+        rate = Rate(per_s=1, burst=3, reserve=1)
+        async with (
+            open_session(config, rate=rate, clock=clock) as session,
+            anyio.create_task_group() as calls,
+        ):
+            for _ in range(3):
+                calls.start_soon(session.request, "GET", "/list")
+            await until(lambda: len(api.asked) == 2)
+            await session.request("POST", "/evict", body=b"{}", lane=Lane.ACT)
+            assert session.throttle.waiting == 1
+            await until(lambda: 0 < clock.waits[0] <= 2)
+            clock.advance(2)
+        assert [asked.path for asked in api.asked] == ["/list", "/list", "/evict", "/list"]
+
+    async def test_refuses_when_too_many_wait(
+        self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
+    ) -> None:
+        config = kubeconfig(tmp_path, f"server: '{api.url}'")
+        rate = Rate(per_s=1, burst=1, reserve=0, waiting=0)
+        async with open_session(config, rate=rate, clock=clock) as session:
+            await session.request("GET", "/x")
+            with pytest.raises(Saturated):
+                await session.request("GET", "/x")
+
+
+class TestCredentials:
+    async def test_are_read_again_every_minute(
+        self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
+    ) -> None:
+        token = tmp_path / "token"
+        token.write_text("first")
+        config = kubeconfig(tmp_path, f"server: '{api.url}'", f"tokenFile: '{token}'")
+        async with open_session(config, clock=clock) as session:
+            token.write_text("second")
+            await session.request("GET", "/x")
+            await until(lambda: clock.waits == [60.0])
+            clock.advance(60)
+            await until(lambda: session.credentials.access.headers != access_of("first"))
+            await session.request("GET", "/x")
+        assert [asked.headers["Authorization"] for asked in api.asked] == [
+            "Bearer first",
+            "Bearer second",
+        ]
+
+    async def test_are_read_again_after_a_401_but_not_more_than_once_in_five_seconds(
+        self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
+    ) -> None:
+        token = tmp_path / "token"
+        token.write_text("first")
+        config = kubeconfig(tmp_path, f"server: '{api.url}'", f"tokenFile: '{token}'")
+        api.answer_next("GET", Reply(401))
+        async with open_session(config, clock=clock) as session:
+            token.write_text("second")
+            assert (await session.request("GET", "/x")).status == 401
+            await until(lambda: clock.waits == [5.0])
+            assert session.credentials.access.headers == access_of("first")
+            clock.advance(5)
+            await until(lambda: session.credentials.access.headers == access_of("second"))
+            await until(lambda: clock.waits == [60.0])
+
+    async def test_are_read_again_after_a_watch_was_answered_with_401(
+        self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
+    ) -> None:
+        config = kubeconfig(tmp_path, f"server: '{api.url}'")
+        api.answer_next("watch", Reply(401))
+        async with open_session(config, clock=clock) as session:
+            await until(lambda: clock.waits == [60.0])
+            async with session.stream(api.path, {"watch": "true"}):
+                await until(lambda: clock.waits == [5.0])
+
+    async def test_from_a_plugin_that_names_no_end_are_read_again_only_after_a_401(
+        self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
+    ) -> None:
+        runs = tmp_path / "runs"
+        script = tmp_path / "plugin"
+        answer = (
+            '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+            '"status":{"token":"abc"}}'
+        )
+        script.write_text(f"#!/bin/sh\necho x >> {runs}\necho '{answer}'\n")
+        script.chmod(0o700)
+        user = f"exec: {{apiVersion: client.authentication.k8s.io/v1, command: '{script}'}}"
+        config = kubeconfig(tmp_path, f"server: '{api.url}'", user)
+        async with open_session(config, clock=clock) as session:
+            for _ in range(3):
+                await until(lambda: clock.waits == [60.0])
+                clock.advance(60)
+            assert runs.read_text() == "x\n"
+            session.credentials.doubt()
+            await until(lambda: runs.read_text() == "x\nx\n")
+
+    async def test_that_cannot_be_read_again_stay_as_they_are_and_say_why(
+        self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
+    ) -> None:
+        token = tmp_path / "token"
+        token.write_text("first")
+        config = kubeconfig(tmp_path, f"server: '{api.url}'", f"tokenFile: '{token}'")
+        async with open_session(config, clock=clock) as session:
+            token.unlink()
+            await until(lambda: clock.waits == [60.0])
+            clock.advance(60)
+            await until(lambda: session.credentials.problem is not None)
+            assert str(token) in str(session.credentials.problem)
+            assert session.credentials.access.headers == access_of("first")
+
+    async def test_that_cannot_be_read_at_first_are_an_error(self, tmp_path: Path) -> None:
+        config = kubeconfig(tmp_path, "server: 'http://127.0.0.1:1'", "tokenFile: /no/such/token")
+        with pytest.raises(ConfigError, match="/no/such/token"):
+            async with open_session(config):
+                pass
+
+
+def access_of(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+Serving = Callable[..., AbstractAsyncContextManager[ScriptedApi]]
+
+
+class TestTls:
+    @pytest.fixture
+    def serving(self, authority: Authority, tmp_path: Path) -> Serving:
+        """Return a way to serve some host over TLS."""
+
+        @asynccontextmanager
+        async def serve(*hosts: str, ask_clients: bool = False) -> AsyncIterator[ScriptedApi]:
+            tls = authority.server_side(tmp_path, *hosts, ask_clients=ask_clients)
+            async with ScriptedApi(ThingCodec.path).serving(tls) as api:
+                yield api
+
+        return serve
+
+    async def ask(self, config: KubeConfig) -> int:
+        async with open_session(config) as session:
+            return (await session.request("GET", ThingCodec.path)).status
+
+    async def test_a_server_signed_by_the_given_authority_is_trusted(
+        self, serving: Serving, tmp_path: Path, ca_file: Path
+    ) -> None:
+        async with serving("127.0.0.1") as api:
+            cluster = f"server: '{api.url}', certificate-authority: '{ca_file}'"
+            assert await self.ask(kubeconfig(tmp_path, cluster)) == 200
+
+    async def test_a_server_signed_by_another_is_not_and_nothing_was_sent(
+        self, serving: Serving, tmp_path: Path, other_ca_file: Path
+    ) -> None:
+        async with serving("127.0.0.1") as api:
+            cluster = f"server: '{api.url}', certificate-authority: '{other_ca_file}'"
+            with pytest.raises(Unreachable, match="certificate verify failed") as caught:
+                await self.ask(kubeconfig(tmp_path, cluster))
+        assert not caught.value.sent
+
+    async def test_checking_can_be_given_up(self, serving: Serving, tmp_path: Path) -> None:
+        async with serving("elsewhere.example") as api:
+            cluster = f"server: '{api.url}', insecure-skip-tls-verify: true"
+            assert await self.ask(kubeconfig(tmp_path, cluster)) == 200
+
+    async def test_the_server_may_have_another_name_than_its_address(
+        self, serving: Serving, tmp_path: Path, ca_file: Path
+    ) -> None:
+        async with serving("api.example") as api:
+            cluster = f"server: '{api.url}', certificate-authority: '{ca_file}'"
+            named = f"{cluster}, tls-server-name: api.example"
+            assert await self.ask(kubeconfig(tmp_path, named)) == 200
+            with pytest.raises(Unreachable):
+                await self.ask(kubeconfig(tmp_path, cluster))
+
+    async def test_a_client_certificate_is_shown(
+        self, serving: Serving, tmp_path: Path, ca_file: Path, authority: Authority
+    ) -> None:
+        certificate, key = authority.issue(tmp_path, "client")
+        async with serving("127.0.0.1", ask_clients=True) as api:
+            cluster = f"server: '{api.url}', certificate-authority: '{ca_file}'"
+            user = f"client-certificate: '{certificate}', client-key: '{key}'"
+            assert await self.ask(kubeconfig(tmp_path, cluster, user)) == 200
+            with pytest.raises(Unreachable):
+                await self.ask(kubeconfig(tmp_path, cluster))

@@ -1,0 +1,116 @@
+"""Nothing holds the loop: long runs of lines and pages are cut into turns."""
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from reactive_desched.errors import Malformed
+from reactive_desched.kube.codec import WatchEvent
+from reactive_desched.kube.endings import End, Ending
+from reactive_desched.kube.listing import Lister, PageSizes, Staged
+from reactive_desched.kube.session import Session, Stream
+from reactive_desched.kube.watching import WatchReader
+from reactive_desched.testing.manual_clock import ManualClock
+from reactive_desched.testing.scripted_api import ScriptedApi
+from reactive_desched.testing.things import Thing, ThingCodec
+
+pytestmark = pytest.mark.anyio
+
+LINE = b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}\n'
+
+
+def unexpected(error: Malformed) -> None:
+    raise error
+
+
+class Loop:
+    """Notes how much was done in each turn that others had to wait for."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.most_in_a_turn = 0
+
+    async def watch(self) -> None:
+        before = 0
+        while True:
+            self.most_in_a_turn = max(self.most_in_a_turn, self.done - before)
+            before = self.done
+            await checkpoint()
+
+
+async def read(lines: list[bytes], clock: ManualClock, cost_s: float) -> Loop:
+    """Read lines that are all there already, each costing some time to apply."""
+    loop, left = Loop(), iter(lines)
+
+    async def readline() -> bytes:
+        return next(left, b"")
+
+    def take(_: WatchEvent[Thing]) -> Ending | None:
+        loop.done += 1
+        clock.advance(cost_s)
+        return None
+
+    reader = WatchReader(ThingCodec(), unexpected, clock)
+    async with anyio.create_task_group() as others:
+        others.start_soon(loop.watch)
+        await checkpoint()
+        stream = Stream({}, readline, lambda: loop.done)
+        assert (await reader.read(stream, take, lambda: 1e9)).why is End.CLEAN
+        others.cancel_scope.cancel()
+    assert loop.done == len(lines)
+    return loop
+
+
+async def test_a_burst_of_dear_events_yields_after_twenty(clock: ManualClock) -> None:
+    assert (await read([LINE] * 500, clock, cost_s=0.0001)).most_in_a_turn == 20
+
+
+async def test_a_burst_of_cheap_events_yields_about_once_a_millisecond(clock: ManualClock) -> None:
+    loop = await read([LINE] * 500, clock, cost_s=0.00001)
+    assert 100 <= loop.most_in_a_turn <= 120
+
+
+async def test_large_events_are_looked_at_sooner(clock: ManualClock) -> None:
+    large = LINE.replace(b'"name"', b'"x":"' + b"x" * 100_000 + b'","name"')
+    assert (await read([large] * 50, clock, cost_s=0.001)).most_in_a_turn == 3
+
+
+async def test_a_page_is_decoded_in_turns(
+    api: ScriptedApi, session: Session, clock: ManualClock
+) -> None:
+    for number in range(100):
+        api.put(f"t{number}", "1")
+    loop = Loop()
+
+    class Counting(ThingCodec):
+        def item(self, raw: object) -> Thing:
+            loop.done += 1
+            return super().item(raw)  # type: ignore[arg-type]  # passed on as it came
+
+    async with anyio.create_task_group() as others:
+        others.start_soon(loop.watch)
+        lister = Lister(session, Counting(), unexpected, clock)
+        assert isinstance(await lister.stage(PageSizes(page=100, turn=10)), Staged)
+        others.cancel_scope.cancel()
+    assert (loop.done, loop.most_in_a_turn) == (100, 10)
+
+
+async def test_dear_objects_end_a_turn_by_their_time(
+    api: ScriptedApi, session: Session, clock: ManualClock
+) -> None:
+    for number in range(100):
+        api.put(f"t{number}", "1")
+    loop = Loop()
+
+    class Dear(ThingCodec):
+        def item(self, raw: object) -> Thing:
+            loop.done += 1
+            clock.advance(0.0004)
+            return super().item(raw)  # type: ignore[arg-type]  # passed on as it came
+
+    async with anyio.create_task_group() as others:
+        others.start_soon(loop.watch)
+        lister = Lister(session, Dear(), unexpected, clock)
+        await lister.stage(PageSizes(page=100, turn=50))
+        others.cancel_scope.cancel()
+    assert loop.most_in_a_turn == 3

@@ -1,0 +1,28 @@
+"""Every claim finds a volume."""
+
+from reactive_desched.testing.sim_world import World
+
+ONE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def test_a_claim_is_bound_to_a_volume_made_for_it() -> None:
+    world = World()
+
+    world.create("persistentvolumeclaims", "data", ONE)
+
+    claim = world.get("persistentvolumeclaims", "data")
+    volume = world.get("persistentvolumes", claim["spec"]["volumeName"])
+    assert claim["status"]["phase"] == "Bound"
+    assert volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
+
+
+def test_a_claim_that_names_its_volume_gets_that_one() -> None:
+    world = World()
+    place = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": [place]}}}
+    world.store.create("persistentvolumes", {"metadata": {"name": "local"}, "spec": spec})
+
+    world.create("persistentvolumeclaims", "data", {**ONE, "volumeName": "local"})
+
+    assert world.get("persistentvolumeclaims", "data")["status"]["phase"] == "Bound"
+    assert [v["metadata"]["name"] for v in world.store.list("persistentvolumes")] == ["local"]

@@ -1,0 +1,31 @@
+"""Namespaces come furnished and leave nothing behind."""
+
+from reactive_desched.testing.sim_world import World, workload
+
+
+def test_a_new_namespace_gets_its_service_account() -> None:
+    world = World()
+
+    world.store.create("namespaces", {"metadata": {"name": "shop"}})
+    world.cluster.settle()
+
+    assert world.store.get("serviceaccounts", "shop", "default") is not None
+
+
+def test_a_deleted_namespace_goes_when_its_last_pod_is_gone() -> None:
+    world = World().nodes("n1")
+    world.store.create("namespaces", {"metadata": {"name": "shop"}})
+    meta = {"name": "web", "namespace": "shop"}
+    world.store.create("deployments", {"metadata": meta, "spec": workload("web", 2)})
+    world.after(5)
+
+    world.delete("namespaces", "shop")
+    phase = world.get("namespaces", "shop")["status"]["phase"]
+    pods = world.store.list("pods", "shop")
+    world.after(5)
+
+    assert phase == "Terminating"
+    assert len(pods) == 2
+    assert world.store.get("namespaces", "", "shop") is None
+    assert world.store.list("pods", "shop") == []
+    assert world.store.list("deployments", "shop") == []

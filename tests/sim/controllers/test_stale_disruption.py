@@ -1,0 +1,24 @@
+"""A threat that nobody carries out is withdrawn."""
+
+from typing import Any
+
+from reactive_desched.sim.conditions import condition_status, with_condition
+from reactive_desched.testing.sim_world import World
+
+
+def test_a_disruption_that_never_came_is_taken_back_after_two_minutes() -> None:
+    world = World().nodes("n1")
+    world.pod("p")
+    world.after(5)
+    mark = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+
+    def threaten(pod: dict[str, Any]) -> dict[str, Any]:
+        conditions = with_condition(pod["status"]["conditions"], mark, "2027-01-15T08:00:05Z")
+        return {**pod, "status": {**pod["status"], "conditions": conditions}}
+
+    world.store.modify("pods", "default", "p", threaten, subresource="status")
+    world.after(119)
+    assert condition_status(world.get("pods", "p"), "DisruptionTarget") == "True"
+    world.after(1)
+
+    assert condition_status(world.get("pods", "p"), "DisruptionTarget") == "False"

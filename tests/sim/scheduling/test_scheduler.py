@@ -1,0 +1,147 @@
+"""Pods find nodes, wait when there is none, and are tried again when it helps."""
+
+import pytest
+
+from reactive_desched.sim.conditions import find_condition
+from reactive_desched.sim.scheduling.scheduler import nodes_to_find
+from reactive_desched.testing.sim_world import HOSTNAME, World
+
+
+@pytest.mark.parametrize(
+    ("nodes", "enough"),
+    [
+        (50, 50),
+        (99, 99),
+        (100, 100),
+        (300, 144),
+        (1000, 420),
+        (3000, 780),
+        (5000, 500),
+        (6000, 300),
+    ],
+)
+def test_big_clusters_are_searched_in_part(nodes: int, enough: int) -> None:
+    assert nodes_to_find(nodes) == enough
+
+
+def test_a_bound_pod_says_so_in_condition_and_event() -> None:
+    world = World().nodes("n1")
+
+    world.pod("p")
+
+    condition = find_condition(world.get("pods", "p"), "PodScheduled")
+    assert condition is not None
+    assert condition["status"] == "True"
+    assert world.events("Scheduled") == ["Successfully assigned default/p to n1"]
+
+
+def test_a_pod_that_fits_nowhere_says_why() -> None:
+    world = World().nodes("n1").nodes("n2", "n3", cpu="1")
+    world.edit("nodes", "n1", unschedulable=True)
+
+    world.pod("p", cpu="2")
+
+    why = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."
+    condition = find_condition(world.get("pods", "p"), "PodScheduled")
+    assert condition is not None
+    assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+    assert condition["message"] == why
+    assert world.events("FailedScheduling") == [why]
+
+
+def test_a_new_node_is_noticed_after_the_back_off() -> None:
+    world = World()
+    world.pod("p")
+
+    world.nodes("n1")
+    assert world.places() == {"p": ""}
+    world.after(1)
+
+    assert world.places() == {"p": "n1"}
+
+
+@pytest.mark.parametrize("freeing", ["delete the holder", "grow the node", "uncordon"])
+def test_what_could_help_is_noticed(freeing: str) -> None:
+    world = World().nodes("n1", pods="1")
+    world.pod("holder")
+    world.after(2)
+    if freeing == "uncordon":
+        world.delete("pods", "holder", grace_period_seconds=0)
+        world.edit("nodes", "n1", unschedulable=True)
+    world.pod("p")
+    world.after(2)
+    assert world.places()["p"] == ""
+
+    if freeing == "delete the holder":
+        world.delete("pods", "holder", grace_period_seconds=0)
+    elif freeing == "uncordon":
+        world.edit("nodes", "n1", unschedulable=False)
+    else:
+        status = world.status("nodes", "n1")
+        larger = {**status, "allocatable": {**status["allocatable"], "pods": "2"}}
+        world.store.modify(
+            "nodes", "", "n1", lambda node: {**node, "status": larger}, subresource="status"
+        )
+        world.cluster.settle()
+
+    world.after(2)
+    assert world.places()["p"] == "n1"
+
+
+def test_a_matching_neighbour_that_arrives_helps_a_pod_that_seeks_it() -> None:
+    world = World().nodes("n1")
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "db"}}}
+    seek = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    world.pod("web", affinity=seek)
+    world.after(2)
+    assert world.places() == {"web": ""}
+
+    world.pod("db")
+    world.after(5)
+
+    assert world.places() == {"web": "n1", "db": "n1"}
+
+
+def test_the_more_important_pod_is_placed_first() -> None:
+    world = World()
+    world.store.create("priorityclasses", {"metadata": {"name": "high"}, "value": 100})
+    world.pod("low")
+    world.pod("high", priorityClassName="high")
+
+    world.nodes("n1", pods="1").after(2)
+
+    assert world.places() == {"low": "", "high": "n1"}
+
+
+def test_gated_and_foreign_pods_are_left_alone() -> None:
+    world = World().nodes("n1")
+
+    world.pod("gated", schedulingGates=[{"name": "wait"}])
+    world.pod("foreign", schedulerName="other")
+    assert world.places() == {"gated": "", "foreign": ""}
+    world.edit("pods", "gated", schedulingGates=[])
+
+    assert world.places() == {"gated": "n1", "foreign": ""}
+
+
+def test_a_pod_whose_rules_cannot_be_read_says_so_and_stops_nobody() -> None:
+    world = World().nodes("n1")
+
+    world.pod("broken", affinity={"nodeAffinity": "yes"})
+    world.pod("fine")
+
+    condition = find_condition(world.get("pods", "broken"), "PodScheduled")
+    assert condition is not None
+    assert "cannot read the pod's scheduling rules" in condition["message"]
+    assert world.places()["fine"] == "n1"
+
+
+def test_only_the_named_nodes_are_searched() -> None:
+    world = World().nodes("n1", "n2")
+    field = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+    world.pod("p", affinity=affinity)
+
+    assert world.places() == {"p": ""}

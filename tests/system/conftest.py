@@ -1,0 +1,165 @@
+"""Programs of ours as users start them: `sim` as the cluster, `run` as the controller."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: test
+  pluginConfig:
+  - name: DefaultEvictor
+    args: {nodeFit: true}
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 50ms}
+budgets: {cluster: null, node: null, namespace: null}
+"""
+
+PATIENCE_S = 60
+
+
+class Program:
+    """A process of ours; its output goes to a file that failures show."""
+
+    def __init__(self, log: Path, *arguments: str) -> None:
+        self.log = log
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "reactive_desched", *arguments],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONWARNINGS": "error::ResourceWarning"},
+            )
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(encoding="utf-8")
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """Return the first match in the output; fail if the program ends or takes too long."""
+        return wait_until(lambda: re.search(pattern, self.output), self)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(20)
+            raise AssertionError(f"did not stop:\n{self.output}") from None
+
+
+T = TypeVar("T")
+
+
+def wait_until(found: Callable[[], T | None], program: Program) -> T:
+    """Return what is found; fail if the program ends or takes too long."""
+    give_up = time.monotonic() + PATIENCE_S
+    while time.monotonic() < give_up:
+        if result := found():
+            return result
+        assert program.process.poll() is None, f"ended early:\n{program.output}"
+        time.sleep(0.05)
+    raise AssertionError(f"waited in vain:\n{program.output}")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Program]]:
+    """Start programs; whatever still runs at the end of the test is stopped."""
+    programs: list[Program] = []
+
+    def start_one(*arguments: str) -> Program:
+        program = Program(tmp_path / f"{len(programs)}-{arguments[0]}.log", *arguments)
+        programs.append(program)
+        return program
+
+    yield start_one
+    for program in reversed(programs):
+        program.stop()
+
+
+class Cluster:
+    """A simulated cluster behind its API, and the few calls the tests make."""
+
+    def __init__(self, program: Program, url: str, kubeconfig: Path) -> None:
+        self.program = program
+        self.url = url
+        self.kubeconfig = kubeconfig
+
+    def call(self, method: str, path: str, body: object = None) -> Any:  # any JSON
+        request = urllib.request.Request(
+            f"{self.url}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/merge-patch+json"},
+        )
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return json.load(reply)
+
+    def pods_on(self, node: str) -> dict[str, str]:
+        """Return uid and controller kind of the pods on a node that are not leaving."""
+        query = f"/api/v1/pods?fieldSelector=spec.nodeName={node}"
+        return {
+            pod["metadata"]["uid"]: pod["metadata"]["ownerReferences"][0]["kind"]
+            for pod in self.call("GET", query)["items"]
+            if "deletionTimestamp" not in pod["metadata"]
+        }
+
+    def taint(self, node: str, key: str) -> None:
+        taints = [{"key": key, "effect": "NoSchedule"}]
+        self.call("PATCH", f"/api/v1/nodes/{node}", {"spec": {"taints": taints}})
+
+
+@pytest.fixture
+def cluster(start: Callable[..., Program], tmp_path: Path) -> Cluster:
+    kubeconfig = tmp_path / "kubeconfig"
+    program = start("sim", "--nodes", "6", "--pods", "40", "--write-kubeconfig", str(kubeconfig))
+    url = program.wait_for(r"http://\S+").group()
+    found = Cluster(program, url, kubeconfig)
+    wait_until(lambda: _all_run(found) or None, program)
+    return found
+
+
+def _all_run(cluster: Cluster) -> bool:
+    pods = cluster.call("GET", "/api/v1/pods")["items"]
+    return len(pods) > 20 and all(pod["status"].get("phase") == "Running" for pod in pods)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def controller(
+    start: Callable[..., Program], cluster: Cluster, policy: Path, tmp_path: Path
+) -> Callable[..., Program]:
+    """Start `run` against the cluster, with its journal in the test's folder."""
+
+    def start_one(*more: str) -> Program:
+        return start(
+            "run",
+            *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)),
+            *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0", *more),
+        )
+
+    return start_one

@@ -1,0 +1,157 @@
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.journal.reading import read
+from reactive_desched.journal.records import IntentRecord, OutcomeRecord
+
+NODE = "node-1"
+
+
+def moved(cluster: Any, before: dict[str, str]) -> set[str]:  # from the fixture
+    return set(before) - set(cluster.pods_on(NODE))
+
+
+def test_a_taint_moves_the_pods_that_do_not_tolerate_it_and_every_move_is_on_record(
+    cluster: Any, controller: Callable[..., Any], tmp_path: Path
+) -> None:
+    program = controller()
+    program.wait_for("synced")
+    before = cluster.pods_on(NODE)
+    movable = {uid for uid, kind in before.items() if kind != "DaemonSet"}
+    assert movable
+
+    cluster.taint(NODE, "gpu")
+    for _ in movable:
+        program.wait_for(rf"(?s)(evicted .*){{{len(movable)}}}")
+
+    assert moved(cluster, before) == movable
+    assert program.stop() == 0
+    records = list(read(tmp_path / "journal"))
+    intents = {r.id: r.uid for r in records if isinstance(r, IntentRecord)}
+    outcomes = [r for r in records if isinstance(r, OutcomeRecord)]
+    assert set(intents.values()) == movable
+    assert sorted(o.intent for o in outcomes) == sorted(intents)
+    assert {o.result for o in outcomes} == {"evicted"}
+
+
+def test_a_dry_run_moves_nobody_and_says_who_would_have_moved(
+    cluster: Any, controller: Callable[..., Any], tmp_path: Path
+) -> None:
+    program = controller("--dry-run")
+    program.wait_for("synced")
+    before = cluster.pods_on(NODE)
+    cluster.taint(NODE, "gpu")
+    program.wait_for("evicted ")
+
+    assert moved(cluster, before) == set()
+    assert program.stop() == 0
+    intents = [r for r in read(tmp_path / "journal") if isinstance(r, IntentRecord)]
+    assert intents
+    assert all(intent.dry_run for intent in intents)
+
+
+def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., Any]) -> None:
+    program = controller("--log-format", "json")
+    program.wait_for('"synced"')
+    lines = [json.loads(line) for line in program.output.splitlines()]
+    url = next(line["url"] for line in lines if "url" in line)
+
+    def get(path: str) -> str:
+        with urllib.request.urlopen(f"{url}{path}", timeout=10) as reply:
+            return str(reply.read().decode())
+
+    assert get("/livez") == "ok"
+    assert "[+]sync-pods ok" in get("/readyz?verbose")
+    assert 'reactive_desched_reflector_synced{resource="pods"} 1.0' in get("/metrics")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly(controller: Callable[..., Any], number: int) -> None:
+    program = controller()
+    program.wait_for("synced")
+
+    assert program.stop(number) == 0
+    assert "Traceback" not in program.output
+
+
+def test_it_starts_without_a_cluster_and_says_that_it_is_not_ready(
+    start: Callable[..., Any], cluster: Any, controller: Callable[..., Any]
+) -> None:
+    cluster.program.stop()
+    program = controller("--log-format", "json")
+    url = json.loads(program.wait_for(r'\{.*"url".*\}').group())["url"]
+    program.wait_for("Cannot connect|refused|Connect call failed")
+    with pytest.raises(urllib.error.HTTPError) as answer:
+        urllib.request.urlopen(f"{url}/readyz", timeout=10)
+
+    assert answer.value.code == 503
+    answer.value.close()
+    assert program.stop() == 0
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "reactive_desched", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("nodeSelectr: a=b\n", "nodeSelector", id="a mistyped field"),
+        pytest.param(
+            "profiles:\n- plugins: {deschedule: {enabled: [RemovePodsViolatingTaints]}}\n",
+            "RemovePodsViolatingNodeTaints",
+            id="an unknown plugin",
+        ),
+        pytest.param(
+            "maxNoOfPodsToEvictTotal: many\n", "maxNoOfPodsToEvictTotal", id="a wrong type"
+        ),
+    ],
+)
+def test_a_wrong_policy_ends_with_status_2_and_names_place_and_remedy(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n{text}")
+
+    ended = run("run", "--policy", str(path))
+
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert f"{path}:" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_kubeconfig_that_is_not_there_ends_with_status_2(policy: Path, tmp_path: Path) -> None:
+    ended = run(
+        "run",
+        *("--policy", str(policy), "--kubeconfig", str(tmp_path / "none")),
+        *("--journal-dir", str(tmp_path / "journal")),
+    )
+
+    assert ended.returncode == 2
+    assert str(tmp_path / "none") in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_help_never_loads_the_cluster_client() -> None:
+    code = (
+        "import sys; from reactive_desched.cli import parser; parser().format_help(); "
+        "print([m for m in ('kubernetes_asyncio', 'aiohttp', 'anyio') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert shown.stdout.strip() == "[]"
