@@ -20,6 +20,7 @@ from bench.measure.machine import facts
 from bench.report import show
 from bench.runner import SIZES, Found, Size, measured
 
+_WIDTH = 130
 _MEMORY_DISK = Path("/dev/shm")  # noqa: S108  # tmpfs is what is being measured
 
 
@@ -29,7 +30,7 @@ def main() -> int:
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
     args = parser.parse_args()
-    console, size = Console(), SIZES[args.size]
+    console, size = Console(width=max(_WIDTH, Console().width)), SIZES[args.size]
     for each in (size, size.tenth):
         console.print(f"data: {ensure(each.pods, each.nodes, cache_folder()).folder}")
     found = _measure(size, console)

@@ -150,12 +150,17 @@ class Core:
         return {"nodes": self.state.nodes.counting, "pods": len(self.state.pods)}
 
     def tell(self, changes: list[Change]) -> None:
-        """Take in changes of the state and act on what is due at once."""
+        """Take in changes of the state and act on what is due at once.
+
+        Until the engine has started they are the first picture being drawn, and no news.
+        """
+        if not self.engine.started:
+            return
         self._listener.changed(changes)
-        for change in changes:
-            self._disruption.observe(change)
-        self.engine.observe(changes, self._clock())
-        self.stage.poke()
+        self._disruption.observe(changes)
+        now = self._clock()
+        self.engine.observe(changes, now)
+        self.stage.poke(now)
 
     def _sync_changed(self) -> None:
         """Begin once the first whole picture is there; go on when it is live again."""
@@ -165,10 +170,11 @@ class Core:
             self._listener.held_back(reason)
         if reason is not None:
             return
+        now = self._clock()
         if not self.engine.started:
-            self.engine.resync(self._clock())
+            self.engine.resync(now)
             self.started.set()
-        self.stage.poke()
+        self.stage.poke(now)
 
     def _judged(self, judgement: Judgement) -> None:
         self._listener.judged(judgement)
@@ -182,7 +188,7 @@ class Core:
         now = self._clock()
         self.engine.settled(judgement, outcome, now)
         self._listener.ended(judgement, outcome, now)
-        self.stage.poke()
+        self.stage.poke(now)
 
     def _intent(self, judgement: Judgement) -> Intent:
         finding, cause = judgement.finding, judgement.cause
@@ -191,7 +197,7 @@ class Core:
             finding.plugin,
             finding.reason,
             judgement.instance.profile,
-            f"{cause.change} {cause.about}".rstrip(),
+            str(cause),
             self._plan.dry_run,
             self._plan.grace_period_s,
         )

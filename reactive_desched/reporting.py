@@ -90,6 +90,6 @@ class Reporter:
             node=finding.pod.node,
             plugin=finding.plugin,
             reason=finding.reason,
-            trigger=f"{judgement.cause.change} {judgement.cause.about}".rstrip(),
+            trigger=str(judgement.cause),
             **more,
         )

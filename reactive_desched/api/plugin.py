@@ -16,6 +16,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.findings import Finding, LookAgain
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.subjects import Places
 
 
 class View(Protocol):
@@ -34,12 +35,8 @@ class View(Protocol):
         """Return the nodes that count."""
         ...
 
-    def pods(self) -> Iterable[PodKey]:
-        """Return a snapshot of the keys of all pods; some may not be placed."""
-        ...
-
-    def pods_on(self, node: str) -> Iterable[PodKey]:
-        """Return a snapshot of the keys of the pods on a node."""
+    def place(self, subject: Places) -> tuple[Node, Iterable[Pod]] | None:
+        """Return a subject's node and its active pods, or None when the node does not count."""
         ...
 
     def placed(self, pod: PodKey) -> tuple[Pod, Node] | None:

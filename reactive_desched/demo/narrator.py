@@ -12,10 +12,10 @@ from reactive_desched.model.changes import (
     NodeChange,
     PodBound,
     PreferenceShifted,
+    about,
 )
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.outcomes import EVICTED, Outcome
-from reactive_desched.react.engine import about
 from reactive_desched.react.judgement import Judgement
 from reactive_desched.reporting import Reporter
 

@@ -4,7 +4,7 @@ The API server has the last word. Pods that are not Ready are left to it, since 
 many of them go; so are pods under several budgets, which it answers with an error.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from cachetools import TTLCache
 
@@ -63,10 +63,11 @@ class DisruptionBudgets:
             for budget in self._view.budgets_over(pod):
                 self._drop(budget, {pod.uid})
 
-    def observe(self, change: Change) -> None:
+    def observe(self, changes: Iterable[Change]) -> None:
         """A budget's status changed: it shows the evictions that were accepted by now."""
-        if isinstance(change, DisruptionBudgetChanged):
-            self._booked.pop(f"{change.namespace}/{change.name}", None)
+        for change in changes:
+            if isinstance(change, DisruptionBudgetChanged):
+                self._booked.pop(f"{change.namespace}/{change.name}", None)
 
     def _drop(self, budget: PodDisruptionBudget, pods: set[PodKey]) -> None:
         left = self._booked.get(budget.key, frozenset()) - pods

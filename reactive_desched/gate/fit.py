@@ -39,7 +39,7 @@ class Fit:
     def fits(self, pod: Pod, room: NodeEntry) -> bool:
         """Say whether the pod fits one node."""
         return room.node is not None and (
-            why_not(pod, room.node, room.requested, room.pods.values()) is None
+            why_not(pod, room.node, room.requested, room.active.values()) is None
         )
 
     def _search(self, pod: Pod, scope: str, rooms: Iterable[NodeEntry]) -> bool:

@@ -74,12 +74,12 @@ class Answer(Struct, frozen=True, gc=False):
 
 
 def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> ApiStatus:
-    """Read a Status; any other body becomes the message of one, cut to a readable length."""
+    """Read a Status; any other body becomes the message of one, cut to one readable line."""
     try:
         status = _STATUS.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        text = bytes(body)[: 4 * _MESSAGE_CHARACTERS].decode("utf-8", "replace").strip()
-        return ApiStatus(code=code, message=text[:_MESSAGE_CHARACTERS])
+        text = bytes(body)[: 4 * _MESSAGE_CHARACTERS].decode("utf-8", "replace")
+        return ApiStatus(code=code, message=" ".join(text.split())[:_MESSAGE_CHARACTERS])
     return status if status.code else msgspec.structs.replace(status, code=code)
 
 

@@ -120,3 +120,25 @@ class PreferenceShifted(Change, frozen=True, gc=False):
     """The best weight any node offers differs for these pods' preferred node affinity."""
 
     pods: tuple[str, ...]
+
+
+class TimePassed(Change, frozen=True, gc=False):
+    """A plugin asked to look again after a time, and it has passed."""
+
+
+def about(change: Change) -> str:
+    """Name the object a change is about, or nothing."""
+    match change:
+        case PodChange(pod=pod):
+            return f"pod {pod}"
+        case NodeChange(node=node):
+            return f"node {node}"
+        case (
+            DisruptionBudgetChanged(namespace=namespace, name=name)
+            | ClaimChanged(namespace=namespace, name=name)
+        ):
+            return f"{namespace}/{name}"
+        case NamespaceChanged(namespace=name) | PriorityClassChanged(name=name):
+            return name
+        case _:
+            return ""

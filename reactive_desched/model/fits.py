@@ -18,7 +18,7 @@ def why_not(
     """Say why the pod does not fit the node, or None when it does.
 
     `requested` is what the node's active pods request, with their number under "pods";
-    `residents` are the pods on the node.
+    `residents` are the active pods on the node.
     """
     if node.unschedulable:
         return "node is not schedulable"
@@ -36,7 +36,7 @@ def why_not(
 def _is_repelled(pod: Pod, node: Node, residents: Iterable[Pod]) -> bool:
     terms = [term for term in pod.spec.anti_affinity if term.topology_key in node.labels]
     return bool(terms) and any(
-        _conflicts(pod, term, other) for other in residents if other.is_active for term in terms
+        _conflicts(pod, term, other) for other in residents for term in terms
     )
 
 

@@ -20,7 +20,8 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_affinity import satisfies_required
-from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.objects import Node, Pod
+from reactive_desched.model.subjects import OnePod, OnNode, Places
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -41,7 +42,7 @@ class NodeAffinityArgs(ScopedArgs):
         return value
 
 
-class NodeAffinity(Plugin[PodKey, NodeAffinityArgs]):
+class NodeAffinity(Plugin[Places, NodeAffinityArgs]):
     """Pods whose node violates required affinity, or is not the best of their wishes.
 
     As upstream, a bare nodeSelector does not qualify a pod, but counts once it has required
@@ -59,30 +60,35 @@ class NodeAffinity(Plugin[PodKey, NodeAffinityArgs]):
         PodSpecChanged,
     )
 
-    def subjects(self, change: Change, view: View) -> Iterable[PodKey]:
+    def subjects(self, change: Change, view: View) -> Iterable[Places]:
         """Look at the pods of a changed node, at pods whose best node changed, or at one pod."""
         match change:
             case NodeLabelsChanged(node=node) | NodeAdded(node=node):
-                return view.pods_on(node)
+                return (OnNode(node),)
             case PreferenceShifted(pods=pods):
-                return pods
+                return map(OnePod, pods)
             case PodChange(pod=pod):
-                return (pod.key,)
+                return (OnePod(pod.key),)
             case _:
-                return view.pods()
+                return [OnNode(node.name) for node in view.nodes()]
 
-    def judge(self, subject: PodKey, view: View) -> Iterator[Finding]:
-        """Flag the pod for the first configured type that its node fails."""
-        if (placed := view.placed(subject)) is None:
+    def judge(self, subject: Places, view: View) -> Iterator[Finding]:
+        """Flag every pod that its node fails in one of the configured types."""
+        if (place := view.place(subject)) is None:
             return
-        pod, node = placed
-        if pod.spec.node_affinity is None or not self.args.covers(pod):
-            return
-        for wanted in self.args.node_affinity_type:
-            verdict = _VERDICTS.get(wanted)
-            if verdict is not None and (reason := verdict(pod, node, view)) is not None:
+        node, pods = place
+        for pod in pods:
+            if pod.spec.node_affinity is None:
+                continue
+            reason = self._failing(pod, node, view)
+            if reason is not None and self.args.covers(pod):
                 yield Finding(pod, self.name, reason, needs_fit=True)
-                return
+
+    def _failing(self, pod: Pod, node: Node, view: View) -> str | None:
+        """Return what the first failing type says."""
+        verdicts = (_VERDICTS.get(wanted) for wanted in self.args.node_affinity_type)
+        reasons = (verdict(pod, node, view) for verdict in verdicts if verdict is not None)
+        return next((reason for reason in reasons if reason is not None), None)
 
 
 def _violates_required(pod: Pod, node: Node, _: View) -> str | None:

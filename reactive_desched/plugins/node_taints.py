@@ -18,7 +18,8 @@ from reactive_desched.model.changes import (
     Resynced,
 )
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import PodKey
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.subjects import OnePod, OnNode, Places
 from reactive_desched.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, untolerated
 
 
@@ -42,7 +43,7 @@ class NodeTaintsArgs(ScopedArgs):
         return self
 
 
-class NodeTaints(Plugin[PodKey, NodeTaintsArgs]):
+class NodeTaints(Plugin[Places, NodeTaintsArgs]):
     """Pods that fail to tolerate a relevant NoSchedule taint; NoExecute is the cluster's own."""
 
     name = "RemovePodsViolatingNodeTaints"
@@ -55,26 +56,27 @@ class NodeTaints(Plugin[PodKey, NodeTaintsArgs]):
         PodSpecChanged,
     )
 
-    def subjects(self, change: Change, view: View) -> Iterable[PodKey]:
+    def subjects(self, change: Change, view: View) -> Iterable[Places]:
         """Look at the pods of a changed node, or at the one changed pod."""
         match change:
             case NodeTaintsChanged(node=node) | NodeAdded(node=node):
-                return view.pods_on(node)
+                return (OnNode(node),)
             case PodChange(pod=pod):
-                return (pod.key,)
+                return (OnePod(pod.key),)
             case _:
-                return view.pods()
+                return [OnNode(node.name) for node in view.nodes()]
 
-    def judge(self, subject: PodKey, view: View) -> Iterator[Finding]:
-        """Flag the pod if one relevant taint is not tolerated."""
-        if (placed := view.placed(subject)) is None:
+    def judge(self, subject: Places, view: View) -> Iterator[Finding]:
+        """Flag every pod that fails to tolerate one of the relevant taints."""
+        if (place := view.place(subject)) is None:
             return
-        pod, node = placed
-        if not node.taints or not self.args.covers(pod):
+        node, pods = place
+        taints = tuple(filter(self._is_relevant, node.taints))
+        if not taints:
             return
-        for taint in untolerated(pod.spec.tolerations, filter(self._is_relevant, node.taints)):
-            yield Finding(pod, self.name, f"does not tolerate {taint} on {node.name}")
-            return
+        for pod, taint in first_untolerated(pods, taints):
+            if self.args.covers(pod):
+                yield Finding(pod, self.name, f"does not tolerate {taint} on {node.name}")
 
     def _is_relevant(self, taint: Taint) -> bool:
         args = self.args
@@ -85,6 +87,17 @@ class NodeTaints(Plugin[PodKey, NodeTaintsArgs]):
         if args.excluded_taints and _is_listed(taint, args.excluded_taints):
             return False
         return args.included_taints is None or _is_listed(taint, args.included_taints)
+
+
+def first_untolerated(pods: Iterable[Pod], taints: Iterable[Taint]) -> Iterator[tuple[Pod, Taint]]:
+    """Pair each intolerant pod with its first taint; siblings share tolerations and the answer."""
+    known: dict[int, Taint | None] = {}
+    for pod in pods:
+        tolerations = pod.spec.tolerations
+        if (key := id(tolerations)) not in known:
+            known[key] = next(untolerated(tolerations, taints), None)
+        if (taint := known[key]) is not None:
+            yield pod, taint
 
 
 def _is_listed(taint: Taint, entries: Iterable[str]) -> bool:

@@ -49,12 +49,12 @@ class YamlText:
         return self.refusal(message, hint or self._template_hint(mark), mark)
 
     def _decoded(self, text: str | bytes) -> str:
-        """Bound the size, decode UTF-8, drop a byte order mark."""
+        """Bound the size and decode UTF-8; a byte order mark in a str is the parser's to drop."""
         if len(text) > LARGEST_TEXT:
             hint = "a policy is a few KiB: is this the file?"
             raise self.refusal("the text is larger than 1 MiB", hint)
         if isinstance(text, str):
-            return text.removeprefix("\ufeff")
+            return text
         try:
             return text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -103,7 +103,7 @@ def _code_point(character: int | str) -> str:
 
 
 def _without_json_tabs(text: str) -> str:
-    """Let JSON be indented with tabs, which YAML refuses; every place stays the same."""
+    """Let JSON have tabs around it, which YAML refuses; every place stays the same."""
     if "\t" not in text or not text.lstrip().startswith("{"):
         return text
     try:

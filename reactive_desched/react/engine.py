@@ -4,18 +4,19 @@ Synchronous and free of clocks: everything is told the time (monotonic seconds).
 small bites so that whoever drives it can let others run in between.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from reactive_desched.api.plugin import View
-from reactive_desched.model.changes import Change, NodeChange, PodChange, Resynced
+from reactive_desched.model.changes import Change, Resynced, TimePassed
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding, LookAgain
 from reactive_desched.model.outcomes import BUDGET_REFUSED, LEFT, Outcome
+from reactive_desched.model.subjects import OnePod, OnNode
 from reactive_desched.react.backoff import Backoff
 from reactive_desched.react.debounce import Debounce
 from reactive_desched.react.instances import Instance, Key, Routes
 from reactive_desched.react.judgement import Cause, Judgement, Report
-from reactive_desched.react.parking import Parking, makes_room
+from reactive_desched.react.parking import Blocked, Parking, makes_room
 from reactive_desched.react.timers import Timers
 
 
@@ -43,7 +44,7 @@ class Engine:
         self._room_grew = room_grew
         self._dirty = {i: Debounce[Key, Cause](i.pause) for i in self._instances}
         self._timers: Timers[Key] = Timers()
-        self._parking: Parking[Key] = Parking()
+        self._parking: Parking[Key, Cause] = Parking()
         self._sweeps: list[tuple[Iterator[Key], Cause]] = []
         self.started = False
         self.looks = 0
@@ -61,7 +62,7 @@ class Engine:
     def resync(self, now: float) -> None:
         """Look at everything, spread over the coming work."""
         self.started = True
-        cause = Cause("Resynced", "", now)
+        cause = Cause(Resynced(), now)
         self._sweeps = [(self._everything(instance), cause) for instance in self._instances]
 
     def observe(self, changes: Iterable[Change], now: float) -> None:
@@ -69,7 +70,7 @@ class Engine:
         if not self.started:
             return
         for change in changes:
-            cause = Cause(change.kind, about(change), now)
+            cause = Cause(change, now)
             for instance in self._routes.interested(change):
                 dirty = self._dirty[instance]
                 for subject in instance.plugin.subjects(change, self._view):
@@ -90,8 +91,12 @@ class Engine:
         """Return when there is work again; `now` or earlier means at once."""
         if self._sweeps:
             return now
-        times = [dirty.next_due() for dirty in self._dirty.values()]
-        return min((t for t in (*times, self._timers.next_due()) if t is not None), default=None)
+        earliest = self._timers.next_due()
+        for dirty in self._dirty.values():
+            due = dirty.next_due()
+            if due is not None and (earliest is None or due < earliest):
+                earliest = due
+        return earliest
 
     def settled(self, judgement: Judgement, outcome: Outcome, now: float) -> None:
         """Take in how an eviction ended; what did not happen is looked at again later."""
@@ -104,12 +109,13 @@ class Engine:
         if outcome.result == BUDGET_REFUSED:
             wakes = (("budgets", finding.pod.namespace), ("pod", finding.pod.uid))
             refusal = Refuse(finding, "DisruptionBudget", outcome.detail, wakes, until)
-            self._block(key, refusal, until)
+            self._block(key, refusal, judgement.cause, key)
         else:
             reason = outcome.detail or outcome.result
-            self._block(key, Defer(finding, "Eviction", reason, until), until)
+            deferral = Defer(finding, "Eviction", reason, until)
+            self._block(key, deferral, judgement.cause, key)
 
-    def waiting_with(self, key: Key) -> Defer | Refuse | None:
+    def waiting_with(self, key: Key) -> Blocked | None:
         """Return the verdict a blocked subject waits with."""
         return self._parking.verdict(key)
 
@@ -122,7 +128,7 @@ class Engine:
             if (due := dirty.pop_due(now)) is not None:
                 return due
         if (key := self._timers.pop_due(now)) is not None:
-            return key, Cause("Timer", "", now)
+            return key, self._parking.cause(key) or Cause(TimePassed(), now)
         while self._sweeps:
             sweep, cause = self._sweeps[0]
             if (next_key := next(sweep, None)) is not None:
@@ -133,47 +139,46 @@ class Engine:
     def _judge(self, key: Key, cause: Cause, now: float) -> None:
         instance, subject = key
         self.looks += 1
-        before = self._parking.leave(key)
+        before = self._parking.leave_family(key)
         self._timers.cancel(key)
-        found = False
-        for opinion in instance.plugin.judge(subject, self._view):
+        for opinion in tuple(instance.plugin.judge(subject, self._view)):
             if isinstance(opinion, LookAgain):
                 self._timers.set(key, now + opinion.after_s)
             else:
-                found = True
                 self._decide(key, opinion, cause, now, before)
-        if not found:
-            self._backoff.forget(key)
+        for left in before:
+            if left not in self._parking:
+                self._timers.cancel(left)
+                self._backoff.forget(left)
 
     def _decide(
-        self, key: Key, finding: Finding, cause: Cause, now: float, before: Defer | Refuse | None
+        self, key: Key, finding: Finding, cause: Cause, now: float, before: Mapping[Key, Blocked]
     ) -> None:
+        own = _own_key(key, finding)
+        was = before.get(own)
         decision = key[0].gate.decide(finding, now)
         if not isinstance(decision, Evict):
-            self._block(key, decision, decision.until)
+            self._block(own, decision, cause, key)
         is_news = (
-            before is None
+            was is None
             or isinstance(decision, Evict)
-            or (before.gate, before.reason) != (decision.gate, decision.reason)
+            or (was.gate, was.reason) != (decision.gate, decision.reason)
         )
-        self._report(Judgement(key, decision, cause, now, is_news))
+        self._report(Judgement(own, decision, cause, now, is_news))
 
-    def _block(self, key: Key, verdict: Defer | Refuse, until: float | None) -> None:
-        self._parking.park(key, verdict)
-        if until is not None:
-            self._timers.set(key, until)
+    def _block(self, key: Key, verdict: Blocked, cause: Cause, parent: Key) -> None:
+        self._parking.park(key, verdict, cause, parent)
+        if verdict.until is None:
+            self._timers.cancel(key)
+        else:
+            self._timers.set(key, verdict.until)
 
     def _retry_at(self, key: Key, outcome: Outcome, now: float) -> float:
         wait = self._backoff.next_wait_s(key)
         return now + max(wait, outcome.retry_after_s or 0.0)
 
 
-def about(change: Change) -> str:
-    """Name the object a change is about."""
-    match change:
-        case PodChange(pod=pod):
-            return f"pod {pod}"
-        case NodeChange(node=node):
-            return f"node {node}"
-        case _:
-            return ""
+def _own_key(key: Key, finding: Finding) -> Key:
+    """Return what to look at again for this finding: of a node's pods, the one it is about."""
+    instance, subject = key
+    return (instance, OnePod(finding.pod.key)) if isinstance(subject, OnNode) else key

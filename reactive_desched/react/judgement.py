@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from reactive_desched.model.changes import Change, about
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
 from reactive_desched.react.instances import Instance, Key
@@ -15,9 +16,11 @@ class Cause(Struct, frozen=True, gc=False):
     `at` is monotonic seconds.
     """
 
-    change: str
-    about: str
+    change: Change
     at: float
+
+    def __str__(self) -> str:
+        return f"{self.change.kind} {about(self.change)}".rstrip()
 
 
 class Judgement(Struct, frozen=True):

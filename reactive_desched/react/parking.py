@@ -28,6 +28,8 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.decisions import Defer, Refuse, WakeKey
 
 K = TypeVar("K", bound=Hashable)
+C = TypeVar("C")
+Blocked = Defer | Refuse
 
 ROOM: WakeKey = ("room",)
 _MAKE_ROOM = (NodeAdded, NodeRelaxed, NodeTaintsChanged, NodeLabelsChanged, PodGone)
@@ -60,31 +62,48 @@ def wakes(change: Change) -> Iterator[WakeKey]:
             yield ("priorityclasses",)
 
 
-class Parking(Generic[K]):
-    """Blocked keys by what they wait for; bounded by the number of blocked findings."""
+class Parking(Generic[K, C]):
+    """Blocked keys by what they wait for; bounded by the number of blocked findings.
+
+    A key may have a parent, the broader subject whose judgement blocked it: judging the parent
+    again answers for the whole family.
+    """
 
     def __init__(self) -> None:
-        self._verdicts: dict[K, Defer | Refuse] = {}
+        self._parked: dict[K, tuple[Blocked, C, K]] = {}
         self._waiting: dict[WakeKey, dict[K, None]] = {}
+        self._families: dict[K, dict[K, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._verdicts)
+        return len(self._parked)
 
     def __contains__(self, key: K) -> bool:
-        return key in self._verdicts
+        return key in self._parked
 
-    def park(self, key: K, verdict: Defer | Refuse) -> None:
-        """Let a key wait for what its verdict names."""
+    def park(self, key: K, verdict: Blocked, cause: C, parent: K) -> None:
+        """Let a key wait for what its verdict names; a key without a broader one is its own."""
         self.leave(key)
-        self._verdicts[key] = verdict
+        self._parked[key] = (verdict, cause, parent)
+        if parent != key:
+            self._families.setdefault(parent, {})[key] = None
         for wake in _wanted(verdict):
             self._waiting.setdefault(wake, {})[key] = None
 
-    def leave(self, key: K) -> Defer | Refuse | None:
+    def leave_family(self, key: K) -> dict[K, Blocked]:
+        """Take out a key and all it is the parent of; returns what each was waiting with."""
+        if key not in self._families:
+            verdict = self.leave(key)
+            return {} if verdict is None else {key: verdict}
+        members = [*self._families[key], key]
+        return {k: verdict for k in members if (verdict := self.leave(k)) is not None}
+
+    def leave(self, key: K) -> Blocked | None:
         """Take a key out; returns what it was waiting with."""
-        verdict = self._verdicts.pop(key, None)
-        if verdict is None:
+        if (parked := self._parked.pop(key, None)) is None:
             return None
+        verdict, _, parent = parked
+        if parent != key:
+            self._drop_from(parent, key)
         for wake in _wanted(verdict):
             keys = self._waiting[wake]
             keys.pop(key, None)
@@ -92,25 +111,37 @@ class Parking(Generic[K]):
                 del self._waiting[wake]
         return verdict
 
+    def _drop_from(self, parent: K, key: K) -> None:
+        family = self._families[parent]
+        del family[key]
+        if not family:
+            del self._families[parent]
+
     def woken_by(self, change: Change) -> list[K]:
         """Name the keys that should look again after this change."""
         if not self._waiting:
             return []
         return [key for wake in wakes(change) for key in self._waiting.get(wake, ())]
 
-    def verdict(self, key: K) -> Defer | Refuse | None:
+    def verdict(self, key: K) -> Blocked | None:
         """Return what a key waits with."""
-        return self._verdicts.get(key)
+        parked = self._parked.get(key)
+        return None if parked is None else parked[0]
+
+    def cause(self, key: K) -> C | None:
+        """Return what first led to a blocked key's finding."""
+        parked = self._parked.get(key)
+        return None if parked is None else parked[1]
 
     def by_gate(self) -> dict[str, int]:
         """Count the parked keys per gate."""
         counts: dict[str, int] = {}
-        for verdict in self._verdicts.values():
+        for verdict, _, _ in self._parked.values():
             counts[verdict.gate] = counts.get(verdict.gate, 0) + 1
         return counts
 
 
-def _wanted(verdict: Defer | Refuse) -> Iterable[WakeKey]:
+def _wanted(verdict: Blocked) -> Iterable[WakeKey]:
     if isinstance(verdict, Refuse):
         return verdict.wakes
     return (("pod", verdict.finding.pod.uid),)

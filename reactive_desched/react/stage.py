@@ -28,13 +28,15 @@ class Stage:
         self._sleeps_until = -_NEVER  # awake
         self._biting = False
 
-    def poke(self) -> None:
+    def poke(self, now: float) -> None:
         """There may be work: do one bite of what is due now, and let `run` see to the rest.
 
         Whoever sleeps is woken only for what comes due earlier: most changes need no wake-up.
         """
-        self._bite()
-        due = self._next_due(self._clock())
+        due = self._next_due(now)
+        if due <= now:
+            self._bite(now)
+            due = self._next_due(now)
         if due < self._sleeps_until:
             self._news.set()
 
@@ -42,15 +44,15 @@ class Stage:
         """Judge whatever comes due, until cancelled."""
         while True:
             self._news = anyio.Event()
-            if self._bite():
+            now = self._clock()
+            if self._next_due(now) <= now and self._bite(now):
                 await anyio.lowlevel.checkpoint()
             else:
                 await self._rest()
 
-    def _bite(self) -> bool:
+    def _bite(self, now: float) -> bool:
         """Work for a moment; say whether more is due already."""
-        now = self._clock()
-        if self._biting or not self._is_due(now):
+        if self._biting:
             return False
         enough_at = now + BITE_S
         self._biting = True
@@ -58,9 +60,6 @@ class Stage:
             self._engine.work(now, lambda: self._clock() >= enough_at)
         finally:
             self._biting = False
-        return self._is_due(now)
-
-    def _is_due(self, now: float) -> bool:
         return self._next_due(now) <= now
 
     def _next_due(self, now: float) -> float:

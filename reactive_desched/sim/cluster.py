@@ -1,8 +1,10 @@
 """The simulated cluster behind the API server: every controller, driven by one clock."""
 
+import logging
 import math
 import random
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -36,6 +38,8 @@ from reactive_desched.sim.store import Event, Store
 
 __all__ = ["ClusterOptions", "NeverSettlesError", "SimCluster"]
 
+T = TypeVar("T")
+
 _MOST_ROUNDS: Final = 10_000
 
 
@@ -51,6 +55,9 @@ class ClusterOptions(Struct, frozen=True):
     """Whether nodes renew their Leases every ten seconds; costs a write per node each time."""
     random_ties: bool = False
     """Whether the scheduler picks among equally good nodes by chance, not by name."""
+    tolerant: bool = False
+    """Whether a controller that trips over a malformed object is logged and goes on with the
+    next; if not its exception reaches whoever wrote or stepped."""
 
 
 class SimCluster:
@@ -65,6 +72,7 @@ class SimCluster:
     ) -> None:
         self.store = store
         options = options or ClusterOptions()
+        self._tolerant = options.tolerant
         self.index = PodIndex()
         self.scheduler = Scheduler(store, rng if options.random_ties else None)
         self._controllers = self._made(rng, options)
@@ -96,7 +104,7 @@ class SimCluster:
             if not busy:
                 return
             for part in busy:
-                part.step(now)
+                self._guarded(part, part.step, now)
         names = ", ".join(type(part).__name__ for part in self._busy(now))
         raise NeverSettlesError(f"after {_MOST_ROUNDS} rounds these still have work: {names}")
 
@@ -120,7 +128,7 @@ class SimCluster:
         while True:
             now = self.store.clock.now()
             for part in self._busy(now):
-                part.step(now)
+                self._guarded(part, part.step, now)
                 await anyio.lowlevel.checkpoint()
             due = self.next_due()
             if due is None or due > self.store.clock.now():
@@ -177,9 +185,19 @@ class SimCluster:
     def _observe(self, event: Event) -> None:
         if event.resource == "pods":
             self.index.observe(event)
-        for controller in self._watchers.get(event.resource, ()):
-            controller.observe(event)
+        for part in self._watchers.get(event.resource, ()):
+            self._guarded(part, part.observe, event)
         self._stirred.set()
+
+    def _guarded(self, part: Controller, act: Callable[[T], None], given: T) -> None:
+        """Let a controller act; if it may fail, what it was doing is dropped and logged."""
+        if not self._tolerant:
+            act(given)
+            return
+        try:
+            act(given)
+        except Exception:  # the server must outlive whatever clients store in it
+            logging.getLogger(__name__).exception("%s gave up on an object", type(part).__name__)
 
     async def _wait_until(self, due: float | None) -> None:
         if self._stirred.is_set():

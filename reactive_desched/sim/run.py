@@ -65,7 +65,7 @@ async def simulation(
             seed=landscape.seed,
             prescheduled=landscape.is_prescheduled,
         )
-    options = ClusterOptions(pace=landscape.pace, heartbeats=landscape.heartbeats)
+    options = ClusterOptions(pace=landscape.pace, heartbeats=landscape.heartbeats, tolerant=True)
     cluster = SimCluster(store, rng, options)
     cluster.settle()
     faults, usage = FaultPlan(), SimulatedUsage(store, cluster.index)

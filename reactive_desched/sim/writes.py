@@ -71,5 +71,5 @@ def _counted(kind: Resource, current: Obj, new: Obj) -> Obj:
 
 
 def _content(obj: Obj) -> Obj:
-    """Return what generation counts: everything but metadata and status."""
-    return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+    """Return what generation counts: all that a plain update can change, but metadata."""
+    return {key: value for key, value in obj.items() if key != "metadata"}

@@ -22,36 +22,42 @@ DOMAIN_KEYS = (ZONE_LABEL, "topology.kubernetes.io/region", HOSTNAME_LABEL)
 class NodeEntry:
     """One node name: the node, if we know it, and the pods bound to the name.
 
-    `requested` sums the requests of active pods, terminating ones included, with their
-    number under "pods".
+    `active` and `ended` hold the pods by uid. `requested` sums the requests of the active ones,
+    terminating ones included, with their number under "pods".
     """
 
-    __slots__ = ("counts", "name", "node", "pods", "requested")
+    __slots__ = ("active", "counts", "ended", "name", "node", "requested")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.node: Node | None = None
         self.counts = False
-        self.pods: dict[PodKey, Pod] = {}
+        self.active: dict[PodKey, Pod] = {}
+        self.ended: dict[PodKey, Pod] = {}
         self.requested: dict[str, int] = {}
 
     def put(self, pod: Pod) -> None:
         """Place a pod here or replace its record."""
-        old = self.pods.get(pod.uid)
-        self.pods[pod.uid] = pod
-        if old is not None and old.is_active:
-            if pod.is_active and old.spec.requests is pod.spec.requests:
+        if not pod.is_active:
+            self.drop(pod.uid)
+            self.ended[pod.uid] = pod
+            return
+        old = self.active.get(pod.uid)
+        self.active[pod.uid] = pod
+        if old is not None:
+            if old.spec.requests is pod.spec.requests:
                 return
             self._release(old)
-        if pod.is_active:
-            add(self.requested, pod.spec.requests)
-            self.requested[PODS] = self.requested.get(PODS, 0) + 1
+        add(self.requested, pod.spec.requests)
+        self.requested[PODS] = self.requested.get(PODS, 0) + 1
 
     def drop(self, uid: PodKey) -> None:
-        """Take a pod away."""
-        old = self.pods.pop(uid)
-        if old.is_active:
+        """Take a pod away, if it is here."""
+        old = self.active.pop(uid, None)
+        if old is not None:
             self._release(old)
+        else:
+            self.ended.pop(uid, None)
 
     def _release(self, pod: Pod) -> None:
         subtract(self.requested, pod.spec.requests)
@@ -121,7 +127,7 @@ class NodeTable:
 
     def forget_if_empty(self, entry: NodeEntry) -> None:
         """Drop an entry with neither node nor pods, so that names do not pile up."""
-        if entry.node is None and not entry.pods:
+        if entry.node is None and not entry.active and not entry.ended:
             self._entries.pop(entry.name, None)
 
     def _move_domains(self, name: str, old: Labels, new: Labels) -> None:

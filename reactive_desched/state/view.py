@@ -1,6 +1,6 @@
 """The read-only face of the state that plugins and gates see."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.node_affinity import NodeAffinity
@@ -13,6 +13,7 @@ from reactive_desched.model.objects import (
     PodKey,
     PriorityClass,
 )
+from reactive_desched.model.subjects import OnePod, OnNode, Places
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.nodes import NodeEntry
 
@@ -61,12 +62,12 @@ class ClusterView:
         return self._state.pods.keys()
 
     def pods_on(self, node: str) -> list[PodKey]:
-        """Return a snapshot of the keys of the pods on a node."""
+        """Return a snapshot of the keys of the active pods on a node."""
         entry = self._state.nodes.find(node)
-        return list(entry.pods) if entry is not None else []
+        return list(entry.active) if entry is not None else []
 
     def pods_in_domain(self, key: str, value: str) -> list[PodKey]:
-        """Return the keys of the pods on the nodes of one topology domain."""
+        """Return the keys of the active pods on the nodes of one topology domain."""
         return [
             pod for node in self._state.nodes.in_domain(key, value) for pod in self.pods_on(node)
         ]
@@ -80,6 +81,18 @@ class ClusterView:
         if entry is None or not entry.counts or entry.node is None:
             return None
         return found, entry.node
+
+    def place(self, subject: Places) -> tuple[Node, Collection[Pod]] | None:
+        """Return a subject's node and active pods, or None when the node does not count."""
+        match subject:
+            case OnNode(node=name):
+                entry = self._state.nodes.find(name)
+                if entry is None or not entry.counts or entry.node is None:
+                    return None
+                return entry.node, entry.active.values()
+            case OnePod(pod=key):
+                placed = self.placed(key)
+                return None if placed is None else (placed[1], placed[:1])
 
     def pod(self, key: PodKey) -> Pod | None:
         """Return a pod by its key."""

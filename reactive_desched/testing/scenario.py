@@ -7,8 +7,9 @@ from reactive_desched.api.plugin import Plugin, View
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Decision, Refuse
 from reactive_desched.model.findings import Finding, LookAgain
-from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.subjects import OnePod, OnNode
 from reactive_desched.react.backoff import Backoff
 from reactive_desched.react.debounce import Pause
 from reactive_desched.react.engine import Engine
@@ -30,26 +31,31 @@ class _NothingGoes:
 
 
 class _Recorded(AnyPlugin):
-    """Passes everything on to a plugin and keeps its latest opinion on each subject."""
+    """Passes everything on to a plugin and keeps its latest opinion on each pod."""
 
     name = "Recorded"
     reacts_to = ()
 
     def __init__(self, plugin: AnyPlugin) -> None:
         super().__init__(plugin.args)
-        self._plugin = plugin
-        self.flagged: dict[Hashable, list[Pod]] = {}
+        self.plugin = plugin
+        self.flagged: dict[PodKey, Pod] = {}
         self.judged: list[Hashable] = []
         vars(self)["reacts_to"] = plugin.reacts_to
 
     def subjects(self, change: Change, view: View) -> Iterable[Hashable]:
-        subjects: Iterable[Hashable] = self._plugin.subjects(change, view)
+        subjects: Iterable[Hashable] = self.plugin.subjects(change, view)
         return subjects
 
     def judge(self, subject: Hashable, view: View) -> Iterator[Finding | LookAgain]:
-        opinions = list(self._plugin.judge(subject, view))
+        opinions = list(self.plugin.judge(subject, view))
         self.judged.append(subject)
-        self.flagged[subject] = [o.pod for o in opinions if isinstance(o, Finding)]
+        if isinstance(subject, OnNode | OnePod) and (place := view.place(subject)) is not None:
+            for looked_at in place[1]:
+                self.flagged.pop(looked_at.key, None)
+        for opinion in opinions:
+            if isinstance(opinion, Finding):
+                self.flagged[opinion.pod.key] = opinion.pod
         yield from opinions
 
 
@@ -88,7 +94,7 @@ class Scenario:
         A pod that left its node, or whose node no longer counts, has no finding any more:
         changes that can only cancel a finding need not wake a plugin.
         """
-        flagged = (pod for pods in self._recorded.flagged.values() for pod in pods)
+        flagged = self._recorded.flagged.values()
         return {pod.name for pod in flagged if self.view.placed(pod.key) is not None}
 
     def flagged_by_full_scan(self) -> set[str]:
@@ -97,7 +103,7 @@ class Scenario:
         opinions = (
             opinion
             for subject in plugin.subjects(Resynced(), self.view)
-            for opinion in plugin._plugin.judge(subject, self.view)  # noqa: SLF001 -- our own part
+            for opinion in plugin.plugin.judge(subject, self.view)
         )
         return {opinion.pod.name for opinion in opinions if isinstance(opinion, Finding)}
 

@@ -26,13 +26,18 @@ class World:
     """
 
     def __init__(
-        self, *, pace: Pace | None = None, heartbeats: bool = False, chance: int = 1
+        self,
+        *,
+        pace: Pace | None = None,
+        heartbeats: bool = False,
+        tolerant: bool = False,
+        chance: int = 1,
     ) -> None:
         self.clock = VirtualClock(START_S)
         rng = random.Random(chance)  # noqa: S311 -- reproducible names, not secrets
         self.store = Store(self.clock, rng)
         seed(self.store)
-        options = ClusterOptions(pace=pace or Pace(), heartbeats=heartbeats)
+        options = ClusterOptions(pace=pace or Pace(), heartbeats=heartbeats, tolerant=tolerant)
         self.cluster = SimCluster(self.store, rng, options)
 
     def nodes(self, *names: str, **settings: Any) -> "World":

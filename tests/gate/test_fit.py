@@ -25,7 +25,7 @@ def reason(candidate: Pod, target: Node, *residents: Pod) -> str | None:
         state.upsert(thing)
     room = ClusterView(state, lambda: 0).room(target.name)
     assert room is not None
-    return why_not(candidate, target, room.requested, room.pods.values())
+    return why_not(candidate, target, room.requested, room.active.values())
 
 
 SMALL = {"cpu": "1", "memory": "1Gi", "pods": "2"}

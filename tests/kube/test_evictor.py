@@ -1,9 +1,13 @@
+from collections.abc import Callable
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from reactive_desched.errors import Refused, Unreachable
 from reactive_desched.kube.evictor import ApiEvictor
-from reactive_desched.kube.session import Session
+from reactive_desched.kube.session import KubeConfig, Session, open_session
+from reactive_desched.kube.throttle import Lane, Rate
 from reactive_desched.model.outcomes import (
     Accepted,
     Answer,
@@ -18,6 +22,7 @@ from reactive_desched.model.outcomes import (
     ServerFailed,
     Unknown,
 )
+from reactive_desched.testing.manual_clock import ManualClock
 from reactive_desched.testing.scripted_api import Reply, ScriptedApi, status
 
 pytestmark = pytest.mark.anyio
@@ -177,6 +182,28 @@ async def test_a_server_that_cannot_be_reached_was_not_asked(
     answer = await ApiEvictor(session).evict(WEB)
     assert isinstance(answer, Overloaded)
     assert answer.message.startswith("not sent: ")
+
+
+async def test_an_eviction_does_not_wait_behind_lists(
+    api: ScriptedApi, kubeconfig: Callable[[str], Path], clock: ManualClock
+) -> None:
+    config = KubeConfig(kubeconfig=str(kubeconfig(api.url)))
+    rate = Rate(per_s=1, burst=2, reserve=1)
+    async with open_session(config, rate=rate, clock=clock) as session:
+        await session.request("GET", "/a-list")
+        assert not session.throttle.take(Lane.BULK)
+        assert await evict(api, session, Reply(201)) == Accepted()
+
+
+async def test_too_many_waiting_calls_defer_the_eviction(
+    api: ScriptedApi, kubeconfig: Callable[[str], Path], clock: ManualClock
+) -> None:
+    config = KubeConfig(kubeconfig=str(kubeconfig(api.url)))
+    rate = Rate(per_s=1, burst=1, reserve=0, waiting=0)
+    async with open_session(config, rate=rate, clock=clock) as session:
+        await session.request("GET", "/a-list")
+        assert isinstance(await ApiEvictor(session).evict(WEB), Overloaded)
+    assert api.count("POST") == 0
 
 
 class TestLooking:

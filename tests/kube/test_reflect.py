@@ -8,6 +8,7 @@ import pytest
 
 from reactive_desched.kube.reflect import Reflector
 from reactive_desched.kube.reflect_settings import ReflectSettings
+from reactive_desched.kube.session import Session
 from reactive_desched.testing.manual_clock import ManualClock, until
 from reactive_desched.testing.scripted_api import Reply, ScriptedApi, error_line, status
 from reactive_desched.testing.things import RememberingFeed, Thing
@@ -196,10 +197,16 @@ class TestStreamingList:
             await until(lambda: feed.is_fresh)
         assert api.count("list") == 1
 
-    async def test_a_throttled_server_is_not_asked_for_pages_instead(
-        self, api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting, clock: ManualClock
+    @pytest.mark.parametrize("code", [401, 429, 503])
+    async def test_a_server_that_will_not_answer_now_is_not_asked_for_pages_instead(
+        self,
+        api: ScriptedApi,
+        feed: RememberingFeed,
+        reflecting: Reflecting,
+        clock: ManualClock,
+        code: int,
     ) -> None:
-        api.answer_next("watch", failing(429, "TooManyRequests"))
+        api.answer_next("watch", failing(code))
         async with reflecting() as reflector:
             await pause(reflector, clock)
             assert api.count("list") == 0
@@ -457,6 +464,16 @@ class TestTrouble:
                 clock.advance(wait_s)
         assert all(later - earlier >= 0.8 for earlier, later in pairwise(asked_at))
 
+    async def test_a_web_page_in_place_of_a_watch_is_told_as_what_it_is(
+        self, api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting, clock: ManualClock
+    ) -> None:
+        page = Reply(body=b"<html>\nplease log in\n", headers={"Content-Type": "text/html"})
+        api.answer_next("watch", page)
+        async with reflecting(PAGED) as reflector:
+            await pause(reflector, clock)
+        assert "200 <html> please log in" in feed.reason
+        assert feed.unreadable == []
+
     async def test_a_forbidden_resource_names_itself_and_is_asked_for_seldom(
         self, api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting, clock: ManualClock
     ) -> None:
@@ -469,6 +486,24 @@ class TestTrouble:
             assert 60 <= await pause(reflector, clock) < 120
             clock.advance(120)
             await until(lambda: feed.is_fresh)
+
+    @pytest.mark.parametrize("kind", ["list", "watch"])
+    async def test_an_unknown_caller_has_its_credentials_read_again_and_asks_soon(
+        self,
+        api: ScriptedApi,
+        session: Session,
+        feed: RememberingFeed,
+        reflecting: Reflecting,
+        clock: ManualClock,
+        kind: str,
+    ) -> None:
+        api.answer_next(kind, failing(401, "Unauthorized"))
+        async with reflecting(PAGED) as reflector:
+            assert 0.8 <= await pause(reflector, clock) < 1.6
+            assert session.credentials._doubted.is_set()
+            clock.advance(2)
+            await until(lambda: feed.is_fresh)
+        assert api.count("list") == (2 if kind == "list" else 1)
 
     async def test_an_unreachable_server_is_waited_for(
         self, api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting, clock: ManualClock

@@ -316,6 +316,30 @@ class TestTls:
             with pytest.raises(Unreachable):
                 await self.ask(kubeconfig(tmp_path, cluster))
 
+    async def test_a_pod_uses_its_account_and_a_rotated_token_within_a_minute(
+        self, serving: Serving, tmp_path: Path, authority: Authority, clock: ManualClock
+    ) -> None:
+        account = tmp_path / "serviceaccount"
+        account.mkdir()
+        authority.write(account / "ca.crt")
+        (account / "token").write_text("first")
+        async with serving("127.0.0.1") as api:
+            environ = {
+                "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+                "KUBERNETES_SERVICE_PORT": api.url.rpartition(":")[2],
+                "HOME": "/nowhere",
+            }
+            config = KubeConfig(service_account=account)
+            async with open_session(config, environ=environ, clock=clock) as session:
+                await session.request("GET", api.path)
+                (account / "token").write_text("second")
+                await until(lambda: clock.waits == [60.0])
+                clock.advance(60)
+                await until(lambda: session.credentials.access.headers == access_of("second"))
+                await session.request("GET", api.path)
+        sent = [asked.headers["Authorization"] for asked in api.asked]
+        assert sent == ["Bearer first", "Bearer second"]
+
     async def test_a_client_certificate_is_shown(
         self, serving: Serving, tmp_path: Path, ca_file: Path, authority: Authority
     ) -> None:

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_desched.model.subjects import OnePod, OnNode
 from reactive_desched.plugins.node_affinity import (
     PREFERRED,
     REQUIRED,
@@ -36,7 +37,7 @@ def test_a_label_change_flags_the_pods_whose_required_affinity_it_breaks() -> No
 def test_a_finding_asks_for_a_node_that_fits() -> None:
     cluster = Scenario(plugin(REQUIRED), node("n1"), pod("db", on="n1", requires="disk=ssd"))
 
-    [finding] = plugin(REQUIRED).judge("db", cluster.view)
+    [finding] = plugin(REQUIRED).judge(OnePod("db"), cluster.view)
 
     assert finding.needs_fit
 
@@ -87,7 +88,7 @@ def test_labels_nobody_prefers_wake_nobody_elsewhere() -> None:
         plugin(PREFERRED), node("n1"), node("n2"), pod("db", on="n1", prefers={"disk=ssd": 10})
     )
 
-    assert cluster.judged_by(node("n2", labels={"rack": "7"})) == set()
+    assert cluster.judged_by(node("n2", labels={"rack": "7"})) == {OnNode("n2")}
 
 
 @pytest.mark.parametrize(

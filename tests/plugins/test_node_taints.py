@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from reactive_desched.api.scope import Namespaces
 from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.subjects import OnNode
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
@@ -37,7 +38,7 @@ def test_a_taint_makes_the_plugin_look_at_that_nodes_pods_only() -> None:
         plugin(), node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")
     )
 
-    assert cluster.judged_by(node("n1", "gpu:NoSchedule")) == {"a", "b"}
+    assert cluster.judged_by(node("n1", "gpu:NoSchedule")) == {OnNode("n1")}
 
 
 def test_news_about_a_node_that_does_not_touch_its_taints_wakes_nobody() -> None:

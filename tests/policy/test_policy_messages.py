@@ -155,3 +155,9 @@ def test_what_a_person_wrote_is_shown_on_one_line_and_within_bounds(
     (line,) = problems(head + f'"a\\nb\\u202e{"x" * 900}": 1\n')
     assert line.startswith('p.yaml:3:1: ["a\\nb\\u202exxx')
     assert len(line) < 200
+
+
+def test_a_long_message_is_cut(problems: Ask, head: str) -> None:
+    (line,) = problems(f"{head}nodeSelector: pool in {'x' * 5000}")
+    assert line.endswith("x…")
+    assert len(line) < 400

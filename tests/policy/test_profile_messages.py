@@ -214,3 +214,14 @@ def test_a_wrong_profile_is_told_with_its_place_and_the_remedy(
     text: str, told: str, problems: Ask, head: str
 ) -> None:
     assert problems(head + text + "\n") == [told]
+
+
+@pytest.mark.parametrize("name", ["PodLifeTime", "PodLifetime"], ids=["not built", "mistyped"])
+def test_a_plugin_that_cannot_run_is_told_once_where_it_is_enabled(
+    name: str, problems: Ask, head: str
+) -> None:
+    lines = problems(
+        f"{head}profiles: [{{pluginConfig: [{{name: {name}, args: {{a: 1}}}}], "
+        f"plugins: {{deschedule: {{enabled: [{name}]}}}}}}]"
+    )
+    assert [line.split(": ")[1] for line in lines] == ["profiles[0].plugins.deschedule.enabled[0]"]

@@ -82,12 +82,13 @@ def test_json_is_read_as_it_is(indentation: str | int | None) -> None:
 
 
 def test_json_indented_with_tabs_keeps_its_places() -> None:
-    assert mark_of(only('{\n\t\t"a": 1}'), ("a",)) == Mark(2, 3)
+    assert mark_of(only('\t{\n\t\t"a": 1\n\t}\n\t'), ("a",)) == Mark(2, 3)
 
 
 def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
     assert plain(only("a: ä".encode("utf-8-sig"))) == {"a": "ä"}
     assert plain(only("\ufeffa: ä")) == {"a": "ä"}
+    assert mark_of(only("\ufeffa: ä"), ("a",)) == Mark(1, 1)
 
 
 @pytest.mark.parametrize(
@@ -177,10 +178,11 @@ class TestBounds:
     def test_merge_keys_cannot_multiply_without_end(self) -> None:
         base = "base: &b {" + ", ".join(f"k{i}: 1" for i in range(1000)) + "}\n"
         steps = "".join(f"t{i}: {{<<: *b}}\n" for i in range(30))
-        assert "20,000" in refusal(base + steps)
+        assert "more than 20,000 keys merged in (<<)" in refusal(base + steps)
 
     def test_values_are_counted(self) -> None:
-        assert f"more than {MOST_VALUES:,} values" in refusal("- a\n" * (MOST_VALUES + 1))
+        told = refusal("- a\n" * (MOST_VALUES + 100))
+        assert told == "p.yaml:20000:3: more than 20,000 values, aliases written out"
 
     def test_documents_are_counted(self) -> None:
         told = refusal("--- a\n" * (MOST_DOCUMENTS + 1))

@@ -57,9 +57,9 @@ def refusal(*waits_for: WakeKey) -> Refuse:
 
 
 def test_only_keys_that_wait_for_the_news_are_woken() -> None:
-    parking: Parking[str] = Parking()
-    parking.park("stuck", refusal(("room",), ("pod", "x")))
-    parking.park("budgeted", refusal(("budgets", "shop")))
+    parking: Parking[str, str] = Parking()
+    parking.park("stuck", refusal(("room",), ("pod", "x")), "", "stuck")
+    parking.park("budgeted", refusal(("budgets", "shop")), "", "budgeted")
 
     assert parking.woken_by(NodeAdded("n2")) == ["stuck"]
     assert parking.woken_by(DisruptionBudgetChanged("shop", "web")) == ["budgeted"]
@@ -67,9 +67,9 @@ def test_only_keys_that_wait_for_the_news_are_woken() -> None:
 
 
 def test_a_key_that_left_is_woken_by_nothing_and_leaves_nothing_behind() -> None:
-    parking: Parking[str] = Parking()
+    parking: Parking[str, str] = Parking()
     verdict = refusal(("room",))
-    parking.park("stuck", verdict)
+    parking.park("stuck", verdict, "", "stuck")
 
     assert parking.leave("stuck") == verdict
     assert parking.leave("stuck") is None
@@ -78,16 +78,35 @@ def test_a_key_that_left_is_woken_by_nothing_and_leaves_nothing_behind() -> None
 
 
 def test_parking_again_replaces_what_a_key_waits_for() -> None:
-    parking: Parking[str] = Parking()
-    parking.park("k", refusal(("room",)))
-    parking.park("k", refusal(("budgets", "shop")))
+    parking: Parking[str, str] = Parking()
+    parking.park("k", refusal(("room",)), "", "k")
+    parking.park("k", refusal(("budgets", "shop")), "", "k")
 
     assert parking.woken_by(NodeAdded("n2")) == []
     assert parking.by_gate() == {"Gate": 1}
 
 
+def test_a_family_leaves_together() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("pod a", refusal(("room",)), "", "node")
+    parking.park("pod b", refusal(("room",)), "", "node")
+    parking.park("pod c", refusal(("room",)), "", "pod c")
+
+    assert set(parking.leave_family("node")) == {"pod a", "pod b"}
+    assert parking.woken_by(NodeAdded("n2")) == ["pod c"]
+    assert parking._families == {}
+
+
+def test_a_member_that_left_alone_is_not_in_the_family_any_more() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("pod a", refusal(("room",)), "", "node")
+    parking.leave("pod a")
+
+    assert parking.leave_family("node") == {}
+
+
 def test_a_deferred_key_is_also_woken_by_news_of_its_pod() -> None:
-    parking: Parking[str] = Parking()
-    parking.park("k", Defer(Finding(WEB, "Test", "why"), "EvictionBudget", "spent", 9.0))
+    parking: Parking[str, str] = Parking()
+    parking.park("k", Defer(Finding(WEB, "Test", "why"), "EvictionBudget", "spent", 9.0), "", "k")
 
     assert parking.woken_by(PodGone(WEB)) == ["k"]

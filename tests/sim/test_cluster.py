@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,6 +85,34 @@ def test_a_real_clock_cannot_be_advanced() -> None:
 
     with pytest.raises(TypeError, match="VirtualClock"):
         SimCluster(store, random.Random(1)).advance(1)
+
+
+def break_a_budget(world: World) -> None:
+    """Store a budget that no controller can read."""
+    meta = {"name": "bad", "namespace": "default"}
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": "app=web"}}
+    world.store.create("poddisruptionbudgets", {"metadata": meta, "spec": spec})
+
+
+def test_a_malformed_object_is_an_error_in_a_strict_world() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        break_a_budget(World())
+
+
+def test_a_tolerant_world_logs_a_malformed_object_and_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(tolerant=True).nodes("n1")
+
+    break_a_budget(world)
+    world.deployment("web", 1, affinity={"nodeAffinity": "yes"})
+    world.deployment("fine", 1)
+    world.budget("fine", maxUnavailable=1)
+    world.after(5)
+
+    assert "DisruptionBudgets gave up on an object" in caplog.text
+    assert list(world.phases("fine").values()) == ["Ready"]
+    assert world.status("poddisruptionbudgets", "fine")["disruptionsAllowed"] == 1
 
 
 class Restless:

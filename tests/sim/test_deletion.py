@@ -89,6 +89,8 @@ def test_a_second_delete_with_longer_grace_changes_nothing(
     clock.advance(5)
     assert delete(store, 60) == first
     assert delete(store, 30) == first
+    clock.advance(100)
+    assert delete(store, 30) == first
 
 
 def test_a_second_delete_with_shorter_grace_counts_from_the_first(

@@ -255,6 +255,7 @@ def test_a_terminating_pod_needs_no_budget(world: World) -> None:
         pytest.param(False, {"policy": "AlwaysAllow"}, 0, id="unready, always allowed"),
         pytest.param(True, {"policy": "AlwaysAllow"}, 429, id="ready, always allowed"),
         pytest.param(False, {}, 0, id="unready, budget healthy"),
+        pytest.param(False, {"currentHealthy": 1}, 0, id="unready, budget just healthy"),
         pytest.param(False, {"currentHealthy": 0}, 429, id="unready, budget unhealthy"),
         pytest.param(
             False, {"desiredHealthy": 0, "currentHealthy": 0}, 429, id="unready, nothing desired"

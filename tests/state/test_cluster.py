@@ -182,10 +182,12 @@ def test_indexes_and_sums_equal_those_counted_afresh(
     for name in ("n1", "n2", "n3"):
         entry = state.nodes.find(name)
         here = [p for p in alive if p.node == name]
-        assert {p.uid for p in here} == set(view.pods_on(name))
-        if entry is None:
-            continue
         active = [p for p in here if p.is_active]
+        assert {p.uid for p in active} == set(view.pods_on(name))
+        if entry is None:
+            assert here == []
+            continue
+        assert {p.uid for p in here} == set(entry.active) | set(entry.ended)
         cpu = sum(p.spec.requests["cpu"] for p in active)
         assert entry.requested.get("cpu", 0) == cpu
         assert entry.requested.get(PODS, 0) == len(active)

@@ -1,5 +1,6 @@
 """Forgets old Events, so that a cluster that runs for months does not drown in them."""
 
+from itertools import islice
 from typing import Final
 
 from reactive_desched.sim.agenda import Agenda
@@ -46,5 +47,6 @@ class EventExpiry:
                 self._agenda.add(key, expires)
             else:
                 self._store.delete("events", *key)
-        for key in tuple(self._written)[: max(0, min(len(self._written) - _MOST, _BATCH))]:
+        surplus = min(max(0, len(self._written) - _MOST), _BATCH)
+        for key in tuple(islice(self._written, surplus)):
             self._store.delete("events", *key)

@@ -71,7 +71,7 @@ class Jobs(Reconciler):
             return
         owner = controller_of(event.object)
         if owner is not None and owner["kind"] == "Job":
-            self._note(owner["uid"], event.object)
+            self._note(owner, event.object)
             self.soon((namespace_of(event.object), owner["name"]))
 
     def reconcile(self, key: Key, now: float) -> None:
@@ -85,10 +85,13 @@ class Jobs(Reconciler):
         outcome = self._run(job, self._tally(job), now)
         self._report(job, self._tally(job), outcome, now)
 
-    def _note(self, job: str, pod: Obj) -> None:
+    def _note(self, owner: Obj, pod: Obj) -> None:
         uid, phase = pod["metadata"]["uid"], phase_of(pod)
-        ended = self._ended.setdefault(job, {})
-        if phase in (SUCCEEDED, FAILED) and uid not in ended:
+        job = self.store.get("jobs", namespace_of(pod), owner["name"])
+        if phase not in (SUCCEEDED, FAILED) or job is None:
+            return
+        ended = self._ended.setdefault(job["metadata"]["uid"], {})
+        if job["metadata"]["uid"] == owner["uid"] and uid not in ended:
             disrupted = condition_status(pod, "DisruptionTarget") == "True"
             ended[uid] = _Ended(phase, self.store.clock.now(), disrupted)
 

@@ -168,7 +168,7 @@ class _View:
         self.revision = template_hash(spec["template"])
         start = int((spec.get("ordinals") or {}).get("start") or 0)
         self.places = range(start, start + int(spec.get("replicas", 1)))
-        self.pods = {_ordinal(pod): pod for pod in pods}
+        self.pods = {place: pod for pod in pods if (place := _ordinal(owner, pod)) is not None}
 
     @property
     def surplus(self) -> list[Obj]:
@@ -201,5 +201,8 @@ def stateful_pod(owner: Obj, ordinal: int) -> Obj:
     return pod
 
 
-def _ordinal(pod: Obj) -> int:
-    return int(pod["metadata"]["name"].rpartition("-")[2])
+def _ordinal(owner: Obj, pod: Obj) -> int | None:
+    """Return the place in a pod's name; None for a stray that only claims to be ours."""
+    name, _, number = pod["metadata"]["name"].rpartition("-")
+    ours = name == owner["metadata"]["name"] and number.isdecimal()
+    return int(number) if ours else None

@@ -15,8 +15,9 @@ from reactive_desched.model.taints import HARD_EFFECTS, NO_SCHEDULE, Taint, unto
 from reactive_desched.sim.scheduling.needs import PodNeeds
 from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
 
-__all__ = ["Candidate", "Check", "Filter", "reasons_against"]
+__all__ = ["NOT_MATCHED", "Candidate", "Check", "Filter", "reasons_against"]
 
+NOT_MATCHED: Final = "node(s) didn't match Pod's node affinity/selector"
 _UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
 
 
@@ -77,7 +78,7 @@ def node_affinity(pod: Candidate, _: Picture) -> Check | None:
     selector, affinity = pod.needs.node_selector, pod.needs.node_affinity
     if not selector and (affinity is None or affinity.required is None):
         return None
-    no = ("node(s) didn't match Pod's node affinity/selector",)
+    no = (NOT_MATCHED,)
     return lambda room: () if satisfies_required(selector, affinity, room.name, room.labels) else no
 
 

@@ -25,6 +25,7 @@ from reactive_desched.sim.pods import (
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.scheduling.backlog import Backlog
 from reactive_desched.sim.scheduling.filters import (
+    NOT_MATCHED,
     Candidate,
     Check,
     Filter,
@@ -173,6 +174,8 @@ class Scheduler:
         enough = nodes_to_find(len(rooms))
         found: list[NodeRoom] = []
         failures: Counter[str] = Counter()
+        if unnamed := len(self.picture.rooms()) - len(rooms):
+            failures[NOT_MATCHED] = unnamed
         start = self._start % len(rooms) if rooms else 0
         for looked, room in enumerate((*rooms[start:], *rooms[:start]), 1):
             reasons = reasons_against(checks, room)

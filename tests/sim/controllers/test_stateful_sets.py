@@ -81,6 +81,21 @@ def test_a_new_template_replaces_the_highest_first_and_waits_for_it() -> None:
     assert status["currentRevision"] == status["updateRevision"]
 
 
+def test_an_update_goes_one_by_one_also_where_pods_start_together() -> None:
+    world = World().nodes("n1")
+    world.stateful_set("db", 3, {"podManagementPolicy": "Parallel"})
+    world.after(10)
+    world.edit("statefulsets", "db", template=pod_template("db", labels={"v": "2"}))
+
+    fewest = 3
+    for _ in range(60):
+        fewest = min(fewest, list(world.phases().values()).count("Ready"))
+        world.after(0.5)
+
+    assert fewest == 2
+    assert {pod["metadata"]["labels"]["v"] for pod in world.pods()} == {"2"}
+
+
 def test_claims_outlive_their_pods_and_are_used_again() -> None:
     world = World().nodes("n1")
     world.stateful_set("db", 1, {"volumeClaimTemplates": [CLAIM]})
@@ -94,3 +109,16 @@ def test_claims_outlive_their_pods_and_are_used_again() -> None:
     uid = world.get("persistentvolumeclaims", "data-db-0")["metadata"]["uid"]
     assert uid == claim["metadata"]["uid"]
     assert world.status("persistentvolumeclaims", "data-db-0")["phase"] == "Bound"
+
+
+def test_a_stray_that_claims_to_belong_is_not_counted() -> None:
+    world = World().nodes("n1")
+    made = world.stateful_set("db", 1)
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
+    reference = {**owner, "uid": made["metadata"]["uid"]}
+    world.create("pods", "stray", pod_template("db")["spec"], ownerReferences=[reference])
+
+    world.after(5)
+
+    assert world.phases() == {"db-0": "Ready", "stray": "Ready"}
+    assert world.status("statefulsets", "db")["replicas"] == 1

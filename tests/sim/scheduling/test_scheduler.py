@@ -136,7 +136,7 @@ def test_a_pod_whose_rules_cannot_be_read_says_so_and_stops_nobody() -> None:
     assert world.places()["fine"] == "n1"
 
 
-def test_only_the_named_nodes_are_searched() -> None:
+def test_a_pod_that_names_a_node_that_is_gone_says_so_as_if_all_were_searched() -> None:
     world = World().nodes("n1", "n2")
     field = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
@@ -144,4 +144,6 @@ def test_only_the_named_nodes_are_searched() -> None:
 
     world.pod("p", affinity=affinity)
 
-    assert world.places() == {"p": ""}
+    assert world.events("FailedScheduling") == [
+        "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+    ]

@@ -49,7 +49,10 @@ def condition(kind: str, status: str, reason: str = "") -> dict[str, str]:
             id="waiting",
         ),
         pytest.param(
-            pod(phase="Running", containerStatuses=[waiting("CrashLoopBackOff"), RUNNING]),
+            pod(
+                phase="Running",
+                containerStatuses=[waiting("CrashLoopBackOff"), waiting("ImagePullBackOff")],
+            ),
             "CrashLoopBackOff",
             id="the first container speaks last",
         ),

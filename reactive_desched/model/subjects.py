@@ -1,0 +1,20 @@
+"""What a plugin judges. Most judge pods: one at a time, or all pods of a node at once."""
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import PodKey
+
+
+class OnNode(Struct, frozen=True, gc=False):
+    """Every active pod of one node: what a change of the node concerns."""
+
+    node: str
+
+
+class OnePod(Struct, frozen=True, gc=False):
+    """One pod: what a change of the pod concerns, and how a blocked finding is looked at again."""
+
+    pod: PodKey
+
+
+Places = OnNode | OnePod

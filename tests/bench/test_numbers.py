@@ -1,0 +1,58 @@
+"""What the benchmark prints follows from what it measured."""
+
+import asyncio
+import time
+
+import pytest
+
+from bench.measure.hold import watching
+from bench.measure.numbers import middle, spread
+from bench.report import Row
+
+
+def test_a_spread_names_the_usual_quantiles_and_the_greatest() -> None:
+    found = spread([float(n) for n in range(100, 0, -1)])
+
+    assert found == {"n": 100, "p50": 51.0, "p90": 91.0, "p99": 100.0, "max": 100.0}
+
+
+def test_nothing_measured_is_no_error() -> None:
+    assert spread([]) == {"n": 0}
+
+
+def test_the_run_in_the_middle_is_taken_whole() -> None:
+    runs: list[dict[str, float]] = [{"rate": 9, "n": 1}, {"rate": 3, "n": 2}, {"rate": 5, "n": 3}]
+
+    assert middle(runs, "rate") == {"rate": 5, "n": 3}
+
+
+@pytest.mark.parametrize(
+    ("row", "verdict"),
+    [
+        pytest.param(Row("sync", 5, goal=6), "met", id="less than allowed"),
+        pytest.param(Row("sync", 7, goal=6), "missed", id="more than allowed"),
+        pytest.param(Row("rate", 7, goal=6, at_least=True), "met", id="more than asked for"),
+        pytest.param(Row("rate", 5, goal=6, at_least=True), "missed", id="less than asked for"),
+        pytest.param(Row("wall", 5), "", id="no goal"),
+    ],
+)
+def test_a_verdict_knows_which_way_is_better(row: Row, verdict: str) -> None:
+    assert row.verdict == verdict
+
+
+def test_a_turn_that_holds_the_loop_is_named_and_others_are_counted() -> None:
+    async def hog() -> None:
+        until = time.thread_time() + 0.02
+        while time.thread_time() < until:
+            pass
+
+    async def several() -> None:
+        await asyncio.sleep(0)
+        await asyncio.create_task(hog())
+
+    with watching() as holds:
+        asyncio.run(several())
+
+    assert holds.over_ms[10] == 1
+    assert holds.turns > 3
+    assert "hog" in holds.worst[0][1]
