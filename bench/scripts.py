@@ -48,7 +48,7 @@ def status(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted
         owner, ordinal = cluster.order[number]
         minute = "2026-01-21T12:53:"
         version = versions.next()
-        obj = cluster.changed_pod(owner, ordinal, version, ready=True, minute=minute)
+        obj = cluster.changed_pod(owner, ordinal, version, ready=bool(lap % 2), minute=minute)
         yield Scripted("/api/v1/pods", number, str(number), obj)
 
 
@@ -97,9 +97,9 @@ SCRIPTS: dict[str, Script] = {
 
 
 def _may_go(owner: Workload) -> bool:
-    """Say whether the default evictor lets these pods go."""
+    """Say whether nothing protects these pods: no budget, and no guard of the default evictor."""
     plain = owner.kind == "ReplicaSet" and not owner.is_canary and not owner.is_dedicated
-    return plain and not owner.has_local_storage
+    return plain and not owner.has_local_storage and not owner.has_budget
 
 
 def _lap(count: int) -> Iterator[int]:

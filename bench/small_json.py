@@ -12,7 +12,6 @@ from bench.workloads import Workload, uid_text
 PodName = Callable[[Workload, int], str]
 Name = tuple[str, str, Workload | None]
 """Namespace (empty for cluster-wide objects), name, and the owner it concerns."""
-_BUDGETED = 3
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def _classes(_: Sequence[Workload], __: PodName) -> Iterable[Name]:
 
 
 def _budgets(owners: Sequence[Workload], _: PodName) -> Iterable[Name]:
-    guarded = [owner for owner in owners if owner.is_replicated and owner.number % _BUDGETED == 0]
+    guarded = [owner for owner in owners if owner.has_budget]
     return sorted(
         ((owner.namespace, owner.app, owner) for owner in guarded), key=lambda row: row[:2]
     )

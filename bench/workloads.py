@@ -76,6 +76,11 @@ class Workload:
         return self.is_replicated and self.number % 20 == 0 and self.size <= _SMALL
 
     @property
+    def has_budget(self) -> bool:
+        """Say whether a disruption budget covers its pods."""
+        return self.is_replicated and self.number % 3 == 1
+
+    @property
     def has_local_storage(self) -> bool:
         """Say whether its pods keep an emptyDir, which the default evictor respects."""
         return self.is_replicated and self.number % 4 == 1

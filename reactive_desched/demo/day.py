@@ -5,12 +5,14 @@ import tempfile
 import time
 from pathlib import Path
 
+import aiohttp
 import anyio
 from rich.console import Console
 from rich.table import Table
 
 from reactive_desched import logs
 from reactive_desched.app import Controller, Parts, open_controller
+from reactive_desched.demo.cluster import open_cluster
 from reactive_desched.demo.narrator import Narrator
 from reactive_desched.demo.scenes import SCENES, Result, Scene, Stage, perform, until
 from reactive_desched.demo.town import Town
@@ -21,8 +23,6 @@ from reactive_desched.planning import registry
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
 from reactive_desched.reporting import Reporter
-from reactive_desched.sim.profiles import Pace
-from reactive_desched.sim.run import Landscape, Simulation, simulation
 
 _WIDTH_IN_A_PIPE = 130
 
@@ -60,41 +60,38 @@ async def _play(listen: Listen) -> int:
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDTH_IN_A_PIPE)
     logs.configure(level="error", style="console", stream=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="reactive-desched-demo-") as folder:
-        landscape = Landscape(nodes=0, pods=0, pace=Pace(start_s=0.3, shutdown_s=0.3))
-        async with simulation(landscape) as sim:
-            town = Town(sim.store)
-            town.settle()
+    with tempfile.TemporaryDirectory(prefix="reactive-desched-demo-") as name:
+        folder = Path(name)
+        async with open_cluster(folder / "kubeconfig") as url, aiohttp.ClientSession() as http:
+            town = Town(http, url)
+            await town.settle()
             await until(town.is_calm)
-            results = await _watch(console, sim, town, listen, Path(folder))
+            results = await _watch(console, town, listen, folder)
     console.print(_summary(results))
     return int(any(result.problem for result in results))
 
 
-async def _watch(
-    console: Console, sim: Simulation, town: Town, listen: Listen, folder: Path
-) -> list[Result]:
+async def _watch(console: Console, town: Town, listen: Listen, folder: Path) -> list[Result]:
     metrics = Metrics()
     log = logs.logger("demo")
     narrator = Narrator(console, time.monotonic, Reporter(metrics, log))
-    async with open_controller(
-        Parts(
-            configure([Source(POLICY, "the demo's policy")], registry()),
-            KubeConfig(str(_kubeconfig(sim, folder))),
-            folder / "journal",
-            listen,
-            metrics,
-            narrator,
-            log,
-        )
-    ) as controller:
+    parts = Parts(
+        configure([Source(POLICY, "the demo's policy")], registry()),
+        KubeConfig(str(folder / "kubeconfig")),
+        folder / "journal",
+        listen,
+        metrics,
+        narrator,
+        log,
+    )
+    async with open_controller(parts) as controller:
         await controller.core.started.wait()
-        _introduce(console, sim, controller)
+        _introduce(console, town, controller)
         narrator.speaks = True
-        return [
-            await _announced(console, scene, Stage(town, narrator, controller.core))
-            for scene in SCENES
-        ]
+        stage = Stage(town, narrator, controller.core)
+        results = [await _announced(console, scene, stage) for scene in SCENES]
+        narrator.speaks = False
+        return results
 
 
 async def _announced(console: Console, scene: Scene, stage: Stage) -> Result:
@@ -103,16 +100,10 @@ async def _announced(console: Console, scene: Scene, stage: Stage) -> Result:
     return await perform(scene, stage)
 
 
-def _kubeconfig(sim: Simulation, folder: Path) -> Path:
-    path = folder / "kubeconfig"
-    path.write_text(sim.kubeconfig, encoding="utf-8")
-    return path
-
-
-def _introduce(console: Console, sim: Simulation, controller: Controller) -> None:
+def _introduce(console: Console, town: Town, controller: Controller) -> None:
     size = controller.core.size()
     console.print(
-        f"A simulated cluster serves {sim.url}; the controller watches it over HTTP and serves\n"
+        f"A simulated cluster serves {town.url}; the controller watches it over HTTP and serves\n"
         f"{controller.url} (/readyz?verbose, /metrics). "
         f"It knows {size['nodes']} nodes and {size['pods']} pods.\n"
         "Debounce is 200 ms; the token bucket lets 6 evictions go at once and 4 a second after."

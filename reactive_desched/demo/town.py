@@ -1,132 +1,124 @@
-"""The small cluster of the demo: nodes, workloads, and the hand that changes them."""
+"""The small cluster of the demo, changed over HTTP as kubectl would change it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Any
 
-from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.store import Store
+import aiohttp
+
+Obj = dict[str, Any]  # any JSON object
 
 SSD, BANK = {"disk": "ssd"}, {"pool": "bank"}
 _ZONES = ("a", "b", "c")
 _ROOM = {"cpu": "8", "memory": "16Gi", "pods": "40"}
+_QUICK = {
+    "sim.reactive-desched/start-seconds": "0.3",
+    "sim.reactive-desched/shutdown-seconds": "0.3",
+}
+_MERGE = {"Content-Type": "application/merge-patch+json"}
+_PODS = 37
 
 
 class Town:
     """What kubectl would do, said in the words of the script."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
+        self._http = http
+        self.url = url
 
-    def settle(self) -> None:
-        """Build the cluster: seven nodes' worth of room, four teams' workloads."""
+    async def settle(self) -> None:
+        """Build the cluster: six nodes and four teams' workloads."""
         for number in range(1, 7):
             labels = SSD if number in (2, 3) else BANK if number in (5, 6) else {}
-            self.add_node(f"node-{number}", labels)
+            await self.add_node(f"node-{number}", labels)
         for namespace in ("shop", "data", "bank", "batch"):
-            self.store.create("namespaces", {"metadata": {"name": namespace}})
-        self._deploy("shop", "web", 6, {})
-        self._deploy("shop", "agent", 6, {"tolerations": [{"operator": "Exists"}]})
-        self._deploy("data", "db", 3, {"affinity": _requires("disk", "ssd")}, cpu="1")
-        self._deploy("bank", "ledger", 4, {"nodeSelector": BANK})
-        self._deploy("batch", "worker", 18, {})
+            await self._create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        await self._deploy("shop", "web", 6, {})
+        await self._deploy("shop", "agent", 6, {"tolerations": [{"operator": "Exists"}]})
+        await self._deploy("data", "db", 3, {"affinity": _requires("disk", "ssd")}, cpu="1")
+        await self._deploy("bank", "ledger", 4, {"nodeSelector": BANK})
+        await self._deploy("batch", "worker", 18, {})
 
-    def add_node(self, name: str, labels: dict[str, str]) -> None:
+    async def add_node(self, name: str, labels: dict[str, str]) -> None:
         """Let a node join."""
         zone = _ZONES[int(name[-1]) % len(_ZONES)]
         own = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         node = {
             "metadata": {"name": name, "labels": {**own, **labels}},
-            "status": {
-                "capacity": _ROOM,
-                "allocatable": _ROOM,
-                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
-            },
+            "status": {"capacity": _ROOM, "allocatable": _ROOM, "conditions": [ready]},
         }
-        self.store.create("nodes", node)
+        await self._create("/api/v1/nodes", node)
 
-    def taint(self, name: str, key: str) -> None:
-        """Put a NoSchedule taint on a node."""
-        self._change_taints(name, lambda taints: [*taints, {"key": key, "effect": "NoSchedule"}])
+    async def taint(self, name: str, *keys: str) -> None:
+        """Give a node exactly these NoSchedule taints."""
+        taints = [{"key": key, "effect": "NoSchedule"} for key in keys]
+        await self._patch(f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})
 
-    def untaint(self, name: str, key: str) -> None:
-        """Take a taint off a node."""
-        self._change_taints(name, lambda taints: [t for t in taints if t["key"] != key])
-
-    def unlabel(self, name: str, key: str) -> None:
+    async def unlabel(self, name: str, key: str) -> None:
         """Take a label off a node."""
+        await self._patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {key: None}}})
 
-        def change(node: Obj) -> Obj:
-            metadata = node["metadata"]
-            labels = {k: v for k, v in metadata["labels"].items() if k != key}
-            return {**node, "metadata": {**metadata, "labels": labels}}
+    async def protect(self, namespace: str, app: str) -> None:
+        """Put a disruption budget over an app that lets no pod go."""
+        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": app}}}
+        path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+        await self._create(path, {"metadata": {"name": app}, "spec": spec})
 
-        self.store.modify("nodes", "", name, change)
+    async def relent(self, namespace: str, app: str) -> None:
+        """Let one pod of the app go at a time."""
+        path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{app}"
+        await self._patch(path, {"spec": {"maxUnavailable": 1}})
 
-    def budget(self, namespace: str, app: str, most_unavailable: int) -> None:
-        """Set how many pods of an app may be unavailable."""
-        spec = {
-            "maxUnavailable": most_unavailable,
-            "selector": {"matchLabels": {"app": app}},
-        }
-        name = {"name": app, "namespace": namespace}
-        if self.store.get("poddisruptionbudgets", namespace, app) is None:
-            self.store.create("poddisruptionbudgets", {"metadata": name, "spec": spec})
-        else:
-            self.store.modify(
-                "poddisruptionbudgets", namespace, app, lambda pdb: {**pdb, "spec": spec}
-            )
-
-    def pods_on(self, nodes: Iterable[str], app: str = "") -> dict[str, str]:
+    async def pods_on(self, nodes: Iterable[str], app: str = "") -> dict[str, str]:
         """Return uid and app of the pods on some nodes that are not leaving."""
         wanted = set(nodes)
         return {
-            pod["metadata"]["uid"]: pod["metadata"]["labels"]["app"]
-            for pod in self.store.list("pods")
+            pod["metadata"]["uid"]: _app(pod)
+            for pod in await self._pods()
             if pod["spec"].get("nodeName") in wanted
-            and "deletionTimestamp" not in pod["metadata"]
-            and app in ("", pod["metadata"]["labels"]["app"])
+            and not _is_leaving(pod)
+            and app in ("", _app(pod))
         }
 
-    def nodes_of(self, app: str) -> list[str]:
-        """Return the nodes on which an app's pods are, ready or not, one for each pod."""
-        return sorted(
+    async def nodes_of(self, app: str) -> set[str]:
+        """Return the nodes on which an app's pods are."""
+        return {
             pod["spec"].get("nodeName", "")
-            for pod in self.store.list("pods")
-            if pod["metadata"]["labels"]["app"] == app
-            and "deletionTimestamp" not in pod["metadata"]
-        )
+            for pod in await self._pods()
+            if _app(pod) == app and not _is_leaving(pod)
+        }
 
-    def is_calm(self) -> bool:
+    async def is_calm(self) -> bool:
         """Say whether every wanted pod is there and ready, and none is leaving."""
-        wanted = sum(
-            deployment["spec"]["replicas"] for deployment in self.store.list("deployments")
-        )
-        pods = self.store.list("pods")
-        return len(pods) == wanted and all(map(_is_settled, pods))
+        pods = await self._pods()
+        return len(pods) == _PODS and all(map(_is_settled, pods))
 
-    def _change_taints(self, name: str, change: Callable[[list[Obj]], list[Obj]]) -> None:
-        def changed(node: Obj) -> Obj:
-            spec = node.get("spec") or {}
-            return {**node, "spec": {**spec, "taints": change(spec.get("taints") or [])}}
+    async def _pods(self) -> list[Obj]:
+        async with self._http.get(f"{self.url}/api/v1/pods") as reply:
+            listed: list[Obj] = (await reply.json())["items"]
+            return listed
 
-        self.store.modify("nodes", "", name, changed)
+    async def _create(self, path: str, body: Obj) -> None:
+        async with self._http.post(f"{self.url}{path}", json=body) as reply:
+            reply.raise_for_status()
 
-    def _deploy(
+    async def _patch(self, path: str, body: Obj) -> None:
+        request = self._http.patch(f"{self.url}{path}", json=body, headers=_MERGE)
+        async with request as reply:
+            reply.raise_for_status()
+
+    async def _deploy(
         self, namespace: str, app: str, replicas: int, more: Obj, cpu: str = "200m"
     ) -> None:
         labels = {"app": app}
         container = {"name": "main", "image": app, "resources": {"requests": {"cpu": cpu}}}
-        deployment = {
-            "metadata": {"name": app, "namespace": namespace},
-            "spec": {
-                "replicas": replicas,
-                "selector": {"matchLabels": labels},
-                "template": {
-                    "metadata": {"labels": labels},
-                    "spec": {"containers": [container], **more},
-                },
-            },
+        template = {
+            "metadata": {"labels": labels, "annotations": _QUICK},
+            "spec": {"containers": [container], **more},
         }
-        self.store.create("deployments", deployment)
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+        await self._create(path, {"metadata": {"name": app}, "spec": spec})
 
 
 def _requires(key: str, value: str) -> Obj:
@@ -135,7 +127,15 @@ def _requires(key: str, value: str) -> Obj:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
+def _app(pod: Obj) -> str:
+    return str(pod["metadata"]["labels"]["app"])
+
+
+def _is_leaving(pod: Obj) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
 def _is_settled(pod: Obj) -> bool:
     conditions = pod.get("status", {}).get("conditions") or []
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-    return ready and "deletionTimestamp" not in pod["metadata"]
+    return ready and not _is_leaving(pod)

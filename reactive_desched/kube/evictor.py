@@ -13,7 +13,7 @@ from reactive_desched.errors import Refused, Saturated, Unreachable
 from reactive_desched.kube.answers import Answer as Reply
 from reactive_desched.kube.answers import ApiStatus
 from reactive_desched.kube.clock import Clock, SystemClock
-from reactive_desched.kube.session import Limits, Transport
+from reactive_desched.kube.session import Transport
 from reactive_desched.kube.throttle import Lane
 from reactive_desched.model.outcomes import (
     Accepted,
@@ -32,9 +32,6 @@ from reactive_desched.model.outcomes import (
 )
 
 __all__ = ["ApiEvictor"]
-
-_LIMITS = Limits(connect_s=5.0, read_s=35.0, total_s=40.0, body_bytes=2**22)
-"""A little longer than the server itself works on a request (34 s)."""
 
 # The server sends a plain 500 for these before it has touched anything.
 _NOTHING_DONE = ("more than one PodDisruptionBudget", "failed calling webhook")
@@ -63,9 +60,7 @@ class ApiEvictor:
         path = f"{_pod_path(request.namespace, request.name)}/eviction"
         body = self._encode(self._eviction(request))
         try:
-            reply = await self._session.request(
-                "POST", path, body=body, limits=_LIMITS, lane=Lane.ACT
-            )
+            reply = await self._session.request("POST", path, body=body, lane=Lane.ACT)
         except Saturated as error:
             return Overloaded(str(error))
         except Unreachable as error:
@@ -75,7 +70,7 @@ class ApiEvictor:
     async def look(self, namespace: str, name: str) -> PodNow:
         """Read the pod to settle an unknown effect; raises Refused or Unreachable if it cannot."""
         path = _pod_path(namespace, name)
-        reply = await self._session.request("GET", path, limits=_LIMITS, lane=Lane.ACT)
+        reply = await self._session.request("GET", path, lane=Lane.ACT)
         if reply.status == HTTPStatus.NOT_FOUND and reply.error.reason == "NotFound":
             return PodAbsent()
         if not reply.ok:

@@ -13,12 +13,11 @@ from reactive_desched.kube.clock import Clock
 from reactive_desched.kube.codec import Codec, Page
 from reactive_desched.kube.endings import End, Ending, of_answer, of_error
 from reactive_desched.kube.pace import Pace
-from reactive_desched.kube.session import Limits, Transport
+from reactive_desched.kube.session import Transport
 
 __all__ = ["Lister", "PageSizes", "Staged"]
 
 T = TypeVar("T")
-_LIMITS = Limits(total_s=120.0)
 
 
 class PageSizes(Struct, frozen=True, gc=False):
@@ -88,9 +87,7 @@ class Lister(Generic[T]):
         what = f"list {self._codec.path}"
         params = {"limit": str(size)} | ({"continue": token} if token else {})
         try:
-            answer = await self._session.request(
-                "GET", self._codec.path, params=params, limits=_LIMITS
-            )
+            answer = await self._session.request("GET", self._codec.path, params=params)
         except ClusterError as error:
             return of_error(error)
         if not answer.ok:

@@ -46,7 +46,7 @@ class Reflector(Generic[T]):
         rng: Random | None = None,
         settings: ReflectSettings | None = None,
     ) -> None:
-        self._status = ReflectorStatus(codec.kind, codec.path)
+        self.status = ReflectorStatus(codec.kind, codec.path)
         self._session = session
         self._path = codec.path
         self._feed = feed
@@ -64,12 +64,6 @@ class Reflector(Generic[T]):
         self._watch_s = 0.0
         self._bookmarked = self._progressed = False
         self._fruitless = 0
-
-    @property
-    def status(self) -> ReflectorStatus:
-        """What there is to say about this reflector now."""
-        self._status.resource_version = self._place.version
-        return self._status
 
     async def run(self) -> None:
         """Reflect for ever."""
@@ -101,8 +95,8 @@ class Reflector(Generic[T]):
 
     async def _listed(self) -> Ending:
         self._opened_at = None
-        self._status.state = "listing"
-        sizes = self._settings.again if self._status.syncs else self._settings.first
+        self.status.state = "listing"
+        sizes = self._settings.again if self.status.syncs else self._settings.first
         staged = await self._lister.stage(sizes)
         if isinstance(staged, Ending):
             return staged
@@ -113,7 +107,7 @@ class Reflector(Generic[T]):
 
     async def _streamed(self) -> Ending:
         """Read the initial events of a streaming list, swap them in, and read on."""
-        self._status.state = "listing"
+        self.status.state = "listing"
         staging: Staging[T] = Staging(self._path)
         initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
@@ -128,12 +122,13 @@ class Reflector(Generic[T]):
                 if not self._place.believes(staging.resource_version):
                     return self._went_back(staging.resource_version)
                 await self._swap(staging.changes, staging.resource_version)
+                self._progressed = True
                 return await self._follow(reply)
         except ClusterError as error:
             return of_error(error)
 
     async def _watched(self) -> Ending:
-        self._status.state = "connecting"
+        self.status.state = "connecting"
         params = self._watch_params() | {"resourceVersion": self._place.version}
         try:
             async with self._session.stream(self._path, params) as reply:
@@ -146,12 +141,12 @@ class Reflector(Generic[T]):
     async def _follow(self, stream: Stream) -> Ending:
         self._opened_at = self._clock.now()
         self._bookmarked = False
-        self._status.reconnects += self._status.watches > 0
-        self._status.watches += 1
-        self._status.state = "watching"
+        self.status.reconnects += self.status.watches > 0
+        self.status.watches += 1
+        self.status.state = "watching"
         self._stale_reason = None
-        if not self._status.fresh:
-            self._status.fresh = True
+        if not self.status.fresh:
+            self.status.fresh = True
             self._feed.fresh()
         return await self._reader.read(stream, self._apply, self._silence_limit_s)
 
@@ -188,7 +183,7 @@ class Reflector(Generic[T]):
             self._feed.upsert(event.object)
         place.version = version or place.version
         self._progressed = True
-        self._status.events += 1
+        self.status.events += 1
         return None
 
     def _apply_bare(self, event: WatchEvent[T]) -> Ending | None:
@@ -196,8 +191,9 @@ class Reflector(Generic[T]):
             return of_status(event.status, f"watch {self._path}")
         if event.type == "BOOKMARK":
             self._bookmarked = self._progressed = True
-            self._status.bookmarks += 1
+            self.status.bookmarks += 1
             self._place.bookmarked(event.resource_version)
+            self.status.resource_version = self._place.version
         return None
 
     def _went_back(self, version: str) -> Ending:
@@ -205,7 +201,7 @@ class Reflector(Generic[T]):
 
     async def _swap(self, changes: Sequence[T | Removed[T]], version: str) -> None:
         """Put the new picture in place of the old one, turn by turn."""
-        self._status.state = "swapping"
+        self.status.state = "swapping"
         pace = Pace(self._clock, self._settings.again.turn)
         feed = self._feed
         feed.begin_replace()
@@ -219,17 +215,19 @@ class Reflector(Generic[T]):
                 pace.restart()
         feed.end_replace()
         self._place.listed(version)
-        self._status.relists += self._status.syncs > 0
-        self._status.syncs += 1
+        self.status.resource_version = version
+        self.status.relists += self.status.syncs > 0
+        self.status.syncs += 1
 
     def _malformed(self, error: Malformed) -> None:
-        self._status.malformed += 1
+        self.status.malformed += 1
         self._feed.malformed(error)
 
     # --- what goes wrong ---
 
     async def _recover(self, ending: Ending) -> None:
         """Decide what an ending means: whether to stay fresh, how long to wait, where to go on."""
+        self.status.resource_version = self._place.version
         lived_s = 0.0 if self._opened_at is None else self._clock.now() - self._opened_at
         if self._opened_at is not None:
             self._fruitless = 0 if self._progressed else self._fruitless + 1
@@ -246,10 +244,10 @@ class Reflector(Generic[T]):
             await self._clock.sleep(wait_s)
 
     def _stale(self, ending: Ending) -> None:
-        self._status.state = "waiting"
-        self._status.failures += 1
-        self._status.last_error = ending.detail
-        self._status.fresh = False
+        self.status.state = "waiting"
+        self.status.failures += 1
+        self.status.last_error = ending.detail
+        self.status.fresh = False
         if self._stale_reason != ending.detail:
             self._stale_reason = ending.detail
             self._feed.stale(ending.detail)

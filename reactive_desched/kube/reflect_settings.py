@@ -33,7 +33,8 @@ class ReflectorStatus(Struct, gc=False):
     """One reflector's state, for `/readyz?verbose` and the metrics.
 
     `state` is one of starting, listing, swapping, connecting, watching and waiting; `fresh` means
-    that a watch is open, or being reopened after a regular end, on a complete picture.
+    that a watch is open, or being reopened after a regular end, on a complete picture. The
+    `resource_version` is that of the last list, bookmark or end of a watch.
     """
 
     kind: str

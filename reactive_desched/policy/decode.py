@@ -65,10 +65,9 @@ class Decoder:
             case (kind, inner), Table() if kind is BaseModel:
                 return self._fields(inner, node, at, skip)
             case (kind, inner), Table() if kind is Mapping:
-                entries = {entry.key: entry.value for entry in reversed(node.entries)}
                 return {
-                    key: self._prepared(inner, value, at.below(key))
-                    for key, value in entries.items()
+                    entry.key: self._prepared(inner, entry.value, at.below(entry.key))
+                    for entry in node.entries
                 }
             case (kind, inner), Items() if kind is Sequence:
                 return [
@@ -98,13 +97,13 @@ class Decoder:
             if entry.key in skip:
                 continue
             if entry.key not in fields and is_open:
-                data.setdefault(entry.key, plain(entry.value))
+                data[entry.key] = plain(entry.value)
             elif entry.key not in fields:
                 message, hint = self._advice.unknown(entry, at.path, frozenset(fields))
                 self._found.add(at.below(entry.key).problem(message, hint))
             elif not _is_absent(entry.value, fields[entry.key]):
                 value = self._prepared(fields[entry.key], entry.value, at.below(entry.key))
-                data.setdefault(entry.key, value)
+                data[entry.key] = value
         return data
 
 

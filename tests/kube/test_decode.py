@@ -71,6 +71,12 @@ def test_local_storage_is_known_by_its_source(volume: JSON, *, is_local: bool) -
     assert read(spec={"volumes": [{"name": "v"} | volume]}).spec.has_local_storage is is_local
 
 
+def test_a_volume_of_two_kinds_counts_as_both() -> None:
+    pod = read(spec={"volumes": [{"emptyDir": {}, "persistentVolumeClaim": {"claimName": "d"}}]})
+
+    assert (pod.spec.has_local_storage, pod.claims) == (True, ("d",))
+
+
 @pytest.mark.parametrize(
     ("quantity", "cpu"),
     [

@@ -281,6 +281,7 @@ MIXED = "this deprecated switch cannot be combined with the lists of podProtecti
             "minPodAge: 60",
             ["minPodAge: must be a duration such as 90s or 1h30m; write 60s for seconds"],
         ),
+        ("NodeFit: true", ["NodeFit: unknown field; did you mean nodeFit?"]),
         ("minReplicas: -1", ["minReplicas: must be at least 0, not the number -1"]),
         (
             "nodeSelector: {a: b}",

@@ -74,6 +74,12 @@ ARGS = "profiles[0].pluginConfig[0].args"
             id="an extension point that does not exist",
         ),
         pytest.param(
+            "profiles: [{name: p, plugins: {evict: {}}}]",
+            "p.yaml:3:32: profiles[0].plugins.evict: is not read here; there is no such "
+            "extension point; DefaultEvictor is always on at filter (in profile p)",
+            id="koordinator's extension point",
+        ),
+        pytest.param(
             "profiles: [{name: p, plugins: {LowNodeUtilization: {}}}]",
             "p.yaml:3:32: profiles[0].plugins.LowNodeUtilization: is not read here; "
             "write LowNodeUtilization in the list plugins.balance.enabled (in profile p)",

@@ -10,7 +10,6 @@ from reactive_desched.model.labels import Labels
 from reactive_desched.model.node_affinity import NodeAffinity, satisfies_required
 from reactive_desched.model.taints import (
     HARD_EFFECTS,
-    NO_EXECUTE,
     Taint,
     Toleration,
     Tolerations,
@@ -60,18 +59,13 @@ class _Placement(Struct, frozen=True):
 
     def may_start(self, node: Obj) -> bool:
         """Say whether a pod belongs on the node."""
-        return self._likes(node) and not (self._untolerated(node) & HARD_EFFECTS)
+        taints = msgspec.convert(node.get("spec", {}).get("taints") or (), tuple[Taint, ...])
+        left = untolerated(self.tolerations, taints)
+        return self.may_stay(node) and not any(taint.effect in HARD_EFFECTS for taint in left)
 
     def may_stay(self, node: Obj) -> bool:
-        """Say whether a pod that is there already may go on."""
-        return self._likes(node) and NO_EXECUTE not in self._untolerated(node)
-
-    def _likes(self, node: Obj) -> bool:
+        """Say whether a pod that is there already may go on, as far as taints let it."""
         return satisfies_required(self.selector, self.affinity, name_of(node), labels_of(node))
-
-    def _untolerated(self, node: Obj) -> set[str]:
-        taints = msgspec.convert(node.get("spec", {}).get("taints") or (), tuple[Taint, ...])
-        return {taint.effect for taint in untolerated(self.tolerations, taints)}
 
 
 class DaemonSets(Reconciler):

@@ -82,6 +82,16 @@ def test_pods_without_owner_do_not_count_towards_a_percentage() -> None:
     assert numbers(world) == (3, 5, 2, 4)
 
 
+def test_pods_without_owner_can_never_be_disrupted_under_a_share() -> None:
+    world = World().nodes("n1")
+    world.pod("bare", labels={"app": "web"})
+    world.budget("web", maxUnavailable=1)
+
+    world.after(5)
+
+    assert numbers(world) == (0, 1, 0, 0)
+
+
 def test_daemon_sets_have_no_scale_so_a_percentage_fails_to_sync() -> None:
     world = World().nodes("n1")
     template = pod_template("web")

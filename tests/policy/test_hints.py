@@ -1,0 +1,35 @@
+import pytest
+
+from reactive_desched.policy.hints import did_you_mean, nearest
+
+KNOWN = ("PodLifeTime", "RemoveDuplicates", "RemoveFailedPods")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("PodLifetime", "PodLifeTime"),
+        ("podlifetime", "PodLifeTime"),
+        ("pod-life_time", "PodLifeTime"),
+        ("PodLifTime", "PodLifeTime"),
+        ("RemoveDuplicate", "RemoveDuplicates"),
+    ],
+)
+def test_the_nearest_known_name_is_offered(written: str, meant: str) -> None:
+    assert nearest(written, KNOWN) == meant
+
+
+@pytest.mark.parametrize("written", ["", "Xyz", "LoadAware", "RemoveDuplicates" + "s" * 100])
+def test_a_name_that_is_near_to_none_gets_none(written: str) -> None:
+    assert nearest(written, KNOWN) is None
+
+
+def test_a_name_longer_than_any_of_ours_is_not_compared() -> None:
+    known = "x" * 100
+    assert nearest(known, [known]) is None
+
+
+def test_few_known_names_are_listed_and_many_are_not() -> None:
+    assert did_you_mean("zzz", {"b", "a"}) == "known here: a, b"
+    assert did_you_mean("zzz", {str(number) for number in range(9)}) == ""
+    assert did_you_mean("zzz", set()) == ""
