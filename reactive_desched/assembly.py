@@ -73,8 +73,8 @@ class Listener(Protocol):
         """A finding was decided on."""
         ...
 
-    def ended(self, judgement: Judgement, outcome: Outcome, now: float, /) -> None:
-        """An eviction has its outcome; `now` is monotonic seconds."""
+    def ended(self, judgement: Judgement, outcome: Outcome, asked_at: float, /) -> None:
+        """An eviction has its outcome; the server was asked at `asked_at`, in monotonic seconds."""
         ...
 
     def held_back(self, reason: str | None) -> None:
@@ -128,7 +128,7 @@ class Core:
         )
         self.stage = Stage(self.engine, lambda: self.why_idle() is None, clock)
         self.evictions = Evictions(
-            ledger, evictor, self.why_idle, self._ended, at_once=plan.at_once
+            ledger, evictor, self.why_idle, self._ended, clock, at_once=plan.at_once
         )
 
     def feed(self, resource: str) -> ResourceFeed:
@@ -183,11 +183,11 @@ class Core:
             self._acting[pod.uid] = judgement
             self.evictions.submit(self._intent(judgement))
 
-    def _ended(self, intent: Intent, outcome: Outcome) -> None:
+    def _ended(self, intent: Intent, outcome: Outcome, asked_at: float) -> None:
         judgement = self._acting.pop(intent.pod.uid)
         now = self._clock()
         self.engine.settled(judgement, outcome, now)
-        self._listener.ended(judgement, outcome, now)
+        self._listener.ended(judgement, outcome, asked_at)
         self.stage.poke(now)
 
     def _intent(self, judgement: Judgement) -> Intent:

@@ -55,9 +55,9 @@ class Reporter:
                 self._metrics.decision("refuse", gate)
                 self._say(judgement, "refused", gate=gate, because=reason)
 
-    def ended(self, judgement: Judgement, outcome: Outcome, now: float, /) -> None:
+    def ended(self, judgement: Judgement, outcome: Outcome, asked_at: float, /) -> None:
         """Count and log the end of an eviction."""
-        finding, took_s = judgement.finding, now - judgement.cause.at
+        finding, took_s = judgement.finding, asked_at - judgement.cause.at
         self._metrics.outcome(outcome.result, finding.plugin)
         self._metrics.evicted_after(took_s)
         say = self._log.info if outcome.result == EVICTED else self._log.warning

@@ -47,7 +47,8 @@ class Ledger(Protocol):
         ...
 
 
-Finished = Callable[[Intent, Outcome], None]
+Finished = Callable[[Intent, Outcome, float], None]
+"""Told the intent, its outcome, and when the API server was asked (or would have been)."""
 
 
 class Evictions:
@@ -63,6 +64,7 @@ class Evictions:
         evictor: Evictor,
         may_act: Callable[[], str | None],
         finished: Finished,
+        clock: Callable[[], float],
         *,
         at_once: int = 50,
     ) -> None:
@@ -70,6 +72,7 @@ class Evictions:
         self._evictor = evictor
         self._may_act = may_act
         self._finished = finished
+        self._clock = clock
         self._turns = anyio.CapacityLimiter(at_once)
         self._group: TaskGroup | None = None
         self._under_way = 0
@@ -88,7 +91,7 @@ class Evictions:
     def submit(self, intent: Intent) -> None:
         """Start one eviction; after `run` has ended it is withheld."""
         if self._group is None:
-            self._finished(intent, Outcome(WITHHELD, "stopping"))
+            self._finished(intent, Outcome(WITHHELD, "stopping"), self._clock())
         else:
             self._group.start_soon(self._evict, intent)
 
@@ -102,23 +105,24 @@ class Evictions:
         self._under_way += 1
         try:
             async with self._turns:
-                outcome = await self._carry_out(intent)
+                outcome, asked_at = await self._carry_out(intent)
         finally:
             self._under_way -= 1
             if not self._under_way:
                 self._idle.set()
-        self._finished(intent, outcome)
+        self._finished(intent, outcome, asked_at)
 
-    async def _carry_out(self, intent: Intent) -> Outcome:
+    async def _carry_out(self, intent: Intent) -> tuple[Outcome, float]:
         if (why_not := self._may_act()) is not None:
-            return Outcome(WITHHELD, why_not)
+            return Outcome(WITHHELD, why_not), self._clock()
         try:
             intent_id = await self._ledger.begin(intent)
         except JournalError as error:
-            return Outcome(WITHHELD, str(error))
+            return Outcome(WITHHELD, str(error)), self._clock()
+        asked_at = self._clock()
         outcome = await self._ask(intent)
         await self._ledger.end(intent_id, outcome)
-        return outcome
+        return outcome, asked_at
 
     async def _ask(self, intent: Intent) -> Outcome:
         """Call the API server, unless things changed while the intent was being written."""

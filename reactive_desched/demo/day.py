@@ -112,7 +112,7 @@ def _introduce(console: Console, town: Town, controller: Controller) -> None:
 
 def _summary(results: list[Result]) -> Table:
     table = Table(title="The day", title_justify="left")
-    for heading in ("scene", "had to move", "moved", "decision to eviction", "", "verdict"):
+    for heading in ("scene", "had to move", "moved", "decision to request", "", "verdict"):
         table.add_column(heading)
     for result in results:
         latency = "-" if result.latency_ms is None else f"{result.latency_ms:.1f} ms (median)"

@@ -87,17 +87,17 @@ class Narrator:
                 self.refused.append(judgement)
                 self.line("refuse", "red", f"{found}; {gate}: {reason}")
 
-    def ended(self, judgement: Judgement, outcome: Outcome, now: float, /) -> None:
+    def ended(self, judgement: Judgement, outcome: Outcome, asked_at: float, /) -> None:
         """Show an outcome, with the time from the change to it."""
-        self._reporter.ended(judgement, outcome, now)
+        self._reporter.ended(judgement, outcome, asked_at)
         pod = judgement.finding.pod
-        took_ms = (now - judgement.cause.at) * 1000
-        decided_ms = (now - judgement.at) * 1000
+        took_ms = (asked_at - judgement.cause.at) * 1000
+        decided_ms = (asked_at - judgement.at) * 1000
         if outcome.result == EVICTED:
             self.evicted[pod.uid] = judgement
             self.latencies_ms.append(decided_ms)
         style = "green" if outcome.result == EVICTED else "red"
-        times = f"{took_ms:.1f} ms after the change, {decided_ms:.1f} ms after the decision"
+        times = f"asked {took_ms:.1f} ms after the change, {decided_ms:.1f} ms after the decision"
         self.line("outcome", style, f"{pod} {outcome.result}; {times} {outcome.detail}".rstrip())
 
     def held_back(self, reason: str | None) -> None:

@@ -34,8 +34,7 @@ _KILLED, _TERMINATED = 137, 143
 class _Life:
     """What a kubelet remembers of one pod: how it behaves, and when what comes next."""
 
-    def __init__(self, uid: str, notes: Obj, profile: Profile) -> None:
-        self.uid = uid
+    def __init__(self, notes: Obj, profile: Profile) -> None:
         self.notes = notes
         self.profile = profile
         self.next_at: float | None = None
@@ -114,11 +113,11 @@ class Kubelets(Reconciler):
 
     def _life_of(self, pod: Obj) -> _Life:
         """Return the pod's record; a pod that is annotated anew behaves anew."""
-        key, uid = key_of(pod), pod["metadata"]["uid"]
+        key = key_of(pod)
         notes = pod["metadata"].get("annotations") or {}
         life = self._lives.get(key)
-        if life is None or life.uid != uid:
-            life = self._lives[key] = _Life(uid, notes, profile_of(pod, self._pace))
+        if life is None:
+            life = self._lives[key] = _Life(notes, profile_of(pod, self._pace))
         elif life.notes != notes:
             fresh = profile_of(pod, self._pace)
             if fresh != life.profile:

@@ -17,9 +17,10 @@ from reactive_desched.sim.pods import Key, is_ready, is_terminal, key_of
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.store import Event, Store
 
-__all__ = ["GRACE_S", "NodeLifecycle"]
+__all__ = ["GRACE_S", "STARTUP_GRACE_S", "NodeLifecycle"]
 
 GRACE_S: Final = 50.0
+STARTUP_GRACE_S: Final = 60.0
 _PREFIX: Final = "node.kubernetes.io"
 _NOT_READY: Final = f"{_PREFIX}/not-ready"
 _UNREACHABLE: Final = f"{_PREFIX}/unreachable"
@@ -60,25 +61,26 @@ class NodeLifecycle(Reconciler):
         node = self.store.get("nodes", *key)
         if node is None:
             return
+        ready = condition_status(node, "Ready")
         since = self._silent_since.get(key[1])
-        if since is not None and now < since + GRACE_S:
-            self.soon(key, since + GRACE_S)
-        elif since is not None and condition_status(node, "Ready") != "Unknown":
-            node = self._give_up_hearing(node, now)
+        if since is not None and ready != "Unknown":
+            patient_until = since + (STARTUP_GRACE_S if ready is None else GRACE_S)
+            if now < patient_until:
+                self.soon(key, patient_until)
+            else:
+                node = self._give_up_hearing(node, now)
         self._taint(node, now)
         if condition_status(node, "Ready") in ("False", "Unknown"):
             self._mark_pods(node, now)
 
     def _give_up_hearing(self, node: Obj, now: float) -> Obj:
-        silent = [
-            {
-                "type": kind,
-                "status": "Unknown",
-                "reason": "NodeStatusUnknown",
-                "message": "Kubelet stopped posting node status.",
-            }
-            for kind in _REPORTED
-        ]
+        never = condition_status(node, "Ready") is None
+        unknown = {
+            "status": "Unknown",
+            "reason": "NodeStatusNeverUpdated" if never else "NodeStatusUnknown",
+            "message": f"Kubelet {'never posted' if never else 'stopped posting'} node status.",
+        }
+        silent = [{"type": kind, **unknown} for kind in _REPORTED]
 
         def change(current: Obj) -> Obj:
             status = current.get("status", {})

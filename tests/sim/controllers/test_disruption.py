@@ -146,6 +146,31 @@ def test_scaling_the_owner_recounts_its_budgets() -> None:
     assert numbers(world) == (0, 2, 3, 4)
 
 
+def test_pods_that_were_there_before_the_budget_count() -> None:
+    world = World().nodes("n1")
+    world.deployment("web", 3)
+    world.after(5)
+
+    world.budget("web", maxUnavailable=1)
+
+    assert numbers(world) == (1, 3, 2, 3)
+
+
+def test_a_rollout_does_not_change_what_a_deployments_budget_expects() -> None:
+    world = World().nodes("n1")
+    world.deployment("web", 4)
+    world.budget("web", maxUnavailable="25%")
+    world.after(5)
+
+    world.edit("deployments", "web", template=pod_template("web", labels={"v": "2"}))
+    seen = set()
+    for _ in range(20):
+        seen.add(numbers(world)[2:])
+        world.after(0.5)
+
+    assert seen == {(3, 4)}
+
+
 def test_a_pod_that_is_relabelled_leaves_the_budget() -> None:
     world = World().nodes("n1")
     world.pod("a", labels={"app": "web"})

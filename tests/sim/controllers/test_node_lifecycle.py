@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.sim.conditions import condition_status, with_condition
+from reactive_desched.sim.node_switch import ANNOTATION
 from reactive_desched.testing.sim_world import World
 
 PREFIX = "node.kubernetes.io"
@@ -130,3 +131,17 @@ def test_pods_of_a_node_that_comes_back_in_time_are_ready_again() -> None:
     world.after(1)
 
     assert world.phases() == {"p": "Ready"}
+
+
+def test_a_node_that_never_reported_is_given_a_minute_and_keeps_its_pods_so_long() -> None:
+    world = World()
+    meta = {"name": "n1", "annotations": {ANNOTATION: "down"}}
+    world.store.create("nodes", {"metadata": meta})
+    world.pod("early", nodeName="n1", tolerations=[])
+    world.after(59)
+    assert world.taints("n1") == {f"{PREFIX}/not-ready:NoSchedule"}
+    world.after(1)
+
+    assert world.taints("n1") == LOST
+    (ready,) = [c for c in world.status("nodes", "n1")["conditions"] if c["type"] == "Ready"]
+    assert (ready["status"], ready["reason"]) == ("Unknown", "NodeStatusNeverUpdated")

@@ -30,6 +30,20 @@ def test_a_node_that_returns_in_time_keeps_its_pods() -> None:
     assert world.phases() == {"p": "Ready"}
 
 
+def test_a_node_that_returns_in_time_may_finish_its_terminating_pods() -> None:
+    world = World().nodes("n1")
+    slow = {"sim.reactive-desched/shutdown-seconds": "100"}
+    world.pod("p", annotations=slow, terminationGracePeriodSeconds=200)
+    world.after(5)
+    world.delete("pods", "p")
+    world.delete("nodes", "n1")
+    world.after(30)
+
+    world.nodes("n1").after(30)
+
+    assert world.phases() == {"p": "Terminating"}
+
+
 def test_a_pod_bound_to_a_node_that_never_was_goes_too() -> None:
     world = World()
     world.pod("p", nodeName="nowhere")
@@ -57,3 +71,18 @@ def test_a_lost_node_put_out_of_service_gives_up_its_terminating_pods() -> None:
 
     assert world.places() == {"db-0": "n2"}
     assert world.phases() == {"db-0": "Ready"}
+
+
+def test_a_pod_that_stands_every_taint_stays_on_a_node_out_of_service() -> None:
+    world = World().nodes("n1")
+    world.pod("p", tolerations=[{"operator": "Exists"}])
+    world.after(5)
+    world.cluster.stop_node("n1")
+    world.after(100)
+
+    taints = world.get("nodes", "n1")["spec"]["taints"]
+    out = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+    world.edit("nodes", "n1", taints=[*taints, out])
+    world.after(100)
+
+    assert world.phases() == {"p": "Running"}
