@@ -1,18 +1,17 @@
 """A pod's node no longer meets its required affinity, or another meets its wishes better."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from pydantic import Field, field_validator
 
-from reactive_desched.api.plugin import Plugin, View
+from reactive_desched.api.places import PlacePlugin
+from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
-    Change,
     NodeAdded,
     NodeLabelsChanged,
     PodBound,
-    PodChange,
     PodLabelsChanged,
     PodSpecChanged,
     PreferenceShifted,
@@ -21,7 +20,7 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import Node, Pod
-from reactive_desched.model.subjects import OnePod, OnNode, Places
+from reactive_desched.model.subjects import Places
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -42,7 +41,7 @@ class NodeAffinityArgs(ScopedArgs):
         return value
 
 
-class NodeAffinity(Plugin[Places, NodeAffinityArgs]):
+class NodeAffinity(PlacePlugin[NodeAffinityArgs]):
     """Pods whose node violates required affinity, or is not the best of their wishes.
 
     As upstream, a bare nodeSelector does not qualify a pod, but counts once it has required
@@ -59,18 +58,6 @@ class NodeAffinity(Plugin[Places, NodeAffinityArgs]):
         PodLabelsChanged,
         PodSpecChanged,
     )
-
-    def subjects(self, change: Change, view: View) -> Iterable[Places]:
-        """Look at the pods of a changed node, at pods whose best node changed, or at one pod."""
-        match change:
-            case NodeLabelsChanged(node=node) | NodeAdded(node=node):
-                return (OnNode(node),)
-            case PreferenceShifted(pods=pods):
-                return map(OnePod, pods)
-            case PodChange(pod=pod):
-                return (OnePod(pod.key),)
-            case _:
-                return [OnNode(node.name) for node in view.nodes()]
 
     def judge(self, subject: Places, view: View) -> Iterator[Finding]:
         """Flag every pod that its node fails in one of the configured types."""

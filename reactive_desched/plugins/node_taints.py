@@ -5,21 +5,20 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from reactive_desched.api.plugin import Plugin, View
+from reactive_desched.api.places import PlacePlugin
+from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
-    Change,
     NodeAdded,
     NodeTaintsChanged,
     PodBound,
-    PodChange,
     PodLabelsChanged,
     PodSpecChanged,
     Resynced,
 )
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.subjects import OnePod, OnNode, Places
+from reactive_desched.model.subjects import Places
 from reactive_desched.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, untolerated
 
 
@@ -43,7 +42,7 @@ class NodeTaintsArgs(ScopedArgs):
         return self
 
 
-class NodeTaints(Plugin[Places, NodeTaintsArgs]):
+class NodeTaints(PlacePlugin[NodeTaintsArgs]):
     """Pods that fail to tolerate a relevant NoSchedule taint; NoExecute is the cluster's own."""
 
     name = "RemovePodsViolatingNodeTaints"
@@ -55,16 +54,6 @@ class NodeTaints(Plugin[Places, NodeTaintsArgs]):
         PodLabelsChanged,
         PodSpecChanged,
     )
-
-    def subjects(self, change: Change, view: View) -> Iterable[Places]:
-        """Look at the pods of a changed node, or at the one changed pod."""
-        match change:
-            case NodeTaintsChanged(node=node) | NodeAdded(node=node):
-                return (OnNode(node),)
-            case PodChange(pod=pod):
-                return (OnePod(pod.key),)
-            case _:
-                return [OnNode(node.name) for node in view.nodes()]
 
     def judge(self, subject: Places, view: View) -> Iterator[Finding]:
         """Flag every pod that fails to tolerate one of the relevant taints."""

@@ -1,0 +1,23 @@
+"""The usual kind of plugin: one that judges pods by where they sit."""
+
+from collections.abc import Iterable
+
+from reactive_desched.api.plugin import ArgsT, Plugin, View
+from reactive_desched.model.changes import Change, NodeChange, PodChange, PreferenceShifted
+from reactive_desched.model.subjects import OnePod, OnNode, Places
+
+
+class PlacePlugin(Plugin[Places, ArgsT]):
+    """Looks at the pods of a changed node, or at the changed pods; at everything otherwise."""
+
+    def subjects(self, change: Change, view: View) -> Iterable[Places]:
+        """Name the node or the pods the change is about."""
+        match change:
+            case NodeChange(node=node):
+                return (OnNode(node),)
+            case PodChange(pod=pod):
+                return (OnePod(pod.key),)
+            case PreferenceShifted(pods=pods):
+                return map(OnePod, pods)
+            case _:
+                return [OnNode(node.name) for node in view.nodes()]
