@@ -33,6 +33,7 @@ from reactive_desched.kube.reflect import Reflector
 from reactive_desched.kube.session import Limits, Session, Transport, open_session
 from reactive_desched.kube.sharing import SharedParts
 from reactive_desched.kube.throttle import Rate
+from reactive_desched.late_log import LateLog
 from reactive_desched.metrics import Metrics, Sources
 from reactive_desched.model.addresses import Listen, parse_listen
 from reactive_desched.planning import plan, registry
@@ -97,12 +98,13 @@ def run(options: Options) -> int:
     logs.configure(level=level, style=style, stream=sys.stderr)
     for warning in configuration.warnings:
         logs.logger("policy").warning(str(warning))
-    anyio.run(_until_stopped, _parts(options, configuration))
+    log = LateLog(logs.logger("controller"))
+    anyio.run(_until_stopped, _parts(options, configuration, log), log)
     return 0
 
 
-def _parts(options: Options, configuration: Configuration) -> Parts:
-    settings, metrics, log = configuration.settings, Metrics(), logs.logger("controller")
+def _parts(options: Options, configuration: Configuration, log: Log) -> Parts:
+    settings, metrics = configuration.settings, Metrics()
     directory = options.journal_dir or settings.journal.directory
     return Parts(
         configuration,
@@ -116,13 +118,16 @@ def _parts(options: Options, configuration: Configuration) -> Parts:
     )
 
 
-async def _until_stopped(parts: Parts) -> None:
+async def _until_stopped(parts: Parts, log: LateLog) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with open_controller(parts) as controller:
-            parts.log.info("serving", url=controller.url, dry_run=parts.dry_run)
-            async for number in signals:
-                parts.log.info("stopping", signal=signal.Signals(number).name)
-                return
+        async with anyio.create_task_group() as writer:
+            writer.start_soon(log.run)
+            async with open_controller(parts) as controller:
+                log.info("serving", url=controller.url, dry_run=parts.dry_run)
+                async for number in signals:
+                    log.info("stopping", signal=signal.Signals(number).name)
+                    break
+            writer.cancel_scope.cancel()
 
 
 @asynccontextmanager

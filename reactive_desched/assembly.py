@@ -126,7 +126,7 @@ class Core:
             backoff=Backoff(plan.backoff_first_s, plan.backoff_longest_s),
             room_grew=self._fit.room_grew,
         )
-        self.stage = Stage(self.engine, lambda: self.why_idle() is None, clock)
+        self.stage = Stage(self.engine, self._may_judge, clock)
         self.evictions = Evictions(
             ledger, evictor, self.why_idle, self._ended, clock, at_once=plan.at_once
         )
@@ -139,6 +139,9 @@ class Core:
     def why_idle(self) -> str | None:
         """Say why nothing may be judged or evicted now, or None."""
         return self.held_back or self.synced.why_not() or self._may_write()
+
+    def _may_judge(self) -> bool:
+        return self._told is None
 
     def hold_back(self, reason: str | None) -> None:
         """Judge and evict nothing, for this reason, until told None."""
@@ -177,11 +180,11 @@ class Core:
         self.stage.poke(now)
 
     def _judged(self, judgement: Judgement) -> None:
-        self._listener.judged(judgement)
+        """Start an eviction first and tell about it then: words can wait, the request need not."""
         if isinstance(judgement.decision, Evict):
-            pod = judgement.finding.pod
-            self._acting[pod.uid] = judgement
+            self._acting[judgement.finding.pod.uid] = judgement
             self.evictions.submit(self._intent(judgement))
+        self._listener.judged(judgement)
 
     def _ended(self, intent: Intent, outcome: Outcome, asked_at: float) -> None:
         judgement = self._acting.pop(intent.pod.uid)

@@ -15,10 +15,17 @@ SWEEP_EVERY_S, SWEEP_ENTRIES = 1.0, 2_000
 
 
 async def keep_house(core: Core, shared: SharedParts, log: Log) -> None:
-    """Freeze what the first sync made, then drop shared parts nobody uses any more, for ever."""
-    await core.started.wait()
-    gc.collect()
-    gc.freeze()  # the first picture lives long: the collector need not walk it again
+    """Keep the collector away from the first picture; then drop unused shared parts, for ever.
+
+    Nothing of the picture is garbage and all of it lives long: walking it during the first sync
+    would hold the loop for tens of milliseconds, again and again.
+    """
+    gc.disable()
+    try:
+        await core.started.wait()
+    finally:
+        gc.freeze()
+        gc.enable()
     log.info("synced", **core.size())
     while True:
         await anyio.sleep(SWEEP_EVERY_S)

@@ -78,7 +78,6 @@ class Reflector(Generic[T]):
     async def _cycle(self) -> Ending:
         if self._place.known:
             return await self._watched()
-        self._listed_at = self._clock.now()
         if self._settings.streaming and self._clock.now() >= self._refused_until:
             ending = await self._streamed()
             if not self._needs_pages(ending):
@@ -95,6 +94,7 @@ class Reflector(Generic[T]):
 
     async def _listed(self) -> Ending:
         self._opened_at = None
+        self._listed_at = self._clock.now()
         self.status.state = "listing"
         sizes = self._settings.again if self.status.syncs else self._settings.first
         staged = await self._lister.stage(sizes)
@@ -107,6 +107,7 @@ class Reflector(Generic[T]):
 
     async def _streamed(self) -> Ending:
         """Read the initial events of a streaming list, swap them in, and read on."""
+        self._listed_at = self._clock.now()
         self.status.state = "listing"
         staging: Staging[T] = Staging(self._path)
         initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
@@ -144,11 +145,23 @@ class Reflector(Generic[T]):
         self.status.reconnects += self.status.watches > 0
         self.status.watches += 1
         self.status.state = "watching"
+        beside = None
+        if self._opened_at - self._listed_at <= self._settings.settle_s:
+            self._become_fresh()
+        elif not self.status.fresh:
+            beside = self._settle
+        return await self._reader.read(stream, self._apply, self._silence_limit_s, beside)
+
+    async def _settle(self) -> None:
+        """Trust an older picture only after what it lacks, or a refusal, had time to arrive."""
+        await self._clock.sleep(self._settings.settle_s)
+        self._become_fresh()
+
+    def _become_fresh(self) -> None:
         self._stale_reason = None
         if not self.status.fresh:
             self.status.fresh = True
             self._feed.fresh()
-        return await self._reader.read(stream, self._apply, self._silence_limit_s)
 
     def _watch_params(self) -> dict[str, str]:
         self._watch_s = self._settings.watch_s * (1.0 + self._rng.random())

@@ -13,7 +13,8 @@ class ReflectSettings(Struct, frozen=True, gc=False):
 
     A watch is asked to last between `watch_s` and twice that. It counts as dead after
     `silence_slack_s` beyond that time, or, once bookmarks come (one a minute), after
-    `silence_after_bookmark_s` without a byte.
+    `silence_after_bookmark_s` without a byte. A watch that is opened on a picture older than
+    `settle_s` is fresh that much later: first comes what was missed, or word that it is gone.
     """
 
     streaming: bool = True
@@ -26,6 +27,7 @@ class ReflectSettings(Struct, frozen=True, gc=False):
     streaming_refused_s: float = 600.0
     denied_s: float = 60.0
     relist_pause_s: float = 30.0
+    settle_s: float = 1.0
     steps: Steps = Steps()
 
 

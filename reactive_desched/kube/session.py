@@ -23,6 +23,7 @@ from reactive_desched.errors import Unreachable
 from reactive_desched.kube.answers import Answer
 from reactive_desched.kube.clock import Clock, SystemClock
 from reactive_desched.kube.credentials import Credentials
+from reactive_desched.kube.failures import LINK_ERRORS, reason_of, was_sent
 from reactive_desched.kube.kubeconfig import KubeConfig, locate
 from reactive_desched.kube.throttle import Lane, Rate, Throttle
 
@@ -125,7 +126,7 @@ class Session:
             async with await self._send(call) as reply:
                 content = await _read(reply, limits.body_bytes)
                 answer = Answer(reply.status, reply.headers, content)
-        except (aiohttp.ClientError, OSError) as error:  # OSError covers timeouts
+        except LINK_ERRORS as error:
             raise _unreachable(call, error) from error
         self._look_at(answer)
         return answer
@@ -152,7 +153,7 @@ class Session:
         try:
             with anyio.fail_after(limit_s):
                 return await self._send(call)
-        except (aiohttp.ClientError, OSError) as error:
+        except LINK_ERRORS as error:
             raise _unreachable(call, error) from error
 
     async def _refusal(
@@ -161,7 +162,7 @@ class Session:
         try:
             with anyio.fail_after(limit_s):
                 content = await reply.content.read(_ERROR_BODY_BYTES)
-        except (aiohttp.ClientError, OSError) as error:
+        except LINK_ERRORS as error:
             raise _unreachable(call, error) from error
         answer = Answer(reply.status, reply.headers, content)
         self._look_at(answer)
@@ -272,6 +273,4 @@ async def _read(reply: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def _unreachable(call: _Call, error: Exception) -> Unreachable:
-    never_sent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
-    reason = str(error) or type(error).__name__
-    return Unreachable(f"{call.method} {call.path}", reason, sent=not isinstance(error, never_sent))
+    return Unreachable(f"{call.method} {call.path}", reason_of(error), sent=was_sent(error))

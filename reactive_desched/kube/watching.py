@@ -3,10 +3,9 @@
 This is the hot path: no queue, no task per event, one look at the clock per twenty lines.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Generic, TypeAlias, TypeVar
 
-import aiohttp
 import anyio
 from aiohttp.http_exceptions import LineTooLong
 from anyio.lowlevel import checkpoint
@@ -15,6 +14,7 @@ from reactive_desched.errors import Malformed
 from reactive_desched.kube.clock import Clock
 from reactive_desched.kube.codec import Codec, WatchEvent
 from reactive_desched.kube.endings import End, Ending
+from reactive_desched.kube.failures import LINK_ERRORS, reason_of
 from reactive_desched.kube.session import Stream
 
 __all__ = ["Take", "WatchReader"]
@@ -44,12 +44,21 @@ class WatchReader(Generic[T]):
         self._torn = False
 
     async def read(
-        self, stream: Stream, take: Take[T], silence_limit_s: Callable[[], float]
+        self,
+        stream: Stream,
+        take: Take[T],
+        silence_limit_s: Callable[[], float],
+        beside: Callable[[], Coroutine[object, None, None]] | None = None,
     ) -> Ending:
-        """Read until the end; `silence_limit_s` says how long nothing at all may come."""
+        """Read until the end; `silence_limit_s` says how long nothing at all may come.
+
+        What runs `beside` the reading is ended with it.
+        """
         ending = Ending(End.SILENT, f"watch {self._codec.path}: nothing came for too long")
         async with anyio.create_task_group() as both:
             both.start_soon(self._listen_for_silence, stream, silence_limit_s, both.cancel_scope)
+            if beside is not None:
+                both.start_soon(beside)
             ending = await self._lines(stream, take)
             both.cancel_scope.cancel()
         return ending
@@ -63,8 +72,8 @@ class WatchReader(Generic[T]):
                 if not self._torn:
                     self._malformed(self._too_long())
                 self._torn = True
-            except (aiohttp.ClientError, OSError) as error:
-                return self._broken(str(error) or type(error).__name__)
+            except LINK_ERRORS as error:
+                return self._broken(reason_of(error))
 
     async def _until_the_end(self, stream: Stream, take: Take[T]) -> Ending:
         now, readline, read_line = self._clock.now, stream.readline, self._line

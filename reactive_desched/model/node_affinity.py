@@ -15,23 +15,28 @@ class NodeSelectorTerm(Struct, frozen=True, gc=False, rename="camel"):
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
+    usable: bool = True
+    """Whether the term has parts and parses; found out once, when the term is made."""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "usable", self._parses())
 
     def matches(self, name: str, labels: Labels) -> bool:
         """Say whether a node of this name and these labels satisfies the term."""
-        if not self.match_expressions and not self.match_fields:
+        if not self.usable:
             return False
-        if not self.is_valid:
-            return False
-        return all(part.matches(labels) for part in self.match_expressions) and all(
-            part.matches({_FIELD: name}) for part in self.match_fields
-        )
+        for part in self.match_expressions:
+            if not part.matches(labels):
+                return False
+        return all(part.matches({_FIELD: name}) for part in self.match_fields)
 
-    @property
-    def is_valid(self) -> bool:
-        """Say whether the term parses; one that does not never matches."""
-        return all(part.problem() is None for part in self.match_expressions) and all(
-            part.key == _FIELD and part.operator in ("In", "NotIn") and len(part.values) == 1
-            for part in self.match_fields
+    def _parses(self) -> bool:
+        return bool(self.match_expressions or self.match_fields) and (
+            all(part.problem() is None for part in self.match_expressions)
+            and all(
+                part.key == _FIELD and part.operator in ("In", "NotIn") and len(part.values) == 1
+                for part in self.match_fields
+            )
         )
 
     def keys(self) -> Iterable[str]:

@@ -22,6 +22,7 @@ from reactive_desched.model.objects import (
     PodDisruptionBudget,
     PriorityClass,
 )
+from reactive_desched.state.coverage import Coverage
 from reactive_desched.state.nodes import NodeTable
 from reactive_desched.state.pods import PodTable
 from reactive_desched.state.preferences import Preferences
@@ -52,6 +53,7 @@ class ClusterState:
         self.budgets: Table[PodDisruptionBudget] = Table(
             lambda b: DisruptionBudgetChanged(b.namespace, b.name), lambda b: b.namespace
         )
+        self.coverage = Coverage(self.budgets)
         self.claims: Table[PersistentVolumeClaim] = Table(
             lambda c: ClaimChanged(c.namespace, c.name)
         )
@@ -66,7 +68,7 @@ class ClusterState:
             case Namespace():
                 return self.namespaces.upsert(thing)
             case PodDisruptionBudget():
-                return self.budgets.upsert(thing)
+                return self._upsert_budget(thing)
             case PersistentVolumeClaim():
                 return self.claims.upsert(thing)
             case PriorityClass():
@@ -82,6 +84,7 @@ class ClusterState:
             case Namespace():
                 return self.namespaces.remove(thing)
             case PodDisruptionBudget():
+                self.coverage.selectors_changed(thing.namespace)
                 return self.budgets.remove(thing)
             case PersistentVolumeClaim():
                 return self.claims.remove(thing)
@@ -116,6 +119,12 @@ class ClusterState:
                 return self.budgets.get(key)
             case _:
                 return self.claims.get(key)
+
+    def _upsert_budget(self, budget: PodDisruptionBudget) -> list[Change]:
+        old = self.budgets.get(budget.key)
+        if old is None or old.selector != budget.selector:
+            self.coverage.selectors_changed(budget.namespace)
+        return self.budgets.upsert(budget)
 
     def _with_preferences(self, changes: list[Change]) -> list[Change]:
         """Add what the change of a node means for preferred affinities."""

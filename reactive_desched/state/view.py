@@ -124,4 +124,4 @@ class ClusterView:
 
     def budgets_over(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the disruption budgets that cover a pod."""
-        return [b for b in self._state.budgets.grouped(pod.namespace) if b.covers(pod)]
+        return self._state.coverage.over(pod)

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 
@@ -192,7 +193,8 @@ async def test_an_eviction_does_not_wait_behind_lists(
     async with open_session(config, rate=rate, clock=clock) as session:
         await session.request("GET", "/a-list")
         assert not session.throttle.take(Lane.BULK)
-        assert await evict(api, session, Reply(201)) == Accepted()
+        with anyio.fail_after(5):
+            assert await evict(api, session, Reply(201)) == Accepted()
 
 
 async def test_too_many_waiting_calls_defer_the_eviction(

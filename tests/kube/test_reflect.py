@@ -32,6 +32,14 @@ async def pause(reflector: Reflector[Thing], clock: ManualClock, nth: int = 1) -
     return clock.waits[0]
 
 
+async def settled(feed: RememberingFeed, clock: ManualClock) -> None:
+    """See a resumed watch become fresh a second after it is open, and not before."""
+    await until(lambda: any(abs(wait - 1.0) < 1e-6 for wait in clock.waits))
+    assert not feed.is_fresh
+    clock.advance(1.0)
+    await until(lambda: feed.is_fresh)
+
+
 async def test_the_first_list_becomes_the_picture_and_the_watch_keeps_it_true(
     api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting
 ) -> None:
@@ -61,6 +69,19 @@ async def test_a_list_of_several_pages_is_swapped_in_as_one(
     assert feed.things == api.objects
     assert feed.story.count("begin") == 1
     assert [asked.query["limit"] for asked in api.asked if asked.kind == "list"] == ["500"] * 3
+
+
+async def test_the_watch_begins_where_the_first_page_was(
+    api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting
+) -> None:
+    api.answer_next(
+        "list",
+        Reply(body=b'{"metadata":{"resourceVersion":"101","continue":"x"},"items":[]}'),
+        Reply(body=b'{"metadata":{"resourceVersion":"109"},"items":[]}'),
+    )
+    async with reflecting(PAGED):
+        await until(lambda: feed.is_fresh)
+    assert api.asked[-1].query["resourceVersion"] == "101"
 
 
 async def test_a_relist_takes_smaller_pages(
@@ -181,12 +202,15 @@ class TestStreamingList:
     ) -> None:
         api.answer_next("watch", Reply(then="hang"))
         async with reflecting():
-            await until(lambda: clock.waits == [LOOK_FOR_SILENCE_S])
             for _ in range(6):
                 await until(lambda: LOOK_FOR_SILENCE_S in clock.waits)
+                assert api.count("list") == 0
                 clock.advance(LOOK_FOR_SILENCE_S)
             await until(lambda: feed.is_fresh)
-        assert api.count("list") == 1
+            clock.advance(40)
+            api.tell(error_line(410, "Expired", "too old"))
+            await until(lambda: api.count("list") == 2 and feed.is_fresh)
+        assert sum("sendInitialEvents" in asked.query for asked in api.asked) == 1
 
     async def test_a_plain_bookmark_before_the_end_mark_counts_as_a_refusal(
         self, api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting
@@ -263,7 +287,8 @@ class TestResuming:
             api.put("a", "1")
             assert 0.8 <= await pause(reflector, clock) < 1.6
             clock.advance(1.6)
-            await until(lambda: feed.is_fresh and feed.things == {"a": "1"})
+            await settled(feed, clock)
+            assert feed.things == {"a": "1"}
         assert api.count("list") == 1
         assert feed.unreadable == []
 
@@ -278,6 +303,31 @@ class TestResuming:
             await until(lambda: api.count("watch") == 2)
         assert api.asked[-1].query["resourceVersion"] == "100"
         assert feed.things == {}
+
+    async def test_a_resumed_watch_that_is_refused_at_once_was_never_fresh(
+        self, api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting, clock: ManualClock
+    ) -> None:
+        async with reflecting(PAGED) as reflector:
+            await until(lambda: feed.is_fresh)
+            clock.advance(2)
+            api.cut()
+            await pause(reflector, clock)
+            api.compact()
+            clock.advance(2)
+            await pause(reflector, clock, 2)
+            clock.advance(4)
+            await until(lambda: feed.is_fresh)
+        assert feed.story == ["begin", "end", "fresh", "stale", "stale", "begin", "end", "fresh"]
+
+    async def test_a_picture_that_took_long_to_list_is_not_fresh_before_the_watch_caught_up(
+        self, api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting, clock: ManualClock
+    ) -> None:
+        async def slowly() -> None:
+            clock.advance(0.6)
+
+        api.before_answering = slowly
+        async with reflecting(PAGED):
+            await settled(feed, clock)
 
 
 class TestGone:
@@ -351,7 +401,7 @@ class TestTrouble:
             assert await pause(reflector, clock) == pytest.approx(17.0)
             before = api.count(kind)
             clock.advance(17.001)
-            await until(lambda: feed.is_fresh)
+            await (until(lambda: feed.is_fresh) if kind == "list" else settled(feed, clock))
             assert api.count(kind) == before + 1
         assert "Too many requests" in feed.reason
 
@@ -393,7 +443,7 @@ class TestTrouble:
             await until(lambda: not feed.is_fresh)
             assert await pause(reflector, clock) == pytest.approx(9.0)
             clock.advance(9.001)
-            await until(lambda: feed.is_fresh)
+            await settled(feed, clock)
         assert api.count("list") == 1
 
     async def test_an_internal_error_event_means_a_new_list_after_a_pause(
@@ -502,7 +552,7 @@ class TestTrouble:
             assert 0.8 <= await pause(reflector, clock) < 1.6
             assert session.credentials._doubted.is_set()
             clock.advance(2)
-            await until(lambda: feed.is_fresh)
+            await (until(lambda: feed.is_fresh) if kind == "list" else settled(feed, clock))
         assert api.count("list") == (2 if kind == "list" else 1)
 
     async def test_an_unreachable_server_is_waited_for(
@@ -548,7 +598,7 @@ class TestSilence:
             await until(lambda: reflector.status.bookmarks == 1)
             assert 150 <= await self._seconds_until_given_up(feed, clock) <= 160
             clock.advance(2)
-            await until(lambda: feed.is_fresh)
+            await settled(feed, clock)
         assert api.count("list") == 1
 
     async def test_without_bookmarks_it_is_borne_until_the_watch_should_have_ended(

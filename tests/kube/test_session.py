@@ -163,6 +163,31 @@ class TestTheThrottle:
             clock.advance(2)
         assert [asked.path for asked in api.asked] == ["/list", "/list", "/evict", "/list"]
 
+    async def test_lets_a_watch_go_before_lists_that_wait_already(
+        self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
+    ) -> None:
+        config = kubeconfig(tmp_path, f"server: '{api.url}'")
+        rate = Rate(per_s=1, burst=1, reserve=0)
+
+        async def watch(session: Session) -> None:
+            async with session.stream(api.path, {"watch": "true", "resourceVersion": "100"}):
+                pass
+
+        async with (
+            open_session(config, rate=rate, clock=clock) as session,
+            anyio.create_task_group() as calls,
+        ):
+            await session.request("GET", "/first")
+            calls.start_soon(session.request, "GET", "/list")
+            await until(lambda: session.throttle.waiting == 1)
+            calls.start_soon(watch, session)
+            await until(lambda: session.throttle.waiting == 2)
+            clock.advance(1)
+            await until(lambda: len(api.asked) == 2)
+            await until(lambda: len(clock.waits) == 2)
+            clock.advance(2)
+        assert [asked.path for asked in api.asked] == ["/first", api.path, "/list"]
+
     async def test_refuses_when_too_many_wait(
         self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
     ) -> None:

@@ -55,7 +55,11 @@ def test_a_node_uses_what_its_running_pods_use_and_a_little_for_itself() -> None
     empty = usage.node("n2")
     notes = {"sim.reactive-desched/usage-cpu": "2"}
     world.pod("p", nodeName="n2", annotations=notes)
+    brief = {**notes, "sim.reactive-desched/run-seconds": "1"}
+    ended = {**brief, "sim.reactive-desched/profile": "complete"}
+    world.pod("done", nodeName="n2", annotations=ended, restartPolicy="Never")
     world.after(5)
+    assert world.phases() == {"p": "Ready", "done": "Succeeded"}
 
     busy = usage.node("n2")
 

@@ -76,6 +76,15 @@ def test_numbers_that_make_no_sense_are_named(nodes: int, pods: int, zones: int)
         populate(store(), nodes=nodes, pods=pods, zones=zones)
 
 
+def test_agents_leave_at_least_half_of_the_pods_to_others() -> None:
+    made = store()
+    populate(made, nodes=10, pods=30)
+    SimCluster(made, random.Random(1)).advance(60)
+
+    assert [daemons["metadata"]["name"] for daemons in made.list("daemonsets")] == ["node-agent"]
+    assert len(made.list("pods")) == 30
+
+
 def test_more_zones_than_letters_still_differ() -> None:
     made = store()
     populate(made, nodes=60, pods=0, zones=60)

@@ -22,3 +22,16 @@ def test_a_disruption_that_never_came_is_taken_back_after_two_minutes() -> None:
     world.after(1)
 
     assert condition_status(world.get("pods", "p"), "DisruptionTarget") == "False"
+
+
+def test_the_mark_stays_on_a_pod_that_is_going() -> None:
+    world = World().nodes("n1")
+    slow = {"sim.reactive-desched/shutdown-seconds": "200"}
+    world.pod("p", annotations=slow, terminationGracePeriodSeconds=300)
+    world.after(5)
+
+    world.evict("p")
+    world.after(150)
+
+    assert world.phases() == {"p": "Terminating"}
+    assert condition_status(world.get("pods", "p"), "DisruptionTarget") == "True"

@@ -24,6 +24,19 @@ def test_big_clusters_are_searched_in_part(nodes: int, enough: int) -> None:
     assert nodes_to_find(nodes) == enough
 
 
+def test_the_next_search_begins_where_the_last_one_ended() -> None:
+    names = [f"n{number:03}" for number in range(1, 151)]
+    world = World().nodes(*names)
+    for name in names[:100]:
+        world.pod(f"holder-{name}", nodeName=name, cpu="1")
+
+    world.pod("first", cpu="1")
+    world.pod("second", cpu="1")
+
+    places = world.places()
+    assert (places["first"], places["second"]) == ("n001", "n101")
+
+
 def test_a_bound_pod_says_so_in_condition_and_event() -> None:
     world = World().nodes("n1")
 

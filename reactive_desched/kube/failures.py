@@ -1,0 +1,35 @@
+"""Name what can go wrong on the wire in words that stay the same from one time to the next."""
+
+import aiohttp
+
+__all__ = ["LINK_ERRORS", "reason_of", "was_sent"]
+
+LINK_ERRORS = (aiohttp.ClientError, OSError)
+"""What aiohttp raises when a connection fails; OSError covers time-outs."""
+
+_NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
+
+
+def was_sent(error: Exception) -> bool:
+    """Whether the request may have reached the server before this happened."""
+    return not isinstance(error, _NEVER_SENT)
+
+
+def reason_of(error: Exception) -> str:
+    """Say what happened, without addresses in memory and protocol trivia."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"cannot trust {error.host}:{error.port}: {error.certificate_error}"
+        case aiohttp.ClientConnectorError():
+            cause = error.os_error.strerror or str(error.os_error)
+            return f"cannot connect to {error.host}:{error.port}: {cause}"
+        case aiohttp.ConnectionTimeoutError():
+            return "no connection in time"
+        case TimeoutError():
+            return "no answer in time"
+        case aiohttp.ServerDisconnectedError():
+            return "the server closed the connection without an answer"
+        case aiohttp.ClientPayloadError() if error.__cause__ is not None:
+            return "the connection broke in the middle of the answer"
+        case _:
+            return str(error) or type(error).__name__
