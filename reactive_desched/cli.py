@@ -20,14 +20,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         return command(arguments)
-    except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
-        return WRONG_INPUT
     except ReactiveDeschedError as error:
-        sys.stderr.write(f"reactive-desched: {error}\n")
-        return FAILED
+        return _explain(error)
+    except ExceptionGroup as group:
+        if (ours := group.subgroup(ReactiveDeschedError)) is None:
+            raise
+        return _explain(_first(ours))
     except KeyboardInterrupt:
         return FAILED
+
+
+def _explain(error: BaseException) -> int:
+    """Say what went wrong on stderr and return the exit status."""
+    if isinstance(error, ConfigError):
+        sys.stderr.write(f"{error}\n")
+        return WRONG_INPUT
+    sys.stderr.write(f"reactive-desched: {error}\n")
+    return FAILED
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    """Return the first plain error of a group."""
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, ExceptionGroup) else error
 
 
 def parser() -> argparse.ArgumentParser:

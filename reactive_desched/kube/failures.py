@@ -1,5 +1,7 @@
 """Name what can go wrong on the wire in words that stay the same from one time to the next."""
 
+import os
+
 import aiohttp
 
 __all__ = ["LINK_ERRORS", "reason_of", "was_sent"]
@@ -21,7 +23,8 @@ def reason_of(error: Exception) -> str:
         case aiohttp.ClientConnectorCertificateError():
             return f"cannot trust {error.host}:{error.port}: {error.certificate_error}"
         case aiohttp.ClientConnectorError():
-            cause = error.os_error.strerror or str(error.os_error)
+            number = error.os_error.errno
+            cause = os.strerror(number) if number else str(error.os_error)
             return f"cannot connect to {error.host}:{error.port}: {cause}"
         case aiohttp.ConnectionTimeoutError():
             return "no connection in time"

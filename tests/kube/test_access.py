@@ -223,6 +223,10 @@ def test_the_client_librarys_models_are_never_imported(tmp_path: Path) -> None:
         f"AccessReader(KubeconfigFiles(({str(kubeconfig(tmp_path))!r},), None), {{}}).read()\n"
         "assert not [name for name in sys.modules if name.startswith('kubernetes_asyncio')]\n"
         "import kubernetes_asyncio\n"
-        "assert kubernetes_asyncio.client.CoreV1Api\n"
+        "whole = kubernetes_asyncio.client\n"
+        "assert whole.CoreV1Api\n"
+        "from reactive_desched.kube.lean_import import ConfigLoaders\n"
+        "ConfigLoaders()\n"
+        "assert sys.modules['kubernetes_asyncio.client'] is whole\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

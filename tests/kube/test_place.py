@@ -35,6 +35,14 @@ def test_losing_the_place_does_not_forget_how_far_the_history_had_come() -> None
     assert [place.believes("9") for _ in range(3)] == [False, False, True]
 
 
+def test_what_watches_told_counts_as_seen() -> None:
+    place = Place()
+    place.listed("10")
+    place.version = "20"
+    place.lose()
+    assert not place.believes("15")
+
+
 def test_a_good_list_in_between_renews_the_doubt() -> None:
     place = Place()
     place.listed("10")
