@@ -123,7 +123,6 @@ class Reflector(Generic[T]):
                 if not self._place.believes(staging.resource_version):
                     return self._went_back(staging.resource_version)
                 await self._swap(staging.changes, staging.resource_version)
-                self._progressed = True
                 return await self._follow(reply)
         except ClusterError as error:
             return of_error(error)

@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import Field, field_validator, model_validator
 
 from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
 from reactive_desched.policy.fields import (
     Count,
     Int32,
@@ -18,8 +19,6 @@ from reactive_desched.policy.fields import (
 from reactive_desched.policy.hints import nearest
 from reactive_desched.policy.problems import Complaint, quoted, refuse_if_any
 from reactive_desched.policy.protections import DEFAULT_PROTECTIONS, PodProtections, Protection
-
-SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 
 
 class NoEvictionPolicy(StrEnum):

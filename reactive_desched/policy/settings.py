@@ -1,20 +1,18 @@
 """Our own settings: everything a DeschedulerPolicy does not say, with safe defaults."""
 
-import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from reactive_desched.errors import ConfigError
+from reactive_desched.model.addresses import parse_listen
 from reactive_desched.policy.fields import Seconds, Section
 from reactive_desched.policy.problems import Complaint, Complaints, quoted, refuse_if_any
 
 API_VERSION: Final = "reactive-desched/v1alpha1"
 KIND: Final = "ReactiveSettings"
 
-_LISTEN: Final = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:\s]*)):([0-9]{1,5})")
-_LAST_PORT: Final = 65_535
 
 Several = Annotated[int, Field(ge=1, le=1_000_000)]
 PerSecond = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
@@ -158,42 +156,26 @@ class Server(Section):
     @field_validator("listen")
     @classmethod
     def _is_address(cls, listen: str) -> str:
-        parts = _LISTEN.fullmatch(listen)
-        if parts is None or int(parts[3]) > _LAST_PORT:
+        try:
+            parse_listen(listen)
+        except ConfigError as error:
             hint = "write address:port, for example 127.0.0.1:10258 or [::1]:10258"
-            raise Complaints([Complaint(f"{quoted(listen)} is not an address to listen on", hint)])
+            message = f"{quoted(listen)} is not an address to listen on"
+            raise Complaints([Complaint(message, hint)]) from error
         return listen
-
-    @property
-    def host(self) -> str:
-        """Give the address without brackets; empty means all."""
-        return self.listen.rpartition(":")[0].strip("[]")
-
-    @property
-    def port(self) -> int:
-        """Give the port; 0 lets the system choose."""
-        return int(self.listen.rpartition(":")[2])
 
 
 class Journal(Section):
     """The durable record of what was decided and what came of it."""
 
     directory: str = Field(
-        default="/var/lib/reactive-desched/journal",
-        min_length=1,
-        description="Folder of the segments; it must survive a restart.",
+        default="",
+        description="Folder of the segments; it must survive a restart. "
+        "Default: $STATE_DIRECTORY/journal, else ~/.local/state/reactive-desched/journal.",
     )
     max_segment_bytes: Bytes = Field(
         default=16 * 1024 * 1024, description="Begin a new segment at this size."
     )
-    fsync: bool = Field(
-        default=True, description="Wait for the disk before evicting; false risks lost records."
-    )
-
-    @property
-    def path(self) -> Path:
-        """Give the folder as a path."""
-        return Path(self.directory)
 
 
 class Logging(Section):

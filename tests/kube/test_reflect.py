@@ -472,6 +472,17 @@ class TestTrouble:
         lowest = [0.8, 1.6, 3.2, 6.4, 12.8, 15, 15, 15, 15]
         assert all(low <= wait < 2 * low for low, wait in zip(lowest, pauses, strict=True))
 
+    async def test_the_feed_is_told_once_why_it_is_stale(
+        self, api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting, clock: ManualClock
+    ) -> None:
+        api.answer_next("list", *[failing(500)] * 3, failing(403))
+        async with reflecting(PAGED) as reflector:
+            for attempt in range(1, 4):
+                clock.advance(await pause(reflector, clock, attempt))
+                assert feed.story == ["stale"]
+            await pause(reflector, clock, 4)
+            assert feed.story == ["stale", "stale"]
+
     async def test_a_success_makes_the_next_pause_short_again(
         self, api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting, clock: ManualClock
     ) -> None:
