@@ -39,7 +39,7 @@ from reactive_desched.model.addresses import Listen, parse_listen
 from reactive_desched.planning import plan, registry
 from reactive_desched.policy.load import Configuration, load
 from reactive_desched.policy.settings import Client
-from reactive_desched.reporting import Log, Reporter
+from reactive_desched.reporting import Reporter
 from reactive_desched.state import cluster
 from reactive_desched.web.health import CheckResult, Health, pulse
 from reactive_desched.web.server import serve
@@ -77,7 +77,7 @@ class Parts(Struct, frozen=True):
     listen: Listen
     metrics: Metrics
     listener: Listener
-    log: Log
+    log: LateLog
     dry_run: bool = False
 
 
@@ -98,13 +98,13 @@ def run(options: Options) -> int:
     logs.configure(level=level, style=style, stream=sys.stderr)
     for warning in configuration.warnings:
         logs.logger("policy").warning(str(warning))
-    log = LateLog(logs.logger("controller"))
-    anyio.run(_until_stopped, _parts(options, configuration, log), log)
+    anyio.run(_until_stopped, _parts(options, configuration))
     return 0
 
 
-def _parts(options: Options, configuration: Configuration, log: Log) -> Parts:
+def _parts(options: Options, configuration: Configuration) -> Parts:
     settings, metrics = configuration.settings, Metrics()
+    log = LateLog(logs.logger("controller"))
     directory = options.journal_dir or settings.journal.directory
     return Parts(
         configuration,
@@ -118,16 +118,13 @@ def _parts(options: Options, configuration: Configuration, log: Log) -> Parts:
     )
 
 
-async def _until_stopped(parts: Parts, log: LateLog) -> None:
+async def _until_stopped(parts: Parts) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with anyio.create_task_group() as writer:
-            writer.start_soon(log.run)
-            async with open_controller(parts) as controller:
-                log.info("serving", url=controller.url, dry_run=parts.dry_run)
-                async for number in signals:
-                    log.info("stopping", signal=signal.Signals(number).name)
-                    break
-            writer.cancel_scope.cancel()
+        async with open_controller(parts) as controller:
+            parts.log.info("serving", url=controller.url, dry_run=parts.dry_run)
+            async for number in signals:
+                parts.log.info("stopping", signal=signal.Signals(number).name)
+                return
 
 
 @asynccontextmanager
@@ -156,6 +153,7 @@ async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
             serve(parts.listen, health, parts.metrics) as url,
             anyio.create_task_group() as stages,
         ):
+            stages.start_soon(parts.log.run)
             await stages.start(core.evictions.run)  #      decisions -> outcomes
             stages.start_soon(core.stage.run)  #           subjects  -> decisions
             for reflector in reflectors.values():

@@ -17,6 +17,7 @@ from reactive_desched import logs
 from reactive_desched.app import Parts, open_controller
 from reactive_desched.assembly import Core
 from reactive_desched.kube.kubeconfig import KubeConfig
+from reactive_desched.late_log import LateLog
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.addresses import Listen
 from reactive_desched.planning import plan
@@ -81,7 +82,7 @@ async def live(target: Target) -> AsyncIterator[Live]:
 
 
 def _parts(target: Target) -> tuple[Stamps, Parts]:
-    log, metrics = logs.logger("bench"), Metrics()
+    log, metrics = LateLog(logs.logger("bench")), Metrics()
     stamps = Stamps(metrics, log)
     parts = Parts(
         configuration=target.configuration(),

@@ -17,6 +17,7 @@ from reactive_desched.demo.narrator import Narrator
 from reactive_desched.demo.scenes import SCENES, Result, Scene, Stage, perform, until
 from reactive_desched.demo.town import Town
 from reactive_desched.kube.kubeconfig import KubeConfig
+from reactive_desched.late_log import LateLog
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.addresses import Listen, parse_listen
 from reactive_desched.planning import registry
@@ -73,7 +74,7 @@ async def _play(listen: Listen) -> int:
 
 async def _watch(console: Console, town: Town, listen: Listen, folder: Path) -> list[Result]:
     metrics = Metrics()
-    log = logs.logger("demo")
+    log = LateLog(logs.logger("demo"))
     narrator = Narrator(console, time.monotonic, Reporter(metrics, log))
     parts = Parts(
         configure([Source(POLICY, "the demo's policy")], registry()),
