@@ -73,7 +73,7 @@ class Evictions:
         self._may_act = may_act
         self._finished = finished
         self._clock = clock
-        self._turns = anyio.CapacityLimiter(at_once)
+        self._turns = anyio.Semaphore(at_once, fast_acquire=True)
         self._group: TaskGroup | None = None
         self._under_way = 0
         self._idle = anyio.Event()
