@@ -118,8 +118,8 @@ class Budgets(Section):
 class Client(Section):
     """How we speak to the API server."""
 
-    requests_per_second: PerSecond = Field(default=20.0, description="Steady rate of requests.")
-    burst: Several = Field(default=40, description="Most requests at once after a quiet time.")
+    requests_per_second: PerSecond = Field(default=50.0, description="Steady rate of requests.")
+    burst: Several = Field(default=100, description="Most requests at once after a quiet time.")
     connect_timeout_s: Seconds = Field(default=5.0, description="To open a connection; not 0.")
     read_timeout_s: Seconds = Field(default=30.0, description="Between two bytes; not 0.")
     total_timeout_s: Seconds = Field(

@@ -36,7 +36,7 @@ def test_without_a_word_everything_is_paced() -> None:
     assert (cluster.per_second, cluster.burst) == (0.5, 10)
     assert (node.per_second, node.burst) == (0.1, 3)
     assert (namespace.per_second, namespace.burst) == (0.2, 5)
-    assert (read.client.requests_per_second, read.client.burst) == (20, 40)
+    assert (read.client.requests_per_second, read.client.burst) == (50, 100)
     assert read.server.listen == "127.0.0.1:10258"
     assert read.evictions.max_in_flight == 50
     assert (read.evictions.retry.initial_s, read.evictions.retry.max_s) == (5, 300)
