@@ -98,6 +98,7 @@ async def _watch(console: Console, town: Town, listen: Listen, folder: Path) -> 
 async def _announced(console: Console, scene: Scene, stage: Stage) -> Result:
     console.print()
     console.rule(scene.title, align="left")
+    console.print(scene.story, style="dim")
     return await perform(scene, stage)
 
 

@@ -36,9 +36,10 @@ class Result(Struct, frozen=True):
 
 
 class Scene(Struct, frozen=True):
-    """A title, and what happens: returns who had to move, what to note, and what went wrong."""
+    """A title, a story, and the play: returns who had to move, a note, and what went wrong."""
 
     title: str
+    story: str
     play: Callable[[Stage], Awaitable[tuple[set[str], str, str]]]
 
 
@@ -143,12 +144,36 @@ async def a_storm(stage: Stage) -> tuple[set[str], str, str]:
 
 
 SCENES = (
-    Scene("A node is tainted", a_node_is_tainted),
-    Scene("A label goes, affinity breaks", a_label_goes),
-    Scene("Nowhere to go, then a node joins", a_node_joins),
-    Scene("A taint flaps 200 times", a_taint_flaps),
-    Scene("A disruption budget blocks, then frees", a_budget_blocks),
-    Scene("A storm meets the token bucket", a_storm),
+    Scene(
+        "A node is tainted",
+        "node-1 gets a NoSchedule taint: pods that do not tolerate it leave, the agent stays.",
+        a_node_is_tainted,
+    ),
+    Scene(
+        "A label goes, affinity breaks",
+        "node-2 loses disk=ssd, which db requires: its pods leave for the other ssd node.",
+        a_label_goes,
+    ),
+    Scene(
+        "Nowhere to go, then a node joins",
+        "node-3 loses disk=ssd too: db stays, parked, until an ssd node joins.",
+        a_node_joins,
+    ),
+    Scene(
+        "A taint flaps 200 times",
+        "A taint comes and goes on node-4: one look after the dust has settled, nobody moves.",
+        a_taint_flaps,
+    ),
+    Scene(
+        "A disruption budget blocks, then frees",
+        "The budget over ledger allows nothing while node-5 is tainted; then one pod at a time.",
+        a_budget_blocks,
+    ),
+    Scene(
+        "A storm meets the token bucket",
+        "Half the cluster is tainted at once: six pods go, the others wait for their tokens.",
+        a_storm,
+    ),
 )
 
 
