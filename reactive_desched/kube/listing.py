@@ -12,7 +12,7 @@ from reactive_desched.errors import ClusterError, Malformed
 from reactive_desched.kube.clock import Clock
 from reactive_desched.kube.codec import Codec, Page
 from reactive_desched.kube.endings import End, Ending, of_answer, of_error
-from reactive_desched.kube.pace import Pace
+from reactive_desched.kube.pace import Gait, Pace
 from reactive_desched.kube.session import Transport
 
 __all__ = ["Lister", "PageSizes", "Staged"]
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class PageSizes(Struct, frozen=True, gc=False):
-    """How many objects to ask for at once, and how many to decode before others run.
+    """How many objects to ask for at once, and how to go through them.
 
     Splitting a page holds the loop for about 5 us per object, so a relist, which happens while
     events must be answered, takes smaller pages than the first list, when nobody waits.
     """
 
     page: int
-    turn: int
+    gait: Gait
 
 
 class Staged(Struct, Generic[T], gc=False):
@@ -68,7 +68,7 @@ class Lister(Generic[T]):
                     if isinstance(page, Ending):
                         return page
                     staged.resource_version = staged.resource_version or page.resource_version
-                    await self._decode(page.items, staged.items, sizes.turn)
+                    await self._decode(page.items, staged.items, sizes.gait)
         if staged.resource_version in ("", "0"):
             return Ending(End.BROKEN, f"list {self._codec.path}: it names no resourceVersion")
         return staged
@@ -101,13 +101,12 @@ class Lister(Generic[T]):
             return Ending(End.BROKEN, f"{what}: the server repeats its continue token")
         return page
 
-    async def _decode(self, raws: list[Raw], into: list[T], turn: int) -> None:
-        pace = Pace(self._clock, turn)
+    async def _decode(self, raws: list[Raw], into: list[T], gait: Gait) -> None:
+        pace = Pace(self._clock, gait)
         for raw in raws:
             try:
                 into.append(self._codec.item(raw))
             except Malformed as error:
                 self._malformed(error)
             if pace.spent():
-                await checkpoint()
-                pace.restart()
+                await pace.give_way()

@@ -8,12 +8,13 @@ from reactive_desched.kube.clock import Clock, SystemClock
 from reactive_desched.kube.codec import Codec
 from reactive_desched.kube.endings import End, Ending
 from reactive_desched.kube.listing import Lister, PageSizes, Staged
+from reactive_desched.kube.pace import Gait
 from reactive_desched.kube.session import Transport
 
 __all__ = ["read_all"]
 
 T = TypeVar("T")
-_SIZES = PageSizes(page=500, turn=50)
+_SIZES = PageSizes(page=500, gait=Gait(steps=50))
 _FINAL = frozenset({End.DENIED, End.REJECTED, End.UNKNOWN_CALLER})
 
 

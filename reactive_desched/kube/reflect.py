@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import Generic, TypeVar
 
-from anyio.lowlevel import checkpoint
-
 from reactive_desched.errors import ClusterError, Malformed
 from reactive_desched.kube.answers import Answer
 from reactive_desched.kube.backoff import Backoff
@@ -214,7 +212,7 @@ class Reflector(Generic[T]):
     async def _swap(self, changes: Sequence[T | Removed[T]], version: str) -> None:
         """Put the new picture in place of the old one, turn by turn."""
         self.status.state = "swapping"
-        pace = Pace(self._clock, self._settings.again.turn)
+        pace = Pace(self._clock, self._settings.again.gait)
         feed = self._feed
         feed.begin_replace()
         for change in changes:
@@ -223,8 +221,7 @@ class Reflector(Generic[T]):
             else:
                 feed.upsert(change)
             if pace.spent():
-                await checkpoint()
-                pace.restart()
+                await pace.give_way()
         feed.end_replace()
         self._place.listed(version)
         self.status.resource_version = version

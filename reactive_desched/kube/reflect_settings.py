@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from reactive_desched.kube.backoff import Steps
 from reactive_desched.kube.listing import PageSizes
+from reactive_desched.kube.pace import Gait
 
 __all__ = ["ReflectSettings", "ReflectorStatus"]
 
@@ -18,8 +19,8 @@ class ReflectSettings(Struct, frozen=True, gc=False):
     """
 
     streaming: bool = True
-    first: PageSizes = PageSizes(page=500, turn=25)
-    again: PageSizes = PageSizes(page=250, turn=10)
+    first: PageSizes = PageSizes(page=500, gait=Gait(steps=25))
+    again: PageSizes = PageSizes(page=250, gait=Gait(steps=10, turns_given=4))
     watch_s: float = 300.0
     silence_slack_s: float = 30.0
     silence_after_bookmark_s: float = 150.0

@@ -1,6 +1,6 @@
 """Read one open watch, line by line, decoding and applying each where it is read.
 
-This is the hot path: no queue, no task per event, one look at the clock per twenty lines.
+This is the hot path: no queue, no task per event, one look at the clock per five lines.
 """
 
 from collections.abc import Callable, Coroutine
@@ -22,7 +22,7 @@ __all__ = ["Take", "WatchReader"]
 T = TypeVar("T")
 Take: TypeAlias = Callable[[WatchEvent[T]], Ending | None]
 
-_LINES_PER_LOOK = 20
+_LINES_PER_LOOK = 5
 _BYTES_PER_LOOK = 2**18
 _TURN_S = 0.001
 _LOOK_FOR_SILENCE_S = 5.0

@@ -50,10 +50,14 @@ class Kubectl:
         items: list[Object] = answer.get("items", [answer])
         return items
 
+    def argv(self, *arguments: str) -> tuple[str, ...]:
+        """Return a whole command, for one that runs beside the test."""
+        return (*self._command(), *arguments)
+
     def watching(self, kind: str, *arguments: str) -> tuple[str, ...]:
         """Return the command of a watch that prints every event as JSON until it is ended."""
         options = ("--watch", "--output-watch-events", "-o", "json")
-        return (*self._command(), "get", kind, *options, *arguments)
+        return self.argv("get", kind, *options, *arguments)
 
     def _command(self) -> tuple[str, ...]:
         files = (f"--kubeconfig={self.kubeconfig}", f"--cache-dir={self.cache}")

@@ -1,7 +1,7 @@
 """A small API server over real HTTP that keeps the rules of list and watch, and breaks on demand.
 
 It serves one resource. Whatever a test wants to go wrong is either scripted for the next request
-(`answer_next`) or done to the watches that are open (`cut`, `end`, `repeat_last`, ...).
+(`answer_next`) or done to the watches that are open (`cut`, `end`, `repeat`, ...).
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class ScriptedApi:
         self._oldest = 100
         self._history: list[tuple[int, str, str, str]] = []
         self.before_answering: Callable[[], Awaitable[None]] | None = None
-        self._scripted: dict[str, deque[Reply]] = {}
+        self._scripted: dict[str, deque[Reply | None]] = {}
         self._watches: set[asyncio.Queue[bytes | _Cut | None]] = set()
         self._pages: dict[str, list[tuple[str, str]]] = {}
         self._closing = asyncio.Event()
@@ -113,10 +113,10 @@ class ScriptedApi:
         """Send raw bytes to every watch."""
         self._tell(line)
 
-    def repeat_last(self) -> None:
-        """Send the last event once more, as a confused server would."""
-        if self._history:
-            self._tell(_event_line(*self._history[-1]))
+    def repeat(self, which: int) -> None:
+        """Send an event of the past once more, as a confused server would; -1 is the last."""
+        if len(self._history) >= -which:
+            self._tell(_event_line(*self._history[which]))
 
     def end(self) -> None:
         """End every watch the regular way."""
@@ -133,8 +133,8 @@ class ScriptedApi:
 
     # --- what is scripted ---
 
-    def answer_next(self, kind: str, *replies: Reply) -> None:
-        """Answer the next requests of this kind in this way."""
+    def answer_next(self, kind: str, *replies: Reply | None) -> None:
+        """Answer the next requests of this kind in this way; None stands for the truth."""
         self._scripted.setdefault(kind, deque()).extend(replies)
 
     def heal(self) -> None:
@@ -154,8 +154,9 @@ class ScriptedApi:
         self.asked.append(Asked(kind, request.path, query, request.headers.copy(), body))
         if self.before_answering is not None:
             await self.before_answering()
-        if scripted := self._scripted.get(kind):
-            return await self._play(request, scripted.popleft())
+        scripted = self._scripted.get(kind)
+        if scripted and (reply := scripted.popleft()) is not None:
+            return await self._play(request, reply)
         if kind == "list":
             return self._list(query)
         if kind == "watch":

@@ -643,7 +643,7 @@ class TestALyingServer:
         async with reflecting(PAGED):
             await until(lambda: feed.is_fresh)
             api.put("a", "1")
-            api.repeat_last()
+            api.repeat(-1)
             api.put("b", "1")
             await until(lambda: feed.things == {"a": "1", "b": "1"})
         assert feed.story.count("upsert a=1") == 1

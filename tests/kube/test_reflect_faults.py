@@ -7,9 +7,11 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import anyio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from reactive_desched.kube.listing import PageSizes
+from reactive_desched.kube.pace import Gait
 from reactive_desched.kube.reflect import Reflector
 from reactive_desched.kube.reflect_settings import ReflectSettings
 from reactive_desched.kube.session import KubeConfig, open_session
@@ -51,6 +53,14 @@ def refuse(kind: str, code: int) -> Step:
     return lambda api, _: api.answer_next(kind, Reply(code, b"no"))
 
 
+def refuse_second_page(code: int) -> Step:
+    return lambda api, _: api.answer_next("list", None, Reply(code, b"no"))
+
+
+def repeat(which: int) -> Step:
+    return lambda api, _: api.repeat(which)
+
+
 def pass_time(seconds: float) -> Step:
     return lambda _, clock: clock.advance(seconds)
 
@@ -64,13 +74,14 @@ changes = st.one_of(
 faults = st.one_of(
     st.builds(missed_while_away, names),
     st.builds(refuse, st.sampled_from(["list", "watch"]), st.sampled_from([410, 422, 429, 500])),
+    st.builds(refuse_second_page, st.sampled_from([410, 503])),
+    st.builds(repeat, st.sampled_from([-1, -2])),
     st.sampled_from(
         [
             lambda api, _: api.cut(),
             lambda api, _: api.cut(b'{"type":"ADDED","object":{"metad'),
             lambda api, _: api.end(),
             lambda api, _: api.compact(),
-            lambda api, _: api.repeat_last(),
             lambda api, _: api.bookmark(),
             lambda api, _: api.tell(b"nonsense\n"),
             lambda api, _: api.tell(error_line(500, "InternalError", "etcd")),
@@ -96,7 +107,9 @@ async def reflecting(api, feed, clock, streaming):  # type: ignore[no-untyped-de
                 feed,
                 clock=clock,
                 rng=Random(1),
-                settings=ReflectSettings(streaming=streaming),
+                settings=ReflectSettings(
+                    streaming=streaming, first=PageSizes(1, Gait(1)), again=PageSizes(2, Gait(1))
+                ),
             )
             async with anyio.create_task_group() as beside:
                 beside.start_soon(reflector.run)
@@ -135,6 +148,15 @@ async def live_through(
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(story=[put("a", "1"), delete("a"), repeat(-2)], streaming=False)
+@example(
+    story=[
+        *(put("a", "1"), put("b", "1"), put("c", "1")),
+        *(refuse_second_page(410), missed_while_away("d"), pass_time(40)),
+        *[pass_time(0.001)] * 20,
+    ],
+    streaming=False,
+)
 @given(story=st.lists(steps, min_size=4, max_size=25), streaming=st.booleans())
 def test_the_picture_ends_equal_to_the_server(*, story: list[Step], streaming: bool) -> None:
     api, feed = anyio.run(lambda: live_through(story, streaming=streaming))

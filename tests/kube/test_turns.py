@@ -8,6 +8,7 @@ from reactive_desched.errors import Malformed
 from reactive_desched.kube.codec import WatchEvent
 from reactive_desched.kube.endings import End, Ending
 from reactive_desched.kube.listing import Lister, PageSizes, Staged
+from reactive_desched.kube.pace import Gait, Pace
 from reactive_desched.kube.session import Session, Stream
 from reactive_desched.kube.watching import WatchReader
 from reactive_desched.testing.manual_clock import ManualClock
@@ -61,8 +62,8 @@ async def read(lines: list[bytes], clock: ManualClock, cost_s: float) -> Loop:
     return loop
 
 
-async def test_a_burst_of_dear_events_yields_after_twenty(clock: ManualClock) -> None:
-    assert (await read([LINE] * 500, clock, cost_s=0.0001)).most_in_a_turn == 20
+async def test_a_burst_of_dear_events_yields_after_five(clock: ManualClock) -> None:
+    assert (await read([LINE] * 500, clock, cost_s=0.001)).most_in_a_turn == 5
 
 
 async def test_a_burst_of_cheap_events_yields_about_once_a_millisecond(clock: ManualClock) -> None:
@@ -73,6 +74,26 @@ async def test_a_burst_of_cheap_events_yields_about_once_a_millisecond(clock: Ma
 async def test_large_events_are_looked_at_sooner(clock: ManualClock) -> None:
     large = LINE.replace(b'"name"', b'"x":"' + b"x" * 100_000 + b'","name"')
     assert (await read([large] * 50, clock, cost_s=0.001)).most_in_a_turn == 3
+
+
+async def test_several_turns_can_be_given_away_at_once(clock: ManualClock) -> None:
+    pace, turns = Pace(clock, Gait(steps=2, turns_given=4)), 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await checkpoint()
+
+    async with anyio.create_task_group() as both:
+        both.start_soon(others)
+        await checkpoint()
+        before = turns
+        assert [pace.spent(), pace.spent()] == [False, True]
+        await pace.give_way()
+        assert turns - before == 4
+        assert not pace.spent()
+        both.cancel_scope.cancel()
 
 
 async def test_a_page_is_decoded_in_turns(
@@ -90,7 +111,7 @@ async def test_a_page_is_decoded_in_turns(
     async with anyio.create_task_group() as others:
         others.start_soon(loop.watch)
         lister = Lister(session, Counting(), unexpected, clock)
-        assert isinstance(await lister.stage(PageSizes(page=100, turn=10)), Staged)
+        assert isinstance(await lister.stage(PageSizes(page=100, gait=Gait(steps=10))), Staged)
         others.cancel_scope.cancel()
     assert (loop.done, loop.most_in_a_turn) == (100, 10)
 
@@ -111,6 +132,6 @@ async def test_dear_objects_end_a_turn_by_their_time(
     async with anyio.create_task_group() as others:
         others.start_soon(loop.watch)
         lister = Lister(session, Dear(), unexpected, clock)
-        await lister.stage(PageSizes(page=100, turn=50))
+        await lister.stage(PageSizes(page=100, gait=Gait(steps=50)))
         others.cancel_scope.cancel()
     assert loop.most_in_a_turn == 3
