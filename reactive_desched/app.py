@@ -30,6 +30,7 @@ from reactive_desched.kube.decode import codecs
 from reactive_desched.kube.evictor import ApiEvictor
 from reactive_desched.kube.kubeconfig import KubeConfig
 from reactive_desched.kube.reflect import Reflector
+from reactive_desched.kube.revival import Revival
 from reactive_desched.kube.session import Limits, Session, Transport, open_session
 from reactive_desched.kube.sharing import SharedParts
 from reactive_desched.kube.throttle import Rate
@@ -181,8 +182,9 @@ def make_reflectors(
         cluster.NODES: codec.nodes,
         cluster.PODS: codec.pods,
     }
+    revival = Revival()
     return {
-        resource: Reflector(session, codec, core.feed(resource))
+        resource: Reflector(session, codec, core.feed(resource), revival=revival)
         for resource, codec in by_resource.items()
     }
 

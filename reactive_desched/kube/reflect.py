@@ -18,6 +18,7 @@ from reactive_desched.kube.listing import Lister
 from reactive_desched.kube.pace import Pace
 from reactive_desched.kube.place import Place, older
 from reactive_desched.kube.reflect_settings import ReflectorStatus, ReflectSettings
+from reactive_desched.kube.revival import Revival
 from reactive_desched.kube.session import Stream, Transport
 from reactive_desched.kube.staging import Removed, Staging
 from reactive_desched.kube.watching import WatchReader
@@ -27,6 +28,8 @@ __all__ = ["ReflectSettings", "Reflector", "ReflectorStatus"]
 T = TypeVar("T")
 _SHORT_S = 1.0
 _FRUITLESS_WATCHES = 3
+_PASSING_DENIALS = 4
+"""A server that has just started denies what it will grant once it has read the roles."""
 _LIST_ANEW = frozenset({End.GONE, End.FAILED, End.REJECTED})
 _NOT_ABOUT_STREAMING = frozenset({End.UNREACHABLE, End.THROTTLED, End.UNKNOWN_CALLER, End.GONE})
 
@@ -43,6 +46,7 @@ class Reflector(Generic[T]):
         clock: Clock | None = None,
         rng: Random | None = None,
         settings: ReflectSettings | None = None,
+        revival: Revival | None = None,
     ) -> None:
         self.status = ReflectorStatus(codec.kind, codec.path)
         self._session = session
@@ -61,7 +65,8 @@ class Reflector(Generic[T]):
         self._opened_at: float | None = None
         self._watch_s = 0.0
         self._bookmarked = self._progressed = False
-        self._fruitless = 0
+        self._fruitless = self._denials = 0
+        self._revival = revival or Revival()
 
     async def run(self) -> None:
         """Reflect for ever."""
@@ -158,7 +163,9 @@ class Reflector(Generic[T]):
         self._stale_reason = None
         if not self.status.fresh:
             self.status.fresh = True
+            self._denials = 0
             self._feed.fresh()
+            self._revival.told()
 
     def _watch_params(self) -> dict[str, str]:
         self._watch_s = self._settings.watch_s * (1.0 + self._rng.random())
@@ -249,7 +256,9 @@ class Reflector(Generic[T]):
             return
         self._stale(ending)
         wait_s = self._wait_s(ending, lived_s)
-        if wait_s > 0:
+        if ending.why is End.UNREACHABLE:
+            await self._revival.wait(self._clock.sleep, wait_s)
+        elif wait_s > 0:
             await self._clock.sleep(wait_s)
 
     def _stale(self, ending: Ending) -> None:
@@ -264,7 +273,9 @@ class Reflector(Generic[T]):
     def _wait_s(self, ending: Ending, lived_s: float) -> float:
         now = self._clock.now()
         if ending.why is End.DENIED:
-            return self._settings.denied_s * (1.0 + self._rng.random())
+            self._denials += 1
+            if self._denials > _PASSING_DENIALS:
+                return self._settings.denied_s * (1.0 + self._rng.random())
         if ending.why is End.CLEAN and self._progressed:
             return max(_SHORT_S - lived_s, 0.0) + self._rng.random() / 2
         if ending.why is End.GONE and now - self._listed_at >= self._settings.relist_pause_s:

@@ -19,7 +19,7 @@ class ReflectSettings(Struct, frozen=True, gc=False):
     """
 
     streaming: bool = True
-    first: PageSizes = PageSizes(page=500, gait=Gait(steps=25))
+    first: PageSizes = PageSizes(page=300, gait=Gait(steps=25))
     again: PageSizes = PageSizes(page=250, gait=Gait(steps=10, turns_given=4))
     watch_s: float = 300.0
     silence_slack_s: float = 30.0

@@ -10,6 +10,7 @@ import pytest
 
 from reactive_desched.kube.reflect import Reflector
 from reactive_desched.kube.reflect_settings import ReflectSettings
+from reactive_desched.kube.revival import Revival
 from reactive_desched.kube.session import KubeConfig, Session, open_session
 from reactive_desched.kube.throttle import Rate
 from reactive_desched.testing.authority import Authority
@@ -66,10 +67,16 @@ def reflecting(session: Session, feed: RememberingFeed, clock: ManualClock) -> R
 
     @asynccontextmanager
     async def run(
-        settings: ReflectSettings | None = None, seed: int = 1
+        settings: ReflectSettings | None = None, seed: int = 1, revival: Revival | None = None
     ) -> AsyncIterator[Reflector[Thing]]:
         reflector = Reflector(
-            session, ThingCodec(), feed, clock=clock, rng=Random(seed), settings=settings
+            session,
+            ThingCodec(),
+            feed,
+            clock=clock,
+            rng=Random(seed),
+            settings=settings,
+            revival=revival,
         )
         async with anyio.create_task_group() as beside:
             beside.start_soon(reflector.run)

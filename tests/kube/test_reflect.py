@@ -3,11 +3,13 @@ from contextlib import AbstractAsyncContextManager
 from email.utils import formatdate
 from itertools import pairwise
 
+import anyio
 import msgspec
 import pytest
 
 from reactive_desched.kube.reflect import Reflector
 from reactive_desched.kube.reflect_settings import ReflectSettings
+from reactive_desched.kube.revival import Revival
 from reactive_desched.kube.session import Session
 from reactive_desched.testing.manual_clock import ManualClock, until
 from reactive_desched.testing.scripted_api import Reply, ScriptedApi, error_line, status
@@ -540,13 +542,44 @@ class TestTrouble:
     ) -> None:
         why = 'things is forbidden: User "x" cannot list resource "things"'
         body = msgspec.json.encode(status("Forbidden", 403, why))
-        api.answer_next("list", Reply(403, body))
+        for _ in range(5):
+            api.answer_next("list", Reply(403, body))
         async with reflecting(PAGED) as reflector:
-            await pause(reflector, clock)
-            assert feed.reason == f"list {api.path}: 403 {why}"
-            assert 60 <= await pause(reflector, clock) < 120
+            for nth in range(1, 5):
+                wait_s = await pause(reflector, clock, nth)
+                assert feed.reason == f"list {api.path}: 403 {why}"
+                assert wait_s < 30  # a server that has just started denies in passing
+                clock.advance(wait_s)
+            assert 60 <= await pause(reflector, clock, 5) < 120
             clock.advance(120)
             await until(lambda: feed.is_fresh)
+
+    async def test_who_waits_for_the_server_is_woken_when_it_answers_another(
+        self, api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting, clock: ManualClock
+    ) -> None:
+        revival = Revival()
+        api.answer_next("list", Reply(then="cut"))
+        async with reflecting(PAGED, revival=revival) as reflector:
+            await pause(reflector, clock)
+            assert not feed.is_fresh
+            revival.told()
+            await until(lambda: feed.is_fresh)
+
+    async def test_a_reflector_that_is_fresh_again_tells_the_others(
+        self, feed: RememberingFeed, reflecting: Reflecting, clock: ManualClock
+    ) -> None:
+        revival, woken = Revival(), anyio.Event()
+
+        async def wait() -> None:
+            await revival.wait(clock.sleep, 1000)
+            woken.set()
+
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(wait)
+            await until(lambda: bool(clock.waits))
+            async with reflecting(PAGED, revival=revival):
+                await until(woken.is_set)
+        assert feed.is_fresh
 
     @pytest.mark.parametrize("kind", ["list", "watch"])
     async def test_an_unknown_caller_has_its_credentials_read_again_and_asks_soon(

@@ -1,0 +1,31 @@
+"""Word that the server answers again, for those who wait out a back-off."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+__all__ = ["Revival"]
+
+
+class Revival:
+    """Word that the server answers; shared by the reflectors of one session."""
+
+    def __init__(self) -> None:
+        self._answers = anyio.Event()
+
+    def told(self) -> None:
+        """The server answered: wake whoever waits for it."""
+        self._answers.set()
+        self._answers = anyio.Event()
+
+    async def wait(self, sleep: Callable[[float], Awaitable[None]], seconds: float) -> None:
+        """Come back after this many seconds, or as soon as the server answers somebody."""
+        async with anyio.create_task_group() as race:
+
+            async def time_is_up() -> None:
+                await sleep(seconds)
+                race.cancel_scope.cancel()
+
+            race.start_soon(time_is_up)
+            await self._answers.wait()
+            race.cancel_scope.cancel()
