@@ -70,7 +70,7 @@ async def test_a_list_of_several_pages_is_swapped_in_as_one(
         await until(lambda: feed.is_fresh)
     assert feed.things == api.objects
     assert feed.story.count("begin") == 1
-    assert [asked.query["limit"] for asked in api.asked if asked.kind == "list"] == ["500"] * 3
+    assert [asked.query["limit"] for asked in api.asked if asked.kind == "list"] == ["300"] * 3
 
 
 async def test_the_watch_begins_where_the_first_page_was(
@@ -95,7 +95,7 @@ async def test_a_relist_takes_smaller_pages(
         clock.advance(40)
         api.tell(error_line(410, "Expired", "too old"))
         await until(lambda: api.count("list") == 2)
-    assert [asked.query["limit"] for asked in api.asked if asked.kind == "list"] == ["500", "250"]
+    assert [asked.query["limit"] for asked in api.asked if asked.kind == "list"] == ["300", "250"]
 
 
 async def test_no_list_asks_for_anything_but_the_most_recent_state(
