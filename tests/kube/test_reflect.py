@@ -70,7 +70,7 @@ async def test_a_list_of_several_pages_is_swapped_in_as_one(
         await until(lambda: feed.is_fresh)
     assert feed.things == api.objects
     assert feed.story.count("begin") == 1
-    assert [asked.query["limit"] for asked in api.asked if asked.kind == "list"] == ["300"] * 3
+    assert [asked.query["limit"] for asked in api.asked if asked.kind == "list"] == ["300"] * 5
 
 
 async def test_the_watch_begins_where_the_first_page_was(
