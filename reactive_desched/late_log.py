@@ -4,16 +4,17 @@ from collections import deque
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 
 from reactive_desched.reporting import Log
 
 MOST_LINES = 10_000
-LINES_AT_ONCE = 5
+PAUSE_S = 0.002
+"""Before each turn of writing; what a line tells of is under way just then and goes first."""
+HUNDREDTH = 100
 
 
 class LateLog:
-    """Takes lines at once and writes them soon, in order, a few at a time.
+    """Takes lines at once and writes them soon, in order: one at a time, or a hundredth of many.
 
     Holds 10,000 lines; when full, new ones are dropped and counted, and the count is logged.
     """
@@ -43,8 +44,8 @@ class LateLog:
                 await self._news.wait()
                 self._news = anyio.Event()
                 while self._lines:
-                    self._write(LINES_AT_ONCE)
-                    await anyio.lowlevel.checkpoint()
+                    await anyio.sleep(PAUSE_S)
+                    self._write(1 + len(self._lines) // HUNDREDTH)
         finally:
             self._write(MOST_LINES)
 

@@ -1,11 +1,13 @@
 """Carries out evictions: written down first, asked for once, ended exactly once."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskStatus
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from reactive_desched.errors import ClusterError, JournalError
 from reactive_desched.model.intents import Intent
@@ -54,8 +56,9 @@ Finished = Callable[[Intent, Outcome, float], None]
 class Evictions:
     """Every eviction under way; `may_act` returns why not, or None.
 
-    At most `at_once` calls are open; further intents wait their turn and are asked `may_act`
-    again when it comes. Their number is bounded by the token buckets that let them through.
+    `at_once` tasks each carry out one after the other: to hand an intent to a waiting task costs
+    a fifth of starting one. Further intents wait in line and are asked `may_act` when their turn
+    comes. Their number is bounded by the token buckets that let them through.
     """
 
     def __init__(
@@ -73,27 +76,37 @@ class Evictions:
         self._may_act = may_act
         self._finished = finished
         self._clock = clock
-        self._turns = anyio.Semaphore(at_once, fast_acquire=True)
-        self._group: TaskGroup | None = None
+        self._at_once = at_once
+        self._line: MemoryObjectSendStream[Intent] | None = None
         self._under_way = 0
         self._idle = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Carry out what is submitted, until cancelled."""
-        async with anyio.create_task_group() as group:
-            self._group = group
-            task_status.started()
-            try:
-                await anyio.sleep_forever()
-            finally:
-                self._group = None
+        line, intents = anyio.create_memory_object_stream[Intent](inf)
+        try:
+            async with line, intents, anyio.create_task_group() as group:
+                for _ in range(self._at_once):
+                    group.start_soon(self._carry_out_all, intents)
+                self._line = line
+                task_status.started()
+                await self._until_cancelled()
+        finally:
+            self._under_way = 0  # whoever still stood in line had not begun
+
+    async def _until_cancelled(self) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._line = None
 
     def submit(self, intent: Intent) -> None:
-        """Start one eviction; after `run` has ended it is withheld."""
-        if self._group is None:
+        """Let one eviction begin; after `run` has ended it is withheld."""
+        if self._line is None:
             self._finished(intent, Outcome(WITHHELD, "stopping"), self._clock())
         else:
-            self._group.start_soon(self._evict, intent)
+            self._under_way += 1
+            self._line.send_nowait(intent)
 
     async def ended(self) -> None:
         """Return when no eviction is under way."""
@@ -101,16 +114,15 @@ class Evictions:
             self._idle = anyio.Event()
             await self._idle.wait()
 
-    async def _evict(self, intent: Intent) -> None:
-        self._under_way += 1
-        try:
-            async with self._turns:
+    async def _carry_out_all(self, intents: MemoryObjectReceiveStream[Intent]) -> None:
+        async for intent in intents:
+            try:
                 outcome, asked_at = await self._carry_out(intent)
-        finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._idle.set()
-        self._finished(intent, outcome, asked_at)
+            finally:
+                self._under_way -= 1
+                if not self._under_way:
+                    self._idle.set()
+            self._finished(intent, outcome, asked_at)
 
     async def _carry_out(self, intent: Intent) -> tuple[Outcome, float]:
         if (why_not := self._may_act()) is not None:

@@ -1,7 +1,9 @@
 """How fast pods may be evicted: token buckets per cluster, node and namespace.
 
-An eviction costs one token in every scope, all or nothing. A refusal names the scope that is
-empty and the earliest time it will not be. Times are monotonic seconds, passed in.
+An eviction costs one token in every scope, all or nothing. Its tokens are held while it is under
+way and spent when it has happened, so that neither a slow server nor tokens that come back late
+let more pods go at once than the burst. A refusal names the scope that is empty and the earliest
+time it will not be. Times are monotonic seconds, passed in.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +12,12 @@ from dataclasses import dataclass
 from reactive_desched.model.objects import Pod
 
 KEPT_BUCKETS = 20_000
-"""Buckets held at most; beyond that those that are full again (so, as new) are dropped."""
+"""Buckets kept at most; beyond that those that are full again (so, as new) are dropped."""
+
+LONGEST_PROMISE_S = 60.0
+"""Whoever waits looks again after this at the latest: those before it may have given up."""
+
+_A_HAIR = 1e-9  # rounding must not cost the one who comes just in time another turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,45 +37,53 @@ class Spent:
 
 
 class Bucket:
-    """Tokens that refill at a steady rate up to the burst."""
+    """Tokens that refill at a steady rate up to the burst; held ones still count as there."""
 
-    __slots__ = ("_at", "_promised", "_rate", "_tokens")
+    __slots__ = ("_at", "_held", "_promised", "_rate", "_tokens")
 
     def __init__(self, rate: Rate, now: float) -> None:
         self._rate = rate
         self._tokens = float(rate.burst)
+        self._held = 0
         self._at = now
         self._promised = now
 
-    def level(self, now: float) -> float:
-        """Return the tokens there are now."""
+    def free(self, now: float) -> float:
+        """Return the tokens there are now and nobody holds."""
         if now > self._at:
             gained = (now - self._at) * self._rate.per_second
             self._tokens = min(self._rate.burst, self._tokens + gained)
             self._at = now
-        return self._tokens
+        return self._tokens - self._held
 
-    def take(self) -> None:
-        """Take one token; the caller has seen that there is one."""
-        self._tokens -= 1
+    def has_one(self, now: float) -> bool:
+        """Say whether a token can be held."""
+        return self.free(now) >= 1 - _A_HAIR
 
-    def give_back(self) -> None:
-        """Return the token of an eviction that did not happen."""
-        self._tokens = min(self._rate.burst, self._tokens + 1)
+    def hold(self) -> None:
+        """Hold one token; the caller has seen that there is one."""
+        self._held += 1
+
+    def let_go(self, now: float, *, spent: bool) -> None:
+        """End the hold on one token: it is spent, or free again."""
+        self.free(now)
+        self._held -= 1
+        self._tokens -= spent
 
     def promise(self, now: float) -> float:
-        """Return when a token will be there for this asker, behind those who asked before.
+        """Return when a token may be there for this asker, behind those who asked before.
 
         Without the queue, everyone who waits would come back for the same token.
         """
         step = 1 / self._rate.per_second
-        missing = max(0.0, 1 - self.level(now))
-        self._promised = max(now + missing * step, self._promised + step)
+        earliest = now + max(0.0, 1 - self.free(now)) * step
+        behind = min(self._promised + step, now + LONGEST_PROMISE_S)
+        self._promised = max(earliest, behind)
         return self._promised
 
     def is_new(self, now: float) -> bool:
         """Say whether nothing distinguishes this bucket from a fresh one."""
-        return self.level(now) >= self._rate.burst and self._promised <= now
+        return self.free(now) >= self._rate.burst and not self._held and self._promised <= now
 
 
 class Budgets:
@@ -78,32 +93,32 @@ class Budgets:
         self._rates = {scope: rate for scope, rate in rates.items() if rate is not None}
         self._buckets: dict[tuple[str, str], Bucket] = {}
 
-    def take(self, pod: Pod, now: float) -> Spent | None:
-        """Take one token in every scope of the pod, or none and say who refused."""
+    def hold(self, pod: Pod, now: float) -> Spent | None:
+        """Hold one token in every scope of the pod, or none and say who refused."""
         buckets = list(self._of(pod, now))
         for scope, bucket in buckets:
-            if bucket.level(now) < 1:
+            if not bucket.has_one(now):
                 return Spent(scope, bucket.promise(now))
         for _, bucket in buckets:
-            bucket.take()
+            bucket.hold()
         return None
 
-    def give_back(self, pod: Pod, now: float) -> None:
-        """Return what an eviction cost that did not happen."""
+    def let_go(self, pod: Pod, now: float, *, spent: bool) -> None:
+        """Spend what is held for a pod that was evicted, or free it for others."""
         for _, bucket in self._of(pod, now):
-            bucket.give_back()
+            bucket.let_go(now, spent=spent)
 
     def lowest(self, now: float) -> dict[str, float]:
-        """Return the fewest tokens left in any bucket of each scope."""
+        """Return the fewest free tokens in any bucket of each scope."""
         lowest = {scope: float(rate.burst) for scope, rate in self._rates.items()}
         for scope, _, level in self.levels(now):
             lowest[scope] = min(lowest[scope], level)
         return lowest
 
     def levels(self, now: float) -> Iterator[tuple[str, str, float]]:
-        """Yield scope, name and tokens of every bucket in use."""
+        """Yield scope, name and free tokens of every bucket in use."""
         for (scope, name), bucket in self._buckets.items():
-            yield scope, name, bucket.level(now)
+            yield scope, name, bucket.free(now)
 
     def _of(self, pod: Pod, now: float) -> Iterator[tuple[str, Bucket]]:
         names = {"cluster": "", "node": pod.node, "namespace": pod.namespace}

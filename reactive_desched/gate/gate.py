@@ -51,24 +51,24 @@ class Gate:
         self._memories = memories
 
     def decide(self, finding: Finding, now: float) -> Decision:
-        """Return the first gate's no, or Evict; an Evict has taken its tokens."""
+        """Return the first gate's no, or Evict; an Evict holds its tokens."""
         for step in self.steps:
             if (verdict := step.verdict(finding, now)) is not None:
                 return verdict
-        spent = self._budgets.take(finding.pod, now)
+        spent = self._budgets.hold(finding.pod, now)
         if spent is not None:
             reason = f"the eviction budget of the {spent.scope} is spent"
             return Defer(finding, "EvictionBudget", reason, spent.until)
-        self._windows.count(finding.pod, now)
+        self._windows.begin(finding.pod)
         for memory in self._memories:
             memory.begin(finding.pod)
         return Evict(finding)
 
     def settled(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        """Take in the end of an eviction; tokens of one that did not happen come back."""
+        """Take in the end of an eviction; only one that happened costs its tokens."""
         left = outcome.result in LEFT
         for memory in self._memories:
             memory.end(pod, evicted=left)
-        if outcome.result != EVICTED:
-            self._windows.discount(pod)
-            self._budgets.give_back(pod, now)
+        evicted = outcome.result == EVICTED
+        self._windows.end(pod, now, evicted=evicted)
+        self._budgets.let_go(pod, now, spent=evicted)

@@ -36,7 +36,8 @@ class InFlight:
         pod = finding.pod
         if pod.uid not in self._open and pod.uid not in self._evicted:
             return None
-        return Refuse(finding, self.name, "its eviction is under way", (("pod", pod.uid),))
+        wakes = (("pod", pod.uid), ("eviction", pod.uid))
+        return Refuse(finding, self.name, "its eviction is under way", wakes)
 
     def begin(self, pod: Pod) -> None:
         """An intent for this pod is being written."""

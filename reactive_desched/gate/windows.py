@@ -4,20 +4,23 @@ Upstream counts per cycle; a reactive controller has none, so the default window
 default interval.
 """
 
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 
 WINDOW_S = 300.0
+Scope = tuple[str, str]
+"""A scope and the name in it, for example ("node", "n1")."""
 
 
 class Windows:
     """Counts evictions per node, namespace and in all; a limit of 0 forbids them.
 
-    Remembers at most as many times as the limits allow, and forgets each with its window.
+    One under way counts already, and from its end for as long as the window. Remembers at most
+    as many times as the limits allow, for each name that had an eviction within the window.
     """
 
     name = "EvictionLimit"
@@ -25,43 +28,55 @@ class Windows:
     def __init__(self, limits: Mapping[str, int | None], window_s: float = WINDOW_S) -> None:
         self._limits = {scope: limit for scope, limit in limits.items() if limit is not None}
         self._window_s = window_s
-        self._times: dict[tuple[str, str], deque[float]] = {}
+        self._times: dict[Scope, deque[float]] = {}
+        self._under_way: Counter[Scope] = Counter()
 
     def verdict(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse or defer a pod whose node, namespace or cluster has had its share."""
         for key, limit in self._scopes(finding.pod):
-            scope = " ".join(key).rstrip()
             if limit == 0:
                 reason = f"the policy allows no evictions per {key[0]}"
                 return Refuse(finding, self.name, reason, (("pod", finding.pod.uid),))
             times = self._recent(key, now)
-            if len(times) >= limit:
-                reason = (
-                    f"{len(times)} evictions in {self._window_s:g}s reached the limit of {scope}"
-                )
-                return Defer(finding, self.name, reason, times[-limit] + self._window_s)
+            count = len(times) + self._under_way[key]
+            if count >= limit:
+                scope = " ".join(key).rstrip()
+                reason = f"{count} evictions in {self._window_s:g}s reached the limit of {scope}"
+                first = times[count - limit] if count - limit < len(times) else now
+                return Defer(finding, self.name, reason, first + self._window_s)
         return None
 
-    def count(self, pod: Pod, now: float) -> None:
+    def begin(self, pod: Pod) -> None:
         """Count an eviction that was decided."""
         for key, _ in self._scopes(pod):
-            self._times.setdefault(key, deque()).append(now)
+            self._under_way[key] += 1
 
-    def discount(self, pod: Pod) -> None:
-        """Take back the latest count, for an eviction that did not happen."""
+    def end(self, pod: Pod, now: float, *, evicted: bool) -> None:
+        """Start the window of an eviction that happened; forget one that did not."""
         for key, _ in self._scopes(pod):
-            if times := self._times.get(key):
-                times.pop()
+            self._under_way[key] -= 1
+            if not self._under_way[key]:
+                del self._under_way[key]
+            if evicted:
+                times = self._times[key] = self._times.pop(key, deque())
+                times.append(now)
+        self._forget_passed(now)
 
-    def _scopes(self, pod: Pod) -> Iterator[tuple[tuple[str, str], int]]:
+    def _scopes(self, pod: Pod) -> Iterator[tuple[Scope, int]]:
         names = {"cluster": "", "node": pod.node, "namespace": pod.namespace}
         for scope, limit in self._limits.items():
             yield (scope, names[scope]), limit
 
-    def _recent(self, key: tuple[str, str], now: float) -> deque[float]:
+    def _recent(self, key: Scope, now: float) -> Sequence[float]:
         times = self._times.get(key, deque())
         while times and times[0] + self._window_s <= now:
             times.popleft()
-        if not times:
-            self._times.pop(key, None)
         return times
+
+    def _forget_passed(self, now: float) -> None:
+        """Drop the names whose window has passed; they stand in the order of their last time."""
+        while self._times:
+            key, times = next(iter(self._times.items()))
+            if times and times[-1] + self._window_s > now:
+                return
+            del self._times[key]

@@ -1,5 +1,7 @@
 """Whether the disk takes records just now, so that appends can be refused at once when not."""
 
+from collections.abc import Callable
+
 import anyio
 
 STALLED_AFTER_S = 1.0
@@ -15,17 +17,17 @@ class Fitness:
         self._writing_since: float | None = None
         self._better = anyio.Event()
 
-    def unfit(self, now: float) -> str:
+    def unfit(self, clock: Callable[[], float]) -> str:
         """Return why nothing can be written at this moment; empty when it can."""
         if self._fault:
             return self._fault
-        if self._is_stalled(now):
+        if self._writing_since is not None and self._is_stalled(clock()):
             return f"a write has been under way for more than {STALLED_AFTER_S:g} s"
         return ""
 
-    async def until_better(self, now: float) -> None:
+    async def until_better(self, clock: Callable[[], float]) -> None:
         """Return when the present trouble is over, at once when there is none."""
-        if self.unfit(now):
+        if self.unfit(clock):
             await self._better.wait()
 
     def failed(self, reason: str, now: float) -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _RANDOM_BITS = 80
+_PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
 
 
 class Ids:
@@ -30,4 +31,4 @@ class Ids:
 
 
 def _letters(number: int) -> str:
-    return "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])

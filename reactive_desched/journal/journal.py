@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk
+from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.journal.fitness import Fitness
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Log
@@ -86,7 +87,7 @@ class Journal:
         self._fitness = Fitness()
         self._buffer: list[_Pending] = []
         self._slots = anyio.Semaphore(MAX_BUFFERED, fast_acquire=True)
-        self._thread = anyio.CapacityLimiter(1)
+        self._thread = DiskThread()
         self._work = anyio.Event()
         self._stop = anyio.Event()
         self._stopped = anyio.Event()
@@ -122,7 +123,7 @@ class Journal:
         """Why records cannot be written now; empty when they can."""
         if self._stop.is_set():
             return _CLOSED
-        return self._fitness.unfit(anyio.current_time())
+        return self._fitness.unfit(anyio.current_time)
 
     @property
     def open_intents(self) -> tuple[IntentRecord, ...]:
@@ -163,7 +164,7 @@ class Journal:
             except JournalUnavailable:
                 if self._stop.is_set():
                     raise
-                await self._fitness.until_better(anyio.current_time())
+                await self._fitness.until_better(anyio.current_time)
 
     async def run(self) -> None:
         """Write what is appended until closed or cancelled; either way, flush first."""
@@ -183,6 +184,7 @@ class Journal:
             self._request_stop()
             await self._stopped.wait()
             self._settle_failed(self._taken(), _CLOSED)
+            self._thread.close()
             if not self._stuck:  # else a thread still uses the file: the process's end frees it
                 self._log.close()
                 self._lock.close()
@@ -232,7 +234,8 @@ class Journal:
         began = anyio.current_time()
         self._fitness.writing(began)
         try:
-            first = await self._in_thread(self._log.commit, bodies, self._intents.oldest_seq)
+            oldest_open = self._intents.oldest_seq
+            first = await self._in_thread(lambda: self._log.commit(bodies, oldest_open))
         finally:
             self._fitness.returned(anyio.current_time())
         self.records_written += len(bodies)
@@ -261,17 +264,15 @@ class Journal:
         return encode(
             ResumedRecord(
                 time=self._clock(),
-                reason=self._fitness.unfit(anyio.current_time()),
+                reason=self._fitness.unfit(anyio.current_time),
                 refused=self.records_refused - refused_before,
                 down_s=round(down_s, 3),
             )
         )
 
-    async def _in_thread(self, work: Callable[..., _T], *args: object) -> _T:
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
         try:
-            return await to_thread.run_sync(
-                work, *args, limiter=self._thread, abandon_on_cancel=True
-            )
+            return await self._thread.do(work)
         except anyio.get_cancelled_exc_class():
             self._stuck = True
             raise

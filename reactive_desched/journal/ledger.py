@@ -60,5 +60,6 @@ class Ledger:
 
 
 def _owner(pod: Pod) -> str:
-    owners = sorted(pod.owners, key=lambda owner: not owner.controller)
-    return str(owners[0]) if owners else ""
+    controllers = (owner for owner in pod.owners if owner.controller)
+    owner = next(controllers, pod.owners[0] if pod.owners else None)
+    return "" if owner is None else str(owner)

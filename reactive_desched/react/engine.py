@@ -7,8 +7,8 @@ small bites so that whoever drives it can let others run in between.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from reactive_desched.api.plugin import View
-from reactive_desched.model.changes import Change, Resynced, TimePassed
-from reactive_desched.model.decisions import Defer, Evict, Refuse
+from reactive_desched.model.changes import Change, DisruptionBudgetChanged, Resynced, TimePassed
+from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding, LookAgain
 from reactive_desched.model.outcomes import BUDGET_REFUSED, LEFT, Outcome
 from reactive_desched.model.subjects import OnePod, OnNode
@@ -78,7 +78,7 @@ class Engine:
             if makes_room(change):
                 self._room_grew()
             for key in self._parking.woken_by(change):
-                self._dirty[key[0]].touch(key, now, cause)
+                self._wake(key, cause, now)
 
     def work(self, now: float, enough: Callable[[], bool]) -> None:
         """Judge what is due, until nothing is or the caller has had enough."""
@@ -101,19 +101,15 @@ class Engine:
     def settled(self, judgement: Judgement, outcome: Outcome, now: float) -> None:
         """Take in how an eviction ended; what did not happen is looked at again later."""
         key, finding = judgement.key, judgement.finding
-        key[0].gate.settled(finding.pod, outcome, now)
+        pod = finding.pod
+        key[0].gate.settled(pod, outcome, now)
         if outcome.result in LEFT:
-            self._backoff.forget(key)
+            self._backoff.forget(pod.uid)
             return
-        until = self._retry_at(key, outcome, now)
-        if outcome.result == BUDGET_REFUSED:
-            wakes = (("budgets", finding.pod.namespace), ("pod", finding.pod.uid))
-            refusal = Refuse(finding, "DisruptionBudget", outcome.detail, wakes, until)
-            self._block(key, refusal, judgement.cause, key)
-        else:
-            reason = outcome.detail or outcome.result
-            deferral = Defer(finding, "Eviction", reason, until)
-            self._block(key, deferral, judgement.cause, key)
+        until = self._backoff.failed(pod.uid, outcome, now)
+        self._block(key, _later(finding, outcome, until), judgement.cause)
+        for other in self._parking.waiting_for(("eviction", pod.uid)):
+            self._dirty[other[0]].touch(other, now, judgement.cause)
 
     def waiting_with(self, key: Key) -> Blocked | None:
         """Return the verdict a blocked subject waits with."""
@@ -136,29 +132,38 @@ class Engine:
             self._sweeps.pop(0)
         return None
 
+    def _wake(self, key: Key, cause: Cause, now: float) -> None:
+        if isinstance(cause.change, DisruptionBudgetChanged):
+            verdict = self._parking.verdict(key)
+            assert verdict is not None
+            self._backoff.budget_changed(verdict.finding.pod.uid, now)
+        self._dirty[key[0]].touch(key, now, cause)
+
     def _judge(self, key: Key, cause: Cause, now: float) -> None:
         instance, subject = key
         self.looks += 1
         before = self._parking.leave_family(key)
-        self._timers.cancel(key)
+        for outdated in (key, *before):
+            self._timers.cancel(outdated)
         for opinion in tuple(instance.plugin.judge(subject, self._view)):
             if isinstance(opinion, LookAgain):
-                self._timers.set(key, now + opinion.after_s)
+                self._timers.set_if_sooner(key, now + opinion.after_s)
             else:
                 self._decide(key, opinion, cause, now, before)
-        for left in before:
-            if left not in self._parking:
-                self._timers.cancel(left)
-                self._backoff.forget(left)
 
     def _decide(
         self, key: Key, finding: Finding, cause: Cause, now: float, before: Mapping[Key, Blocked]
     ) -> None:
         own = _own_key(key, finding)
         was = before.get(own)
-        decision = key[0].gate.decide(finding, now)
+        rest = self._backoff.resting(finding.pod.uid, now)
+        decision: Decision = (
+            key[0].gate.decide(finding, now)
+            if rest is None
+            else _later(finding, rest.outcome, rest.until)
+        )
         if not isinstance(decision, Evict):
-            self._block(own, decision, cause, key)
+            self._block(own, decision, cause)
         is_news = (
             was is None
             or isinstance(decision, Evict)
@@ -166,19 +171,27 @@ class Engine:
         )
         self._report(Judgement(own, decision, cause, now, is_news))
 
-    def _block(self, key: Key, verdict: Blocked, cause: Cause, parent: Key) -> None:
-        self._parking.park(key, verdict, cause, parent)
-        if verdict.until is None:
-            self._timers.cancel(key)
-        else:
-            self._timers.set(key, verdict.until)
-
-    def _retry_at(self, key: Key, outcome: Outcome, now: float) -> float:
-        wait = self._backoff.next_wait_s(key)
-        return now + max(wait, outcome.retry_after_s or 0.0)
+    def _block(self, key: Key, verdict: Blocked, cause: Cause) -> None:
+        self._parking.park(key, verdict, cause, _family(key, verdict.finding))
+        if verdict.until is not None:
+            self._timers.set_if_sooner(key, verdict.until)
 
 
 def _own_key(key: Key, finding: Finding) -> Key:
     """Return what to look at again for this finding: of a node's pods, the one it is about."""
     instance, subject = key
     return (instance, OnePod(finding.pod.key)) if isinstance(subject, OnNode) else key
+
+
+def _family(key: Key, finding: Finding) -> Key:
+    """Return whose judgement answers for this finding too: its pod's node, for places."""
+    instance, subject = key
+    return (instance, OnNode(finding.pod.node)) if isinstance(subject, OnePod) else key
+
+
+def _later(finding: Finding, outcome: Outcome, until: float) -> Blocked:
+    """Say what a finding waits for whose eviction did not happen."""
+    if outcome.result != BUDGET_REFUSED:
+        return Defer(finding, "Eviction", outcome.detail or outcome.result, until)
+    wakes = (("budgets", finding.pod.namespace), ("pod", finding.pod.uid))
+    return Refuse(finding, "DisruptionBudget", outcome.detail, wakes, until)

@@ -20,7 +20,7 @@ class Gatekeeper(Protocol):
     """What decides on findings and is told how evictions ended; times are monotonic seconds."""
 
     def decide(self, finding: Finding, now: float) -> Decision:
-        """Return the decision; an Evict has taken its tokens."""
+        """Return the decision; an Evict holds its tokens."""
         ...
 
     def settled(self, pod: Pod, outcome: Outcome, now: float) -> None:

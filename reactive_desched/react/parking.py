@@ -32,13 +32,17 @@ C = TypeVar("C")
 Blocked = Defer | Refuse
 
 ROOM: WakeKey = ("room",)
-_MAKE_ROOM = (NodeAdded, NodeRelaxed, NodeTaintsChanged, NodeLabelsChanged, PodGone)
-_MAY_MAKE_ROOM = (PodSpecChanged, PodLabelsChanged)  # it shrank, or no longer repels
+_MAKE_ROOM: frozenset[type[Change]] = frozenset(
+    {
+        *(NodeAdded, NodeRelaxed, NodeTaintsChanged, NodeLabelsChanged, PodGone),
+        *(PodSpecChanged, PodLabelsChanged),  # it shrank, or no longer repels
+    }
+)
 
 
 def makes_room(change: Change) -> bool:
     """Say whether a pod that fitted nowhere might fit somewhere after this."""
-    return isinstance(change, _MAKE_ROOM + _MAY_MAKE_ROOM)
+    return type(change) in _MAKE_ROOM
 
 
 def wakes(change: Change) -> Iterator[WakeKey]:
@@ -122,6 +126,10 @@ class Parking(Generic[K, C]):
         if not self._waiting:
             return []
         return [key for wake in wakes(change) for key in self._waiting.get(wake, ())]
+
+    def waiting_for(self, wake: WakeKey) -> list[K]:
+        """Name the keys that wait for this."""
+        return list(self._waiting.get(wake, ()))
 
     def verdict(self, key: K) -> Blocked | None:
         """Return what a key waits with."""

@@ -35,8 +35,7 @@ class Stage:
         """
         due = self._next_due(now)
         if due <= now:
-            self._bite(now)
-            due = self._next_due(now)
+            due = self._bite(now)
         if due < self._sleeps_until:
             self._news.set()
 
@@ -45,22 +44,22 @@ class Stage:
         while True:
             self._news = anyio.Event()
             now = self._clock()
-            if self._next_due(now) <= now and self._bite(now):
+            if self._next_due(now) <= now and self._bite(now) <= now:
                 await anyio.lowlevel.checkpoint()
             else:
                 await self._rest()
 
-    def _bite(self, now: float) -> bool:
-        """Work for a moment; say whether more is due already."""
+    def _bite(self, now: float) -> float:
+        """Work for a moment; return when there is work again."""
         if self._biting:
-            return False
+            return _NEVER  # the bite under way sees to it
         enough_at = now + BITE_S
         self._biting = True
         try:
             self._engine.work(now, lambda: self._clock() >= enough_at)
         finally:
             self._biting = False
-        return self._next_due(now) <= now
+        return self._next_due(now)
 
     def _next_due(self, now: float) -> float:
         due = self._engine.next_due(now) if self._may_work() else None

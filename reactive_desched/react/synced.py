@@ -12,18 +12,16 @@ class Synced:
         self._whole = dict.fromkeys(resources, False)
         self._lacks = dict.fromkeys(self._whole, _NOT_LISTED)
         self._on_change = on_change
+        self._why_not = self._first_lack()
 
     @property
     def complete(self) -> bool:
         """Say whether every resource is whole and live."""
-        return not any(self._lacks.values())
+        return self._why_not is None
 
     def why_not(self) -> str | None:
         """Name the first resource that is not in order and why, or None."""
-        for resource, lack in self._lacks.items():
-            if lack:
-                return f"{resource}: {lack}"
-        return None
+        return self._why_not
 
     def lacks(self) -> dict[str, str]:
         """Return what each resource lacks; an empty text is in order."""
@@ -51,4 +49,9 @@ class Synced:
     def _note(self, resource: str, lack: str) -> None:
         if self._lacks[resource] != lack:
             self._lacks[resource] = lack
+            self._why_not = self._first_lack()
             self._on_change()
+
+    def _first_lack(self) -> str | None:
+        lacks = (f"{resource}: {lack}" for resource, lack in self._lacks.items() if lack)
+        return next(lacks, None)

@@ -30,6 +30,11 @@ class Timers(Generic[K]):
             self._heap = [(at, count, key) for key, (at, count) in self._at.items()]
             heapq.heapify(self._heap)
 
+    def set_if_sooner(self, key: K, at: float) -> None:
+        """Ring for this key at that time at the latest."""
+        if key not in self._at or at < self._at[key][0]:
+            self.set(key, at)
+
     def cancel(self, key: K) -> None:
         """Do not ring for this key."""
         self._at.pop(key, None)

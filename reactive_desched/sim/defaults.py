@@ -1,10 +1,16 @@
 """The defaults of every kind but pods, applied in place to an object about to be stored."""
 
+import base64
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from reactive_desched.sim.objects import Obj, clone, name_of
-from reactive_desched.sim.pod_defaults import fill_pod_spec, fill_tolerations, qos_class
+from reactive_desched.sim.pod_defaults import (
+    fill_pod_spec,
+    fill_requests,
+    fill_tolerations,
+    qos_class,
+)
 from reactive_desched.sim.resources import Resource
 
 __all__ = ["apply_create_defaults", "apply_defaults"]
@@ -47,7 +53,9 @@ def apply_create_defaults(kind: Resource, obj: Obj) -> None:
 
 
 def _pod(pod: Obj) -> None:
-    fill_pod_spec(pod.setdefault("spec", {}))
+    spec = pod.setdefault("spec", {})
+    fill_pod_spec(spec)
+    fill_requests(spec)
 
 
 def _new_pod(pod: Obj) -> None:
@@ -193,7 +201,10 @@ def _priority_class(obj: Obj) -> None:
 
 
 def _secret(obj: Obj) -> None:
+    """Keep what was written as plain text where the rest is, in base64."""
     obj.setdefault("type", "Opaque")
+    for key, value in (obj.pop("stringData", None) or {}).items():
+        obj.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
 
 
 def _fill(target: Obj, **defaults: object) -> None:

@@ -5,10 +5,11 @@ from msgspec import Struct
 from reactive_desched.sim.clock import parse_time, rfc3339
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
-from reactive_desched.sim.status import conflict
+from reactive_desched.sim.status import conflict, forbidden
 
-__all__ = ["DeleteOptions", "Deletion", "check_preconditions", "plan"]
+__all__ = ["DeleteOptions", "Deletion", "check_preconditions", "check_protection", "plan"]
 
+_IMMORTAL = ("default", "kube-system", "kube-public")
 _TERMINAL = ("Succeeded", "Failed")
 _DEPENDENT_FINALIZER = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
@@ -28,6 +29,13 @@ class Deletion(Struct, frozen=True):
 
     obj: Obj
     gone: bool
+
+
+def check_protection(kind: Resource, current: Obj) -> None:
+    """Refuse to delete the namespaces that every cluster needs."""
+    name = current["metadata"]["name"]
+    if kind.plural == "namespaces" and name in _IMMORTAL:
+        raise forbidden(kind, name, "this namespace may not be deleted")
 
 
 def check_preconditions(kind: Resource, current: Obj, options: DeleteOptions) -> None:

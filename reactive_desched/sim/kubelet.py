@@ -223,7 +223,9 @@ class Kubelets(Reconciler):
         if life.ends_at is None:
             took = life.profile.shutdown_s if pod["status"].get("phase") == "Running" else 0.0
             life.ends_at = now + min(grace, took)
-            self._recorder.normal(pod, "Killing", "Killing", "Stopping container")
+            for container in pod["spec"].get("containers", ()):
+                note = f"Stopping container {container['name']}"
+                self._recorder.normal(pod, "Killing", "Killing", note)
         # A second, shorter deletion moves the end forward; a longer one changes nothing.
         end = min(life.ends_at, max(now, parse_time(pod["metadata"]["deletionTimestamp"]) + 1))
         if now < end:

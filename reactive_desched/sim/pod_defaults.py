@@ -7,7 +7,7 @@ from typing import Any
 from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.sim.objects import Obj
 
-__all__ = ["fill_pod_spec", "fill_tolerations", "qos_class"]
+__all__ = ["fill_pod_spec", "fill_requests", "fill_tolerations", "qos_class"]
 
 _NOT_READY_S = 300
 _MOVED_OFF_AFTER = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -34,13 +34,19 @@ def _fill_container(container: Obj, *, on_host: bool) -> None:
     container.setdefault("imagePullPolicy", "Always" if _is_latest(image) else "IfNotPresent")
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
-    resources = container.setdefault("resources", {})
-    if resources.get("limits"):
-        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+    container.setdefault("resources", {})
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
         if on_host:
             port.setdefault("hostPort", port.get("containerPort"))
+
+
+def fill_requests(spec: Obj) -> None:
+    """Let the containers of a pod ask for what they are limited to, unless they say otherwise."""
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        resources = container["resources"]
+        if resources.get("limits"):
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
 def _is_latest(image: str) -> bool:

@@ -127,6 +127,7 @@ class Store:
         """Delete, or mark for deletion; return the object as it was left or as it last was."""
         kind = RESOURCES[resource]
         current = self._existing(resource, namespace, name)
+        deletion.check_protection(kind, current)
         deletion.check_preconditions(kind, current, options)
         planned = deletion.plan(kind, current, options, self.clock.now())
         if options.dry_run:

@@ -1,23 +1,23 @@
 """The checks whose refusal clients rely on; everything else is stored as it comes."""
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 
-from reactive_desched.sim.objects import Obj, labels_of, name_of
+from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
+from reactive_desched.sim.pod_validation import container_faults
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import cause, invalid
+from reactive_desched.sim.syntax import label_faults, name_faults, qualified_name_fault
 
 __all__ = ["check_create", "check_update"]
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LABEL_NAMED = ("namespaces", "services")
-_LONGEST_LABEL, _LONGEST_SUBDOMAIN = 63, 253
 _SELECTING = ("deployments", "replicasets", "statefulsets", "daemonsets", "jobs")
 _SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 _HIGHEST_USER_PRIORITY = 1_000_000_000
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_WHOLE = 100
 _POD_MAY_CHANGE = (
     "activeDeadlineSeconds",
     "terminationGracePeriodSeconds",
@@ -28,7 +28,7 @@ _POD_MAY_CHANGE = (
 
 def check_create(kind: Resource, obj: Obj) -> None:
     """Raise 422 with every fault found in a new object."""
-    faults = [*_name_faults(kind, name_of(obj)), *_shape_faults(kind, obj)]
+    faults = [*name_faults(kind, name_of(obj)), *_shape_faults(kind, obj)]
     if faults:
         raise invalid(kind, name_of(obj), faults)
 
@@ -40,61 +40,91 @@ def check_update(kind: Resource, current: Obj, new: Obj) -> None:
         raise invalid(kind, name_of(current), faults)
 
 
-def _name_faults(kind: Resource, name: str) -> Iterator[Obj]:
-    if not name:
-        text = "Required value: name or generateName is required"
-        yield cause("FieldValueRequired", "metadata.name", text)
-        return
-    short = kind.plural in _LABEL_NAMED
-    pattern, longest = (_LABEL, _LONGEST_LABEL) if short else (_SUBDOMAIN, _LONGEST_SUBDOMAIN)
-    if len(name) > longest or not pattern.fullmatch(name):
-        form = "RFC 1123 label" if short else "RFC 1123 subdomain"
-        text = (
-            f'Invalid value: "{name}": a lowercase {form} must consist of lower case alphanumeric'
-            " characters or '-', and must start and end with an alphanumeric character"
-        )
-        yield cause("FieldValueInvalid", "metadata.name", text)
-
-
 def _shape_faults(kind: Resource, obj: Obj) -> Iterator[Obj]:
     spec = obj.get("spec") or {}
-    if kind.plural == "pods":
-        yield from _container_faults(spec, "spec")
-    elif kind.plural in _SELECTING:
+    yield from label_faults(obj)
+    if kind.plural in _SELECTING:
         yield from _selector_faults(spec)
-        yield from _container_faults(spec.get("template", {}).get("spec", {}), "spec.template.spec")
-    elif kind.plural == "poddisruptionbudgets" and {"minAvailable", "maxUnavailable"} <= set(spec):
-        text = "Invalid value: {}: minAvailable and maxUnavailable cannot be both set"
-        yield cause("FieldValueInvalid", "spec", text)
-    elif kind.plural == "priorityclasses":
-        yield from _priority_faults(obj)
+        template = spec.get("template", {}).get("spec", {})
+        yield from container_faults(template, "spec.template.spec")
+    if check := _CHECKS.get(kind.plural):
+        yield from check(obj)
     replicas = spec.get("replicas", 0)
     if isinstance(replicas, int) and replicas < 0:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
         yield cause("FieldValueInvalid", "spec.replicas", text)
 
 
+def _pod_faults(pod: Obj) -> Iterator[Obj]:
+    return container_faults(pod.get("spec") or {}, "spec")
+
+
+def _taint_faults(node: Obj) -> Iterator[Obj]:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(node.get("spec", {}).get("taints") or ()):
+        key, effect = str(taint.get("key", "")), str(taint.get("effect", ""))
+        # The real server, too, looks for taints in the metadata when it finds fault with them.
+        place = f"metadata.taints[{index}]"
+        if says := qualified_name_fault(key):
+            yield cause("FieldValueInvalid", f"{place}.key", f'Invalid value: "{key}": {says}')
+        if effect not in _EFFECTS:
+            known = ", ".join(f'"{each}"' for each in _EFFECTS)
+            text = f'Unsupported value: "{effect}": supported values: {known}'
+            yield cause("FieldValueNotSupported", f"{place}.effect", text)
+        if (key, effect) in seen:
+            text = f"Duplicate value: {_json(taint)}: taints must be unique by key and effect pair"
+            yield cause("FieldValueDuplicate", place, text)
+        seen.add((key, effect))
+
+
+def _budget_faults(budget: Obj) -> Iterator[Obj]:
+    spec = budget.get("spec") or {}
+    if {"minAvailable", "maxUnavailable"} <= set(spec):
+        text = "Invalid value: {}: minAvailable and maxUnavailable cannot be both set"
+        yield cause("FieldValueInvalid", "spec", text)
+    for field in ("minAvailable", "maxUnavailable"):
+        if (value := spec.get(field)) is not None and (says := _share_fault(value)):
+            text = f"Invalid value: {_json(value)}: {says}"
+            yield cause("FieldValueInvalid", f"spec.{field}", text)
+
+
+def _share_fault(value: object) -> str:
+    if isinstance(value, int):
+        return "must be greater than or equal to 0" if value < 0 else ""
+    number, percent, rest = str(value).partition("%")
+    if not percent or rest or not number.isdecimal():
+        return "a valid percent string must be a numeric string followed by an ending '%'"
+    return "must not be greater than 100%" if int(number) > _WHOLE else ""
+
+
+def _job_faults(job: Obj) -> Iterator[Obj]:
+    template = job.get("spec", {}).get("template", {}).get("spec", {})
+    if template.get("restartPolicy") not in ("OnFailure", "Never"):
+        text = 'Required value: valid values: "OnFailure", "Never"'
+        yield cause("FieldValueRequired", "spec.template.spec.restartPolicy", text)
+
+
+def _event_faults(event: Obj) -> Iterator[Obj]:
+    namespace = (event.get("involvedObject") or {}).get("namespace") or "default"
+    if namespace != namespace_of(event):
+        text = f'Invalid value: "{namespace}": does not match event.namespace'
+        yield cause("FieldValueInvalid", "involvedObject.namespace", text)
+
+
 def _priority_faults(obj: Obj) -> Iterator[Obj]:
     value, system = obj.get("value", 0), name_of(obj) in _SYSTEM_CLASSES
+    if not system and name_of(obj).startswith("system-"):
+        text = (
+            "Forbidden: priority class names with 'system-' prefix are reserved for system use"
+            f" only. error: {name_of(obj)} is not a known system priority class"
+        )
+        yield cause("FieldValueForbidden", "metadata.name", text)
     if not system and isinstance(value, int) and value > _HIGHEST_USER_PRIORITY:
         text = (
             "Forbidden: maximum allowed value of a user defined priority is"
             f" {_HIGHEST_USER_PRIORITY}"
         )
         yield cause("FieldValueForbidden", "value", text)
-
-
-def _container_faults(spec: Obj, path: str) -> Iterator[Obj]:
-    if not spec.get("containers"):
-        yield cause("FieldValueRequired", f"{path}.containers", "Required value")
-    seen = set()
-    for index, container in enumerate(spec.get("containers") or ()):
-        name, place = container.get("name"), f"{path}.containers[{index}].name"
-        if not name:
-            yield cause("FieldValueRequired", place, "Required value")
-        elif name in seen:
-            yield cause("FieldValueDuplicate", place, f'Duplicate value: "{name}"')
-        seen.add(name)
 
 
 def _selector_faults(spec: Obj) -> Iterator[Obj]:
@@ -121,12 +151,24 @@ def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
     elif kind.plural == "pods" and _fixed_part(before) != _fixed_part(after):
         text = (
             "Forbidden: pod updates may not change fields other than"
-            " `spec.containers[*].image`, `spec.initContainers[*].image`,"
-            " `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to existing"
-            " tolerations), `spec.terminationGracePeriodSeconds`"
+            " `spec.containers[*].image`,`spec.initContainers[*].image`,"
+            "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing"
+            " tolerations),`spec.terminationGracePeriodSeconds`"
             " (allow it to be set to 1 if it was previously negative)"
         )
         yield cause("FieldValueForbidden", "spec", text)
+
+
+_CHECKS: Mapping[str, Callable[[Obj], Iterator[Obj]]] = MappingProxyType(
+    {
+        "pods": _pod_faults,
+        "nodes": _taint_faults,
+        "poddisruptionbudgets": _budget_faults,
+        "jobs": _job_faults,
+        "events": _event_faults,
+        "priorityclasses": _priority_faults,
+    }
+)
 
 
 def _json(value: object) -> str:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from reactive_desched.sim.objects import Obj, merged, name_of
 from reactive_desched.sim.resources import RESOURCES, Resource, served
+from reactive_desched.sim.selector_text import selector_text
 from reactive_desched.sim.status import cause, invalid
 
 __all__ = ["VIEWS", "View", "scale_of", "with_scale"]
@@ -129,7 +130,7 @@ def scale_of(obj: Obj) -> Obj:
         "spec": {"replicas": spec.get("replicas", 0)},
         "status": {
             "replicas": obj.get("status", {}).get("replicas", 0),
-            "selector": _selector_text(spec.get("selector") or {}),
+            "selector": selector_text(spec.get("selector")),
         },
     }
 
@@ -150,20 +151,3 @@ def with_scale(obj: Obj, scale: Obj) -> Obj:
 
 
 _PLURALS = MappingProxyType({kind.kind: kind.plural for kind in RESOURCES.values()})
-
-
-def _selector_text(selector: Obj) -> str:
-    if "matchLabels" not in selector and "matchExpressions" not in selector:
-        return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
-    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    parts += [_expression_text(term) for term in selector.get("matchExpressions") or ()]
-    return ",".join(parts)
-
-
-def _expression_text(term: Obj) -> str:
-    key, operator = term["key"], term["operator"]
-    if operator == "Exists":
-        return str(key)
-    if operator == "DoesNotExist":
-        return f"!{key}"
-    return f"{key} {operator.lower()} ({','.join(sorted(term.get('values') or ()))})"

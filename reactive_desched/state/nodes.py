@@ -44,9 +44,11 @@ class NodeEntry:
             return
         old = self.active.get(pod.uid)
         self.active[pod.uid] = pod
-        if old is not None:
-            if old.spec.requests is pod.spec.requests:
-                return
+        if old is None:
+            self.ended.pop(pod.uid, None)
+        elif old.spec.requests is pod.spec.requests:
+            return
+        else:
             self._release(old)
         add(self.requested, pod.spec.requests)
         self.requested[PODS] = self.requested.get(PODS, 0) + 1
@@ -110,9 +112,9 @@ class NodeTable:
         self.counting += entry.counts - counted
         if old is None or old.labels != node.labels:
             self._move_domains(node.name, old.labels if old else {}, node.labels)
-        if entry.counts != counted:
-            return [NodeAdded(node.name) if entry.counts else NodeGone(node.name)]
-        return list(_differences(old, node)) if old is not None and counted else []
+        if entry.counts:
+            return list(_differences(old, node)) if old and counted else [NodeAdded(node.name)]
+        return [*([NodeGone(node.name)] if counted else []), *_offers(old, node)]
 
     def remove(self, name: str, uid: str = "") -> list[Change]:
         """Forget a node; an older incarnation of the name does no harm."""
@@ -145,6 +147,16 @@ class NodeTable:
 
 def _is_older(new: Node, old: Node) -> bool:
     return 0 < new.resource_version < old.resource_version
+
+
+def _offers(old: Node | None, new: Node) -> Iterator[Change]:
+    """Say whether a node that does not count takes more: an evictor may look beyond the policy."""
+    if new.is_ready and (
+        old is None
+        or not old.is_ready
+        or any(not isinstance(change, NodeTightened) for change in _differences(old, new))
+    ):
+        yield NodeRelaxed(new.name)
 
 
 def _differences(old: Node, new: Node) -> Iterator[Change]:

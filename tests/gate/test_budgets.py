@@ -3,18 +3,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.gate import budgets as budgets_module
-from reactive_desched.gate.budgets import Budgets, Rate, Spent
+from reactive_desched.gate.budgets import LONGEST_PROMISE_S, Budgets, Rate, Spent
 from reactive_desched.model.objects import Pod
 from reactive_desched.testing.builders import pod
+
+WEB = pod("web", on="n1")
+
+
+def evict(budgets: Budgets, what: Pod, now: float) -> Spent | None:
+    """Ask for tokens and spend them at once."""
+    refusal = budgets.hold(what, now)
+    if refusal is None:
+        budgets.let_go(what, now, spent=True)
+    return refusal
 
 
 def test_a_burst_goes_at_once_and_then_the_rate_rules() -> None:
     budgets = Budgets({"cluster": Rate(0.5, 2)})
-    web = pod("web", on="n1")
 
-    assert [budgets.take(web, 0) for _ in range(2)] == [None, None]
-    assert budgets.take(web, 0) == Spent("cluster", 2.0)
-    assert budgets.take(web, 2) is None
+    assert [evict(budgets, WEB, 0) for _ in range(2)] == [None, None]
+    assert evict(budgets, WEB, 0) == Spent("cluster", 2.0)
+    assert evict(budgets, WEB, 1.9) is not None
+    assert evict(budgets, WEB, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -33,67 +43,150 @@ def test_scopes_are_counted_apart_and_named_in_the_refusal(
     scope: str, other: Pod, named: str
 ) -> None:
     budgets = Budgets({scope: Rate(1, 1)})
-    web = pod("web", on="n1")
-    budgets.take(web, 0)
+    evict(budgets, WEB, 0)
 
-    assert budgets.take(web, 0) == Spent(named, 1.0)
-    assert budgets.take(other, 0) is None
+    assert evict(budgets, WEB, 0) == Spent(named, 1.0)
+    assert evict(budgets, other, 0) is None
 
 
 def test_all_scopes_agree_or_none_pays() -> None:
     budgets = Budgets({"cluster": Rate(0.001, 2), "node": Rate(0.001, 1)})
-    budgets.take(pod("a", on="n1"), 0)
-    assert isinstance(budgets.take(pod("b", on="n1"), 0), Spent)
+    evict(budgets, pod("a", on="n1"), 0)
+    assert evict(budgets, pod("b", on="n1"), 0) is not None
 
-    assert budgets.take(pod("c", on="n2"), 0) is None
+    assert evict(budgets, pod("c", on="n2"), 0) is None
+    assert evict(budgets, pod("d", on="n3"), 0) == Spent("cluster", 1000.0)
 
 
 def test_those_who_wait_are_given_different_times() -> None:
     budgets = Budgets({"cluster": Rate(1, 1)})
-    web = pod("web", on="n1")
-    budgets.take(web, 0)
+    evict(budgets, WEB, 0)
 
-    refusals = [budgets.take(web, 0) for _ in range(3)]
+    refusals = [budgets.hold(WEB, 0) for _ in range(3)]
 
     assert refusals == [Spent("cluster", 1.0), Spent("cluster", 2.0), Spent("cluster", 3.0)]
 
 
-def test_a_token_given_back_can_be_taken_again_but_never_above_the_burst() -> None:
-    budgets = Budgets({"cluster": Rate(0.001, 1)})
-    web = pod("web", on="n1")
-    budgets.take(web, 0)
-    budgets.give_back(web, 0)
-    budgets.give_back(web, 0)
+def test_nobody_waits_long_behind_those_who_asked_again_and_again() -> None:
+    budgets = Budgets({"cluster": Rate(1, 1)})
+    evict(budgets, WEB, 0)
+    for _ in range(10_000):
+        budgets.hold(WEB, 0)
 
-    assert budgets.take(web, 0) is None
-    assert isinstance(budgets.take(web, 0), Spent)
+    assert budgets.hold(WEB, 0) == Spent("cluster", LONGEST_PROMISE_S)
+
+
+def test_a_token_that_takes_longer_than_the_longest_promise_is_promised_for_its_time() -> None:
+    budgets = Budgets({"cluster": Rate(0.001, 1)})
+    evict(budgets, WEB, 0)
+
+    assert [budgets.hold(WEB, 0) for _ in range(2)] == [Spent("cluster", 1000.0)] * 2
+
+
+def test_rounding_does_not_turn_away_whoever_comes_at_the_promised_time() -> None:
+    budgets = Budgets({"cluster": Rate(0.3, 1)})
+    now = 0.1
+    for _ in range(1000):
+        assert evict(budgets, WEB, now) is None
+        refusal = budgets.hold(WEB, now)
+        assert refusal is not None
+        now = refusal.until
+
+
+def test_tokens_that_are_held_cannot_be_held_twice() -> None:
+    budgets = Budgets({"cluster": Rate(1, 2)})
+    budgets.hold(WEB, 0)
+    budgets.hold(WEB, 0)
+
+    assert isinstance(budgets.hold(WEB, 100), Spent)
+
+
+def test_a_token_that_was_not_spent_can_be_held_again() -> None:
+    budgets = Budgets({"cluster": Rate(0.001, 1)})
+    budgets.hold(WEB, 0)
+    budgets.let_go(WEB, 0, spent=False)
+
+    assert budgets.hold(WEB, 0) is None
+    assert isinstance(budgets.hold(WEB, 0), Spent)
+
+
+def test_tokens_that_come_back_late_do_not_add_up_to_more_than_the_burst() -> None:
+    budgets = Budgets({"cluster": Rate(0.5, 2)})
+    slow = [pod("a", on="n1"), pod("b", on="n1")]
+    for one in slow:
+        assert budgets.hold(one, 0) is None
+    for one in slow:
+        budgets.let_go(one, 100, spent=False)
+
+    assert [evict(budgets, WEB, 100) for _ in range(3)] == [None, None, Spent("cluster", 102.0)]
 
 
 def test_a_scope_without_a_rate_is_unlimited() -> None:
     budgets = Budgets({"cluster": None})
 
-    assert all(budgets.take(pod("web", on="n1"), 0) is None for _ in range(1000))
+    assert all(evict(budgets, WEB, 0) is None for _ in range(1000))
+    assert budgets.lowest(0) == {}
+
+
+def test_the_lowest_level_of_a_scope_is_that_of_its_emptiest_bucket() -> None:
+    budgets = Budgets({"cluster": Rate(1, 5), "node": Rate(1, 3)})
+    for one in (pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")):
+        budgets.hold(one, 0)
+    budgets.let_go(pod("a", on="n1"), 0, spent=True)
+
+    assert budgets.lowest(0) == {"cluster": 2.0, "node": 1.0}
+    assert budgets.lowest(1) == {"cluster": 3.0, "node": 2.0}
+    assert sorted(budgets.levels(1)) == [
+        ("cluster", "", 3.0),
+        ("node", "n1", 2.0),
+        ("node", "n2", 2.0),
+    ]
 
 
 def test_full_buckets_are_dropped_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets_module, "KEPT_BUCKETS", 10)
     budgets = Budgets({"node": Rate(1, 1)})
     for number in range(100):
-        budgets.take(pod("web", on=f"n{number}"), now=number * 10)
+        evict(budgets, pod("web", on=f"n{number}"), now=number * 10)
 
     assert len(list(budgets.levels(1000))) <= 10
 
 
-@given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 4))
-def test_never_more_than_burst_plus_rate_times_time(pauses: list[int], burst: int) -> None:
+def test_a_bucket_with_a_token_held_or_promised_outlives_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(budgets_module, "KEPT_BUCKETS", 2)
+    budgets = Budgets({"node": Rate(1, 1)})
+    budgets.hold(pod("held", on="n1"), 0)
+    evict(budgets, pod("x", on="n2"), 0)
+    for _ in range(30):
+        budgets.hold(pod("promised", on="n2"), 0)
+    for number in range(3, 9):
+        evict(budgets, pod("x", on=f"n{number}"), 10)
+
+    assert {"n1", "n2"} <= {name for _, name, _ in budgets.levels(10)}
+
+
+moves = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from(["hold", "hold", "spend", "free"])), max_size=60
+)
+
+
+@given(moves, st.integers(1, 4))
+def test_never_more_than_burst_plus_rate_times_time_however_long_each_takes(
+    moves: list[tuple[int, str]], burst: int
+) -> None:
     budgets = Budgets({"cluster": Rate(0.25, burst)})
-    taken: list[int] = []
-    now = 0
-    for pause in pauses:
+    now, held, happened = 0, [], []
+    for pause, move in moves:
         now += pause
-        if budgets.take(pod("web", on="n1"), now) is None:
-            taken.append(now)
-    for start in taken:
-        for end in taken:
-            within = sum(start <= at <= end for at in taken)
-            assert within <= burst + (end - start) * 0.25 + 1e-9 or end < start
+        if move == "hold" and budgets.hold(WEB, now) is None:
+            held.append(now)
+        elif move != "hold" and held:
+            asked = held.pop()
+            budgets.let_go(WEB, now, spent=move == "spend")
+            happened += [asked] if move == "spend" else []
+    happened = sorted(happened + held)
+    for start, earlier in enumerate(happened):
+        for end, later in enumerate(happened[start:], start):
+            assert end - start + 1 <= burst + (later - earlier) * 0.25 + 1e-6

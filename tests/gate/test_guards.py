@@ -111,6 +111,12 @@ def classes(*names: str) -> dict[str, Any]:
         ),
         pytest.param(
             {},
+            change(evict_me(PLAIN), deletion_s=1),
+            "TerminatingPods",
+            id="the evict annotation does not evict who leaves already",
+        ),
+        pytest.param(
+            {},
             change(PLAIN, annotations=Annotations(prefer_no_eviction="")),
             None,
             id="a preference not to go is only a preference",

@@ -14,8 +14,10 @@ from reactive_desched.model.changes import (
     OwnerSizeChanged,
     PodBound,
     PodGone,
+    PodLabelsChanged,
     PodMarksChanged,
     PodSpecChanged,
+    PodStatusChanged,
     PodTerminating,
     PriorityClassChanged,
 )
@@ -37,6 +39,8 @@ WEB = pod("web", on="n1")
         pytest.param(PodGone(WEB), {("room",), ("pod", "web")}, id="capacity was freed"),
         pytest.param(PodSpecChanged(WEB), {("room",), ("pod", "web")}, id="a pod was resized"),
         pytest.param(PodMarksChanged(WEB), {("pod", "web")}, id="an annotation changed"),
+        pytest.param(PodLabelsChanged(WEB), {("room",), ("pod", "web")}, id="it may repel no more"),
+        pytest.param(PodStatusChanged(WEB), {("pod", "web")}, id="a pod became ready"),
         pytest.param(PodBound(WEB), {("pod", "web")}, id="a pod landed"),
         pytest.param(PodTerminating(WEB), set(), id="terminating frees nothing yet"),
         pytest.param(NodeGone("n2"), set(), id="a node left"),
@@ -110,3 +114,50 @@ def test_a_deferred_key_is_also_woken_by_news_of_its_pod() -> None:
     parking.park("k", Defer(Finding(WEB, "Test", "why"), "EvictionBudget", "spent", 9.0), "", "k")
 
     assert parking.woken_by(PodGone(WEB)) == ["k"]
+
+
+def test_those_who_wait_for_one_thing_are_named_without_waking_the_others() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("a", refusal(("eviction", "x"), ("room",)), "", "a")
+    parking.park("b", refusal(("eviction", "y")), "", "b")
+
+    assert parking.waiting_for(("eviction", "x")) == ["a"]
+    assert parking.waiting_for(("eviction", "z")) == []
+
+
+def test_a_key_that_waits_for_two_things_is_woken_by_either() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("a", refusal(("room",), ("pod", "web")), "", "a")
+
+    assert parking.woken_by(NodeAdded("n2")) == ["a"]
+    assert parking.woken_by(PodMarksChanged(WEB)) == ["a"]
+
+
+def test_what_first_led_to_a_key_and_what_it_waits_with_can_be_asked() -> None:
+    parking: Parking[str, str] = Parking()
+    verdict = refusal(("room",))
+    parking.park("a", verdict, "the cause", "node")
+
+    assert (parking.cause("a"), parking.verdict("a")) == ("the cause", verdict)
+    assert (parking.cause("b"), parking.verdict("b")) == (None, None)
+    assert "a" in parking
+    assert "node" not in parking
+    assert len(parking) == 1
+
+
+def test_a_parent_that_is_blocked_itself_leaves_with_its_family() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("node", refusal(("room",)), "", "node")
+    parking.park("pod", refusal(("owner", "o")), "", "node")
+
+    assert set(parking.leave_family("node")) == {"node", "pod"}
+    assert len(parking) == 0
+
+
+def test_parking_again_under_another_parent_leaves_the_first_family() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("pod", refusal(("room",)), "", "n1")
+    parking.park("pod", refusal(("room",)), "", "n2")
+
+    assert parking.leave_family("n1") == {}
+    assert set(parking.leave_family("n2")) == {"pod"}

@@ -80,6 +80,18 @@ def test_a_limit_alone_is_also_the_request(store: Store) -> None:
     assert requests == {"cpu": "500m", "memory": "1Gi"}
 
 
+def test_a_template_keeps_a_limit_alone(store: Store) -> None:
+    resources = {"limits": {"cpu": "1"}}
+    containers = [{"name": "c", "image": "a:1", "resources": resources}]
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    made = store.create(
+        "deployments", {"metadata": {"name": "d", "namespace": "default"}, "spec": spec}
+    )
+    (kept,) = made["spec"]["template"]["spec"]["containers"]
+    assert kept["resources"] == resources
+
+
 BOTH = {"cpu": "1", "memory": "1Gi"}
 
 
@@ -160,7 +172,10 @@ def test_a_node_created_ready_is_not_tainted_and_may_use_all_it_has(store: Store
 
 
 def test_a_deployment_gets_its_rollout_defaults(store: Store) -> None:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "app:1"}]},
+    }
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
     made = store.create(
         "deployments", {"metadata": {"name": "d", "namespace": "default"}, "spec": spec}
@@ -175,7 +190,7 @@ def test_a_deployment_gets_its_rollout_defaults(store: Store) -> None:
 
 
 def test_a_job_selects_its_own_pods(store: Store) -> None:
-    template = {"spec": {"containers": [{"name": "c"}], "restartPolicy": "Never"}}
+    template = {"spec": {"containers": [{"name": "c", "image": "app:1"}], "restartPolicy": "Never"}}
     job = store.create(
         "jobs", {"metadata": {"name": "j", "namespace": "default"}, "spec": {"template": template}}
     )
@@ -188,3 +203,13 @@ def test_a_namespace_is_labelled_with_its_name(store: Store) -> None:
     made = store.create("namespaces", {"metadata": {"name": "a"}})
     assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a"}
     assert made["status"] == {"phase": "Active"}
+
+
+def test_a_secret_written_as_text_is_kept_in_base64(store: Store) -> None:
+    secret = {
+        "metadata": {"name": "s", "namespace": "default"},
+        "data": {"a": "YQ==", "b": "YQ=="},
+        "stringData": {"b": "b"},
+    }
+    made = store.create("secrets", secret)
+    assert (made["data"], "stringData" in made) == ({"a": "YQ==", "b": "Yg=="}, False)

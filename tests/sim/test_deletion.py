@@ -161,3 +161,10 @@ def test_a_deletion_cannot_be_taken_back(store: Store) -> None:
     meta = {k: v for k, v in left["metadata"].items() if not k.startswith("deletion")}
     updated = store.update("pods", {**left, "metadata": {**meta, "labels": {"a": "b"}}})
     assert marks(updated) == marks(left)
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+def test_the_namespaces_every_cluster_needs_stay(store: Store, name: str) -> None:
+    with pytest.raises(StatusError, match="this namespace may not be deleted") as refused:
+        store.delete("namespaces", "", name)
+    assert (refused.value.code, refused.value.reason) == (403, "Forbidden")

@@ -112,6 +112,15 @@ def test_a_deleted_pod_ends_within_its_grace(
     assert last["status"]["phase"] == "Failed"
 
 
+def test_the_stopping_of_each_container_is_an_event() -> None:
+    world = World().nodes("n1")
+    two = [{"name": name, "image": "app:1"} for name in ("a", "b")]
+    world.pod("p", containers=two)
+    world.after(10)
+    world.delete("pods", "p")
+    assert world.events("Killing") == ["Stopping container a", "Stopping container b"]
+
+
 def test_a_second_deletion_with_less_grace_ends_it_sooner() -> None:
     world = World().nodes("n1")
     world.pod("p", annotations=behaves("steady", shutdown_seconds="60"))

@@ -200,7 +200,10 @@ def with_phase(phase: str) -> Any:
 
 
 def test_generation_counts_changes_of_the_spec_only(store: Store) -> None:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "app:1"}]},
+    }
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
     store.create("deployments", config("d", spec=spec))
 

@@ -20,7 +20,11 @@ def named(name: str, **fields: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, **fields}
 
 
-POD = {"containers": [{"name": "c", "image": "app:1"}]}
+def asking(**resources: dict[str, str]) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "app:1", "resources": resources}]}
+
+
+POD: dict[str, Any] = {"containers": [{"name": "c", "image": "app:1"}]}
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
 
 
@@ -37,6 +41,60 @@ TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
             named("p", spec={"containers": [{"name": "c"}, {"name": "c"}]}),
             "spec.containers[1].name",
             id="two of a name",
+        ),
+        pytest.param(
+            "pods",
+            named("p", spec={"containers": [{"name": "c"}]}),
+            "spec.containers[0].image",
+            id="no image",
+        ),
+        pytest.param(
+            "pods",
+            named("p", spec={**POD, "initContainers": [{"name": "c", "image": "app:1"}]}),
+            "spec.containers[0].name",
+            id="an init container of the same name",
+        ),
+        pytest.param(
+            "pods",
+            named("p", spec=asking(requests={"cpu": "2"}, limits={"cpu": "1500m"})),
+            "spec.containers[0].resources.requests",
+            id="asking for more than its limit",
+        ),
+        pytest.param(
+            "jobs",
+            named("j", spec={"template": {"spec": POD}}),
+            "spec.template.spec.restartPolicy",
+            id="a job whose pods never end",
+        ),
+        pytest.param(
+            "events",
+            named("e", involvedObject={"namespace": "kube-system"}),
+            "involvedObject.namespace",
+            id="an event far from what it is about",
+        ),
+        pytest.param(
+            "priorityclasses",
+            named("system-mine", value=1),
+            "metadata.name",
+            id="a class that claims to be the system's",
+        ),
+        pytest.param(
+            "poddisruptionbudgets",
+            named("b", spec={"minAvailable": "150%"}),
+            "spec.minAvailable",
+            id="more than all",
+        ),
+        pytest.param(
+            "poddisruptionbudgets",
+            named("b", spec={"maxUnavailable": "half"}),
+            "spec.maxUnavailable",
+            id="no percentage",
+        ),
+        pytest.param(
+            "poddisruptionbudgets",
+            named("b", spec={"maxUnavailable": -1}),
+            "spec.maxUnavailable",
+            id="less than none",
         ),
         pytest.param(
             "deployments",
@@ -65,6 +123,58 @@ def test_a_new_object_is_invalid_with(
         store.create(resource, obj)
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
     assert field in [c["field"] for c in refused.value.details["causes"]]
+
+
+def faults_of_taints(store: Store, *taints: dict[str, str]) -> list[tuple[str, str]]:
+    with pytest.raises(StatusError) as refused:
+        store.create("nodes", {"metadata": {"name": "n"}, "spec": {"taints": list(taints)}})
+    return [(c["field"], c["reason"]) for c in refused.value.details["causes"]]
+
+
+def test_taints_of_one_key_differ_in_their_effects(store: Store) -> None:
+    soft, hard = ({"key": "a", "effect": e} for e in ("PreferNoSchedule", "NoSchedule"))
+    store.create("nodes", {"metadata": {"name": "fine"}, "spec": {"taints": [soft, hard]}})
+    twice = faults_of_taints(store, hard, soft, {**hard, "value": "b"})
+    assert twice == [("metadata.taints[2]", "FieldValueDuplicate")]
+
+
+def test_a_taint_has_a_key_and_one_of_three_effects(store: Store) -> None:
+    assert faults_of_taints(store, {"key": "a", "effect": "Never"}) == [
+        ("metadata.taints[0].effect", "FieldValueNotSupported")
+    ]
+    assert faults_of_taints(store, {"key": "a b", "effect": "NoSchedule"}) == [
+        ("metadata.taints[0].key", "FieldValueInvalid")
+    ]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param({"a b": "x"}, id="a blank in the key"),
+        pytest.param({"": "x"}, id="no key"),
+        pytest.param({"Example.com/a": "x"}, id="an upper case prefix"),
+        pytest.param({"example.com/": "x"}, id="only a prefix"),
+        pytest.param({"k" * 64: "x"}, id="a long key"),
+        pytest.param({"a": "x y"}, id="a blank in the value"),
+        pytest.param({"a": "-x"}, id="a value that begins with a dash"),
+        pytest.param({"a": "x" * 64}, id="a long value"),
+    ],
+)
+def test_a_label_is_refused_for(store: Store, labels: dict[str, str]) -> None:
+    obj = {"metadata": {"name": "n", "labels": labels}}
+    with pytest.raises(StatusError) as refused:
+        store.create("nodes", obj)
+    assert [c["field"] for c in refused.value.details["causes"]] == ["metadata.labels"]
+
+    made = store.create("nodes", {"metadata": {"name": "n"}})
+    with pytest.raises(StatusError, match=r"is invalid: metadata\.labels"):
+        store.update("nodes", {**made, "metadata": {**made["metadata"], "labels": labels}})
+
+
+def test_labels_may_have_a_prefix_and_no_value(store: Store) -> None:
+    labels = {"example.com/A_b.c": "", "x": "1-A_b.2"}
+    made = store.create("nodes", {"metadata": {"name": "n", "labels": labels}})
+    assert made["metadata"]["labels"] == labels
 
 
 def change_pod(store: Store, **spec: Any) -> None:

@@ -90,9 +90,39 @@ def test_each_difference_of_a_node_has_its_own_change() -> None:
 def test_only_nodes_the_policy_selects_count() -> None:
     state = ClusterState(parse_selector("pool=a"))
 
-    assert state.upsert(node("n1")) == []
+    assert NodeAdded("n1") not in state.upsert(node("n1"))
     assert state.upsert(node("n1", labels={"pool": "a"})) == [NodeAdded("n1")]
     assert state.nodes.counting == 1
+    assert NodeGone("n1") in state.upsert(node("n1", labels={"pool": "b"}))
+    assert state.nodes.counting == 0
+
+
+def test_a_ready_node_the_policy_leaves_out_still_tells_that_it_takes_more() -> None:
+    state = ClusterState(parse_selector("pool=a"))
+    outside = {"pool": "b"}
+    more = [NodeRelaxed("n1")]
+
+    assert state.upsert(node("n1", "x:NoSchedule", labels=outside)) == more
+    assert state.upsert(node("n1", labels=outside)) == more
+    assert state.upsert(node("n1", labels=outside)) == []
+    assert state.upsert(node("n1", labels={"pool": "c"})) == more
+    assert state.upsert(node("n1", labels={"pool": "c"}, unschedulable=True)) == []
+    assert state.upsert(node("n1", labels={"pool": "c"})) == more
+    assert state.upsert(node("n1", labels={"pool": "c"}, ready="False")) == []
+    assert state.upsert(node("n1", labels=outside, ready="False")) == []
+    assert state.upsert(node("n1", labels=outside)) == more
+    assert state.upsert(node("n1", labels={"pool": "a"})) == [NodeAdded("n1")]
+    assert state.upsert(node("n1", labels=outside)) == [NodeGone("n1"), *more]
+    assert state.remove(node("n1", labels=outside)) == []
+
+
+def test_a_pod_that_runs_again_is_not_kept_among_the_ended() -> None:
+    ended = pod("web", on="n1", status=PodStatus("Failed"))
+    state = state_with(ended)
+    state.upsert(pod("web", on="n1"))
+    state.remove(ended)
+
+    assert state.nodes.find("n1") is None
 
 
 def test_older_news_is_ignored() -> None:

@@ -27,6 +27,7 @@ from reactive_desched.sim.pods import (
     key_of,
     reference_to,
 )
+from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.store import Event, Store
 
 __all__ = ["Deployments", "replica_set"]
@@ -56,6 +57,7 @@ class Deployments(Reconciler):
     def __init__(self, store: Store, index: PodIndex) -> None:
         super().__init__(store)
         self._index = index
+        self._recorder = Recorder(store, "deployment-controller")
 
     def observe(self, event: Event) -> None:
         """Look again at the deployment that changed, or whose ReplicaSet did, or lost a pod."""
@@ -137,6 +139,7 @@ class Deployments(Reconciler):
         revision = max(map(_revision, fleet.old), default=0) + 1
         if fleet.new is None:
             new = self.store.create("replicasets", replica_set(deployment, size, revision))
+            self._tell(deployment, new, 0, size)
         else:
             new = self._scale(fleet.new, deployment, limits, size, revision)
         self._mark(deployment, _revision(new))
@@ -150,7 +153,14 @@ class Deployments(Reconciler):
             current["metadata"].setdefault("annotations", {}).update(marks)
             return current
 
+        self._tell(deployment, rs, _wanted(rs), size)
         return self.store.modify("replicasets", *key_of(rs), change)
+
+    def _tell(self, deployment: Obj, rs: Obj, before: int, after: int) -> None:
+        if before != after:
+            way = "up" if after > before else "down"
+            note = f"Scaled {way} replica set {rs['metadata']['name']} from {before} to {after}"
+            self._recorder.normal(deployment, "ScalingReplicaSet", "ScalingReplicaSet", note)
 
     def _mark(self, deployment: Obj, revision: int) -> None:
         def change(current: Obj) -> Obj:

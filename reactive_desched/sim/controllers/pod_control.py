@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from reactive_desched.sim.metadata import generated_name
-from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.pods import from_template, key_of
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.status import StatusError
@@ -30,7 +30,11 @@ class PodControl:
         prefix = f"{owner['metadata']['name']}-"
         pod = from_template(owner, generated_name(prefix, self.rng), labels)
         pod["metadata"]["generateName"] = prefix
-        return self.put(owner, pod)
+        if not self.put(owner, pod):
+            return False
+        note = f"Created pod: {name_of(pod)}"
+        self.recorder.normal(owner, "SuccessfulCreate", "SuccessfulCreate", note)
+        return True
 
     def put(self, owner: Obj, pod: Obj) -> bool:
         """Store a finished pod; False when refused."""

@@ -14,7 +14,7 @@ from reactive_desched.sim.http.negotiate import accepted, wants_aggregated_disco
 from reactive_desched.sim.http.options import ListOptions, parse_list_options
 from reactive_desched.sim.http.parts import Parts
 from reactive_desched.sim.http.rendering import Rendering, rendering_for
-from reactive_desched.sim.http.reviews import review
+from reactive_desched.sim.http.reviews import is_review, review
 from reactive_desched.sim.http.target import Target, parse_target
 from reactive_desched.sim.http.usage import ROOT, metrics_answer
 from reactive_desched.sim.objects import Obj
@@ -103,6 +103,8 @@ class _Server:
             return web.Response(text="ok")
         if path in ("/api", "/apis"):
             return self._roots(request, path)
+        if path == "/openapi/v2":
+            return openapi.second_version(request.headers.get("Accept", ""))
         found = self._described(path)
         if found is None and path.startswith(ROOT):
             selector = request.query.get("labelSelector", "")
@@ -146,13 +148,12 @@ class _Server:
         return None
 
     async def _review(self, request: web.Request) -> web.Response:
+        if not is_review(request.path):
+            return self._nothing(request.path)
         body = await json_body(request)
         if not isinstance(body, dict):
             raise bad_request("the request body must be an object")
-        answered = review(request.path, body)
-        if answered is None:
-            return self._nothing(request.path)
-        return answer(request, answered, 201)
+        return answer(request, review(request.path, body), 201)
 
     async def _resource(self, request: web.Request, target: Target) -> web.StreamResponse:
         form = accepted(request.headers.get("Accept", ""))
@@ -161,11 +162,13 @@ class _Server:
             return await self._pod_action(request, target)
         if request.method in ("GET", "HEAD"):
             return await self._read(request, target, rendering)
+        if not _is_allowed(request.method, target):
+            raise _not_allowed()
         if request.method == "DELETE" and not target.name:
             options = self._list_options(request, target)
             return await writing.delete_many(self._parts, request, target, options, rendering)
         handler = _WRITES.get((request.method, bool(target.name)))
-        if handler is None or not _is_allowed(request.method, target):
+        if handler is None:
             raise _not_allowed()
         return await handler(self._parts, request, target, rendering)
 
@@ -205,7 +208,8 @@ _WRITES = {
 
 
 def _is_allowed(method: str, target: Target) -> bool:
-    return method != "DELETE" or not target.subresource
+    """Tell whether a write may be done there: not to parts, and not in all namespaces at once."""
+    return target.namespace is not None and not (method == "DELETE" and target.subresource)
 
 
 def _no_such_resource() -> StatusError:

@@ -1,11 +1,13 @@
 """Bodies in and answers out."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from reactive_desched.sim.http import protobuf
+from reactive_desched.sim.http.field_validation import Typed, typed_body
 from reactive_desched.sim.http.rendering import encode
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
@@ -17,16 +19,21 @@ _JSON = "application/json"
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
-def answer(request: web.Request, obj: Obj, code: int = 200) -> web.Response:
+def answer(
+    request: web.Request, obj: Obj, code: int = 200, *, warnings: Iterable[str] = ()
+) -> web.Response:
     """Answer with an object; spread over lines when a person seems to be looking."""
     body = encode(obj)
     asked = request.query.get("pretty")
     human = request.headers.get("User-Agent", "").startswith(_HUMAN_AGENTS)
     if asked in ("1", "true") or (asked is None and human):
         body = msgspec.json.format(body, indent=2) + b"\n"
-    return web.Response(
+    response = web.Response(
         body=body, status=code, content_type=_JSON, headers={"Cache-Control": "no-cache, private"}
     )
+    for text in warnings:
+        response.headers.add("Warning", f"299 - {encode(text).decode()}")
+    return response
 
 
 def refusal(error: StatusError) -> web.Response:
@@ -55,8 +62,8 @@ async def json_body(request: web.Request) -> Any:
         raise bad_request(f"the request body is not JSON: {error}") from error
 
 
-async def object_body(request: web.Request, kind: Resource) -> Obj:
-    """Read an object of a kind; raise 415 for another format, 400 for another kind."""
+async def object_body(request: web.Request, kind: Resource) -> Typed:
+    """Read an object of a kind; raise 415 for another format, 400 for another kind or shape."""
     if _media_type(request) not in (_JSON, protobuf.MEDIA_TYPE):
         text = (
             "the body of the request was in an unknown format - accepted media types include:"
@@ -68,7 +75,7 @@ async def object_body(request: web.Request, kind: Resource) -> Obj:
         raise bad_request(f"the request body must be a {kind.kind} object")
     _check_type(body, kind)
     _check_parts(body, kind)
-    return body
+    return typed_body(request, kind, body)
 
 
 def _media_type(request: web.Request) -> str:

@@ -1,12 +1,16 @@
 """Just enough OpenAPI for kubectl to trust the server with validation."""
 
+from aiohttp import web
+
 from reactive_desched.sim.http.discovery import Catalogue
+from reactive_desched.sim.http.rendering import encode
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
 
-__all__ = ["document", "index"]
+__all__ = ["document", "index", "second_version"]
 
 _INFO = {"title": "Simulated Kubernetes", "version": "v1.36"}
+_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 def index(catalogue: Catalogue) -> Obj:
@@ -32,6 +36,17 @@ def document(catalogue: Catalogue, path: str) -> Obj | None:
         return None
     paths = {_url(kind): {"patch": _patch(kind)} for kind in kinds if "patch" in kind.verbs}
     return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": {}}}
+
+
+def second_version(accept: str) -> web.Response:
+    """Answer `/openapi/v2`, which kubectl reads to check lists: it then leaves them to us.
+
+    The document describes nothing; in protobuf that is no bytes at all.
+    """
+    if "protobuf" in accept:
+        return web.Response(content_type=_PROTOBUF)
+    empty = {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
+    return web.Response(body=encode(empty), content_type="application/json")
 
 
 def _url(kind: Resource) -> str:

@@ -6,14 +6,11 @@ Answers are always JSON: every client that sends protobuf also accepts that.
 import base64
 import struct
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from msgspec import Struct
-
 from reactive_desched.sim.clock import rfc3339, rfc3339_micro
+from reactive_desched.sim.http.schema import Field, message_for, numbered_fields
 from reactive_desched.sim.http.wire import fields, signed
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import bad_request
@@ -22,33 +19,6 @@ __all__ = ["MEDIA_TYPE", "decode"]
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
-_PACKAGES = MappingProxyType(
-    {
-        "v1": "core",
-        "apps/v1": "apps",
-        "batch/v1": "batch",
-        "policy/v1": "policy",
-        "coordination.k8s.io/v1": "coord",
-        "events.k8s.io/v1": "events",
-        "scheduling.k8s.io/v1": "sched",
-        "authorization.k8s.io/v1": "authz",
-        "authentication.k8s.io/v1": "authn",
-        "autoscaling/v1": "autosc",
-        "autoscaling/v2": "hpa",
-        "discovery.k8s.io/v1": "disc",
-        "storage.k8s.io/v1": "storage",
-        "node.k8s.io/v1": "node",
-    }
-)
-
-
-class _Field(Struct, frozen=True):
-    name: str
-    keeps_zero: bool
-    kind: str
-
-
-_Schema = Mapping[str, Mapping[int, _Field]]
 
 
 def decode(body: bytes) -> Obj:
@@ -63,32 +33,14 @@ def decode(body: bytes) -> Obj:
 
 
 def _message_name(version: str, kind: str) -> str:
-    message = f"{_PACKAGES.get(version, '')}.{kind}"
-    if message not in _schema():
+    message = message_for(version, kind)
+    if message is None:
         raise bad_request(f"no kind {kind!r} in version {version!r} can be read from protobuf")
     return message
 
 
-@cache
-def _schema() -> _Schema:
-    """Read the table of fields when the first protobuf body arrives."""
-    text = files("reactive_desched.sim.http").joinpath("protobuf.schema").read_text("utf-8")
-    found = {}
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            message, _, listed = line.partition(": ")
-            found[message] = dict(_field(entry) for entry in listed.split())
-    return found
-
-
-def _field(entry: str) -> tuple[int, _Field]:
-    number, _, rest = entry.partition("=")
-    name, _, kind = rest.partition(":")
-    return int(number), _Field(name.removesuffix("?"), name.endswith("?"), kind)
-
-
 def _message(message: str, data: bytes) -> Obj:
-    known = _schema()[message]
+    known = numbered_fields(message)
     found: Obj = {}
     for number, raw in fields(data):
         if (field := known.get(number)) is not None:
@@ -96,7 +48,7 @@ def _message(message: str, data: bytes) -> Obj:
     return found
 
 
-def _put(found: Obj, field: _Field, raw: int | bytes) -> None:
+def _put(found: Obj, field: Field, raw: int | bytes) -> None:
     """Add one field as Go's JSON encoder would: what is empty and optional is left out."""
     kind = field.kind
     if kind.startswith("*"):

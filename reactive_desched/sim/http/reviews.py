@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from reactive_desched.sim.objects import Obj
 
-__all__ = ["review"]
+__all__ = ["is_review", "review"]
 
 _USER = {"username": "sim:admin", "groups": ["system:masters", "system:authenticated"]}
 _EVERYTHING = {
@@ -40,10 +40,16 @@ _KINDS: Mapping[str, str] = MappingProxyType(
 _GROUPS = ("authorization.k8s.io", "authentication.k8s.io")
 
 
-def review(path: str, question: Obj) -> Obj | None:
-    """Answer a review posted to `path`, or None when the path is not one of a review."""
+def is_review(path: str) -> bool:
+    """Tell whether reviews are answered at this path."""
     match path.strip("/").split("/"):
-        case ["apis", group, "v1", plural] if group in _GROUPS and plural in _ANSWERS:
-            asked = {**question, "apiVersion": f"{group}/v1", "kind": _KINDS[plural]}
-            return {**asked, "metadata": {}, "status": _ANSWERS[plural]()}
-    return None
+        case ["apis", group, "v1", plural]:
+            return group in _GROUPS and plural in _ANSWERS
+    return False
+
+
+def review(path: str, question: Obj) -> Obj:
+    """Answer a review posted to `path`, which must be one of a review."""
+    _, group, version, plural = path.strip("/").split("/")
+    asked = {**question, "apiVersion": f"{group}/{version}", "kind": _KINDS[plural]}
+    return {**asked, "metadata": {}, "status": _ANSWERS[plural]()}

@@ -6,6 +6,7 @@ import msgspec
 from aiohttp import web
 
 from reactive_desched.sim.deletion import DeleteOptions
+from reactive_desched.sim.http.field_validation import Typed, typed_result
 from reactive_desched.sim.http.messages import answer, json_body, object_body, success
 from reactive_desched.sim.http.options import ListOptions, dry_run_asked
 from reactive_desched.sim.http.parts import Parts
@@ -26,9 +27,10 @@ async def create(
     parts: Parts, request: web.Request, target: Target, rendering: Rendering
 ) -> web.StreamResponse:
     """Create an object: 201."""
-    obj = _placed(await object_body(request, target.resource), target)
-    stored = _create(parts, request, target, obj)
-    return answer(request, rendering.one(stored, parts.store.clock.now()), 201)
+    sent = await object_body(request, target.resource)
+    stored = _create(parts, request, target, _placed(sent.obj, target))
+    shown = rendering.one(stored, parts.store.clock.now())
+    return answer(request, shown, 201, warnings=sent.warnings)
 
 
 async def update(
@@ -37,11 +39,12 @@ async def update(
     """Replace an object, or the part of it a subresource owns: 200."""
     if target.subresource == "scale":
         return await _update_scale(parts, request, target)
-    obj = _placed(await object_body(request, target.resource), target)
-    now = parts.store.clock.now()
+    sent = await object_body(request, target.resource)
+    obj, write, code = _placed(sent.obj, target), _update, 200
     if _current(parts, target) is None and target.view.storage in _CREATED_BY_UPDATE:
-        return answer(request, rendering.one(_create(parts, request, target, obj), now), 201)
-    return answer(request, rendering.one(_update(parts, request, target, obj), now))
+        write, code = _create, 201
+    shown = rendering.one(write(parts, request, target, obj), parts.store.clock.now())
+    return answer(request, shown, code, warnings=sent.warnings)
 
 
 async def patch(
@@ -59,20 +62,24 @@ async def patch(
         fault = cause("FieldValueRequired", "fieldManager", "Required value: for apply patch")
         raise invalid(target.resource, target.name, [fault])
     change = await json_body(request)
-    current, now = _current(parts, target), parts.store.clock.now()
-    if current is None:
-        if media != APPLY or target.subresource:
-            raise not_found(target.resource, target.name)
-        obj = _placed(PATCHES[media]({}, change), target)
-        return answer(request, rendering.one(_create(parts, request, target, obj), now), 201)
-    if target.subresource == "scale":
+    current = _current(parts, target)
+    if current is None and (media != APPLY or target.subresource):
+        raise not_found(target.resource, target.name)
+    if current is not None and target.subresource == "scale":
         changed = PATCHES[media](scale_of(current), change)
         return _store_scale(parts, request, target, changed)
-    changed = PATCHES[media](target.view.shown(current), change)
+    before = {} if current is None else target.view.shown(current)
+    meant = _patched(request, target, PATCHES[media](before, change))
+    write, code = (_create, 201) if current is None else (_update, 200)
+    stored = write(parts, request, target, _placed(meant.obj, target))
+    shown = rendering.one(stored, parts.store.clock.now())
+    return answer(request, shown, code, warnings=meant.warnings)
+
+
+def _patched(request: web.Request, target: Target, changed: Obj) -> Typed:
     if not isinstance(changed.get("metadata"), dict):
         raise bad_request("the patch leaves an object without metadata")
-    stored = _update(parts, request, target, _placed(changed, target))
-    return answer(request, rendering.one(stored, now))
+    return typed_result(request, target.resource, target.name, changed)
 
 
 async def delete_one(

@@ -9,7 +9,7 @@ __all__ = ["columns", "row_cells"]
 
 
 def columns(kind: Resource) -> list[Obj]:
-    """Return the `columnDefinitions` of a kind; unknown kinds have a name and an age."""
+    """Return the `columnDefinitions` of a kind; others have a name and a date."""
     return [_definition(column) for column in TABLES.get(kind.plural, TABLES["*"]).columns]
 
 
@@ -22,7 +22,7 @@ def _definition(column: Column) -> Obj:
     return {
         "name": column.name,
         "type": column.type,
-        "format": "name" if column.name == "Name" and not column.priority else "",
+        "format": "name" if column.name == "Name" else column.form,
         "description": column.description or column.name,
         "priority": column.priority,
     }

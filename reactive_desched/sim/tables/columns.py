@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.selector_text import selector_text
 
 __all__ = [
     "AGE",
@@ -16,7 +17,7 @@ __all__ = [
     "human_duration",
     "number",
     "or_none",
-    "selector_text",
+    "selectors",
     "since",
     "template_of",
     "text",
@@ -34,6 +35,7 @@ class Column(Struct, frozen=True):
     type: str = "string"
     priority: int = 0
     description: str = ""
+    form: str = ""
 
 
 class Table(Struct, frozen=True):
@@ -107,14 +109,6 @@ def template_of(obj: Obj) -> tuple[str, str]:
     return names, or_none([c.get("image", "") for c in containers])
 
 
-def selector_text(selector: Obj | None) -> str:
-    """Return a selector as `kubectl -l` would take it."""
-    if not selector:
-        return _NONE
-    plain = selector.get("matchLabels", selector)
-    terms = [f"{key}={value}" for key, value in sorted(plain.items()) if isinstance(value, str)]
-    terms += [
-        f"{term.get('key')} {str(term.get('operator', '')).lower()}"
-        for term in selector.get("matchExpressions") or ()
-    ]
-    return or_none(terms)
+def selectors(selector: Obj | None) -> str:
+    """Return a selector in words; none at all is `<none>`."""
+    return selector_text(selector) or _NONE

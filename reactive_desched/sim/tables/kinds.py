@@ -8,17 +8,20 @@ from reactive_desched.sim.objects import Obj, labels_of, name_of
 from reactive_desched.sim.tables.columns import (
     AGE,
     NAME,
+    Column,
     Table,
     age_of,
     number,
     or_none,
-    selector_text,
     since,
-    template_of,
     text,
     wide,
 )
+from reactive_desched.sim.tables.configuration import CONFIGURATION_TABLES
+from reactive_desched.sim.tables.network import NETWORK_TABLES
 from reactive_desched.sim.tables.pod_cells import pod_cells
+from reactive_desched.sim.tables.volumes import VOLUME_TABLES
+from reactive_desched.sim.tables.workloads import WORKLOAD_TABLES
 
 __all__ = ["TABLES"]
 
@@ -41,9 +44,14 @@ def _node(node: Obj, now: float) -> list[object]:
         or_none(addresses.get("InternalIP")),
         or_none(addresses.get("ExternalIP")),
         info.get("osImage") or "<unknown>",
-        info.get("kernelVersion") or "<unknown>",
+        _kernel(info),
         info.get("containerRuntimeVersion") or "<unknown>",
     ]
+
+
+def _kernel(info: Obj) -> str:
+    version = str(info.get("kernelVersion") or "<unknown>")
+    return f"{version} ({info['architecture']})" if info.get("architecture") else version
 
 
 def _node_status(node: Obj) -> str:
@@ -60,72 +68,13 @@ def _roles(node: Obj) -> str:
     return or_none(sorted(role for role in (*roles, labels.get("kubernetes.io/role", "")) if role))
 
 
+def _created(obj: Obj, _: float) -> list[object]:
+    return [name_of(obj), obj["metadata"].get("creationTimestamp", "")]
+
+
 def _namespace(namespace: Obj, now: float) -> list[object]:
     phase = namespace.get("status", {}).get("phase", "")
     return [name_of(namespace), phase, age_of(namespace, now)]
-
-
-def _deployment(obj: Obj, now: float) -> list[object]:
-    spec, status = obj.get("spec", {}), obj.get("status", {})
-    return [
-        name_of(obj),
-        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
-        status.get("updatedReplicas", 0),
-        status.get("availableReplicas", 0),
-        age_of(obj, now),
-        *template_of(obj),
-        selector_text(spec.get("selector")),
-    ]
-
-
-def _replica_set(obj: Obj, now: float) -> list[object]:
-    spec, status = obj.get("spec", {}), obj.get("status", {})
-    return [
-        name_of(obj),
-        spec.get("replicas", 1),
-        status.get("replicas", 0),
-        status.get("readyReplicas", 0),
-        age_of(obj, now),
-        *template_of(obj),
-        selector_text(spec.get("selector")),
-    ]
-
-
-def _stateful_set(obj: Obj, now: float) -> list[object]:
-    wanted = obj.get("spec", {}).get("replicas", 1)
-    ready = f"{obj.get('status', {}).get('readyReplicas', 0)}/{wanted}"
-    return [name_of(obj), ready, age_of(obj, now), *template_of(obj)]
-
-
-def _daemon_set(obj: Obj, now: float) -> list[object]:
-    spec, status = obj.get("spec", {}), obj.get("status", {})
-    counts = (
-        "desiredNumberScheduled",
-        "currentNumberScheduled",
-        "numberReady",
-        "updatedNumberScheduled",
-        "numberAvailable",
-    )
-    node_selector = spec.get("template", {}).get("spec", {}).get("nodeSelector") or {}
-    return [
-        name_of(obj),
-        *(status.get(count, 0) for count in counts),
-        or_none([f"{key}={value}" for key, value in sorted(node_selector.items())]),
-        age_of(obj, now),
-        *template_of(obj),
-        selector_text(spec.get("selector")),
-    ]
-
-
-def _job(obj: Obj, now: float) -> list[object]:
-    spec, status = obj.get("spec", {}), obj.get("status", {})
-    state = "Running"
-    for kind, said in (("Complete", "Complete"), ("Failed", "Failed"), ("Suspended", "Suspended")):
-        if condition_status(obj, kind) == "True":
-            state = said
-    done = f"{status.get('succeeded', 0)}/{spec.get('completions', 1)}"
-    lasted = since(status.get("startTime"), now) if status.get("startTime") else ""
-    return [name_of(obj), state, done, lasted, age_of(obj, now), *template_of(obj)]
 
 
 def _budget(budget: Obj, now: float) -> list[object]:
@@ -146,33 +95,6 @@ def _priority_class(obj: Obj, now: float) -> list[object]:
 
 def _lease(lease: Obj, now: float) -> list[object]:
     return [name_of(lease), lease.get("spec", {}).get("holderIdentity", ""), age_of(lease, now)]
-
-
-def _claim(claim: Obj, now: float) -> list[object]:
-    spec, status = claim.get("spec", {}), claim.get("status", {})
-    return [
-        name_of(claim),
-        status.get("phase", ""),
-        spec.get("volumeName", ""),
-        (status.get("capacity") or {}).get("storage", ""),
-        ",".join(status.get("accessModes") or ()),
-        spec.get("storageClassName", ""),
-        age_of(claim, now),
-    ]
-
-
-def _service(service: Obj, now: float) -> list[object]:
-    spec = service.get("spec", {})
-    ports = [f"{p.get('port')}/{p.get('protocol', 'TCP')}" for p in spec.get("ports") or ()]
-    return [
-        name_of(service),
-        spec.get("type", ""),
-        or_none(spec.get("clusterIP")),
-        or_none(spec.get("externalIPs")),
-        or_none(ports),
-        age_of(service, now),
-        selector_text(spec.get("selector")),
-    ]
 
 
 def _event(event: Obj, now: float) -> list[object]:
@@ -196,32 +118,29 @@ def _event(event: Obj, now: float) -> list[object]:
     ]
 
 
-_TEMPLATE = wide("Containers", "Images")
-_SELECTED = wide("Containers", "Images", "Selector")
 _POD_WIDE = wide("IP", "Node", "Nominated Node", "Readiness Gates")
 _NODE_WIDE = wide("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime")
-_DAEMONS = number("Desired", "Current", "Ready", "Up-to-date", "Available")
+# The real tables of the last three say more; nothing here gives them anything to say.
+_PLAIN = (
+    "serviceaccounts",
+    "deviceclasses",
+    "resourceclaimtemplates",
+    "csidrivers",
+    "resourceclaims",
+    "resourceslices",
+)
 
 TABLES: Mapping[str, Table] = MappingProxyType(
     {
-        "*": Table((NAME, AGE), _plain),
+        "*": Table((NAME, Column("Created At", "date")), _created),
+        **VOLUME_TABLES,
+        **NETWORK_TABLES,
+        **CONFIGURATION_TABLES,
+        **dict.fromkeys(_PLAIN, Table((NAME, AGE), _plain)),
         "pods": Table((NAME, *text("Ready", "Status", "Restarts"), AGE, *_POD_WIDE), pod_cells),
         "nodes": Table((NAME, *text("Status", "Roles"), AGE, *text("Version"), *_NODE_WIDE), _node),
         "namespaces": Table((NAME, *text("Status"), AGE), _namespace),
-        "deployments": Table(
-            (NAME, *text("Ready"), *number("Up-to-date", "Available"), AGE, *_SELECTED), _deployment
-        ),
-        "replicasets": Table(
-            (NAME, *number("Desired", "Current", "Ready"), AGE, *_SELECTED), _replica_set
-        ),
-        "replicationcontrollers": Table(
-            (NAME, *number("Desired", "Current", "Ready"), AGE, *_SELECTED), _replica_set
-        ),
-        "statefulsets": Table((NAME, *text("Ready"), AGE, *_TEMPLATE), _stateful_set),
-        "daemonsets": Table(
-            (NAME, *_DAEMONS, *text("Node Selector"), AGE, *_SELECTED), _daemon_set
-        ),
-        "jobs": Table((NAME, *text("Status", "Completions", "Duration"), AGE, *_TEMPLATE), _job),
+        **WORKLOAD_TABLES,
         "poddisruptionbudgets": Table(
             (
                 NAME,
@@ -232,22 +151,16 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             _budget,
         ),
         "priorityclasses": Table(
-            (NAME, *number("Value"), *text("Global-Default"), AGE, *text("PreemptionPolicy")),
+            (
+                NAME,
+                *number("Value"),
+                Column("Global-Default", "boolean"),
+                AGE,
+                *text("PreemptionPolicy"),
+            ),
             _priority_class,
         ),
         "leases": Table((NAME, *text("Holder"), AGE), _lease),
-        "persistentvolumeclaims": Table(
-            (
-                NAME,
-                *text("Status", "Volume", "Capacity", "Access Modes", "StorageClass"),
-                AGE,
-            ),
-            _claim,
-        ),
-        "services": Table(
-            (NAME, *text("Type", "Cluster-IP", "External-IP", "Port(s)"), AGE, *wide("Selector")),
-            _service,
-        ),
         "events": Table(
             (
                 *text("Last Seen", "Type", "Reason", "Object"),

@@ -60,6 +60,8 @@ def _count(pod: Obj) -> _Containers:
         if s.get("lastState", {}).get("terminated")
     ]
     total = len(spec.get("containers", ())) + len(sidecars)
+    if _initializing(pod):
+        counted = status["initContainerStatuses"]
     restarts = sum(int(s.get("restartCount", 0)) for s in counted)
     return _Containers(total, len(ready), restarts, max(ended, default=""))
 

@@ -1,5 +1,6 @@
 """A Deployment rolls from one ReplicaSet to the next."""
 
+from reactive_desched.sim.objects import name_of
 from reactive_desched.sim.pods import is_ready
 from reactive_desched.testing.sim_world import World, pod_template
 
@@ -116,3 +117,23 @@ def test_old_replica_sets_beyond_the_history_limit_are_deleted() -> None:
         world.after(20)
 
     assert sizes(world) == {"3": 0, "4": 1}
+
+
+def test_every_change_of_size_is_an_event() -> None:
+    world = World().nodes("n1")
+    world.deployment("web", 2)
+    (first,) = (name_of(rs) for rs in world.store.list("replicasets"))
+    world.after(10)
+    world.edit("deployments", "web", replicas=1)
+    world.after(10)
+    world.edit("deployments", "web", replicas=1, template=pod_template("web", labels={"v": "2"}))
+    world.after(10)
+    (second,) = {name_of(rs) for rs in world.store.list("replicasets")} - {first}
+
+    assert world.events("ScalingReplicaSet") == [
+        f"Scaled up replica set {first} from 0 to 2",
+        f"Scaled down replica set {first} from 2 to 1",
+        f"Scaled up replica set {second} from 0 to 1",
+        f"Scaled down replica set {first} from 1 to 0",
+    ]
+    assert set(world.events("SuccessfulCreate")) >= {f"Created pod: {n}" for n in world.names()}

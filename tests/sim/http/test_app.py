@@ -188,3 +188,19 @@ class TestWithoutAggregatedDiscovery:
     async def test_both_roots_answer_plainly(self, api: Any) -> None:
         assert (await api.get("/api", AGGREGATED))["kind"] == "APIVersions"
         assert (await api.get("/apis", AGGREGATED))["kind"] == "APIGroupList"
+
+
+async def test_the_older_openapi_describes_nothing_in_either_form(api: Any) -> None:
+    assert (await api.get("/openapi/v2"))["definitions"] == {}
+    mime = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    headers = {"Accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
+    async with api.http.get(api.url + "/openapi/v2", headers=headers) as response:
+        assert (response.status, response.content_type) == (200, mime)
+        assert await response.read() == b""
+
+
+async def test_what_is_posted_to_an_unknown_kind_is_not_even_read(api: Any) -> None:
+    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+    headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
+    status, _ = await api.ask("POST", path, data=b"k8s\x00\xff", headers=headers)
+    assert status == 404

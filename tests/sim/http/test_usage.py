@@ -29,7 +29,7 @@ async def test_usage_is_shown_for_what_was_measured() -> None:
     for name in ("n1", "n2"):
         store.create("nodes", {"metadata": {"name": name}})
     for name in "ab":
-        spec = {"containers": [{"name": "c"}]}
+        spec = {"containers": [{"name": "c", "image": "app:1"}]}
         store.create("pods", {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
     async with serve(store, usage=Measured()) as url, aiohttp.ClientSession(url) as http:
 

@@ -19,7 +19,7 @@ POD: dict[str, Any] = {
     "spec": {"containers": [{"name": "c", "image": "app:1"}]},
 }
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
-DEPLOYMENT = {
+DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "d"},
@@ -61,6 +61,54 @@ async def test_a_create_takes_the_namespace_of_the_url(api: Any) -> None:
 async def test_a_create_is_refused_for(api: Any, body: Any, code: int) -> None:
     status, answer = await api.ask("POST", PODS, body)
     assert (status, answer["kind"], answer["code"]) == (code, "Status", code)
+
+
+MISSPELT = {**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "replica": 3}}
+
+
+async def test_an_unknown_field_is_dropped_and_warned_of(api: Any) -> None:
+    async with api.http.post(api.url + DEPLOYMENTS, json=MISSPELT) as response:
+        assert response.status == 201
+        assert response.headers.getall("Warning") == ['299 - "unknown field \\"spec.replica\\""']
+    assert "replica" not in api.store.get("deployments", "default", "d")["spec"]
+
+
+async def test_an_unknown_field_is_refused_if_the_client_is_strict(api: Any) -> None:
+    path = f"{DEPLOYMENTS}?fieldValidation=Strict"
+    complaint = 'strict decoding error: unknown field "spec.replica"'
+    status, body = await api.ask("POST", path, MISSPELT)
+    assert (status, body["reason"]) == (400, "BadRequest")
+    assert body["message"].endswith(f"cannot be handled as a Deployment: {complaint}")
+
+    await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)
+    change = {"spec": {"replica": 3}}
+    path = f"{DEPLOYMENTS}/d?fieldValidation=Strict"
+    status, body = await patch(api, path, STRATEGIC, change)
+    assert (status, body["reason"]) == (422, "Invalid")
+    assert complaint in body["message"]
+
+
+async def test_an_unknown_field_is_nothing_to_a_client_that_does_not_care(api: Any) -> None:
+    url = f"{api.url}{DEPLOYMENTS}?fieldValidation=Ignore"
+    async with api.http.post(url, json=MISSPELT) as response:
+        assert (response.status, "Warning" in response.headers) == (201, False)
+
+
+async def test_a_way_to_validate_that_does_not_exist_is_422(api: Any) -> None:
+    status, body = await api.ask("POST", f"{DEPLOYMENTS}?fieldValidation=Loud", DEPLOYMENT)
+    assert (status, body["details"]["kind"]) == (422, "CreateOptions")
+
+
+async def test_a_value_of_another_type_is_400_in_a_body_and_422_in_a_patch(api: Any) -> None:
+    wrong = {**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "replicas": "two"}}
+    status, body = await api.ask("POST", DEPLOYMENTS, wrong)
+    assert (status, body["reason"]) == (400, "BadRequest")
+    assert "cannot unmarshal string into field spec.replicas" in body["message"]
+
+    await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)
+    status, body = await patch(api, f"{DEPLOYMENTS}/d", MERGE, {"spec": {"replicas": "two"}})
+    assert (status, body["reason"]) == (422, "Invalid")
+    assert api.store.get("deployments", "default", "d")["spec"]["replicas"] == 2
 
 
 async def test_a_body_that_is_not_json_is_400(api: Any) -> None:
@@ -336,6 +384,8 @@ async def test_an_event_without_its_reporter_is_422(api: Any) -> None:
         ("PATCH", PODS),
         ("GET", f"{PODS}/a/eviction"),
         ("DELETE", f"{PODS}/a/status"),
+        ("POST", "/api/v1/pods"),
+        ("DELETE", "/api/v1/pods"),
     ],
 )
 async def test_a_verb_that_does_not_belong_is_405(api: Any, method: str, path: str) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.sim.tables.columns import human_duration, or_none, selector_text
+from reactive_desched.sim.tables.columns import human_duration, or_none, selectors
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
@@ -34,15 +34,10 @@ def test_an_age_as_people_say_it(seconds: float, text: str) -> None:
 
 
 def test_nothing_is_said_as_none() -> None:
+    assert selectors({}) == "<none>"
     assert (or_none(None), or_none(""), or_none([]), or_none(["a", "b"])) == (
         "<none>",
         "<none>",
         "<none>",
         "a,b",
     )
-
-
-def test_a_selector_is_shown_as_one_would_type_it() -> None:
-    assert selector_text({"matchLabels": {"b": "2", "a": "1"}}) == "a=1,b=2"
-    assert selector_text({"app": "web"}) == "app=web"
-    assert selector_text(None) == "<none>"

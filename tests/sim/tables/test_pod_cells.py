@@ -117,6 +117,14 @@ def test_restarts_say_when_the_last_one_was() -> None:
     assert pod_cells(described, NOW)[3] == "4 (30s ago)"
 
 
+def test_while_initializing_the_restarts_are_those_of_init_containers() -> None:
+    first = {"name": "i", "restartCount": 2, "state": {"running": {}}}
+    main = {"name": "c0", "restartCount": 0, "state": {"waiting": {"reason": "PodInitializing"}}}
+    described = pod(phase="Pending", initContainerStatuses=[first], containerStatuses=[main])
+    described["spec"]["initContainers"] = [{"name": "i"}]
+    assert pod_cells(described, NOW)[2:4] == ["Init:0/1", "2"]
+
+
 def test_the_wide_cells() -> None:
     described = pod(podIP="10.0.0.1", conditions=[condition("a", "True")])
     described["spec"] |= {"nodeName": "n1"}

@@ -1,0 +1,76 @@
+"""The one thread that blocks on the disk, with little between it and the event loop.
+
+Every eviction waits for it twice; a pool for any work costs several turns of the loop each time.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Generic, TypeVar
+
+import anyio
+from anyio.lowlevel import current_token
+
+_T = TypeVar("_T")
+_Tell = Callable[[Callable[[], None]], object]
+
+
+class DiskThread:
+    """Does one thing after the other for the tasks of one event loop, until closed.
+
+    Made in that loop. What is asked for waits in line; whoever asks is to bound how much.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()  # jobs of every kind of result
+        self._tell = _teller()
+        Thread(target=self._work, name="journal disk", daemon=True).start()
+
+    async def do(self, work: Callable[[], _T]) -> _T:
+        """Return or raise what the work does; when cancelled, it goes on and nobody hears of it."""
+        job = _Job(work)
+        self._jobs.put(job)
+        await job.done.wait()
+        if job.error is not None:
+            raise job.error
+        return job.result
+
+    def close(self) -> None:
+        """End the thread when it has done what was asked for."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job.run()
+            with suppress(RuntimeError):  # the loop has ended, and with it who waited
+                self._tell(job.done.set)
+
+
+class _Job(Generic[_T]):
+    """One thing to do, and how it went."""
+
+    __slots__ = ("done", "error", "result", "work")
+    result: _T
+
+    def __init__(self, work: Callable[[], _T]) -> None:
+        self.work = work
+        self.done = anyio.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do it; called in the thread."""
+        try:
+            self.result = self.work()
+        except BaseException as error:  # noqa: BLE001  # it is raised where the result is awaited
+            self.error = error
+
+
+def _teller() -> _Tell:
+    """Return how another thread has something called in this event loop.
+
+    `anyio.from_thread` would also wait for the call: two more switches between the threads.
+    """
+    loop: Any = current_token().native_token  # asyncio's loop, or trio's token
+    tell: _Tell = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+    return tell

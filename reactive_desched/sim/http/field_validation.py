@@ -1,0 +1,71 @@
+"""How loudly the server complains of fields a type does not have: as the client asks."""
+
+from aiohttp import web
+from msgspec import Struct
+
+from reactive_desched.sim.http.conform import conform
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.resources import Resource
+from reactive_desched.sim.status import StatusError, bad_request, cause, invalid
+
+__all__ = ["Typed", "typed_body", "typed_result"]
+
+_MODES = ("", "Ignore", "Strict", "Warn")
+
+
+class Typed(Struct, frozen=True):
+    """An object with only the fields of its type, and what the client should hear about it."""
+
+    obj: Obj
+    warnings: tuple[str, ...] = ()
+
+
+def typed_body(request: web.Request, kind: Resource, body: Obj) -> Typed:
+    """Read an object a client sent; raise 400 for what its type cannot hold."""
+    mode = _mode(request)
+    read = conform(kind, body)
+    if why := _why_not(mode, read.unknown, read.wrong):
+        text = f'in version "{kind.version}" cannot be handled as a {kind.kind}'
+        raise bad_request(f"{kind.kind} {text}: {why}")
+    return Typed(read.obj, _warnings(mode, read.unknown))
+
+
+def typed_result(request: web.Request, kind: Resource, name: str, patched: Obj) -> Typed:
+    """Read what a patch made of an object; raise 422 for what its type cannot hold."""
+    mode = _mode(request)
+    read = conform(kind, patched)
+    if why := _why_not(mode, read.unknown, read.wrong):
+        raise invalid(kind, name, [cause("FieldValueInvalid", "patch", f"Invalid value: {why}")])
+    return Typed(read.obj, _warnings(mode, read.unknown))
+
+
+def _mode(request: web.Request) -> str:
+    mode = request.query.get("fieldValidation", "")
+    if mode in _MODES:
+        return mode
+    known = ", ".join(f'"{each}"' for each in _MODES)
+    text = f'Unsupported value: "{mode}": supported values: {known}'
+    fault = cause("FieldValueNotSupported", "fieldValidation", text)
+    kind = {"POST": "CreateOptions", "PATCH": "PatchOptions"}.get(request.method, "UpdateOptions")
+    raise StatusError(
+        422,
+        "Invalid",
+        f'{kind}.meta.k8s.io "" is invalid: fieldValidation: {text}',
+        details={"group": "meta.k8s.io", "kind": kind, "causes": [fault]},
+    )
+
+
+def _why_not(mode: str, unknown: tuple[str, ...], wrong: tuple[str, ...]) -> str:
+    if wrong:
+        return wrong[0]
+    if unknown and mode == "Strict":
+        return "strict decoding error: " + ", ".join(map(_complaint, unknown))
+    return ""
+
+
+def _warnings(mode: str, unknown: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(_complaint, unknown)) if mode in ("", "Warn") else ()
+
+
+def _complaint(path: str) -> str:
+    return f'unknown field "{path}"'

@@ -1,0 +1,153 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.gate import disruption as disruption_module
+from reactive_desched.gate.disruption import BOOKING_S, LOOK_AGAIN_S, DisruptionBudgets
+from reactive_desched.model.changes import DisruptionBudgetChanged, NodeAdded
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.objects import ClusterObject, PodDisruptionBudget, PodStatus
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import pod
+
+A, B, C = (pod(name, on="n1", labels={"app": "web"}) for name in "abc")
+
+
+def budget(allowed: int, name: str = "web", **fields: Any) -> PodDisruptionBudget:  # any field
+    return PodDisruptionBudget(
+        fields.pop("namespace", "default"),
+        name,
+        uid=f"pdb-{name}",
+        selector=fields.pop("selector", LabelSelector({"app": "web"})),
+        disruptions_allowed=allowed,
+    )
+
+
+class Cluster:
+    """A state, a gate over it, and the gate's clock."""
+
+    def __init__(self, *things: ClusterObject) -> None:
+        self.now = 0.0
+        self.state = ClusterState()
+        self.gate = DisruptionBudgets(ClusterView(self.state, lambda: 0), lambda: self.now)
+        self.change(A, B, C, *things)
+
+    def change(self, *things: ClusterObject) -> None:
+        for thing in things:
+            self.gate.observe(self.state.upsert(thing))
+
+    def says(self, about: Any) -> Refuse | None:
+        return self.gate.verdict(Finding(about, "Test", "why"), 1000)
+
+
+def test_a_ready_pod_whose_one_budget_is_spent_waits_for_the_budget_or_a_minute() -> None:
+    refusal = Cluster(budget(0)).says(A)
+
+    assert refusal == Refuse(
+        Finding(A, "Test", "why"),
+        "DisruptionBudget",
+        "disruption budget web allows 0 now",
+        (("budgets", "default"), ("pod", "a")),
+        1000 + LOOK_AGAIN_S,
+    )
+
+
+@pytest.mark.parametrize(
+    "things",
+    [
+        pytest.param([], id="no budget"),
+        pytest.param([budget(1)], id="room in it"),
+        pytest.param([budget(0, namespace="bank")], id="of another namespace"),
+        pytest.param([budget(0, selector=LabelSelector({"app": "db"}))], id="over other pods"),
+        pytest.param([budget(0), budget(0, "all", selector=LabelSelector())], id="two of them"),
+    ],
+)
+def test_everything_else_is_left_to_the_server(things: list[ClusterObject]) -> None:
+    assert Cluster(*things).says(A) is None
+
+
+def test_a_pod_that_is_not_ready_is_left_to_the_server() -> None:
+    starting = msgspec.structs.replace(A, status=PodStatus("Running"))
+
+    assert Cluster(starting, budget(0)).says(starting) is None
+
+
+def test_evictions_under_way_are_booked_on_the_budget() -> None:
+    cluster = Cluster(budget(2))
+    cluster.gate.begin(A)
+    assert cluster.says(B) is None
+    cluster.gate.begin(B)
+
+    refusal = cluster.says(C)
+
+    assert refusal is not None
+    assert refusal.reason == "disruption budget web allows 2 now, 2 of them promised"
+    assert list(cluster.gate.booked()) == ["default/web"]
+
+
+def test_a_pods_own_booking_does_not_stand_in_its_way() -> None:
+    cluster = Cluster(budget(1))
+    cluster.gate.begin(A)
+
+    assert cluster.says(A) is None
+    assert cluster.says(B) is not None
+
+
+def test_the_booking_of_an_eviction_that_did_not_happen_is_dropped_and_no_other() -> None:
+    cluster = Cluster(budget(2))
+    cluster.gate.begin(A)
+    cluster.gate.begin(B)
+    cluster.gate.end(A, evicted=False)
+
+    assert cluster.says(C) is None
+    cluster.gate.begin(C)
+    assert cluster.says(A) is not None
+    for one in (B, C):
+        cluster.gate.end(one, evicted=False)
+    assert list(cluster.gate.booked()) == []
+
+
+def test_the_booking_of_one_that_happened_stays_until_the_budgets_status_shows_it() -> None:
+    cluster = Cluster(budget(1))
+    cluster.gate.begin(A)
+    cluster.gate.end(A, evicted=True)
+    assert cluster.says(B) is not None
+
+    cluster.gate.observe([NodeAdded("n2"), DisruptionBudgetChanged("default", "other")])
+    assert cluster.says(B) is not None
+    cluster.change(budget(1))
+    assert cluster.says(B) is None
+
+
+def test_a_booking_ends_by_itself_when_no_news_of_the_budget_comes() -> None:
+    cluster = Cluster(budget(1))
+    cluster.gate.begin(A)
+    cluster.now = BOOKING_S - 0.1
+    assert cluster.says(B) is not None
+
+    cluster.now = BOOKING_S + 0.1
+    assert cluster.says(B) is None
+
+
+def test_an_eviction_is_booked_on_every_budget_over_the_pod() -> None:
+    everyone = budget(1, "all", selector=LabelSelector())
+    cluster = Cluster(budget(1), everyone)
+    other = pod("other", on="n1")
+    cluster.change(other)
+    cluster.gate.begin(A)
+
+    assert sorted(cluster.gate.booked()) == ["default/all", "default/web"]
+    assert cluster.says(other) is not None
+
+
+def test_the_oldest_booking_is_dropped_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disruption_module, "BOOKED_BUDGETS", 2)
+    cluster = Cluster(*(budget(1, name, selector=LabelSelector({"app": name})) for name in "xyz"))
+    for name in "xyz":
+        cluster.gate.begin(pod(name, on="n1", labels={"app": name}))
+
+    assert list(cluster.gate.booked()) == ["default/y", "default/z"]

@@ -1,0 +1,188 @@
+from typing import Any
+
+import pytest
+
+from reactive_desched.gate.evictor import (
+    NO_OTHER_NODE,
+    Guards,
+    NamespaceSelector,
+    NodeFit,
+    TwoNodes,
+)
+from reactive_desched.gate.fit import Fit
+from reactive_desched.gate.guards import Guard, guards
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
+from reactive_desched.model.objects import ClusterObject, Namespace, Pod
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import node, pod
+
+WEB = pod("web", on="n1")
+FINDING = Finding(WEB, "Test", "why")
+
+
+def view(*things: ClusterObject, selects: str = "") -> ClusterView:
+    state = ClusterState(parse_selector(selects))
+    for thing in things:
+        state.upsert(thing)
+    return ClusterView(state, lambda: 50.0)
+
+
+def test_fewer_than_two_counting_nodes_wait_for_another() -> None:
+    alone = TwoNodes(view(node("n1"), node("n2", ready="False")))
+
+    assert alone.verdict(FINDING, 0) == Refuse(
+        FINDING, "TwoNodes", "fewer than two nodes are ready", (("room",),)
+    )
+    assert TwoNodes(view(node("n1"), node("n2"))).verdict(FINDING, 0) is None
+
+
+def test_nodes_the_policy_leaves_out_do_not_make_two() -> None:
+    pool = {"pool": "a"}
+    seen = view(node("n1", labels=pool), node("n2"), selects="pool=a")
+
+    assert TwoNodes(seen).verdict(FINDING, 0) is not None
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "goes"),
+    [
+        pytest.param([Namespace("default", labels={"env": "prod"})], True, id="it matches"),
+        pytest.param([Namespace("default", labels={"env": "test"})], False, id="other labels"),
+        pytest.param([Namespace("bank", labels={"env": "prod"})], False, id="it is not known"),
+    ],
+)
+def test_the_pods_namespace_must_match(
+    namespaces: list[Namespace],
+    goes: bool,  # noqa: FBT001 -- a row's verdict
+) -> None:
+    gate = NamespaceSelector(LabelSelector({"env": "prod"}), view(*namespaces))
+
+    refusal = gate.verdict(FINDING, 0)
+
+    assert (refusal is None) == goes
+    if refusal is not None:
+        assert refusal.gate == "NamespaceLabelSelector"
+        assert refusal.wakes == (("namespace", "default"), ("pod", "web"))
+
+
+TAINTED = node("n2", "gpu:NoSchedule")
+
+
+def fit(*things: ClusterObject, asks: bool, needs: bool, selector: str = "") -> str | None:
+    seen = view(WEB, *things)
+    chosen = parse_selector(selector) if selector else EVERYTHING
+    gate = NodeFit(Fit(seen), chosen, evictor_asks=asks)
+    refusal = gate.verdict(Finding(WEB, "Test", "why", needs_fit=needs), 0)
+    if refusal is None:
+        return None
+    assert refusal.gate == "NodeFit"
+    assert refusal.wakes == (("room",), ("pod", "web"))
+    return refusal.reason
+
+
+@pytest.mark.parametrize(
+    ("things", "settings", "reason"),
+    [
+        pytest.param([node("n1"), TAINTED], {}, None, id="nobody asks"),
+        pytest.param([node("n1"), TAINTED], {"asks": True}, NO_OTHER_NODE, id="evictor: no other"),
+        pytest.param([node("n1"), node("n2")], {"asks": True}, None, id="evictor: another fits"),
+        pytest.param([node("n1"), TAINTED], {"needs": True}, None, id="plugin: its own node will"),
+        pytest.param(
+            [node("n1", "gpu:NoSchedule"), TAINTED],
+            {"needs": True},
+            "no node fits the pod",
+            id="plugin: none at all",
+        ),
+        pytest.param(
+            [node("n1"), node("n2")],
+            {"asks": True, "selector": "pool=a"},
+            NO_OTHER_NODE,
+            id="evictor: no other node of its selector",
+        ),
+    ],
+)
+def test_somewhere_must_fit_when_somebody_asks(
+    things: list[ClusterObject], settings: dict[str, Any], reason: str | None
+) -> None:
+    assert fit(*things, **({"asks": False, "needs": False} | settings)) == reason
+
+
+def named(name: str, says: str | None, **more: Any) -> Guard:  # any field of a guard
+    return Guard(name, lambda _pod, _view: says, **more)
+
+
+def test_the_first_guard_that_says_no_is_the_one_named() -> None:
+    gate = Guards(
+        (named("Silent", None), named("First", "no"), named("Second", "never")),
+        view(),
+        mandatory_no_eviction=False,
+    )
+
+    refusal = gate.verdict(FINDING, 0)
+
+    assert refusal == Refuse(FINDING, "First", "no", (("pod", "web"),))
+    assert gate.reasons(WEB) == [("First", "no"), ("Second", "never")]
+
+
+def test_a_guard_says_what_could_lift_it_and_when_in_monotonic_time() -> None:
+    def wakes(about: Pod) -> tuple[tuple[str, ...], ...]:
+        return (("claim", about.name),)
+
+    gate = Guards(
+        (named("Young", "too young", wakes=wakes, opens_at_s=lambda _: 62.0),),
+        view(),
+        mandatory_no_eviction=False,
+    )
+
+    refusal = gate.verdict(FINDING, 1000.0)
+
+    assert refusal is not None
+    assert refusal.wakes == (("claim", "web"),)
+    assert refusal.until == 1012.0
+
+
+def test_a_guard_that_should_be_open_already_is_asked_again_at_once_never_in_the_past() -> None:
+    gate = Guards(
+        (named("Young", "too young", opens_at_s=lambda _: 30.0),),
+        view(),
+        mandatory_no_eviction=False,
+    )
+    refusal = gate.verdict(FINDING, 1000.0)
+
+    assert refusal is not None
+    assert refusal.until == 1000.0
+
+
+def wakes_of(args: dict[str, Any], candidate: Pod) -> tuple[tuple[str, ...], ...]:
+    made = guards(DefaultEvictorArgs.model_validate(args))
+    refusal = Guards(made, view(candidate), mandatory_no_eviction=False).verdict(
+        Finding(candidate, "Test", "why"), 0
+    )
+    assert refusal is not None
+    return refusal.wakes
+
+
+def test_a_guard_over_claims_waits_for_each_of_the_pods_claims() -> None:
+    import msgspec
+
+    claiming = msgspec.structs.replace(WEB, claims=("data", "logs"))
+    args = {"podProtections": {"extraEnabled": ("PodsWithPVC",)}}
+
+    assert wakes_of(args, claiming) == (
+        ("pod", "web"),
+        ("claim", "default/data"),
+        ("claim", "default/logs"),
+    )
+
+
+def test_a_guard_over_priorities_waits_for_priority_classes() -> None:
+    args = {"priorityThreshold": {"name": "high"}}
+
+    assert wakes_of(args, pod("web", on="n1", priority=5)) == (
+        ("pod", "web"),
+        ("priorityclasses",),
+    )

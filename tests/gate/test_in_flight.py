@@ -1,0 +1,75 @@
+from reactive_desched.gate import in_flight as in_flight_module
+from reactive_desched.gate.in_flight import EXPECTED_TO_SHOW_S, InFlight
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.testing.builders import pod
+
+
+class Clock:
+    """Time that stands still until told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+WEB = Finding(pod("web", on="n1"), "Test", "why")
+
+
+def test_a_pod_is_refused_from_its_decision_to_its_end_and_waits_for_that_end() -> None:
+    memory = InFlight(Clock())
+    assert memory.verdict(WEB, 0) is None
+
+    memory.begin(WEB.pod)
+
+    assert memory.verdict(WEB, 0) == Refuse(
+        WEB, "InFlight", "its eviction is under way", (("pod", "web"), ("eviction", "web"))
+    )
+    assert len(memory) == 1
+    memory.end(WEB.pod, evicted=False)
+    assert memory.verdict(WEB, 0) is None
+    assert len(memory) == 0
+
+
+def test_another_pod_of_the_same_name_is_not_meant() -> None:
+    memory = InFlight(Clock())
+    memory.begin(WEB.pod)
+
+    assert memory.verdict(Finding(pod("web", uid="reborn", on="n1"), "Test", "why"), 0) is None
+
+
+def test_an_evicted_pod_is_remembered_until_its_deletion_should_show() -> None:
+    clock = Clock()
+    memory = InFlight(clock)
+    memory.begin(WEB.pod)
+    memory.end(WEB.pod, evicted=True)
+    assert len(memory) == 0
+
+    clock.now += EXPECTED_TO_SHOW_S - 0.1
+    assert memory.verdict(WEB, 0) is not None
+    clock.now += 0.2
+    assert memory.verdict(WEB, 0) is None
+
+
+def test_an_eviction_that_takes_longer_than_that_is_still_under_way() -> None:
+    clock = Clock()
+    memory = InFlight(clock)
+    memory.begin(WEB.pod)
+    clock.now += 10 * EXPECTED_TO_SHOW_S
+
+    assert memory.verdict(WEB, 0) is not None
+
+
+def test_the_oldest_evicted_pod_is_forgotten_at_the_bound(monkeypatch) -> None:  # type: ignore[no-untyped-def]  # pytest's own
+    monkeypatch.setattr(in_flight_module, "REMEMBERED_EVICTIONS", 2)
+    clock = Clock()
+    memory = InFlight(clock)
+    gone = [Finding(pod(name, on="n1"), "Test", "why") for name in "abc"]
+    for finding in gone:
+        memory.begin(finding.pod)
+        memory.end(finding.pod, evicted=True)
+        clock.now += 1
+
+    assert [f.pod.name for f in gone if memory.verdict(f, 0)] == ["b", "c"]

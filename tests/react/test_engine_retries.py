@@ -1,0 +1,171 @@
+from collections.abc import Callable
+from typing import Any
+
+from reactive_desched.model.changes import (
+    DisruptionBudgetChanged,
+    NodeTaintsChanged,
+    OwnerSizeChanged,
+    PodBound,
+    PodMarksChanged,
+)
+from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.outcomes import (
+    BUDGET_REFUSED,
+    DENIED,
+    EVICTED,
+    GONE,
+    OVERLOADED,
+    WITHHELD,
+    Outcome,
+)
+from reactive_desched.model.subjects import OnePod
+from reactive_desched.testing.builders import pod
+
+MakeBench = Callable[..., Any]  # the class Bench of conftest.py
+A = pod("a", on="n1")
+TAINTED = NodeTaintsChanged("n1")
+
+
+def test_a_pod_that_left_waits_for_nothing(make_bench: MakeBench) -> None:
+    for result in (EVICTED, GONE):
+        bench = make_bench().start("a")
+        bench.see(TAINTED, now=1)
+        bench.end(result, 2)
+
+        assert bench.gate.ends == [("a", result, 2)]
+        assert bench.engine.parked == {}
+        assert bench.engine.next_due(2) is None
+
+
+def test_an_eviction_that_failed_is_tried_again_ever_less_often(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.see(TAINTED, now=0)
+    now, waits = 0.0, []
+    for _ in range(8):
+        bench.end(DENIED, now)
+        assert bench.engine.parked == {"Eviction": 1}
+        due = bench.engine.next_due(now)
+        assert due is not None
+        waits.append(due - now)
+        now = due
+        bench.work(now)
+
+    assert waits == [5, 10, 20, 40, 80, 160, 300, 300]
+    assert bench.evicted == ["a"] * 9
+
+
+def test_an_eviction_that_happened_in_the_end_starts_over_from_the_first_wait(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench().start("a")
+    bench.see(TAINTED, now=0)
+    bench.end(DENIED, 0)
+    bench.work(5)
+    bench.end(EVICTED, 5)
+    bench.see(TAINTED, now=6)
+    bench.end(DENIED, 6)
+
+    assert bench.engine.next_due(6) == 11
+
+
+def test_a_server_that_asks_for_time_is_given_it_whatever_happens_meanwhile(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench().start("a")
+    bench.see(TAINTED, now=0)
+    bench.end(OVERLOADED, 0, retry_after_s=40)
+    for now in range(1, 40):
+        bench.see(TAINTED, PodBound(A), PodMarksChanged(A), now=now)
+        bench.see(DisruptionBudgetChanged("default", "web"), now=now)
+
+    assert bench.evicted == ["a"]
+    assert bench.engine.parked == {"Eviction": 1}
+    bench.work(40)
+    assert bench.evicted == ["a", "a"]
+
+
+def test_while_it_rests_a_pod_shows_why(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.see(TAINTED, now=0)
+    bench.end(DENIED, 0)
+    bench.see(TAINTED, now=1)
+
+    [_, judgement] = bench.judgements
+    assert judgement.decision == Defer(Finding(A, "Wrong", "wrong"), "Eviction", "because", 5)
+    assert not judgement.is_news
+
+
+def test_a_failure_without_words_is_told_by_its_result(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.see(TAINTED, now=0)
+    bench.engine.settled(bench.judgements[0], Outcome(WITHHELD), 0)
+
+    waiting = bench.engine.waiting_with((bench.instance, OnePod("a")))
+    assert waiting is not None
+    assert waiting.reason == WITHHELD
+
+
+def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench().start("a")
+    bench.see(TAINTED, now=0)
+    bench.end(BUDGET_REFUSED, 0)
+    assert bench.engine.waiting_with((bench.instance, OnePod("a"))) == Refuse(
+        Finding(A, "Wrong", "wrong"),
+        "DisruptionBudget",
+        "because",
+        (("budgets", "default"), ("pod", "a")),
+        5,
+    )
+
+    bench.see(TAINTED, PodMarksChanged(A), DisruptionBudgetChanged("bank", "web"), now=1)
+    assert bench.evicted == ["a"]
+    bench.see(DisruptionBudgetChanged("default", "web"), now=2)
+    assert bench.evicted == ["a", "a"]
+    bench.end(BUDGET_REFUSED, 2)
+    assert bench.engine.next_due(2) == 12
+
+
+def test_whoever_waited_for_the_end_of_an_eviction_looks_again_when_it_failed(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench(plugins=2).start("a")
+    bench.gates[1].refuse("a", ("pod", "a"), ("eviction", "a"))
+    bench.see(TAINTED, now=0)
+    bench.plugin.wrong.clear()
+    bench.gates[1].verdicts.clear()
+    bench.end(DENIED, 1)
+    bench.work(1)
+    assert bench.engine.parked == {"Eviction": 2}
+
+    bench.work(6)
+    assert bench.evicted == ["a", "a"]
+    assert bench.judgements[-1].instance is bench.instances[1]
+    assert bench.engine.parked == {}
+
+
+def test_whoever_waited_for_the_end_of_an_eviction_stays_quiet_when_the_pod_leaves(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench(plugins=2).start("a")
+    bench.gates[1].refuse("a", ("pod", "a"), ("eviction", "a"))
+    bench.see(TAINTED, now=0)
+    bench.end(EVICTED, 1)
+
+    assert bench.engine.dirty == 0
+    assert bench.engine.next_due(1) is None
+
+
+def test_a_pod_rests_for_every_plugin_that_flags_it(make_bench: MakeBench) -> None:
+    bench = make_bench(plugins=2).start("a")
+    bench.gates[1].refuse("a", ("owner", "rs"))
+    bench.see(TAINTED, now=0)
+    bench.end(OVERLOADED, 0)
+    bench.gates[1].verdicts.clear()
+    bench.see(OwnerSizeChanged("rs"), now=1)
+
+    assert bench.evicted == ["a"]
+    bench.work(5)
+    assert bench.evicted == ["a", "a", "a"]

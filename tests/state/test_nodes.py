@@ -1,0 +1,149 @@
+import msgspec
+
+from reactive_desched.model.changes import NodeGone, NodeLabelsChanged, NodeTaintsChanged
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.objects import Pod, PodStatus
+from reactive_desched.model.resources import PODS
+from reactive_desched.state.nodes import NodeEntry, NodeTable, changed_keys
+from reactive_desched.testing.builders import node, pod
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+
+
+def web(cpu: str = "1", phase: str = "Running") -> Pod:
+    return pod("web", on="n1", requests={"cpu": cpu}, status=PodStatus(phase))
+
+
+def entry(*pods: Pod) -> NodeEntry:
+    made = NodeEntry("n1")
+    for one in pods:
+        made.put(one)
+    return made
+
+
+def test_a_node_sums_what_its_active_pods_request_and_counts_them() -> None:
+    full = entry(web(), pod("db", on="n1", requests={"cpu": "500m", "memory": "1Gi"}))
+
+    assert full.requested == {"cpu": 1500, "memory": 1 << 30, PODS: 2}
+
+
+def test_a_pod_that_ended_frees_its_room_and_stays_known() -> None:
+    ended = web(phase="Succeeded")
+    room = entry(web(), ended)
+
+    assert (room.active, room.ended, room.requested) == ({}, {"web": ended}, {})
+
+
+def test_a_pod_that_was_resized_counts_with_its_new_size_only() -> None:
+    assert entry(web("1"), web("3")).requested == {"cpu": 3000, PODS: 1}
+
+
+def test_a_record_of_the_same_size_is_taken_in_all_the_same() -> None:
+    newer = msgspec.structs.replace(web(), labels={"a": "b"})
+    room = entry(web(), newer)
+
+    assert room.active == {"web": newer}
+    assert room.requested == {"cpu": 1000, PODS: 1}
+
+
+def test_taking_a_pod_away_leaves_nothing_of_it() -> None:
+    room = entry(web())
+    room.drop("web")
+    room.drop("nobody")
+    assert (room.active, room.requested) == ({}, {})
+
+    ended = entry(web(phase="Failed"))
+    ended.drop("web")
+    assert ended.ended == {}
+
+
+def test_older_news_of_a_node_is_ignored() -> None:
+    table = NodeTable(EVERYTHING)
+    table.upsert(node("n1", version=5))
+
+    assert table.upsert(node("n1", "a:NoSchedule", version=4)) == []
+    assert table.upsert(node("n1", "a:NoSchedule", version=5)) == [NodeTaintsChanged("n1")]
+    assert table.upsert(node("n1", version=6)) == [NodeTaintsChanged("n1")]
+
+
+def test_versions_that_are_no_numbers_are_never_older() -> None:
+    table = NodeTable(EVERYTHING)
+    table.upsert(node("n1", version=5))
+
+    assert table.upsert(node("n1", "a:NoSchedule", version=0)) == [NodeTaintsChanged("n1")]
+
+
+def test_versions_of_different_nodes_of_one_name_are_not_compared() -> None:
+    table = NodeTable(EVERYTHING)
+    table.upsert(node("n1", version=5))
+    reborn = msgspec.structs.replace(node("n1", "a:NoSchedule", version=4), uid="reborn")
+
+    assert table.upsert(reborn) == [NodeTaintsChanged("n1")]
+
+
+def test_a_node_that_is_not_known_cannot_go() -> None:
+    table = NodeTable(EVERYTHING)
+    table.entry("n1").put(web())
+
+    assert table.remove("n1") == []
+    assert table.remove("n2") == []
+
+
+def test_a_node_that_did_not_count_goes_without_a_word() -> None:
+    table = NodeTable(EVERYTHING)
+    table.upsert(node("n1", ready="False"))
+    assert table.remove("n1") == []
+    table.upsert(node("n2"))
+
+    assert table.remove("n2") == [NodeGone("n2")]
+    assert table.counting == 0
+
+
+def test_a_name_is_kept_while_a_node_or_a_pod_bears_it() -> None:
+    table = NodeTable(EVERYTHING)
+    table.upsert(node("empty"))
+    table.upsert(node("busy"))
+    table.upsert(node("done"))
+    table.entry("busy").put(pod("web", on="busy"))
+    table.entry("done").put(pod("job", on="done", status=PodStatus("Succeeded")))
+    for name in ("empty", "busy", "done"):
+        table.remove(name)
+
+    assert table.find("empty") is None
+    assert list(table.names()) == []
+    for name, uid in (("busy", "web"), ("done", "job")):
+        left = table.find(name)
+        assert left is not None
+        left.drop(uid)
+        table.forget_if_empty(left)
+        assert table.find(name) is None
+
+
+def test_domains_follow_the_labels_of_their_nodes() -> None:
+    table = NodeTable(EVERYTHING)
+    table.upsert(node("n1", labels={ZONE: "a", REGION: "r"}))
+    table.upsert(node("n2", labels={ZONE: "a"}))
+    assert list(table.in_domain(ZONE, "a")) == ["n1", "n2"]
+    assert list(table.in_domain(REGION, "r")) == ["n1"]
+
+    table.upsert(node("n1", labels={ZONE: "b", REGION: "r"}))
+    assert list(table.in_domain(ZONE, "a")) == ["n2"]
+    assert list(table.in_domain(ZONE, "b")) == ["n1"]
+    table.remove("n2")
+    table.upsert(node("n1"))
+    assert table._domains[ZONE] == table._domains[REGION] == {}
+    assert list(table.in_domain("kubernetes.io/hostname", "n1")) == ["n1"]
+
+
+def test_changed_keys_are_those_added_removed_and_altered() -> None:
+    before, after = (
+        {"same": "1", "gone": "1", "other": "1"},
+        {"same": "1", "new": "1", "other": "2"},
+    )
+
+    assert changed_keys(before, after) == {"gone", "new", "other"}
+    table = NodeTable(EVERYTHING)
+    table.upsert(node("n1", labels=before))
+    assert table.upsert(node("n1", labels=after)) == [
+        NodeLabelsChanged("n1", frozenset({"gone", "new", "other"}))
+    ]

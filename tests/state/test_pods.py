@@ -1,0 +1,172 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.model.changes import (
+    Change,
+    OwnerSizeChanged,
+    PodBound,
+    PodGone,
+    PodMarksChanged,
+    PodSpecChanged,
+    PodStatusChanged,
+    PodTerminating,
+)
+from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodStatus
+from reactive_desched.state import pods as pods_module
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.testing.builders import node, pod
+
+WEB = pod("web", on="n1", version=5)
+
+
+def state_with(*things: Pod) -> ClusterState:
+    state = ClusterState()
+    state.upsert(node("n1"))
+    for thing in things:
+        state.upsert(thing)
+    return state
+
+
+def changed(thing: Pod = WEB, **fields: Any) -> Pod:  # any field of a pod
+    return msgspec.structs.replace(thing, resource_version=thing.resource_version + 1, **fields)
+
+
+def owners(*names: str) -> tuple[OwnerReference, ...]:
+    return tuple(OwnerReference("ReplicaSet", name, f"owner-{name}") for name in names)
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        pytest.param({"annotations": Annotations(evict="")}, id="an annotation"),
+        pytest.param({"started_s": 9}, id="the start"),
+    ],
+)
+def test_marks_are_what_guards_read(marks: dict[str, Any]) -> None:
+    assert state_with(WEB).upsert(changed(**marks)) == [PodMarksChanged(changed(**marks))]
+
+
+def test_a_pod_given_to_another_owner_changes_the_size_of_both() -> None:
+    moved = changed(owners=owners("db", "both"))
+    state = state_with(changed(owners=owners("web", "both")))
+
+    assert state.upsert(moved) == [
+        PodMarksChanged(moved),
+        OwnerSizeChanged("owner-web"),
+        OwnerSizeChanged("owner-db"),
+    ]
+    sizes = {name: len(state.pods.owned_by(f"owner-{name}")) for name in ("web", "db", "both")}
+    assert sizes == {"web": 0, "db": 1, "both": 1}
+
+
+def test_equal_owners_of_another_record_are_no_change() -> None:
+    again = changed(owners=(OwnerReference("ReplicaSet", "web", "owner-web", controller=True),))
+
+    assert state_with(WEB).upsert(again) == []
+
+
+def test_an_ended_pod_whose_status_differs_is_not_gone_twice() -> None:
+    ended = changed(status=PodStatus("Failed"))
+    state = state_with(WEB)
+    assert state.upsert(ended) == [PodGone(ended)]
+    evicted = changed(ended, status=PodStatus("Failed", reason="Evicted"))
+
+    assert state.upsert(evicted) == [PodStatusChanged(evicted)]
+    assert state.remove(evicted) == [OwnerSizeChanged("owner-web")]
+
+
+def test_a_running_pod_that_is_deleted_is_gone() -> None:
+    assert state_with(WEB).remove(WEB) == [PodGone(WEB), OwnerSizeChanged("owner-web")]
+
+
+def test_a_pod_that_was_never_on_a_node_goes_quietly() -> None:
+    waiting = pod("web", owner=None)
+
+    assert state_with(waiting).remove(waiting) == []
+
+
+def test_deletion_begins_once() -> None:
+    leaving = changed(deletion_s=9)
+    state = state_with(WEB)
+    assert state.upsert(leaving) == [PodTerminating(leaving)]
+
+    assert state.upsert(changed(leaving, deletion_s=5)) == []
+
+
+def test_a_pod_that_appears_on_its_node_already_ended_takes_no_room() -> None:
+    ended = pod("job", on="n1", status=PodStatus("Succeeded"), requests={"cpu": "1"})
+    state = state_with()
+
+    assert state.upsert(ended) == [PodBound(ended), OwnerSizeChanged("owner-web")]
+    assert state.nodes.entry("n1").requested == {}
+
+
+def test_other_tolerations_or_requests_are_a_change_of_the_spec() -> None:
+    tolerant = changed(spec=pod("web", tolerates="*").spec)
+
+    assert state_with(WEB).upsert(tolerant) == [PodSpecChanged(tolerant)]
+
+
+def test_equally_new_news_is_taken_in() -> None:
+    same = msgspec.structs.replace(changed(started_s=3), resource_version=5)
+
+    assert state_with(WEB).upsert(same) == [PodMarksChanged(same)]
+
+
+def test_versions_that_are_no_numbers_are_never_older() -> None:
+    unversioned = msgspec.structs.replace(WEB, resource_version=0, started_s=3)
+
+    assert state_with(WEB).upsert(unversioned) == [PodMarksChanged(unversioned)]
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "the newer one first"])
+def test_a_name_belongs_to_the_newest_pod_that_bears_it(order: int) -> None:
+    old, new = pod("web", uid="old", version=5), pod("web", uid="new", version=7)
+    state = state_with(*[old, new][::order])
+
+    assert state.pods.named("default", "web") == new
+    assert list(state.pods.in_namespace("default")) == [new]
+    state.remove(old)
+    assert state.pods.named("default", "web") == new
+    state.remove(new)
+    assert state.pods.named("default", "web") is None
+    assert state.pods._by_name == {}
+
+
+def test_the_record_of_a_name_follows_the_pods_changes() -> None:
+    state = state_with(WEB)
+    state.upsert(changed(started_s=3))
+
+    assert state.pods.named("default", "web") == changed(started_s=3)
+
+
+def test_owners_without_pods_are_forgotten() -> None:
+    state = state_with(WEB, pod("web-2", on="n1"))
+    state.remove(WEB)
+    assert list(state.pods.owned_by("owner-web")) == ["web-2"]
+    state.remove(pod("web-2"))
+
+    assert state.pods._by_owner == {}
+
+
+def test_nodes_nobody_knows_are_forgotten_with_their_last_pod() -> None:
+    stray = pod("web", on="nowhere")
+    state = state_with(stray)
+    assert state.nodes.find("nowhere") is not None
+    state.remove(stray)
+
+    assert state.nodes.find("nowhere") is None
+
+
+def test_the_oldest_deletion_is_forgotten_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods_module, "REMEMBERED_DELETIONS", 2)
+    state = state_with()
+    gone = [pod(name, on="n1", owner=None) for name in "abc"]
+    for one in gone:
+        state.upsert(one)
+        state.remove(one)
+
+    late: list[list[Change]] = [state.upsert(one) for one in gone]
+    assert late == [[PodBound(gone[0])], [], []]

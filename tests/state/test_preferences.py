@@ -1,0 +1,161 @@
+from typing import Any
+
+import msgspec
+
+from reactive_desched.model.changes import (
+    Change,
+    NodeAdded,
+    NodeGone,
+    NodeLabelsChanged,
+    PreferenceShifted,
+)
+from reactive_desched.model.labels import parse_selector
+from reactive_desched.model.objects import Node, Pod, PodStatus
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.testing.builders import node, pod
+
+SSD, HDD = {"disk": "ssd"}, {"disk": "hdd"}
+DB = pod("db", on="n1", prefers={"disk=ssd": 10, "rack": 3})
+SIBLING = msgspec.structs.replace(DB, name="db-2", uid="db-2")
+
+
+class Bench:
+    """A cluster in which somebody has asked for the wishes of DB."""
+
+    def __init__(self, *things: Node | Pod, selects: str = "") -> None:
+        self.state = ClusterState(parse_selector(selects))
+        for thing in (node("n1"), DB, *things):
+            self.state.upsert(thing)
+        self.weights()
+
+    def weights(self, on: str = "n1", of: Pod = DB) -> tuple[int, int]:
+        assert of.spec.node_affinity is not None
+        return self.state.preferences.weights(of.spec.node_affinity, on)
+
+    def shifted(self, changes: list[Change]) -> list[tuple[str, ...]]:
+        return [change.pods for change in changes if isinstance(change, PreferenceShifted)]
+
+
+def test_a_node_weighs_what_its_labels_fulfil_and_the_best_is_known() -> None:
+    bench = Bench(node("n2", labels=SSD), node("n3", labels={"rack": "7"}))
+
+    assert [bench.weights(name) for name in ("n1", "n2", "n3", "unknown")] == [
+        (0, 10),
+        (10, 10),
+        (3, 10),
+        (0, 10),
+    ]
+
+
+def test_a_better_node_that_joins_shifts_the_best() -> None:
+    bench = Bench()
+
+    assert bench.state.upsert(node("n2", labels=SSD)) == [
+        NodeAdded("n2"),
+        PreferenceShifted(("db",)),
+    ]
+    assert bench.weights() == (0, 10)
+
+
+def test_a_node_whose_labels_get_better_or_worse_shifts_the_best() -> None:
+    bench = Bench(node("n2"))
+    better = bench.state.upsert(node("n2", labels=SSD))
+    assert better == [NodeLabelsChanged("n2", frozenset({"disk"})), PreferenceShifted(("db",))]
+    assert bench.weights() == (0, 10)
+
+    worse = bench.state.upsert(node("n2", labels=HDD))
+    assert bench.shifted(worse) == [("db",)]
+    assert bench.weights() == (0, 0)
+
+
+def test_the_best_node_leaving_shifts_the_best_to_the_next() -> None:
+    bench = Bench(node("n2", labels=SSD), node("n3", labels={"rack": "7"}))
+
+    assert bench.state.remove(node("n2")) == [NodeGone("n2"), PreferenceShifted(("db",))]
+    assert bench.weights() == (0, 3)
+    assert bench.shifted(bench.state.upsert(node("n3", ready="False"))) == [("db",)]
+    assert bench.weights() == (0, 0)
+
+
+def test_one_of_two_equally_good_nodes_leaving_shifts_nothing() -> None:
+    bench = Bench(node("n2", labels=SSD), node("n3", labels=SSD))
+
+    assert bench.state.remove(node("n2")) == [NodeGone("n2")]
+    assert bench.weights() == (0, 10)
+
+
+def test_labels_nobody_wishes_for_shift_nothing() -> None:
+    bench = Bench(node("n2", labels=SSD))
+
+    assert bench.shifted(bench.state.upsert(node("n2", labels={**SSD, "tier": "x"}))) == []
+    assert bench.weights() == (0, 10)
+
+
+def test_one_wished_for_label_among_others_is_enough() -> None:
+    bench = Bench(node("n2"))
+
+    assert bench.shifted(bench.state.upsert(node("n2", labels={**SSD, "tier": "x"}))) == [("db",)]
+
+
+def test_nodes_that_do_not_count_are_not_better() -> None:
+    bench = Bench(
+        node("n1", labels={"pool": "a"}),
+        node("n2", labels=SSD),
+        node("n3", labels={**SSD, "pool": "a"}, ready="False"),
+        selects="pool=a",
+    )
+
+    assert bench.weights() == (0, 0)
+
+
+def test_siblings_share_their_wishes_and_are_told_together() -> None:
+    bench = Bench(SIBLING)
+
+    assert bench.shifted(bench.state.upsert(node("n2", labels=SSD))) == [("db", "db-2")]
+
+
+def test_only_pods_that_sit_somewhere_and_run_are_told() -> None:
+    bench = Bench(SIBLING, replaced(SIBLING, name="w", uid="waiting", node=""))
+    bench.state.upsert(replaced(DB, status=PodStatus("Succeeded")))
+    assert bench.shifted(bench.state.upsert(node("n2", labels=SSD))) == [("db-2",)]
+
+    bench.state.remove(SIBLING)
+    assert bench.shifted(bench.state.remove(node("n2"))) == []
+    assert bench.state.preferences._wishes == {}
+
+
+def test_a_pod_with_other_wishes_leaves_its_old_ones() -> None:
+    bench = Bench()
+    content = replaced(DB, spec=pod("db", prefers={"rack": 1}).spec)
+    bench.state.upsert(content)
+    bench.weights(of=content)
+
+    assert bench.shifted(bench.state.upsert(node("n2", labels=SSD))) == []
+    assert bench.shifted(bench.state.upsert(node("n2", labels={"rack": "7"}))) == [("db",)]
+
+
+def test_wishes_nobody_asked_about_shift_nothing() -> None:
+    bench = Bench()
+    other = pod("other", on="n1", prefers={"disk=ssd": 1})
+    bench.state.upsert(other)
+
+    assert bench.shifted(bench.state.upsert(node("n2", labels=SSD))) == [("db",)]
+    assert bench.weights("n2", other) == (1, 1)
+
+
+def test_wishes_nobody_has_can_be_asked_about() -> None:
+    bench = Bench(node("n2", labels=SSD))
+
+    assert bench.weights("n2", pod("stranger", prefers={"disk=ssd": 4})) == (4, 4)
+    assert len(bench.state.preferences._wishes) == 1
+
+
+def test_required_affinity_alone_is_no_wish() -> None:
+    state = ClusterState()
+    state.upsert(pod("db", on="n1", requires="disk=ssd"))
+
+    assert state.preferences._wishes == {}
+
+
+def replaced(thing: Pod, **fields: Any) -> Pod:  # any field of a pod
+    return msgspec.structs.replace(thing, **fields)
