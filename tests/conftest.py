@@ -1,6 +1,15 @@
-"""What every test shares: the event loop its async tests run on."""
+"""What every test shares: the event loop of its async tests, and how hard hypothesis tries."""
 
+import os
+
+import hypothesis
 import pytest
+
+# No deadlines: a slow machine is not a wrong answer. CI tries more examples, the same each time;
+# everybody else explores.
+hypothesis.settings.register_profile("here", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=200)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Scripts that build and check things around the package."""

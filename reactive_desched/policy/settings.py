@@ -16,6 +16,7 @@ KIND: Final = "ReactiveSettings"
 
 Several = Annotated[int, Field(ge=1, le=1_000_000)]
 PerSecond = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
+AtOnce = Annotated[int, Field(ge=1, le=1000)]
 Bytes = Annotated[int, Field(ge=4096, le=2**40)]
 
 
@@ -209,7 +210,7 @@ class Retry(Section):
 class Evictions(Section):
     """How many evictions are under way at once, and how refused ones are retried."""
 
-    max_in_flight: Several = Field(
+    max_in_flight: AtOnce = Field(
         default=50, description="Evictions asked for and not yet settled, at most."
     )
     retry: Retry = Field(default=Retry(), description="Waits after a refusal.")

@@ -92,6 +92,12 @@ TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
         ),
         pytest.param(
             "poddisruptionbudgets",
+            named("b", spec={"maxUnavailable": "half%"}),
+            "spec.maxUnavailable",
+            id="a percentage of no number",
+        ),
+        pytest.param(
+            "poddisruptionbudgets",
             named("b", spec={"maxUnavailable": -1}),
             "spec.maxUnavailable",
             id="less than none",

@@ -9,9 +9,9 @@ from yarl import URL
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.metrics import Metrics
+from reactive_desched.model.addresses import Listen
 from reactive_desched.web import connections
 from reactive_desched.web.health import CheckResult, Health
-from reactive_desched.model.addresses import Listen
 from reactive_desched.web.server import serve
 
 pytestmark = pytest.mark.anyio

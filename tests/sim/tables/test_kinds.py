@@ -173,7 +173,7 @@ def test_a_cron_job_shows_its_schedule_and_what_runs() -> None:
 @pytest.mark.parametrize(
     ("spec", "status", "completions", "duration"),
     [
-        pytest.param({"completions": 2}, {}, "0/2", "", id="not begun"),
+        pytest.param({"completions": 2, "parallelism": 3}, {}, "0/2", "", id="not begun"),
         pytest.param({"parallelism": 3}, {"startTime": BORN}, "0/1 of 3", "90s", id="a queue"),
         pytest.param(
             {"completions": 1},
