@@ -161,9 +161,9 @@ class Journal:
         while True:
             try:
                 return await self.append(record)
-            except JournalUnavailable:
+            except JournalUnavailable as error:
                 if self._stop.is_set():
-                    raise
+                    raise JournalUnavailable(_CLOSED) from error
                 await self._fitness.until_better(anyio.current_time)
 
     async def run(self) -> None:
