@@ -59,6 +59,11 @@ class NodeAffinity(PlacePlugin[NodeAffinityArgs]):
         PodSpecChanged,
     )
 
+    def __init__(self, args: NodeAffinityArgs) -> None:
+        super().__init__(args)
+        wanted = (_VERDICTS.get(kind) for kind in args.node_affinity_type)
+        self._verdicts = tuple(verdict for verdict in wanted if verdict is not None)
+
     def judge(self, subject: Places, view: View) -> Iterator[Finding]:
         """Flag every pod that its node fails in one of the configured types."""
         if (place := view.place(subject)) is None:
@@ -67,15 +72,11 @@ class NodeAffinity(PlacePlugin[NodeAffinityArgs]):
         for pod in pods:
             if pod.spec.node_affinity is None:
                 continue
-            reason = self._failing(pod, node, view)
-            if reason is not None and self.args.covers(pod):
-                yield Finding(pod, self.name, reason, needs_fit=True)
-
-    def _failing(self, pod: Pod, node: Node, view: View) -> str | None:
-        """Return what the first failing type says."""
-        verdicts = (_VERDICTS.get(wanted) for wanted in self.args.node_affinity_type)
-        reasons = (verdict(pod, node, view) for verdict in verdicts if verdict is not None)
-        return next((reason for reason in reasons if reason is not None), None)
+            for verdict in self._verdicts:
+                if (reason := verdict(pod, node, view)) is not None:
+                    if self.args.covers(pod):
+                        yield Finding(pod, self.name, reason, needs_fit=True)
+                    break
 
 
 def _violates_required(pod: Pod, node: Node, _: View) -> str | None:

@@ -1,0 +1,389 @@
+"""A true cluster, its links to a core, and an API server that checks every call made to it."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import hypothesis
+import msgspec
+import pytest
+import trio
+from anyio.abc import TaskGroup
+
+from reactive_desched.assembly import Core, Plan
+from reactive_desched.errors import ClusterError, JournalError
+from reactive_desched.model.changes import Resynced
+from reactive_desched.model.decisions import Evict
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.objects import (
+    ClusterObject,
+    Namespace,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PriorityClass,
+)
+from reactive_desched.model.outcomes import (
+    Accepted,
+    Answer,
+    BudgetRefused,
+    Denied,
+    EvictionRequest,
+    Gone,
+    Outcome,
+    Overloaded,
+    PodAbsent,
+    PodNow,
+    PodPresent,
+    Replaced,
+    ServerFailed,
+    Unknown,
+)
+from reactive_desched.react.instances import Instance
+from reactive_desched.react.judgement import Judgement
+from reactive_desched.state.cluster import RESOURCES
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.flow import Diary
+
+# The order of tasks is trio's choice: drawn from the example, or failures would not repeat.
+hypothesis.register_random(trio._core._run._r)
+vars(trio._core._run)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
+hypothesis.settings.register_profile(
+    "long", max_examples=int(os.environ.get("EXAMPLES", "10000")), deadline=None
+)
+
+RESOURCE_OF: Mapping[type[ClusterObject], str] = {
+    Namespace: "namespaces",
+    PriorityClass: "priorityclasses",
+    PodDisruptionBudget: "poddisruptionbudgets",
+    PersistentVolumeClaim: "persistentvolumeclaims",
+    Node: "nodes",
+    Pod: "pods",
+}
+NO: Mapping[str, Answer] = {
+    "overloaded": Overloaded("slow down", 7.0),
+    "denied": Denied(403, "no"),
+    "failed": ServerFailed(500, "two budgets"),
+    "replaced": Replaced("conflict"),
+}
+POOLS = {"n1": "a", "n2": "a", "n3": "b"}
+FIRST_RETRY_S, SLACK = 5.0, 1e-6
+DELETION_S = 3.0
+LONG_ENOUGH_S = 4 * 3600.0
+
+
+class Disk:
+    """A ledger that remembers intents and outcomes; it can fail and be slow."""
+
+    def __init__(self) -> None:
+        self.intents: dict[str, str] = {}
+        self.outcomes: dict[str, str] = {}
+        self.fault = ""
+        self.slow_s = 0.0
+        self._healed = anyio.Event()
+
+    def may_write(self) -> str | None:
+        return self.fault or None
+
+    def heal(self) -> None:
+        """Work again, and tell nobody but those who wait for it."""
+        self.fault = ""
+        self._healed.set()
+        self._healed = anyio.Event()
+
+    async def begin(self, intent: Intent) -> str:
+        await anyio.sleep(self.slow_s)
+        if self.fault:
+            raise JournalError(self.fault)
+        intent_id = f"i{len(self.intents)}"
+        self.intents[intent_id] = intent.pod.uid
+        return intent_id
+
+    async def end(self, intent_id: str, outcome: Outcome) -> None:
+        await anyio.sleep(self.slow_s)
+        while self.fault:
+            await self._healed.wait()
+        assert intent_id in self.intents
+        assert intent_id not in self.outcomes, "a second outcome"
+        self.outcomes[intent_id] = outcome.result
+
+    def open_uids(self) -> list[str]:
+        return [uid for key, uid in self.intents.items() if key not in self.outcomes]
+
+
+class Watcher(Diary):
+    """Checks every decision to evict: the finding must stand in the picture of that moment."""
+
+    core: Core
+
+    def judged(self, judgement: Judgement) -> None:
+        if isinstance(judgement.decision, Evict):
+            assert judgement.finding.pod.uid in flagged(self.core), "the finding is gone"
+
+
+class World:
+    """The true cluster; what may happen to it are the verbs of a story."""
+
+    group: TaskGroup
+
+    def __init__(self, plan: Plan, replies: Iterable[tuple[str, float]]) -> None:
+        self.plan = plan
+        self.replies = list(replies)
+        self.truth: dict[tuple[str, str], ClusterObject] = {}
+        self.lost: dict[str, list[tuple[str, ClusterObject]]] = {}
+        self.disk = Disk()
+        self.under_way: set[str] = set()
+        self.not_before: dict[str, float] = {}
+        self.evicted: list[tuple[float, Pod]] = []
+        self.unreadable = 0
+        self._version = 0
+        self.core = self._make_core()
+        self.feeds = {resource: self.core.feed(resource) for resource in RESOURCES}
+
+    def _make_core(self) -> Core:
+        watcher = Watcher()
+        watcher.core = Core(
+            self.plan,
+            ledger=self.disk,
+            evictor=self,
+            listener=watcher,
+            clock=anyio.current_time,
+            wall_clock=anyio.current_time,
+            may_write=self.disk.may_write,
+        )
+        return watcher.core
+
+    async def live(self, placed: Mapping[str, str], story: Iterable[tuple[Any, ...]]) -> None:
+        """Begin with three nodes and some pods, live through the story, and calm down."""
+        async with anyio.create_task_group() as self.group:
+            await self.group.start(self.core.evictions.run)
+            self.group.start_soon(self.core.stage.run)
+            for name, pool in POOLS.items():
+                await self.node(name, {"labels": {"pool": pool}})
+            for name, on in placed.items():
+                await self.pod(name, {"on": on})
+            for resource in RESOURCES:
+                await self.relist(resource)
+            self.core.hold_back(None)
+            for verb, *arguments in story:
+                await getattr(self, verb)(*arguments)
+            await self.calm_down()
+            self.group.cancel_scope.cancel()
+
+    # --- the verbs ---
+
+    async def wait(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+    async def node(self, name: str, fields: Mapping[str, Any]) -> None:  # as node() takes them
+        rest = {key: value for key, value in fields.items() if key != "taints"}
+        self.put(node(name, *fields.get("taints", ()), **rest))
+
+    async def pod(self, name: str, fields: Mapping[str, Any]) -> None:  # as pod() takes them
+        """Make a pod, or change what may change of the one that has the name."""
+        old = self.named(name)
+        if old is None:
+            new = pod(name, uid=f"{name}-{self._version}", **fields)
+            started = int(anyio.current_time())
+            self.put(msgspec.structs.replace(new, started_s=started, claims=("data",)))
+        elif not old.is_terminating:
+            new = pod(name, uid=old.uid, **{**fields, "on": old.node})
+            self.put(msgspec.structs.replace(new, started_s=old.started_s, claims=old.claims))
+
+    async def drop(self, resource: str, key: str) -> None:
+        """Delete an object at once; of pods, whoever has the name."""
+        found = self.named(key) if resource == "pods" else self.truth.get((resource, key))
+        if found is not None:
+            self.take_away(found)
+
+    async def terminate(self, name: str) -> None:
+        if (found := self.named(name)) is not None and not found.is_terminating:
+            self.begin_deletion(found)
+
+    async def thing(self, thing: ClusterObject) -> None:
+        self.put(thing)
+
+    async def lose(self, resource: str) -> None:
+        self.lost.setdefault(resource, [])
+        self.feeds[resource].stale("link lost")
+
+    async def resume(self, resource: str) -> None:
+        """Hear what was missed, then be live again."""
+        for verb, thing in self.lost.pop(resource, []):
+            getattr(self.feeds[resource], verb)(thing)
+        self.feeds[resource].fresh()
+
+    async def relist(self, resource: str) -> None:
+        """Take in a whole new list, not all at once, then what happened meanwhile."""
+        listed = [thing for (kind, _), thing in self.truth.items() if kind == resource]
+        self.lost[resource] = []
+        feed = self.feeds[resource]
+        feed.begin_replace()
+        for thing in listed:
+            feed.upsert(thing)
+        await anyio.sleep(0.1)
+        feed.end_replace()
+        await self.resume(resource)
+
+    async def hold(self, reason: str | None) -> None:
+        self.core.hold_back(reason)
+
+    async def fail(self, fault: str, slow_s: float) -> None:
+        """Let the disk fail or heal, and be as slow as that."""
+        self.disk.slow_s = slow_s
+        if fault:
+            self.disk.fault = fault
+        else:
+            self.disk.heal()
+
+    async def hide(self, times: int) -> None:
+        """Let reading pods back fail so many times."""
+        self.unreadable = times
+
+    async def calm_down(self) -> None:
+        """End every trouble, and leave enough time for all that is due."""
+        self.replies.clear()
+        self.unreadable = 0
+        for resource in RESOURCES:
+            await self.resume(resource)
+        for thing in list(self.truth.values()):
+            if isinstance(thing, PodDisruptionBudget):
+                self.put(msgspec.structs.replace(thing, disruptions_allowed=100))
+        self.core.hold_back(None)
+        await anyio.sleep(1)
+        await self.fail("", 0)
+        await anyio.sleep(LONG_ENOUGH_S)
+
+    # --- the true cluster ---
+
+    def named(self, name: str) -> Pod | None:
+        things = self.truth.values()
+        return next((t for t in things if isinstance(t, Pod) and t.name == name), None)
+
+    def put(self, thing: ClusterObject) -> None:
+        self._version += 1
+        thing = msgspec.structs.replace(thing, resource_version=self._version)
+        self.truth[RESOURCE_OF[type(thing)], thing.key] = thing
+        self._tell("upsert", thing)
+
+    def take_away(self, thing: ClusterObject) -> None:
+        if self.truth.pop((RESOURCE_OF[type(thing)], thing.key), None) is not None:
+            self._tell("remove", thing)
+
+    def begin_deletion(self, found: Pod) -> None:
+        leaving = msgspec.structs.replace(found, deletion_s=int(anyio.current_time()))
+        self.put(leaving)
+        self.group.start_soon(self._bury, leaving)
+
+    async def _bury(self, leaving: Pod) -> None:
+        await anyio.sleep(DELETION_S)
+        self.take_away(leaving)
+
+    def _tell(self, verb: str, thing: ClusterObject) -> None:
+        resource = RESOURCE_OF[type(thing)]
+        if resource in self.lost:
+            self.lost[resource].append((verb, thing))
+        else:
+            getattr(self.feeds[resource], verb)(thing)
+
+    # --- the API server ---
+
+    async def evict(self, request: EvictionRequest) -> Answer:
+        self._check(request.uid)
+        asked_at = anyio.current_time()
+        self.under_way.add(request.uid)
+        kind, delay_s = self.replies.pop(0) if self.replies else ("accepted", 0.0)
+        await anyio.sleep(delay_s)
+        answer = self._answer(kind, request, asked_at)
+        self.under_way.discard(request.uid)
+        if kind in NO:
+            wait_s = getattr(answer, "retry_after_s", None) or FIRST_RETRY_S
+            self.not_before[request.uid] = anyio.current_time() + wait_s
+        return answer
+
+    def _check(self, uid: str) -> None:
+        """Fail when nobody may call now."""
+        assert self.core.why_idle() is None, "called while nothing may be done"
+        assert uid not in self.under_way, "two calls for one pod"
+        assert self.disk.open_uids().count(uid) == 1, "not written down before"
+        assert anyio.current_time() >= self.not_before.get(uid, 0) - SLACK, "asked again too soon"
+
+    def _answer(self, kind: str, request: EvictionRequest, asked_at: float) -> Answer:
+        if kind in NO:
+            return NO[kind]
+        if kind == "budget":
+            return BudgetRefused("needs more healthy pods")
+        if kind == "lost before":
+            return Unknown("connection reset")
+        found = self.named(request.name)
+        if found is None:
+            return Gone()
+        if found.uid != request.uid:
+            return Replaced("the uid differs")
+        if not found.is_terminating:
+            self.begin_deletion(found)
+            self.evicted.append((asked_at, found))
+        return Accepted() if kind == "accepted" else Unknown("connection reset")
+
+    async def look(self, namespace: str, name: str) -> PodNow:
+        await anyio.lowlevel.checkpoint()
+        if self.unreadable:
+            self.unreadable -= 1
+            raise ClusterError("unreachable")
+        found = self.named(name)
+        return PodAbsent() if found is None else PodPresent(found.uid, found.is_terminating)
+
+    # --- what must be so in the end ---
+
+    def known(self) -> dict[tuple[str, str], ClusterObject | None]:
+        """Return all that the core's picture holds."""
+        state = self.core.state
+        return {(kind, key): state.get(kind, key) for kind in RESOURCES for key in state.keys(kind)}
+
+    def flagged_afresh(self) -> set[tuple[str, str, str]]:
+        """Name profile, plugin and uid of all that a fresh sweep of the true cluster flags."""
+        return {(i.profile, i.name, f.pod.uid) for i, f in findings(self._fresh())}
+
+    def allowed_afresh(self) -> set[str]:
+        """Name the pods that a fresh sweep flags and every gate lets go."""
+        now = anyio.current_time()
+        return {
+            finding.pod.name
+            for instance, finding in findings(self._fresh())
+            if all(step.verdict(finding, now) is None for step in instance.gate.steps)  # type: ignore[attr-defined]  # a Gate
+        }
+
+    def waiting(self) -> set[tuple[str, str, str]]:
+        """Name what is parked, but for pods on nodes that do not count any more: they linger."""
+        keys = self.core.engine._parking._parked
+        placed = self.core.view.placed
+        return {(i.profile, i.name, s.pod) for i, s in keys if placed(s.pod) is not None}  # type: ignore[attr-defined]  # all are OnePod
+
+    def _fresh(self) -> Core:
+        """Another core that sees the true cluster for the first time."""
+        core = self._make_core()
+        for thing in self.truth.values():
+            core.state.upsert(thing)
+        return core
+
+
+def findings(core: Core) -> Iterator[tuple[Instance, Finding]]:
+    """Judge everything in what a core sees, afresh."""
+    for instance in core.engine._instances:
+        for subject in instance.plugin.subjects(Resynced(), core.view):
+            for opinion in instance.plugin.judge(subject, core.view):
+                if isinstance(opinion, Finding):
+                    yield instance, opinion
+
+
+def flagged(core: Core) -> set[str]:
+    return {finding.pod.uid for _, finding in findings(core)}
+
+
+@pytest.fixture(scope="session")
+def make_world() -> type[World]:
+    return World
