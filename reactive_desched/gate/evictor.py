@@ -15,7 +15,7 @@ NO_OTHER_NODE = (
 
 
 class Guards:
-    """Asks every guard in turn; the evict annotation answers for all, unless the pod is leaving."""
+    """Asks every guard in turn; the evict annotation answers for all of them."""
 
     name = "DefaultEvictor"
 
@@ -29,7 +29,7 @@ class Guards:
     def verdict(self, finding: Finding, now: float) -> Refuse | None:
         """Return the first guard's refusal."""
         pod = finding.pod
-        if pod.annotations.evict is not None and not pod.is_terminating:
+        if pod.annotations.evict is not None:
             return None
         if self._mandatory and pod.annotations.prefer_no_eviction is not None:
             asks = "pod asks not to be evicted and the policy obeys"

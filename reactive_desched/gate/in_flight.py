@@ -32,8 +32,10 @@ class InFlight:
         return len(self._open)
 
     def verdict(self, finding: Finding, _: float) -> Refuse | None:
-        """Refuse a pod whose eviction is under way."""
+        """Refuse a pod that is on its way already, even one that asks to be evicted."""
         pod = finding.pod
+        if pod.is_terminating:
+            return Refuse(finding, self.name, "pod is terminating", (("pod", pod.uid),))
         if pod.uid not in self._open and pod.uid not in self._evicted:
             return None
         wakes = (("pod", pod.uid), ("eviction", pod.uid))

@@ -1,3 +1,5 @@
+import msgspec
+
 from reactive_desched.gate import in_flight as in_flight_module
 from reactive_desched.gate.in_flight import EXPECTED_TO_SHOW_S, InFlight
 from reactive_desched.model.decisions import Refuse
@@ -73,3 +75,13 @@ def test_the_oldest_evicted_pod_is_forgotten_at_the_bound(monkeypatch) -> None: 
         clock.now += 1
 
     assert [f.pod.name for f in gone if memory.verdict(f, 0)] == ["b", "c"]
+
+
+def test_a_leaving_pod_is_refused_even_if_it_asks_to_be_evicted() -> None:
+    leaving = msgspec.structs.replace(pod("web", on="n1", evict="true"), deletion_s=1)
+
+    refusal = InFlight(lambda: 0.0).verdict(Finding(leaving, "Test", "why"), 0)
+
+    assert refusal is not None
+    assert refusal.reason == "pod is terminating"
+    assert refusal.wakes == (("pod", leaving.uid),)
