@@ -219,7 +219,8 @@ class Reflector(Generic[T]):
     async def _swap(self, changes: Sequence[T | Removed[T]], version: str) -> None:
         """Put the new picture in place of the old one, turn by turn."""
         self.status.state = "swapping"
-        pace = Pace(self._clock, self._settings.again.gait)
+        sizes = self._settings.again if self.status.syncs else self._settings.first
+        pace = Pace(self._clock, sizes.gait)
         feed = self._feed
         feed.begin_replace()
         for change in changes:

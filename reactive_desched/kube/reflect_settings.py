@@ -19,8 +19,8 @@ class ReflectSettings(Struct, frozen=True, gc=False):
     """
 
     streaming: bool = True
-    first: PageSizes = PageSizes(page=300, gait=Gait(steps=25))
-    again: PageSizes = PageSizes(page=250, gait=Gait(steps=10, turns_given=4))
+    first: PageSizes = PageSizes(page=300, gait=Gait(steps=100))
+    again: PageSizes = PageSizes(page=250, gait=Gait(steps=50))
     watch_s: float = 300.0
     silence_slack_s: float = 30.0
     silence_after_bookmark_s: float = 150.0
