@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -131,42 +131,43 @@ async def _until_stopped(parts: Parts) -> None:
 @asynccontextmanager
 async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
     """Run everything while the block lasts; on leaving, let what is under way end first."""
-    settings = parts.configuration.settings
-    async with (
-        open_session(
-            parts.kube, limits=_limits(settings.client), rate=_rate(settings.client)
-        ) as session,
-        open_journal(
-            parts.journal_dir,
-            max_segment_bytes=settings.journal.max_segment_bytes,
-            clock=_utc_now,
-            committed=parts.metrics.journal_written,
-        ) as journal,
-    ):
-        policy = parts.configuration.policy
-        parts.metrics.policy_loaded(policy.source, policy.revision)
+    async with _open_session(parts) as session, _open_journal(parts) as journal:
         ledger = Ledger(journal, Ids(_utc_now, Random()), _utc_now)  # noqa: S311 -- no secrets
         core, shared = _core(parts, session, journal, ledger), SharedParts()
         reflectors = make_reflectors(session, core, shared)
         health = _health(core, journal)
-        _measure(parts.metrics, core, journal, reflectors)
+        _measure(parts, core, journal, reflectors)
         async with (
             serve(parts.listen, health, parts.metrics) as url,
             anyio.create_task_group() as stages,
         ):
-            stages.start_soon(parts.log.run)
-            await stages.start(core.evictions.run)  #      decisions -> outcomes
-            stages.start_soon(core.stage.run)  #           subjects  -> decisions
+            await stages.start(core.evictions.run)  #          decisions -> outcomes
+            stages.start_soon(core.stage.run)  #               subjects  -> decisions
             for reflector in reflectors.values():
-                stages.start_soon(reflector.run)  #        cluster   -> changes
-            stages.start_soon(keep_house, core, shared, parts.log)
+                stages.start_soon(reflector.run)  #            cluster   -> changes
             stages.start_soon(settle_open_intents, core, ledger, ApiEvictor(session), parts.log)
+            stages.start_soon(keep_house, core, shared, parts.log)
+            stages.start_soon(parts.log.run)
             stages.start_soon(_pulse, health, parts.metrics)
             try:
                 yield Controller(core, url)
             finally:
                 await _let_end(core)
                 stages.cancel_scope.cancel()
+
+
+def _open_session(parts: Parts) -> AbstractAsyncContextManager[Session]:
+    client = parts.configuration.settings.client
+    return open_session(parts.kube, limits=_limits(client), rate=_rate(client))
+
+
+def _open_journal(parts: Parts) -> AbstractAsyncContextManager[Journal]:
+    return open_journal(
+        parts.journal_dir,
+        max_segment_bytes=parts.configuration.settings.journal.max_segment_bytes,
+        clock=_utc_now,
+        committed=parts.metrics.journal_written,
+    )
 
 
 def make_reflectors(
@@ -232,13 +233,12 @@ async def _pulse(health: Health, metrics: Metrics) -> None:
 
 
 def _measure(
-    metrics: Metrics,
-    core: Core,
-    journal: Journal,
-    reflectors: Mapping[str, AnyReflector],
+    parts: Parts, core: Core, journal: Journal, reflectors: Mapping[str, AnyReflector]
 ) -> None:
-    """Tell the metrics where to read what is so at the moment of a scrape."""
-    metrics.sources = Sources(
+    """Tell the metrics what is in force, and where to read what is so at the moment of a scrape."""
+    policy = parts.configuration.policy
+    parts.metrics.policy_loaded(policy.source, policy.revision)
+    parts.metrics.sources = Sources(
         dirty_subjects=lambda: core.engine.dirty,
         parked=lambda: core.engine.parked,
         tokens=lambda: core.budgets.lowest(time.monotonic()),

@@ -1,7 +1,11 @@
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.subjects import OnePod, OnNode
 from reactive_desched.plugins.node_affinity import (
     PREFERRED,
@@ -83,6 +87,80 @@ def test_the_better_node_leaving_clears_the_finding() -> None:
     assert cluster.flagged() == set()
 
 
+def test_a_node_elsewhere_that_gets_better_labels_flags_the_pods_that_prefer_it() -> None:
+    cluster = Scenario(
+        plugin(PREFERRED), node("n1"), node("n2"), pod("db", on="n1", prefers={"disk=ssd": 10})
+    )
+    assert cluster.flagged() == set()
+
+    cluster.apply(node("n2", labels=SSD))
+    assert cluster.flagged() == {"db"}
+    cluster.apply(node("n2", labels={"disk": "hdd"}))
+    assert cluster.flagged() == set()
+
+
+def test_the_better_node_that_is_no_longer_ready_clears_the_finding() -> None:
+    cluster = Scenario(
+        plugin(PREFERRED),
+        node("n1"),
+        node("n2", labels=SSD),
+        pod("db", on="n1", prefers={"disk=ssd": 10}),
+    )
+    cluster.apply(node("n2", labels=SSD, ready="False"))
+
+    assert cluster.flagged() == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [
+        pytest.param([], pod("db", on="n1", requires="disk=ssd"), id="a pod lands on it"),
+        pytest.param(
+            [pod("db", requires="disk=ssd")],
+            pod("db", on="n1", requires="disk=ssd"),
+            id="a waiting pod is bound to it",
+        ),
+        pytest.param(
+            [pod("db", on="n1", requires="!disk")],
+            pod("db", on="n1", requires="disk=ssd"),
+            id="a pod's affinity differs",
+        ),
+    ],
+)
+def test_on_a_node_it_must_not_be_on_a_pod_is_flagged_as_soon_as(
+    before: list[Pod], change: Pod
+) -> None:
+    cluster = Scenario(plugin(REQUIRED), node("n1"), *before)
+    assert cluster.flagged() == set()
+
+    cluster.apply(change)
+
+    assert cluster.flagged() == {"db"}
+
+
+def test_a_node_that_becomes_ready_with_wrong_labels_flags_its_pods() -> None:
+    cluster = Scenario(
+        plugin(REQUIRED), node("n1", ready="False"), pod("db", on="n1", requires="disk=ssd")
+    )
+    assert cluster.flagged() == set()
+
+    cluster.apply(node("n1"))
+
+    assert cluster.flagged() == {"db"}
+
+
+def test_a_pods_labels_may_bring_it_under_the_selector() -> None:
+    args = NodeAffinityArgs(
+        node_affinity_type=(REQUIRED,), label_selector=LabelSelector({"tier": "front"})
+    )
+    cluster = Scenario(NodeAffinity(args), node("n1"), pod("db", on="n1", requires="disk=ssd"))
+    assert cluster.flagged() == set()
+
+    cluster.apply(pod("db", on="n1", requires="disk=ssd", labels={"tier": "front"}))
+
+    assert cluster.flagged() == {"db"}
+
+
 def test_labels_nobody_prefers_wake_nobody_elsewhere() -> None:
     cluster = Scenario(
         plugin(PREFERRED), node("n1"), node("n2"), pod("db", on="n1", prefers={"disk=ssd": 10})
@@ -118,12 +196,13 @@ def test_the_type_must_be_given() -> None:
         plugin()
 
 
+# A tiny world that is full from the start, so that generated objects collide often.
 labels = st.dictionaries(st.sampled_from(["disk", "rack"]), st.sampled_from(["a", "b"]))
 nodes = st.builds(
     lambda name, labels, ready: node(name, labels=labels, ready=ready),
     st.sampled_from(["n1", "n2", "n3"]),
     labels,
-    st.sampled_from(["True", "True", "False"]),
+    st.sampled_from(["True", "True", "True", "False"]),
 )
 selectors = st.sampled_from(
     ["disk=a", "disk", "!rack", "rack in (a,b)", "kubernetes.io/hostname=n2"]
@@ -131,15 +210,20 @@ selectors = st.sampled_from(
 pods = st.builds(
     lambda name, on, requires, prefers: pod(name, on=on, requires=requires, prefers=prefers),
     st.sampled_from(["p1", "p2", "p3"]),
-    st.sampled_from([None, "n1", "n2", "n3"]),
+    st.sampled_from([None, "n1", "n1", "n2"]),
     st.none() | selectors,
     st.dictionaries(selectors, st.integers(1, 3), max_size=2),
 )
+apply, remove = st.just("apply"), st.just("remove")
 steps = st.lists(
-    st.tuples(st.sampled_from(["apply", "apply", "apply", "remove"]), nodes | pods),
+    st.tuples(apply, nodes)
+    | st.tuples(apply, nodes)
+    | st.tuples(apply, pods)
+    | st.tuples(remove, nodes | st.just(pod("p3"))),
     min_size=6,
     max_size=30,
 )
+START = (node("n1"), node("n2"), pod("p1", on="n1", requires="!disk", prefers={"rack=a": 2}))
 types = st.sampled_from([(REQUIRED,), (PREFERRED,), (REQUIRED, PREFERRED)])
 
 
@@ -147,8 +231,17 @@ types = st.sampled_from([(REQUIRED,), (PREFERRED,), (REQUIRED, PREFERRED)])
 def test_reacting_finds_exactly_what_a_full_scan_finds(
     steps: list[tuple[str, object]], types: tuple[str, ...]
 ) -> None:
-    cluster = Scenario(plugin(*types))
+    cluster = Scenario(plugin(*types), *START)
     for step, thing in steps:
         getattr(cluster, step)(thing)
 
         assert cluster.flagged() == cluster.flagged_by_full_scan()
+        assert cluster.flagged() == Scenario(plugin(*types), *all_things(cluster)).flagged()
+
+
+def all_things(cluster: Scenario) -> Iterator[ClusterObject]:
+    """Return what there is, for another cluster to see for the first time."""
+    for resource in ("nodes", "pods"):
+        for key in cluster.state.keys(resource):
+            if (thing := cluster.state.get(resource, key)) is not None:
+                yield thing

@@ -1,9 +1,12 @@
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.api.scope import Namespaces
 from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.subjects import OnNode
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.testing.builders import node, pod
@@ -52,6 +55,39 @@ def test_a_pod_on_a_node_that_is_not_ready_is_left_alone() -> None:
     assert cluster.flagged() == set()
 
     cluster.apply(node("n1", "gpu:NoSchedule"))
+
+    assert cluster.flagged() == {"web"}
+
+
+FRONT = {"label_selector": LabelSelector({"tier": "front"})}
+
+
+@pytest.mark.parametrize(
+    ("args", "before", "change"),
+    [
+        pytest.param({}, [], pod("web", on="n1"), id="a pod lands on it"),
+        pytest.param({}, [pod("web")], pod("web", on="n1"), id="a waiting pod is bound to it"),
+        pytest.param(
+            {},
+            [pod("web", on="n1", tolerates="*")],
+            pod("web", on="n1"),
+            id="a pod's tolerations differ",
+        ),
+        pytest.param(
+            FRONT,
+            [pod("web", on="n1")],
+            pod("web", on="n1", labels={"tier": "front"}),
+            id="a pod's labels bring it under the selector",
+        ),
+    ],
+)
+def test_on_a_tainted_node_a_pod_is_flagged_as_soon_as(
+    args: dict[str, object], before: list[Pod], change: Pod
+) -> None:
+    cluster = Scenario(plugin(**args), node("n1", "gpu:NoSchedule"), *before)
+    assert cluster.flagged() == set()
+
+    cluster.apply(change)
 
     assert cluster.flagged() == {"web"}
 
@@ -120,7 +156,7 @@ def test_both_taint_lists_at_once_are_refused() -> None:
         plugin(includedTaints=("a",), excludedTaints=("b",))
 
 
-# A tiny world, so that generated objects collide often.
+# A tiny world that is full from the start, so that generated objects collide often.
 taints = st.lists(
     st.sampled_from(["a:NoSchedule", "b:NoSchedule", "a:PreferNoSchedule"]), max_size=2
 )
@@ -132,16 +168,21 @@ nodes = st.builds(
 )
 pods = st.builds(
     lambda name, on, tolerates, labels: pod(name, on=on, tolerates=tolerates, labels=labels),
-    st.sampled_from(["p1", "p2", "p3"]),
-    st.sampled_from([None, "n1", "n2"]),
+    st.sampled_from(["p1", "p2", "p3", "p4"]),
+    st.sampled_from([None, "n1", "n1", "n2"]),
     st.sets(st.sampled_from("ab")),
     st.sampled_from([{}, {"tier": "front"}]),
 )
+apply, remove = st.just("apply"), st.just("remove")
 steps = st.lists(
-    st.tuples(st.sampled_from(["apply", "apply", "apply", "remove"]), nodes | pods),
+    st.tuples(apply, nodes)
+    | st.tuples(apply, nodes)
+    | st.tuples(apply, pods)
+    | st.tuples(remove, nodes | st.just(pod("p3"))),
     min_size=6,
     max_size=30,
 )
+START = (node("n1", "a:NoSchedule"), node("n2"), pod("p1", on="n1"), pod("p2", on="n1"))
 arguments = st.sampled_from(
     [
         {},
@@ -157,8 +198,17 @@ arguments = st.sampled_from(
 def test_reacting_finds_exactly_what_a_full_scan_finds(
     steps: list[tuple[str, object]], args: dict[str, object]
 ) -> None:
-    cluster = Scenario(plugin(**args))
+    cluster = Scenario(plugin(**args), *START)
     for step, thing in steps:
         getattr(cluster, step)(thing)
 
         assert cluster.flagged() == cluster.flagged_by_full_scan()
+        assert cluster.flagged() == Scenario(plugin(**args), *all_things(cluster)).flagged()
+
+
+def all_things(cluster: Scenario) -> Iterator[ClusterObject]:
+    """Return what there is, for another cluster to see for the first time."""
+    for resource in ("nodes", "pods"):
+        for key in cluster.state.keys(resource):
+            if (thing := cluster.state.get(resource, key)) is not None:
+                yield thing
