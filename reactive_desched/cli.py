@@ -11,7 +11,7 @@ from reactive_desched._version import __version__
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 
 FAILED, WRONG_INPUT = 1, 2
-_EPILOG = "docs: docs/tutorial.md · exit status: 0 done, 1 failed, 2 wrong input"
+_EPILOG = "exit status: 0 done, 1 failed, 2 something a person wrote is wrong"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -83,7 +83,7 @@ class Bucket:
 
     def is_new(self, now: float) -> bool:
         """Say whether nothing distinguishes this bucket from a fresh one."""
-        return self.free(now) >= self._rate.burst and not self._held and self._promised <= now
+        return self.free(now) >= self._rate.burst and self._promised <= now
 
 
 class Budgets:

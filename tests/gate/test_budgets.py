@@ -121,6 +121,14 @@ def test_tokens_that_come_back_late_do_not_add_up_to_more_than_the_burst() -> No
     assert [evict(budgets, WEB, 100) for _ in range(3)] == [None, None, Spent("cluster", 102.0)]
 
 
+def test_a_token_is_spent_when_the_eviction_ends_not_when_it_was_decided() -> None:
+    budgets = Budgets({"cluster": Rate(0.5, 2)})
+    budgets.hold(WEB, 0)
+    budgets.let_go(WEB, 100, spent=True)
+
+    assert budgets.lowest(100) == {"cluster": 1.0}
+
+
 def test_a_scope_without_a_rate_is_unlimited() -> None:
     budgets = Budgets({"cluster": None})
 
@@ -177,16 +185,17 @@ def test_never_more_than_burst_plus_rate_times_time_however_long_each_takes(
     moves: list[tuple[int, str]], burst: int
 ) -> None:
     budgets = Budgets({"cluster": Rate(0.25, burst)})
-    now, held, happened = 0, [], []
+    now, held, asked, ended = 0, [], [], []
     for pause, move in moves:
         now += pause
         if move == "hold" and budgets.hold(WEB, now) is None:
             held.append(now)
         elif move != "hold" and held:
-            asked = held.pop()
+            began = held.pop()
             budgets.let_go(WEB, now, spent=move == "spend")
-            happened += [asked] if move == "spend" else []
-    happened = sorted(happened + held)
-    for start, earlier in enumerate(happened):
-        for end, later in enumerate(happened[start:], start):
-            assert end - start + 1 <= burst + (later - earlier) * 0.25 + 1e-6
+            asked += [began] if move == "spend" else []
+            ended += [now] if move == "spend" else []
+    for times in (sorted(asked + held), ended):
+        for start, earlier in enumerate(times):
+            for end, later in enumerate(times[start:], start):
+                assert end - start + 1 <= burst + (later - earlier) * 0.25 + 1e-6

@@ -47,6 +47,14 @@ def test_the_first_whole_picture_is_looked_at_node_by_node(make_bench: MakeBench
     assert bench.engine.looks == 2
 
 
+def test_the_first_whole_picture_is_looked_at_by_every_plugin(make_bench: MakeBench) -> None:
+    bench = make_bench(plugins=3)
+    bench.engine.resync(7)
+    bench.work(7)
+
+    assert [plugin.judged for plugin in bench.plugins] == [[OnNode("n1"), OnNode("n2")]] * 3
+
+
 def test_a_sweep_is_due_at_once_until_it_is_over(make_bench: MakeBench) -> None:
     bench = make_bench()
     bench.engine.resync(7)

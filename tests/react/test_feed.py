@@ -130,6 +130,7 @@ def test_after_a_replacement_nothing_is_missing_any_more() -> None:
     bench.nodes.end_replace()
 
     assert bench.state.keys("nodes") == ["n1"]
+    assert bench.nodes._missing is None
 
 
 def test_a_picture_counts_while_it_is_whole_and_followed() -> None:

@@ -73,7 +73,7 @@ def test_a_cancelled_timer_can_be_set_again_for_the_same_time() -> None:
 
 def test_rebuilding_the_heap_loses_no_timer() -> None:
     timers: Timers[int] = Timers()
-    for key in range(50):
+    for key in reversed(range(50)):
         timers.set(key, key)
     for _ in range(1000):
         timers.set(7, 7)
