@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
+import msgspec
+
 from reactive_desched.model.changes import (
     Change,
     OwnerSizeChanged,
@@ -66,6 +68,8 @@ class PodTable:
             return [] if pod.uid in self._deleted else self._appeared(pod)
         if 0 < pod.resource_version < old.resource_version:
             return []
+        if old.spec is not pod.spec and old.spec == pod.spec:
+            pod = msgspec.structs.replace(pod, spec=old.spec)  # preferences know it by identity
         self._store(pod)
         if old.node and (old.node != pod.node or _affinity_differs(old, pod)):
             self._leave(old)
@@ -152,7 +156,7 @@ def _differences(old: Pod, new: Pod) -> Iterator[Change]:
         yield PodGone(new) if old.is_active and not new.is_active else PodStatusChanged(new)
     if old.labels is not new.labels and old.labels != new.labels:
         yield PodLabelsChanged(new)
-    if old.spec is not new.spec and old.spec != new.spec:
+    if old.spec is not new.spec:
         yield PodSpecChanged(new)
     if old.deletion_s is None and new.deletion_s is not None:
         yield PodTerminating(new)

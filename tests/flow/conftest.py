@@ -1,6 +1,5 @@
 """A true cluster, its links to a core, and an API server that checks every call made to it."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -20,12 +19,9 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import (
     ClusterObject,
-    Namespace,
     Node,
-    PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
-    PriorityClass,
 )
 from reactive_desched.model.outcomes import (
     Accepted,
@@ -52,28 +48,23 @@ from reactive_desched.testing.flow import Diary
 # The order of tasks is trio's choice: drawn from the example, or failures would not repeat.
 hypothesis.register_random(trio._core._run._r)
 vars(trio._core._run)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
-hypothesis.settings.register_profile(
-    "long", max_examples=int(os.environ.get("EXAMPLES", "10000")), deadline=None
-)
 
-RESOURCE_OF: Mapping[type[ClusterObject], str] = {
-    Namespace: "namespaces",
-    PriorityClass: "priorityclasses",
-    PodDisruptionBudget: "poddisruptionbudgets",
-    PersistentVolumeClaim: "persistentvolumeclaims",
-    Node: "nodes",
-    Pod: "pods",
-}
 NO: Mapping[str, Answer] = {
     "overloaded": Overloaded("slow down", 7.0),
     "denied": Denied(403, "no"),
     "failed": ServerFailed(500, "two budgets"),
     "replaced": Replaced("conflict"),
 }
+Story = Iterable[tuple[Any, ...]]  # verbs of World with their arguments
 POOLS = {"n1": "a", "n2": "a", "n3": "b"}
-FIRST_RETRY_S, SLACK = 5.0, 1e-6
-DELETION_S = 3.0
-LONG_ENOUGH_S = 4 * 3600.0
+FIRST_RETRY_S, LAG_S, DELETION_S, LONG_ENOUGH_S = 5.0, 0.2, 3.0, 4 * 3600.0
+SLACK = 1e-6
+
+
+def resource_of(thing: ClusterObject) -> str:
+    """Name an object's API resource: its kind, small and many."""
+    kind = type(thing).__name__.lower()
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
 class Disk:
@@ -89,9 +80,9 @@ class Disk:
     def may_write(self) -> str | None:
         return self.fault or None
 
-    def heal(self) -> None:
-        """Work again, and tell nobody but those who wait for it."""
-        self.fault = ""
+    def become(self, fault: str, slow_s: float) -> None:
+        """Fail, or work again; tell nobody but those who wait for it."""
+        self.fault, self.slow_s = fault, slow_s
         self._healed.set()
         self._healed = anyio.Event()
 
@@ -137,9 +128,11 @@ class World:
         self.lost: dict[str, list[tuple[str, ClusterObject]]] = {}
         self.disk = Disk()
         self.under_way: set[str] = set()
+        self.accepted: set[str] = set()
         self.not_before: dict[str, float] = {}
         self.evicted: list[tuple[float, Pod]] = []
         self.unreadable = 0
+        self.held: str | None = "not begun"
         self._version = 0
         self.core = self._make_core()
         self.feeds = {resource: self.core.feed(resource) for resource in RESOURCES}
@@ -157,22 +150,24 @@ class World:
         )
         return watcher.core
 
-    async def live(self, placed: Mapping[str, str], story: Iterable[tuple[Any, ...]]) -> None:
-        """Begin with three nodes and some pods, live through the story, and calm down."""
+    async def live(self, start: Story, story: Story) -> None:
+        """Begin with the nodes and what `start` makes, live through the story, and calm down."""
         async with anyio.create_task_group() as self.group:
             await self.group.start(self.core.evictions.run)
             self.group.start_soon(self.core.stage.run)
             for name, pool in POOLS.items():
                 await self.node(name, {"labels": {"pool": pool}})
-            for name, on in placed.items():
-                await self.pod(name, {"on": on})
+            await self.tell(start)
             for resource in RESOURCES:
                 await self.relist(resource)
-            self.core.hold_back(None)
-            for verb, *arguments in story:
-                await getattr(self, verb)(*arguments)
+            await self.hold(None)
+            await self.tell(story)
             await self.calm_down()
             self.group.cancel_scope.cancel()
+
+    async def tell(self, story: Story) -> None:
+        for verb, *arguments in story:
+            await getattr(self, verb)(*arguments)
 
     # --- the verbs ---
 
@@ -183,6 +178,11 @@ class World:
         rest = {key: value for key, value in fields.items() if key != "taints"}
         self.put(node(name, *fields.get("taints", ()), **rest))
 
+    async def taint(self, name: str, *taints: str) -> None:
+        """Give a node these taints and leave everything else as it is."""
+        if isinstance(old := self.truth.get(("nodes", name)), Node):
+            self.put(msgspec.structs.replace(old, taints=node(name, *taints).taints))
+
     async def pod(self, name: str, fields: Mapping[str, Any]) -> None:  # as pod() takes them
         """Make a pod, or change what may change of the one that has the name."""
         old = self.named(name)
@@ -190,7 +190,7 @@ class World:
             new = pod(name, uid=f"{name}-{self._version}", **fields)
             started = int(anyio.current_time())
             self.put(msgspec.structs.replace(new, started_s=started, claims=("data",)))
-        elif not old.is_terminating:
+        elif not old.is_terminating:  # who is leaving changes no more
             new = pod(name, uid=old.uid, **{**fields, "on": old.node})
             self.put(msgspec.structs.replace(new, started_s=old.started_s, claims=old.claims))
 
@@ -230,15 +230,12 @@ class World:
         await self.resume(resource)
 
     async def hold(self, reason: str | None) -> None:
+        self.held = reason
         self.core.hold_back(reason)
 
     async def fail(self, fault: str, slow_s: float) -> None:
         """Let the disk fail or heal, and be as slow as that."""
-        self.disk.slow_s = slow_s
-        if fault:
-            self.disk.fault = fault
-        else:
-            self.disk.heal()
+        self.disk.become(fault, slow_s)
 
     async def hide(self, times: int) -> None:
         """Let reading pods back fail so many times."""
@@ -253,9 +250,9 @@ class World:
         for thing in list(self.truth.values()):
             if isinstance(thing, PodDisruptionBudget):
                 self.put(msgspec.structs.replace(thing, disruptions_allowed=100))
-        self.core.hold_back(None)
+        await self.hold(None)
         await anyio.sleep(1)
-        await self.fail("", 0)
+        self.disk.become("", 0)
         await anyio.sleep(LONG_ENOUGH_S)
 
     # --- the true cluster ---
@@ -267,12 +264,19 @@ class World:
     def put(self, thing: ClusterObject) -> None:
         self._version += 1
         thing = msgspec.structs.replace(thing, resource_version=self._version)
-        self.truth[RESOURCE_OF[type(thing)], thing.key] = thing
+        self.truth[resource_of(thing), thing.key] = thing
         self._tell("upsert", thing)
 
     def take_away(self, thing: ClusterObject) -> None:
-        if self.truth.pop((RESOURCE_OF[type(thing)], thing.key), None) is not None:
+        if self.truth.pop((resource_of(thing), thing.key), None) is not None:
             self._tell("remove", thing)
+
+    async def _delete_soon(self, uid: str) -> None:
+        """Let the watch tell of an accepted eviction a little later than the answer."""
+        await anyio.sleep(LAG_S)
+        found = self.truth.get(("pods", uid))
+        if isinstance(found, Pod) and not found.is_terminating:
+            self.begin_deletion(found)
 
     def begin_deletion(self, found: Pod) -> None:
         leaving = msgspec.structs.replace(found, deletion_s=int(anyio.current_time()))
@@ -284,7 +288,7 @@ class World:
         self.take_away(leaving)
 
     def _tell(self, verb: str, thing: ClusterObject) -> None:
-        resource = RESOURCE_OF[type(thing)]
+        resource = resource_of(thing)
         if resource in self.lost:
             self.lost[resource].append((verb, thing))
         else:
@@ -307,8 +311,11 @@ class World:
 
     def _check(self, uid: str) -> None:
         """Fail when nobody may call now."""
-        assert self.core.why_idle() is None, "called while nothing may be done"
+        assert not self.lost, "called on a picture that is not live"
+        assert self.held is None, "called while held back"
+        assert not self.disk.fault, "called while nothing can be written down"
         assert uid not in self.under_way, "two calls for one pod"
+        assert uid not in self.accepted, "asked to leave again"
         assert self.disk.open_uids().count(uid) == 1, "not written down before"
         assert anyio.current_time() >= self.not_before.get(uid, 0) - SLACK, "asked again too soon"
 
@@ -324,9 +331,10 @@ class World:
             return Gone()
         if found.uid != request.uid:
             return Replaced("the uid differs")
-        if not found.is_terminating:
-            self.begin_deletion(found)
+        if not found.is_terminating and found.uid not in self.accepted:
+            self.group.start_soon(self._delete_soon, found.uid)
             self.evicted.append((asked_at, found))
+            self.accepted.add(found.uid)
         return Accepted() if kind == "accepted" else Unknown("connection reset")
 
     async def look(self, namespace: str, name: str) -> PodNow:
@@ -335,14 +343,17 @@ class World:
             self.unreadable -= 1
             raise ClusterError("unreachable")
         found = self.named(name)
-        return PodAbsent() if found is None else PodPresent(found.uid, found.is_terminating)
+        if found is None:
+            return PodAbsent()
+        leaving = found.is_terminating or found.uid in self.accepted
+        return PodPresent(found.uid, leaving)
 
     # --- what must be so in the end ---
 
     def known(self) -> dict[tuple[str, str], ClusterObject | None]:
         """Return all that the core's picture holds."""
-        state = self.core.state
-        return {(kind, key): state.get(kind, key) for kind in RESOURCES for key in state.keys(kind)}
+        get, keys = self.core.state.get, self.core.state.keys
+        return {(kind, key): get(kind, key) for kind in RESOURCES for key in keys(kind)}
 
     def flagged_afresh(self) -> set[tuple[str, str, str]]:
         """Name profile, plugin and uid of all that a fresh sweep of the true cluster flags."""

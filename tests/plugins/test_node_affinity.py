@@ -191,6 +191,19 @@ def test_only_the_configured_types_count(types: tuple[str, ...], flagged: set[st
     assert cluster.flagged() == flagged
 
 
+def test_a_pod_that_fails_in_both_types_is_flagged_once_for_the_first() -> None:
+    both = plugin(REQUIRED, PREFERRED)
+    cluster = Scenario(
+        both,
+        node("n1"),
+        node("n2", labels=SSD),
+        pod("db", on="n1", requires="disk=ssd", prefers={"disk=ssd": 10}),
+    )
+
+    [finding] = both.judge(OnePod("db"), cluster.view)
+    assert finding.reason == "required node affinity does not match n1"
+
+
 def test_the_type_must_be_given() -> None:
     with pytest.raises(ValueError, match="nodeAffinityType needs to be set"):
         plugin()

@@ -134,6 +134,18 @@ def test_a_pod_with_other_wishes_leaves_its_old_ones() -> None:
     assert bench.shifted(bench.state.upsert(node("n2", labels={"rack": "7"}))) == [("db",)]
 
 
+def test_a_pod_that_is_told_anew_with_equal_wishes_is_still_told_of_a_better_node() -> None:
+    bench = Bench()
+    again = pod("db", on="n1", prefers={"disk=ssd": 10, "rack": 3}, version=9)
+    assert again.spec.node_affinity is not DB.spec.node_affinity
+    assert bench.state.upsert(again) == []
+
+    assert bench.shifted(bench.state.upsert(node("n2", labels=SSD))) == [("db",)]
+    known = bench.state.pods.get("db")
+    assert known is not None
+    assert bench.weights(of=known) == (0, 10)
+
+
 def test_wishes_nobody_asked_about_shift_nothing() -> None:
     bench = Bench()
     other = pod("other", on="n1", prefers={"disk=ssd": 1})
