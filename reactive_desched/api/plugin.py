@@ -7,7 +7,7 @@ path and the full sweep, so a finding may depend on nothing but the view and the
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -43,6 +43,14 @@ class View(Protocol):
         """Return an active pod and its node, or None when it sits on no node that counts."""
         ...
 
+    def everyone(self, subject: Places) -> tuple[Node, Iterable[Pod]] | None:
+        """Return a subject's node and pods in any phase, or None when the node does not count."""
+        ...
+
+    def bound(self, pod: PodKey) -> tuple[Pod, Node] | None:
+        """Return a pod in any phase and its node, or None when it is on no node that counts."""
+        ...
+
     def preference(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
         """Return the preferred weight of this node, and the best of any node that counts."""
         ...
@@ -69,15 +77,23 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     """One condition under which a pod's place is wrong.
 
     `name` is what policy files say; `point` is the upstream extension point it runs at;
-    `reacts_to` lists every change that can create or alter a finding.
+    `reacts_to` lists every change that can create or alter a finding. `sees_ended` says that
+    pods which have ended are judged as well. A sweep decides on one subject's findings before it
+    judges the next; one that `gathers` judges every subject first.
     """
 
     name: ClassVar[str]
     point: ClassVar[str] = "deschedule"
     reacts_to: ClassVar[tuple[type[Change], ...]]
+    sees_ended: ClassVar[bool] = False
+    gathers: ClassVar[bool] = False
 
     def __init__(self, args: ArgsT) -> None:
         self.args = args
+
+    def passes(self) -> Iterable[Self]:
+        """Return what a sweep runs one after the other in this plugin's place: itself."""
+        return (self,)
 
     @abstractmethod
     def subjects(self, change: Change, view: View) -> Iterable[SubjectT]:
@@ -85,4 +101,7 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
 
     @abstractmethod
     def judge(self, subject: SubjectT, view: View) -> Iterator[Finding | LookAgain]:
-        """Say what is wrong with the subject as the cluster is now."""
+        """Say what is wrong with the subject as the cluster is now.
+
+        Of the findings yielded together, those of lower `rank` are decided on first.
+        """

@@ -15,7 +15,8 @@ from msgspec.json import Decoder
 from reactive_desched.errors import Malformed, QuantityError
 from reactive_desched.kube.answers import parse_status
 from reactive_desched.kube.codec import Codec, Page, WatchEvent
-from reactive_desched.kube.pod_reader import PodReader, quantities, shared_part, version
+from reactive_desched.kube.parts import quantities, shared_part, version
+from reactive_desched.kube.pod_reader import PodReader
 from reactive_desched.kube.sharing import SharedParts
 from reactive_desched.kube.wire import (
     AnyLine,
@@ -240,6 +241,7 @@ class _ClaimReader:
             uid=metadata.uid,
             resource_version=version(metadata.resource_version),
             storage_class=self._text(wire.spec.storage_class_name),
+            volume=wire.spec.volume_name,
         )
 
 

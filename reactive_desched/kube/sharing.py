@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from reactive_desched.model.objects import (
         Annotations,
         OwnerReference,
-        PodAntiAffinityTerm,
+        PodAffinityTerm,
         PodCondition,
         PodSpec,
         PodStatus,
+        TopologySpreadConstraint,
     )
     from reactive_desched.model.resources import Amounts
     from reactive_desched.model.taints import Tolerations
@@ -115,7 +116,7 @@ class SharedParts:
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self.specs: Shelf[Hashable, PodSpec] = Shelf("specs", limit)
-        self.statuses: Shelf[Hashable, PodStatus] = Shelf("statuses", limit)
+        self.statuses: Canon[PodStatus] = Canon("statuses", limit)
         self.texts: Canon[str] = Canon("texts", limit)
         self.labels: Shelf[bytes, Labels] = Shelf("labels", limit)
         self.node_selectors: Shelf[bytes, Labels] = Shelf("nodeSelector", limit)
@@ -123,10 +124,13 @@ class SharedParts:
         self.annotations: Shelf[Hashable, Annotations] = Shelf("annotations", limit)
         self.tolerations: Shelf[bytes, Tolerations] = Shelf("tolerations", limit)
         self.node_affinities: Shelf[bytes, NodeAffinity] = Shelf("nodeAffinity", limit)
-        self.anti_affinities: Shelf[bytes, tuple[PodAntiAffinityTerm, ...]] = Shelf(
-            "podAntiAffinity", limit
+        self.pod_terms: Shelf[bytes, tuple[PodAffinityTerm, ...]] = Shelf("podAffinity", limit)
+        self.spreads: Shelf[bytes, tuple[TopologySpreadConstraint, ...]] = Shelf(
+            "topologySpreadConstraints", limit
         )
         self.requests: Shelf[Hashable, Amounts] = Shelf("requests", limit)
+        self.resizes: Shelf[Hashable, Amounts] = Shelf("resizes", limit)
+        self.transitions: Canon[tuple[int | None, ...]] = Canon("transitions", limit)
         self.allocatable: Shelf[bytes, Amounts] = Shelf("allocatable", limit)
         self.conditions: Canon[tuple[PodCondition, ...]] = Canon("conditions", limit)
         # Wholes before their parts, so that one round frees both.

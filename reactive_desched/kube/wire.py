@@ -10,7 +10,6 @@ from typing import Annotated, Final, Generic, Protocol, TypeVar
 from msgspec import Meta, Raw, Struct, field
 
 from reactive_desched.model.labels import Labels, LabelSelector
-from reactive_desched.model.objects import PodCondition
 from reactive_desched.model.taints import Taint
 
 Name = Annotated[str, Meta(min_length=1)]
@@ -149,7 +148,9 @@ class PodMetadata(Wire, frozen=True, gc=False):
 class Container(Wire, frozen=True, gc=False):
     """A container of a pod's spec; its restart policy sets a sidecar apart."""
 
+    name: str = ""
     resources: Raw = NO_OBJECT
+    ports: Raw = NO_LIST
     restart_policy: str = ""
 
 
@@ -157,6 +158,15 @@ class Resources(Wire, frozen=True, gc=False):
     """What a container or pod asks for; quantities stay text, a bare number is one too."""
 
     requests: dict[str, Raw] = {}
+    limits: dict[str, Raw] = {}
+
+
+class Port(Wire, frozen=True, gc=False):
+    """A port a container listens on; it concerns the node only with a host port."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = field(name="hostIP", default="")
 
 
 class ClaimSource(Wire, frozen=True, gc=False):
@@ -173,20 +183,21 @@ class Volume(Wire, frozen=True, gc=False):
     persistent_volume_claim: ClaimSource | None = None
 
 
-class AntiAffinity(Wire, frozen=True, gc=False):
-    """The part of a pod's anti-affinity that must hold."""
+class Demands(Wire, frozen=True, gc=False):
+    """The part of a pod's affinity or anti-affinity to others that must hold."""
 
     required: Raw = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=NO_LIST)
 
 
-NO_ANTI_AFFINITY: Final = AntiAffinity()
+NO_DEMANDS: Final = Demands()
 
 
 class Affinity(Wire, frozen=True, gc=False):
-    """The two kinds of affinity that we read, each shared on its own."""
+    """The kinds of affinity, each shared on its own."""
 
     node_affinity: Raw = NOTHING
-    pod_anti_affinity: AntiAffinity = NO_ANTI_AFFINITY
+    pod_affinity: Demands = NO_DEMANDS
+    pod_anti_affinity: Demands = NO_DEMANDS
 
 
 class PodSpecParts(Wire, frozen=True, gc=False):
@@ -197,6 +208,7 @@ class PodSpecParts(Wire, frozen=True, gc=False):
     node_selector: Raw = NO_OBJECT
     tolerations: Raw = NO_LIST
     affinity: Raw = NO_OBJECT
+    topology_spread_constraints: Raw = NO_LIST
     overhead: Raw = NO_OBJECT
     resources: Raw = NO_OBJECT
     resource_claims: tuple[Present, ...] = ()
@@ -205,17 +217,24 @@ class PodSpecParts(Wire, frozen=True, gc=False):
     volumes: tuple[Volume, ...] = ()
 
 
-class Reason(Wire, frozen=True, gc=False):
-    """Why a container waits or ended."""
+class Waiting(Wire, frozen=True, gc=False):
+    """Why a container waits."""
 
     reason: str = ""
+
+
+class Terminated(Wire, frozen=True, gc=False):
+    """Why a container ended, and with what exit code."""
+
+    reason: str = ""
+    exit_code: int = 0
 
 
 class ContainerState(Wire, frozen=True, gc=False):
     """What a container is doing; neither means that it runs."""
 
-    waiting: Reason | None = None
-    terminated: Reason | None = None
+    waiting: Waiting | None = None
+    terminated: Terminated | None = None
 
 
 RUNNING: Final = ContainerState()
@@ -227,18 +246,30 @@ class WireContainerStatus(Wire, frozen=True, gc=False):
     name: str = ""
     restart_count: int = 0
     state: ContainerState = RUNNING
+    resources: Raw = NO_OBJECT
+    allocated_resources: Raw = NO_OBJECT
+
+
+class WireCondition(Wire, frozen=True, gc=False):
+    """One of a pod's conditions."""
+
+    type: str
+    status: str
+    reason: str = ""
+    last_transition_time: Moment | None = None
 
 
 class WirePodStatus(Wire, frozen=True, gc=False):
-    """A pod's status without its times, but for the start."""
+    """A pod's status."""
 
     phase: str = ""
     reason: str = ""
     qos_class: str = ""
     start_time: Moment | None = None
-    conditions: tuple[PodCondition, ...] = ()
+    conditions: tuple[WireCondition, ...] = ()
     container_statuses: tuple[WireContainerStatus, ...] = ()
     init_container_statuses: tuple[WireContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[WireContainerStatus, ...] = ()
 
 
 class WirePod(Wire, frozen=True, gc=False):
@@ -318,6 +349,7 @@ class ClaimSpec(Wire, frozen=True, gc=False):
     """What a claim asks for."""
 
     storage_class_name: str = ""
+    volume_name: str = ""
 
 
 class WireClaim(Wire, frozen=True, gc=False):

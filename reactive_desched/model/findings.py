@@ -2,19 +2,23 @@
 
 from msgspec import Struct
 
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Pod, PodKey
 
 
 class Finding(Struct, frozen=True, gc=False):
     """The pod should leave its node, for a reason a person can read.
 
-    `needs_fit` is set by plugins that demand a feasible node whatever the evictor says.
+    `needs_fit` is set by plugins that demand a feasible node whatever the evictor says. Of
+    findings made together those of lower `rank` go first. `against` names the pods it cannot be
+    together with: if they all leave, nothing is wrong any more.
     """
 
     pod: Pod
     plugin: str
     reason: str
     needs_fit: bool = False
+    rank: tuple[int, ...] = ()
+    against: tuple[PodKey, ...] = ()
 
 
 class LookAgain(Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ affinity, topology spread, volumes and host ports are not looked at.
 from collections.abc import Iterable, Mapping
 
 from reactive_desched.model.node_affinity import satisfies_required
-from reactive_desched.model.objects import Node, Pod, PodAntiAffinityTerm
+from reactive_desched.model.objects import Node, Pod, PodAffinityTerm
 from reactive_desched.model.resources import PODS
 from reactive_desched.model.taints import HARD_EFFECTS, untolerated
 
@@ -40,7 +40,7 @@ def _is_repelled(pod: Pod, node: Node, residents: Iterable[Pod]) -> bool:
     )
 
 
-def _conflicts(pod: Pod, term: PodAntiAffinityTerm, other: Pod) -> bool:
+def _conflicts(pod: Pod, term: PodAffinityTerm, other: Pod) -> bool:
     """Compare by name, as upstream does, although names repeat across namespaces."""
     return (
         other.name != pod.name

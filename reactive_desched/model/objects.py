@@ -21,6 +21,9 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 _TERMINAL: Final = frozenset({SUCCEEDED, FAILED})
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
+BEST_EFFORT: Final = "BestEffort"
+BURSTABLE: Final = "Burstable"
+GUARANTEED: Final = "Guaranteed"
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
@@ -38,13 +41,37 @@ class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
         return f"{self.kind}/{self.name}"
 
 
-class PodAntiAffinityTerm(Struct, frozen=True, gc=False, rename="camel"):
-    """Pods that this pod must not share a topology domain with."""
+class PodAffinityTerm(Struct, frozen=True, gc=False, rename="camel"):
+    """Pods that this pod must, or must not, share a topology domain with.
+
+    Without a label selector no pod is meant, with an empty one every pod is.
+    """
 
     topology_key: str
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
+
+
+class TopologySpreadConstraint(Struct, frozen=True, gc=False, rename="camel"):
+    """How unevenly matching pods may be spread over the domains of a topology."""
+
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+
+
+class HostPort(Struct, frozen=True, gc=False):
+    """A port of the node itself that a container listens on."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = "0.0.0.0"  # noqa: S104 -- any address, as the API means it
 
 
 class Annotations(Struct, frozen=True, gc=False):
@@ -57,13 +84,21 @@ class Annotations(Struct, frozen=True, gc=False):
 
 
 class PodSpec(Struct, frozen=True, gc=False):
-    """The part of a pod that its template fixes."""
+    """The part of a pod that its template fixes.
+
+    Of affinities between pods only the required ones are kept. `qos_class` is computed from the
+    containers; the status may say otherwise.
+    """
 
     tolerations: Tolerations = ()
     node_selector: Labels = {}
     node_affinity: NodeAffinity | None = None
-    anti_affinity: tuple[PodAntiAffinityTerm, ...] = ()
+    pod_affinity: tuple[PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    spread: tuple[TopologySpreadConstraint, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
     requests: Mapping[str, int] = {}
+    qos_class: str = BEST_EFFORT
     priority: int | None = None
     has_local_storage: bool = False
     has_resource_claims: bool = False
@@ -78,12 +113,16 @@ class PodCondition(Struct, frozen=True, gc=False):
 
 
 class ContainerStatus(Struct, frozen=True, gc=False):
-    """What a container is doing: restarts so far and why it waits or ended."""
+    """What a container is doing: restarts so far and why it waits or ended.
+
+    `exit_code` is None unless it has ended; only the current state counts, never the last one.
+    """
 
     name: str
     restarts: int = 0
     waiting: str = ""
     terminated: str = ""
+    exit_code: int | None = None
 
 
 class PodStatus(Struct, frozen=True, gc=False):
@@ -95,6 +134,7 @@ class PodStatus(Struct, frozen=True, gc=False):
     conditions: tuple[PodCondition, ...] = ()
     containers: tuple[ContainerStatus, ...] = ()
     init_containers: tuple[ContainerStatus, ...] = ()
+    ephemeral_containers: tuple[ContainerStatus, ...] = ()
 
     @property
     def is_ready(self) -> bool:
@@ -108,7 +148,12 @@ _NO_STATUS: Final = PodStatus()
 
 
 class Pod(Struct, frozen=True, gc=False):
-    """One pod; `node` is empty while it is unscheduled."""
+    """One pod; `node` is empty while it is unscheduled.
+
+    `transitions` has, for each of the status's conditions, when it last changed, in seconds after
+    `created_s`, or None. `resized` is what an in-place resize under way makes the pod hold beyond
+    the requests of its spec (or below them, where that is infeasible).
+    """
 
     namespace: str
     name: str
@@ -124,6 +169,8 @@ class Pod(Struct, frozen=True, gc=False):
     created_s: int = 0
     started_s: int | None = None
     deletion_s: int | None = None
+    transitions: tuple[int | None, ...] = ()
+    resized: Mapping[str, int] = {}
 
     @property
     def key(self) -> PodKey:
@@ -139,6 +186,11 @@ class Pod(Struct, frozen=True, gc=False):
     def is_terminating(self) -> bool:
         """Say whether its deletion has begun."""
         return self.deletion_s is not None
+
+    @property
+    def qos_class(self) -> str:
+        """The quality of service class: what the status says, else computed from the spec."""
+        return self.status.qos_class or self.spec.qos_class
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -225,13 +277,14 @@ class PodDisruptionBudget(Struct, frozen=True, gc=False):
 
 
 class PersistentVolumeClaim(Struct, frozen=True, gc=False):
-    """A claim and the class of storage it asks for."""
+    """A claim, the class of storage it asks for, and the volume it is bound to."""
 
     namespace: str
     name: str
     uid: str = ""
     resource_version: int = 0
     storage_class: str = ""
+    volume: str = ""
 
     @property
     def key(self) -> str:

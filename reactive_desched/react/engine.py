@@ -145,11 +145,14 @@ class Engine:
         before = self._parking.leave_family(key)
         for outdated in (key, *before):
             self._timers.cancel(outdated)
-        for opinion in tuple(instance.plugin.judge(subject, self._view)):
+        findings = []
+        for opinion in instance.plugin.judge(subject, self._view):
             if isinstance(opinion, LookAgain):
                 self._timers.set_if_sooner(key, now + opinion.after_s)
             else:
-                self._decide(key, opinion, cause, now, before)
+                findings.append(opinion)
+        for finding in sorted(findings, key=_rank) if len(findings) > 1 else findings:
+            self._decide(key, finding, cause, now, before)
 
     def _decide(
         self, key: Key, finding: Finding, cause: Cause, now: float, before: Mapping[Key, Blocked]
@@ -175,6 +178,10 @@ class Engine:
         self._parking.park(key, verdict, cause, _family(key, verdict.finding))
         if verdict.until is not None:
             self._timers.set_if_sooner(key, verdict.until)
+
+
+def _rank(finding: Finding) -> tuple[int, ...]:
+    return finding.rank
 
 
 def _own_key(key: Key, finding: Finding) -> Key:

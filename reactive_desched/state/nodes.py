@@ -23,10 +23,11 @@ class NodeEntry:
     """One node name: the node, if we know it, and the pods bound to the name.
 
     `active` and `ended` hold the pods by uid. `requested` sums the requests of the active ones,
-    terminating ones included, with their number under "pods".
+    terminating ones included, with their number under "pods"; `resizing` sums what in-place
+    resizes add to that, which only the kube-scheduler minds.
     """
 
-    __slots__ = ("active", "counts", "ended", "name", "node", "requested")
+    __slots__ = ("active", "counts", "ended", "name", "node", "requested", "resizing")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -35,6 +36,12 @@ class NodeEntry:
         self.active: dict[PodKey, Pod] = {}
         self.ended: dict[PodKey, Pod] = {}
         self.requested: dict[str, int] = {}
+        self.resizing: dict[str, int] = {}
+
+    def everyone(self) -> Iterator[Pod]:
+        """Return the pods bound here, those that have ended last."""
+        yield from self.active.values()
+        yield from self.ended.values()
 
     def put(self, pod: Pod) -> None:
         """Place a pod here or replace its record."""
@@ -46,11 +53,13 @@ class NodeEntry:
         self.active[pod.uid] = pod
         if old is None:
             self.ended.pop(pod.uid, None)
-        elif old.spec.requests is pod.spec.requests:
+        elif old.spec.requests is pod.spec.requests and old.resized is pod.resized:
             return
         else:
             self._release(old)
         add(self.requested, pod.spec.requests)
+        if pod.resized:
+            add(self.resizing, pod.resized)
         self.requested[PODS] = self.requested.get(PODS, 0) + 1
 
     def drop(self, uid: PodKey) -> None:
@@ -64,6 +73,8 @@ class NodeEntry:
     def _release(self, pod: Pod) -> None:
         subtract(self.requested, pod.spec.requests)
         subtract(self.requested, {PODS: 1})
+        if pod.resized:
+            subtract(self.resizing, pod.resized)
 
 
 class NodeTable:

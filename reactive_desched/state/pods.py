@@ -152,16 +152,22 @@ def _differences(old: Pod, new: Pod) -> Iterator[Change]:
     """Compare two records of one pod; shared parts are compared by identity first."""
     if old.node != new.node and new.node:
         yield PodBound(new)
-    if old.status is not new.status and old.status != new.status:
+    if _status_differs(old, new):
         yield PodGone(new) if old.is_active and not new.is_active else PodStatusChanged(new)
     if old.labels is not new.labels and old.labels != new.labels:
         yield PodLabelsChanged(new)
-    if old.spec is not new.spec:
+    if old.spec is not new.spec or old.resized != new.resized:
         yield PodSpecChanged(new)
     if old.deletion_s is None and new.deletion_s is not None:
         yield PodTerminating(new)
     if _marks_differ(old, new):
         yield PodMarksChanged(new)
+
+
+def _status_differs(old: Pod, new: Pod) -> bool:
+    return (old.status is not new.status and old.status != new.status) or (
+        old.transitions is not new.transitions and old.transitions != new.transitions
+    )
 
 
 def _affinity_differs(old: Pod, new: Pod) -> bool:

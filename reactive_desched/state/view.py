@@ -74,11 +74,13 @@ class ClusterView:
 
     def placed(self, pod: PodKey) -> tuple[Pod, Node] | None:
         """Return an active pod and its node, or None when it sits on no node that counts."""
+        bound = self.bound(pod)
+        return bound if bound is not None and bound[0].is_active else None
+
+    def bound(self, pod: PodKey) -> tuple[Pod, Node] | None:
+        """Return a pod in any phase and its node, or None when it is on no node that counts."""
         found = self._state.pods.get(pod)
-        if found is None or not found.is_active:
-            return None
-        entry = self._state.nodes.find(found.node)
-        if entry is None or not entry.counts or entry.node is None:
+        if found is None or (entry := self._counting(found.node)) is None or entry.node is None:
             return None
         return found, entry.node
 
@@ -86,13 +88,29 @@ class ClusterView:
         """Return a subject's node and active pods, or None when the node does not count."""
         match subject:
             case OnNode(node=name):
-                entry = self._state.nodes.find(name)
-                if entry is None or not entry.counts or entry.node is None:
+                entry = self._counting(name)
+                if entry is None or entry.node is None:
                     return None
                 return entry.node, entry.active.values()
             case OnePod(pod=key):
                 placed = self.placed(key)
                 return None if placed is None else (placed[1], placed[:1])
+
+    def everyone(self, subject: Places) -> tuple[Node, Iterable[Pod]] | None:
+        """Return a subject's node and pods in any phase, or None when the node does not count."""
+        match subject:
+            case OnNode(node=name):
+                entry = self._counting(name)
+                if entry is None or entry.node is None:
+                    return None
+                return entry.node, entry.everyone()
+            case OnePod(pod=key):
+                bound = self.bound(key)
+                return None if bound is None else (bound[1], bound[:1])
+
+    def _counting(self, node: str) -> NodeEntry | None:
+        entry = self._state.nodes.find(node)
+        return entry if entry is not None and entry.counts else None
 
     def pod(self, key: PodKey) -> Pod | None:
         """Return a pod by its key."""

@@ -50,7 +50,8 @@ class _Recorded(AnyPlugin):
     def judge(self, subject: Hashable, view: View) -> Iterator[Finding | LookAgain]:
         opinions = list(self.plugin.judge(subject, view))
         self.judged.append(subject)
-        if isinstance(subject, OnNode | OnePod) and (place := view.place(subject)) is not None:
+        look = view.everyone if self.plugin.sees_ended else view.place
+        if isinstance(subject, OnNode | OnePod) and (place := look(subject)) is not None:
             for looked_at in place[1]:
                 self.flagged.pop(looked_at.key, None)
         for opinion in opinions:
@@ -94,8 +95,9 @@ class Scenario:
         A pod that left its node, or whose node no longer counts, has no finding any more:
         changes that can only cancel a finding need not wake a plugin.
         """
+        look = self.view.bound if self._recorded.plugin.sees_ended else self.view.placed
         flagged = self._recorded.flagged.values()
-        return {pod.name for pod in flagged if self.view.placed(pod.key) is not None}
+        return {pod.name for pod in flagged if look(pod.key) is not None}
 
     def flagged_by_full_scan(self) -> set[str]:
         """Name the pods that a fresh sweep flags."""

@@ -6,12 +6,12 @@ import pytest
 from reactive_desched.gate.fit import Fit
 from reactive_desched.model.fits import why_not
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
-from reactive_desched.model.objects import ClusterObject, Node, Pod, PodAntiAffinityTerm
+from reactive_desched.model.objects import ClusterObject, Node, Pod, PodAffinityTerm
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
 
-REPELS = (PodAntiAffinityTerm("kubernetes.io/hostname", LabelSelector({"app": "db"})),)
+REPELS = (PodAffinityTerm("kubernetes.io/hostname", LabelSelector({"app": "db"})),)
 
 
 def with_spec(thing: Pod, **fields: Any) -> Pod:  # any field of a spec
@@ -83,9 +83,7 @@ WEB = pod("web", on="n1", requests={"cpu": "500m"})
             id="not to one of another namespace",
         ),
         pytest.param(
-            with_spec(
-                WEB, anti_affinity=(PodAntiAffinityTerm("rack", LabelSelector({"app": "db"})),)
-            ),
+            with_spec(WEB, anti_affinity=(PodAffinityTerm("rack", LabelSelector({"app": "db"})),)),
             node("n2"),
             [pod("db", on="n2", labels={"app": "db"})],
             None,

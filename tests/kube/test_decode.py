@@ -209,11 +209,16 @@ def test_a_budget_keeps_its_selector_and_what_it_allows(
     )
 
 
-def test_a_claim_keeps_its_storage_class() -> None:
+def test_a_claim_keeps_its_storage_class_and_its_volume() -> None:
     claim = {"metadata": METADATA, "spec": {"storageClassName": "fast", "volumeName": "pv1"}}
 
     assert fresh().claims.item(json.dumps(claim).encode()) == PersistentVolumeClaim(
-        namespace="shop", name="n1", uid="u1", resource_version=7, storage_class="fast"
+        namespace="shop",
+        name="n1",
+        uid="u1",
+        resource_version=7,
+        storage_class="fast",
+        volume="pv1",
     )
 
 

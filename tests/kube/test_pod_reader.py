@@ -21,13 +21,17 @@ from reactive_desched.model.node_affinity import (
 from reactive_desched.model.objects import (
     Annotations,
     ContainerStatus,
+    HostPort,
     OwnerReference,
     Pod,
-    PodAntiAffinityTerm,
+    PodAffinityTerm,
     PodCondition,
     PodSpec,
     PodStatus,
+    TopologySpreadConstraint,
 )
+from reactive_desched.model.qos import Asks, computed_qos
+from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.resources import ContainerRequests, pod_requests
 from reactive_desched.model.taints import Toleration
 
@@ -76,7 +80,49 @@ def plain_pod(given_pod: JSON) -> Pod:
         created_s=plain_seconds(metadata.get("creationTimestamp")) or 0,
         started_s=plain_seconds(status.get("startTime")),
         deletion_s=plain_seconds(metadata.get("deletionTimestamp")),
+        transitions=tuple(plain_since(metadata, c) for c in status.get("conditions", [])),
+        resized=plain_resized(spec, status),
     )
+
+
+def plain_since(metadata: JSON, condition: JSON) -> int | None:
+    at = plain_seconds(condition.get("lastTransitionTime"))
+    return None if at is None else at - (plain_seconds(metadata.get("creationTimestamp")) or 0)
+
+
+def plain_resized(spec: JSON, status: JSON) -> dict[str, int]:
+    """Difference of two pods: one that asks for what it holds, and one for what its spec says."""
+    infeasible = any(
+        c["type"] == "PodResizePending" and c.get("reason") == "Infeasible"
+        for c in status.get("conditions", [])
+    )
+    reported = {
+        c["name"]: c
+        for c in status.get("containerStatuses", []) + status.get("initContainerStatuses", [])
+        if "resources" in c or "allocatedResources" in c
+    }
+
+    def holding(container: JSON) -> JSON:
+        if (held := reported.get(container.get("name", ""))) is None:
+            return container
+        lists = [held.get("resources", {}).get("requests", {}), held.get("allocatedResources", {})]
+        if not infeasible:
+            lists.insert(0, plain_requests(container))
+        most: dict[str, str] = {}
+        for resource, quantity in ((r, str(q)) for each in lists for r, q in each.items()):
+            most[resource] = max(most.get(resource, quantity), quantity, key=parse_quantity)
+        return container | {"resources": {"requests": most}}
+
+    held = plain_amounts(
+        spec
+        | {
+            kind: [holding(container) for container in spec.get(kind, [])]
+            for kind in ("containers", "initContainers")
+        }
+    )
+    asked = plain_amounts(spec)
+    difference = {r: held.get(r, 0) - asked.get(r, 0) for r in held.keys() | asked.keys()}
+    return {resource: amount for resource, amount in difference.items() if amount}
 
 
 def plain_seconds(text: str | None) -> int | None:
@@ -100,27 +146,67 @@ def plain_spec(spec: JSON) -> PodSpec:
         node_affinity=plain_node_affinity(affinity["nodeAffinity"])
         if "nodeAffinity" in affinity
         else None,
-        anti_affinity=tuple(
-            PodAntiAffinityTerm(
-                t["topologyKey"],
-                plain_selector(t.get("labelSelector")),
-                tuple(t.get("namespaces", [])),
-                plain_selector(t.get("namespaceSelector")),
+        pod_affinity=plain_terms(affinity.get("podAffinity", {})),
+        anti_affinity=plain_terms(affinity.get("podAntiAffinity", {})),
+        spread=tuple(
+            TopologySpreadConstraint(
+                c["maxSkew"],
+                c["topologyKey"],
+                c.get("whenUnsatisfiable", "DoNotSchedule"),
+                plain_selector(c.get("labelSelector")),
+                tuple(c.get("matchLabelKeys", [])),
+                c.get("minDomains"),
+                c.get("nodeAffinityPolicy", "Honor"),
+                c.get("nodeTaintsPolicy", "Ignore"),
             )
-            for t in affinity.get("podAntiAffinity", {}).get(REQUIRED, [])
+            for c in spec.get("topologySpreadConstraints", [])
         ),
-        requests=pod_requests(
-            [plain_requests(c) for c in spec.get("containers", [])],
-            [
-                ContainerRequests(plain_requests(c), c.get("restartPolicy") == "Always")
-                for c in spec.get("initContainers", [])
-            ],
-            plain_requests(spec),
-            {resource: str(quantity) for resource, quantity in spec.get("overhead", {}).items()},
+        host_ports=tuple(
+            HostPort(p["hostPort"], p.get("protocol") or "TCP", p.get("hostIP") or "0.0.0.0")
+            for c in spec.get("containers", [])
+            + [c for c in spec.get("initContainers", []) if c.get("restartPolicy") == "Always"]
+            for p in c.get("ports", [])
+            if p.get("hostPort", 0) > 0
         ),
+        requests=plain_amounts(spec),
+        qos_class=plain_qos(spec.get("containers", []) + spec.get("initContainers", [])),
         priority=spec.get("priority"),
         has_local_storage=any("emptyDir" in v or "hostPath" in v for v in spec.get("volumes", [])),
         has_resource_claims=bool(spec.get("resourceClaims")),
+    )
+
+
+def plain_terms(demands: JSON) -> tuple[PodAffinityTerm, ...]:
+    return tuple(
+        PodAffinityTerm(
+            t["topologyKey"],
+            plain_selector(t.get("labelSelector")),
+            tuple(t.get("namespaces", [])),
+            plain_selector(t.get("namespaceSelector")),
+        )
+        for t in demands.get(REQUIRED, [])
+    )
+
+
+def plain_amounts(spec: JSON) -> dict[str, int]:
+    return pod_requests(
+        [plain_requests(c) for c in spec.get("containers", [])],
+        [
+            ContainerRequests(plain_requests(c), c.get("restartPolicy") == "Always")
+            for c in spec.get("initContainers", [])
+        ],
+        plain_requests(spec),
+        {resource: str(quantity) for resource, quantity in spec.get("overhead", {}).items()},
+    )
+
+
+def plain_qos(containers: list[JSON]) -> str:
+    return computed_qos(
+        Asks(
+            plain_requests(c),
+            {r: str(q) for r, q in c.get("resources", {}).get("limits", {}).items()},
+        )
+        for c in containers
     )
 
 
@@ -173,6 +259,7 @@ def plain_status(status: JSON) -> PodStatus:
         ),
         tuple(map(plain_container, status.get("containerStatuses", []))),
         tuple(map(plain_container, status.get("initContainerStatuses", []))),
+        tuple(map(plain_container, status.get("ephemeralContainerStatuses", []))),
     )
 
 
@@ -183,6 +270,7 @@ def plain_container(status: JSON) -> ContainerStatus:
         status.get("restartCount", 0),
         state.get("waiting", {}).get("reason", ""),
         state.get("terminated", {}).get("reason", ""),
+        state["terminated"].get("exitCode", 0) if "terminated" in state else None,
     )
 
 
@@ -229,6 +317,20 @@ def lists(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 requirements = objects({"key": words, "operator": words}, values=lists(words))
 selectors = objects(matchLabels=maps, matchExpressions=lists(requirements))
 terms = objects(matchExpressions=lists(requirements), matchFields=lists(requirements))
+pod_terms = objects(
+    None,
+    **{
+        REQUIRED: lists(
+            objects(
+                {"topologyKey": words},
+                labelSelector=selectors,
+                namespaces=lists(words),
+                namespaceSelector=selectors,
+            )
+        ),
+        PREFERRED: junk,
+    },
+)
 affinities = objects(
     nodeAffinity=objects(
         None,
@@ -237,26 +339,37 @@ affinities = objects(
             PREFERRED: lists(objects({"weight": st.integers(0, 9), "preference": terms})),
         },
     ),
-    podAntiAffinity=objects(
-        None,
-        **{
-            REQUIRED: lists(
-                objects(
-                    {"topologyKey": words},
-                    labelSelector=selectors,
-                    namespaces=lists(words),
-                    namespaceSelector=selectors,
-                )
-            ),
-            PREFERRED: junk,
-        },
-    ),
+    podAffinity=pod_terms,
+    podAntiAffinity=pod_terms,
 )
-resources = objects(requests=resource_lists, limits=junk)
-containers = lists(objects(resources=resources, restartPolicy=words, image=junk))
+spreads = lists(
+    objects(
+        {"maxSkew": st.integers(1, 3), "topologyKey": words},
+        whenUnsatisfiable=st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]),
+        labelSelector=selectors,
+        matchLabelKeys=lists(words),
+        minDomains=st.integers(1, 3),
+        nodeAffinityPolicy=st.sampled_from(["Honor", "Ignore"]),
+        nodeTaintsPolicy=st.sampled_from(["Honor", "Ignore"]),
+    )
+)
+resources = objects(requests=resource_lists, limits=resource_lists)
+ports = lists(objects(hostPort=st.integers(0, 2), protocol=words, hostIP=words, name=words))
+containers = lists(
+    objects(name=words, resources=resources, ports=ports, restartPolicy=words, image=junk)
+)
 reasons = objects(reason=words)
-states = objects(waiting=reasons, terminated=reasons, running=junk)
-container_statuses = lists(objects({"name": words}, restartCount=st.integers(0, 2), state=states))
+ends = objects(reason=words, exitCode=st.integers(0, 2))
+states = objects(waiting=reasons, terminated=ends, running=junk)
+container_statuses = lists(
+    objects(
+        {"name": words},
+        restartCount=st.integers(0, 2),
+        state=states,
+        resources=resources,
+        allocatedResources=resource_lists,
+    )
+)
 volumes = lists(
     objects(
         emptyDir=maps,
@@ -301,6 +414,7 @@ pods = objects(
         nodeSelector=maps,
         tolerations=tolerations,
         affinity=affinities,
+        topologySpreadConstraints=spreads,
         overhead=resource_lists,
         resources=resources,
         resourceClaims=lists(objects(name=words)),
@@ -314,10 +428,16 @@ pods = objects(
         qosClass=words,
         startTime=moments(),
         conditions=lists(
-            objects({"type": words, "status": words}, reason=words, lastProbeTime=junk)
+            objects(
+                {"type": words | st.just("PodResizePending"), "status": words},
+                reason=words | st.just("Infeasible"),
+                lastTransitionTime=moments(),
+                lastProbeTime=junk,
+            )
         ),
         containerStatuses=container_statuses,
         initContainerStatuses=container_statuses,
+        ephemeralContainerStatuses=container_statuses,
     ),
 )
 

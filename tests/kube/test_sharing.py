@@ -14,7 +14,7 @@ from reactive_desched.model.objects import Pod
 
 JSON = dict[str, Any]  # any JSON object
 # There is one empty text in the whole interpreter, so it always has other holders.
-ONLY_THE_EMPTY_TEXT = {"texts": 1}
+ONLY_WHAT_IS_EMPTY = {"texts": 1, "podAffinity": 1, "topologySpreadConstraints": 1}
 TOLERATIONS = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
 
 
@@ -107,6 +107,19 @@ def test_pods_of_one_node_and_namespace_share_those_texts(text: str) -> None:
         pytest.param("spec", "nodeSelector", {"disk": "hdd"}, id="node selector"),
         pytest.param("spec", "affinity", {}, id="affinity"),
         pytest.param("spec", "priority", 7, id="priority"),
+        pytest.param(
+            "spec",
+            "topologySpreadConstraints",
+            [{"maxSkew": 1, "topologyKey": "zone"}],
+            id="spread",
+        ),
+        pytest.param("spec", "containers", [{"ports": [{"hostPort": 80}]}], id="host ports"),
+        pytest.param(
+            "spec",
+            "initContainers",
+            [{"restartPolicy": "Always", "ports": [{"hostPort": 80}]}],
+            id="host ports of a sidecar",
+        ),
         pytest.param("spec", "overhead", {"cpu": "1m"}, id="overhead"),
         pytest.param("spec", "resources", {"requests": {"cpu": "2"}}, id="pod-level resources"),
         pytest.param("spec", "resourceClaims", [{"name": "gpu"}], id="resource claims"),
@@ -122,6 +135,9 @@ def test_pods_of_one_node_and_namespace_share_those_texts(text: str) -> None:
         pytest.param("status", "containerStatuses", [{"name": "app", "restartCount": 9}], id="app"),
         pytest.param(
             "status", "initContainerStatuses", [{"name": "i", "restartCount": 9}], id="restarts"
+        ),
+        pytest.param(
+            "status", "ephemeralContainerStatuses", [{"name": "debug"}], id="debugging container"
         ),
     ],
 )
@@ -220,7 +236,7 @@ def test_a_sweep_drops_everything_once_no_record_is_left() -> None:
     kept.clear()
     sweep_all(shared)
 
-    assert remaining(shared) == ONLY_THE_EMPTY_TEXT
+    assert remaining(shared) == ONLY_WHAT_IS_EMPTY
 
 
 def test_a_sweep_never_drops_a_part_that_a_record_has() -> None:
@@ -255,7 +271,7 @@ def test_short_sweeps_reach_every_shelf_in_turn() -> None:
     swept = [shared.sweep(1) for _ in range(2 * entries)]
 
     assert {one.examined for one in swept} == {1}
-    assert remaining(shared) == ONLY_THE_EMPTY_TEXT
+    assert remaining(shared) == ONLY_WHAT_IS_EMPTY
 
 
 def test_a_sweep_examines_no_more_than_its_budget() -> None:

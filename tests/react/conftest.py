@@ -35,6 +35,7 @@ class Wrong(PlacePlugin[PluginArgs]):
     def __init__(self) -> None:
         super().__init__(PluginArgs())
         self.wrong: set[str] = set()
+        self.ranks: dict[str, int] = {}
         self.again: dict[Places, float] = {}
         self.judged: list[Places] = []
 
@@ -45,7 +46,8 @@ class Wrong(PlacePlugin[PluginArgs]):
         if (place := view.place(subject)) is not None:
             for found in place[1]:
                 if found.name in self.wrong:
-                    yield Finding(found, self.name, "wrong")
+                    rank = self.ranks.get(found.name)
+                    yield Finding(found, self.name, "wrong", rank=() if rank is None else (rank,))
 
 
 class Gate:

@@ -47,6 +47,15 @@ def test_the_first_whole_picture_is_looked_at_node_by_node(make_bench: MakeBench
     assert bench.engine.looks == 2
 
 
+def test_of_findings_made_together_those_of_lower_rank_go_first(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    bench.plugin.wrong, bench.plugin.ranks = {"a", "b"}, {"a": 2, "b": 1}
+    bench.engine.resync(0)
+    bench.work(0)
+
+    assert [judgement.finding.pod.name for judgement in bench.judgements] == ["b", "a"]
+
+
 def test_the_first_whole_picture_is_looked_at_by_every_plugin(make_bench: MakeBench) -> None:
     bench = make_bench(plugins=3)
     bench.engine.resync(7)

@@ -38,6 +38,17 @@ def test_a_pod_that_was_resized_counts_with_its_new_size_only() -> None:
     assert entry(web("1"), web("3")).requested == {"cpu": 3000, PODS: 1}
 
 
+def test_what_a_resize_adds_is_summed_apart() -> None:
+    growing = msgspec.structs.replace(web(), resized={"cpu": 500})
+    room = entry(growing)
+
+    assert (room.requested, room.resizing) == ({"cpu": 1000, PODS: 1}, {"cpu": 500})
+    room.put(msgspec.structs.replace(growing, resized={"cpu": 700}))
+    assert room.resizing == {"cpu": 700}
+    room.drop("web")
+    assert (room.requested, room.resizing) == ({}, {})
+
+
 def test_a_record_of_the_same_size_is_taken_in_all_the_same() -> None:
     newer = msgspec.structs.replace(web(), labels={"a": "b"})
     room = entry(web(), newer)

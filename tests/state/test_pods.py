@@ -109,6 +109,19 @@ def test_other_tolerations_or_requests_are_a_change_of_the_spec() -> None:
     assert state_with(WEB).upsert(tolerant) == [PodSpecChanged(tolerant)]
 
 
+def test_a_condition_that_changed_again_is_a_change_of_status() -> None:
+    state = state_with(changed(transitions=(5,)))
+
+    assert [c.kind for c in state.upsert(changed(transitions=(9,)))] == ["PodStatusChanged"]
+    assert state.upsert(changed(transitions=(9,))) == []
+
+
+def test_a_resize_under_way_is_a_change_of_the_spec() -> None:
+    state = state_with(changed(resized={"cpu": 500}))
+
+    assert [c.kind for c in state.upsert(changed())] == ["PodSpecChanged"]
+
+
 def test_equally_new_news_is_taken_in() -> None:
     same = msgspec.structs.replace(changed(started_s=3), resource_version=5)
 

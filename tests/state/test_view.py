@@ -88,6 +88,23 @@ def test_a_place_is_a_node_that_counts_with_its_active_pods(
     assert (place and (place[0], list(place[1]))) == (pods and (COUNTS, pods))
 
 
+def test_pods_that_have_ended_are_among_everyone_on_a_node(view: ClusterView) -> None:
+    def names(subject: Places) -> list[str] | None:
+        found = view.everyone(subject)
+        return found and [pod.name for pod in found[1]]
+
+    assert names(OnNode("counts")) == ["web", "db", "done"]
+    assert names(OnePod("done")) == ["done"]
+    assert view.bound("done") == (DONE, COUNTS)
+    elsewhere: list[Places] = [
+        OnNode("outside"),
+        OnePod("on-outside"),
+        OnePod("waiting"),
+        OnePod("stranger"),
+    ]
+    assert [names(subject) for subject in elsewhere] == [None] * 4
+
+
 def test_replicas_are_the_pods_of_an_owner_in_any_phase(view: ClusterView) -> None:
     assert view.replicas("owner-db") == 1
     assert view.replicas("owner-web") == 6

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from reactive_desched.model.labels import Labels, LabelSelector, Requirement
 from reactive_desched.model.node_affinity import NodeAffinity
-from reactive_desched.model.objects import PodAntiAffinityTerm as PodTerm
+from reactive_desched.model.objects import PodAffinityTerm as PodTerm
 from reactive_desched.model.resources import CPU, MEMORY, ContainerRequests, pod_requests
 from reactive_desched.model.taints import Toleration, Tolerations
 from reactive_desched.sim.objects import Obj, labels_of

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from reactive_desched.model.labels import Labels
-from reactive_desched.model.objects import PodAntiAffinityTerm as PodTerm
+from reactive_desched.model.objects import PodAffinityTerm as PodTerm
 from reactive_desched.sim.scheduling.filters import Candidate, Check
 from reactive_desched.sim.scheduling.picture import NodeRoom, Picture, PodGroup
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import PodAntiAffinityTerm as PodTerm
+from reactive_desched.model.objects import PodAffinityTerm as PodTerm
 from reactive_desched.sim.scheduling.neighbours import term_covers
 from reactive_desched.testing.sim_world import HOSTNAME, ZONE, World
 

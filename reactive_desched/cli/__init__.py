@@ -1,0 +1,60 @@
+"""From argv to a running program; commands load what they need only when they are called.
+
+Exit status: 0 done, 1 failed, 2 something a person wrote is wrong.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from reactive_desched._version import __version__
+from reactive_desched.cli import demo, run, sim
+from reactive_desched.errors import ConfigError, ReactiveDeschedError
+
+FAILED, WRONG_INPUT = 1, 2
+_EPILOG = "exit status: 0 done, 1 failed, 2 something a person wrote is wrong"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    arguments = parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = arguments.command
+    try:
+        return command(arguments)
+    except ReactiveDeschedError as error:
+        return _explain(error)
+    except ExceptionGroup as group:
+        if (ours := group.subgroup(ReactiveDeschedError)) is None:
+            raise
+        return _explain(_first(ours))
+    except KeyboardInterrupt:
+        return FAILED
+
+
+def _explain(error: BaseException) -> int:
+    """Say what went wrong on stderr and return the exit status."""
+    if isinstance(error, ConfigError):
+        sys.stderr.write(f"{error}\n")
+        return WRONG_INPUT
+    sys.stderr.write(f"reactive-desched: {error}\n")
+    return FAILED
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    """Return the first plain error of a group."""
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, ExceptionGroup) else error
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe every command and flag."""
+    top = argparse.ArgumentParser(
+        prog="reactive-desched",
+        description="A descheduler for Kubernetes that reacts to changes instead of polling.",
+        epilog=_EPILOG,
+    )
+    top.add_argument("--version", action="version", version=f"reactive-desched {__version__}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in (run, demo, sim):
+        module.add(commands)
+    return top

@@ -1,0 +1,27 @@
+"""`demo`: the controller on a simulated day."""
+
+import argparse
+
+from reactive_desched.cli.commands import Commands
+
+
+def add(commands: Commands) -> None:
+    """Describe `demo` to the parser."""
+    command = commands.add_parser("demo", help="the same controller on a simulated, scripted day")
+    command.description = (
+        "Start a simulated cluster on loopback, run the controller against it over HTTP, and play "
+        "a scripted day in under a minute. Exit status 0 only if what should move did move."
+    )
+    command.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:0",
+        help="health and metrics of the controller",
+    )
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    from reactive_desched.demo import play
+
+    return play(arguments.listen)

@@ -1,0 +1,36 @@
+"""`sim`: a simulated cluster."""
+
+import argparse
+
+from reactive_desched.cli.commands import Commands
+
+
+def add(commands: Commands) -> None:
+    """Describe `sim` to the parser."""
+    command = commands.add_parser("sim", help="serve a simulated cluster for kubectl and others")
+    command.description = "Serve a simulated cluster that kubectl and other clients can work on."
+    command.add_argument("--nodes", type=int, default=50, metavar="N")
+    command.add_argument("--pods", type=int, default=1000, metavar="N")
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="what chance decides")
+    command.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:0")
+    command.add_argument(
+        "--write-kubeconfig", metavar="FILE", help="write a kubeconfig for the server here"
+    )
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    from reactive_desched.model.addresses import parse_listen
+    from reactive_desched.sim.command import SimulationOptions, simulate
+
+    host, port = parse_listen(arguments.listen)
+    return simulate(
+        SimulationOptions(
+            nodes=arguments.nodes,
+            pods=arguments.pods,
+            seed=arguments.seed,
+            host=host,
+            port=port,
+            kubeconfig_file=arguments.write_kubeconfig,
+        )
+    )

@@ -1,0 +1,46 @@
+"""The quality of service class that a pod's containers come to, where the status does not say.
+
+As the SIG descheduler's pkg/utils/qos.go: of containers and init containers alike, only cpu and
+memory, and only amounts above zero.
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import BEST_EFFORT, BURSTABLE, GUARANTEED
+from reactive_desched.model.quantities import parse_quantity
+from reactive_desched.model.resources import CPU, MEMORY
+
+Quantities = Mapping[str, str]
+
+
+class Asks(Struct, frozen=True, gc=False):
+    """What one container requests and is limited to, as quantity texts."""
+
+    requests: Quantities = {}
+    limits: Quantities = {}
+
+
+def computed_qos(containers: Iterable[Asks]) -> str:
+    """Return BestEffort, Burstable or Guaranteed. Raises QuantityError."""
+    requests: dict[str, Fraction] = {}
+    limits: dict[str, Fraction] = {}
+    all_limited = True
+    for container in containers:
+        _add(requests, container.requests)
+        all_limited &= _add(limits, container.limits) == {CPU, MEMORY}
+    if not requests and not limits:
+        return BEST_EFFORT
+    return GUARANTEED if all_limited and requests == limits else BURSTABLE
+
+
+def _add(total: dict[str, Fraction], quantities: Quantities) -> set[str]:
+    """Add cpu and memory to a total; returns which of them were above zero."""
+    above_zero = set()
+    for resource in quantities.keys() & {CPU, MEMORY}:
+        if (amount := parse_quantity(quantities[resource])) > 0:
+            total[resource] = total.get(resource, Fraction(0)) + amount
+            above_zero.add(resource)
+    return above_zero
