@@ -1,7 +1,7 @@
 """A pod's node no longer meets its required affinity, or another meets its wishes better."""
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Self
 
 from pydantic import Field, field_validator
 
@@ -63,6 +63,14 @@ class NodeAffinity(PlacePlugin[NodeAffinityArgs]):
         super().__init__(args)
         wanted = (_VERDICTS.get(kind) for kind in args.node_affinity_type)
         self._verdicts = tuple(verdict for verdict in wanted if verdict is not None)
+
+    def passes(self) -> Iterable[Self]:
+        """Return one plugin for each type: upstream looks at all nodes for one, then the next."""
+        kinds = self.args.node_affinity_type
+        return [
+            type(self)(self.args.model_copy(update={"node_affinity_type": (kind,)}))
+            for kind in kinds
+        ]
 
     def judge(self, subject: Places, view: View) -> Iterator[Finding]:
         """Flag every pod that its node fails in one of the configured types."""

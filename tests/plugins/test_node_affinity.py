@@ -204,6 +204,12 @@ def test_a_pod_that_fails_in_both_types_is_flagged_once_for_the_first() -> None:
     assert finding.reason == "required node affinity does not match n1"
 
 
+def test_a_sweep_looks_at_everything_for_one_type_and_then_for_the_next() -> None:
+    parts = plugin(PREFERRED, REQUIRED).passes()
+
+    assert [part.args.node_affinity_type for part in parts] == [(PREFERRED,), (REQUIRED,)]
+
+
 def test_the_type_must_be_given() -> None:
     with pytest.raises(ValueError, match="nodeAffinityType needs to be set"):
         plugin()

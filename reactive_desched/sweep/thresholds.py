@@ -1,0 +1,33 @@
+"""Priority thresholds by class name: a cycle needs the class to exist, as upstream does."""
+
+from collections.abc import Iterable, Iterator
+
+from reactive_desched.assembly import ProfilePlan
+from reactive_desched.errors import ConfigError
+from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
+from reactive_desched.state.view import ClusterView
+
+
+def check_thresholds(profiles: Iterable[ProfilePlan], view: ClusterView) -> None:
+    """Raise ConfigError for every class that a profile names and the cluster cannot answer for."""
+    problems = [problem for profile in profiles for problem in _problems(profile, view)]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _problems(profile: ProfilePlan, view: ClusterView) -> Iterator[str]:
+    name = profile.evictor.priority_threshold.name
+    if name is None:
+        return
+    where = f'profile "{profile.name}", DefaultEvictor, priorityThreshold.name'
+    found = view.priority_class(name)
+    if found is None:
+        yield (
+            f"{where}: unable to get priority value from the priority class: "
+            f'there is no PriorityClass "{name}"; create it, or write priorityThreshold.value'
+        )
+    elif found.value > SYSTEM_CRITICAL_PRIORITY:
+        yield (
+            f"{where}: priority threshold can't be greater than {SYSTEM_CRITICAL_PRIORITY}; "
+            f'PriorityClass "{name}" has {found.value}'
+        )

@@ -1,0 +1,257 @@
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from reactive_desched.api import PlacePlugin, PluginArgs, View
+from reactive_desched.assembly import Plan, ProfilePlan
+from reactive_desched.errors import ConfigError
+from reactive_desched.model.decisions import Evict, Refuse
+from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.objects import ClusterObject, Namespace, PriorityClass
+from reactive_desched.model.subjects import Places
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.react.debounce import Pause
+from reactive_desched.react.instances import AnyPlugin
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.sweep.cycle import Cycle, Decided
+from reactive_desched.sweep.thresholds import check_thresholds
+from reactive_desched.testing.builders import node, pod
+
+Things = list[ClusterObject]
+TWO_NODES: Things = [node("n1"), node("n2")]
+
+
+class Wrong(PlacePlugin[PluginArgs]):
+    """Flags the pods it is told to, in an order it is told."""
+
+    name = "Wrong"
+    reacts_to = ()
+
+    def __init__(self, *names: str, name: str = "Wrong", point: str = "deschedule") -> None:
+        super().__init__(PluginArgs())
+        self.ranks = {wrong: rank for rank, wrong in enumerate(names)}
+        vars(self).update(name=name, point=point)
+        self.parts: tuple[Wrong, ...] = (self,)
+        self.seen: list[str] = []
+        self.needs_fit = False
+
+    def passes(self) -> Any:  # what Plugin says, of this class
+        return self.parts
+
+    def judge(self, subject: Places, view: View) -> Iterator[Finding | LookAgain]:
+        yield LookAgain(5)
+        _, pods = view.place(subject) or (None, ())
+        for found in pods:
+            self.seen.append(found.name)
+            if (rank := self.ranks.get(found.name)) is not None:
+                yield Finding(found, self.name, "wrong", needs_fit=self.needs_fit, rank=(rank,))
+
+
+class Gathering(Wrong):
+    """Wants all findings before the first eviction."""
+
+    gathers = True
+
+
+class Picture:
+    """A small cluster under some plugins, swept once."""
+
+    def __init__(
+        self,
+        things: Iterable[ClusterObject],
+        *profiles: tuple[str, tuple[AnyPlugin, ...], DefaultEvictorArgs],
+        limits: Mapping[str, int | None] | None = None,
+    ) -> None:
+        self.state = ClusterState()
+        for thing in things:
+            self.state.upsert(thing)
+        self.view = ClusterView(self.state, lambda: 0.0)
+        self.plan = Plan(
+            tuple(ProfilePlan(*profile) for profile in profiles),
+            EVERYTHING,
+            {},
+            limits or {},
+            lambda _: Pause(),
+        )
+        self.cycle = Cycle(self.plan, self.state, self.view)
+
+    def decided(self, happens: Callable[[str], bool] = lambda _: True) -> list[Decided]:
+        """Run the cycle; each eviction happens if told so."""
+        run, answer = self.cycle.run(), None
+        found: list[Decided] = []
+        while True:
+            try:
+                one = next(run) if answer is None else run.send(answer)
+            except StopIteration:
+                return found
+            found.append(one)
+            answer = isinstance(one.decision, Evict) and happens(one.finding.pod.name)
+
+    def told(self) -> list[str]:
+        return [f"{type(one.decision).__name__} {one.finding.pod.name}" for one in self.decided()]
+
+
+def profile(
+    *plugins: AnyPlugin, name: str = "p", **args: Any
+) -> tuple[str, tuple[AnyPlugin, ...], DefaultEvictorArgs]:
+    return name, plugins, DefaultEvictorArgs.model_validate(args)
+
+
+def test_what_is_wrong_is_evicted_node_by_node_and_by_rank() -> None:
+    pods: Things = [pod("a", on="n2"), pod("b", on="n1"), pod("c", on="n1"), pod("fine", on="n1")]
+    picture = Picture([*TWO_NODES, *pods], profile(Wrong("a", "c", "b")))
+
+    assert picture.told() == ["Evict c", "Evict b", "Evict a"]
+
+
+def test_a_plugin_that_gathers_orders_the_findings_of_all_nodes() -> None:
+    pods: Things = [pod("a", on="n2"), pod("b", on="n1"), pod("c", on="n1")]
+    picture = Picture([*TWO_NODES, *pods], profile(Gathering("a", "c", "b")))
+
+    assert picture.told() == ["Evict a", "Evict c", "Evict b"]
+
+
+def test_a_pod_that_left_is_gone_for_whoever_comes_next() -> None:
+    later = Wrong("a", name="Later")
+    picture = Picture([*TWO_NODES, pod("a", on="n1")], profile(Wrong("a"), later))
+
+    assert picture.told() == ["Evict a"]
+    assert later.seen == []
+
+
+def test_a_pod_whose_eviction_failed_is_still_there_and_costs_nothing() -> None:
+    things: Things = [*TWO_NODES, pod("a", on="n1")]
+    plugins = profile(Wrong("a"), Wrong("a", name="Later"))
+    picture = Picture(things, plugins, limits={"cluster": 1})
+
+    decided = picture.decided(lambda _: False)
+
+    assert [one.finding.plugin for one in decided] == ["Wrong", "Later"]
+    assert {type(one.decision) for one in decided} == {Evict}
+    assert "a" in set(picture.state.keys("pods"))
+
+
+def test_nothing_happens_unless_two_nodes_count() -> None:
+    alone = Picture([node("n1"), node("n2", ready="False"), pod("a", on="n1")], profile(Wrong("a")))
+
+    assert alone.decided() == []
+    assert alone.cycle.why_not() is not None
+    assert Picture(TWO_NODES, profile(Wrong())).cycle.why_not() is None
+
+
+def test_everything_that_deschedules_comes_before_anything_that_balances() -> None:
+    order: list[str] = []
+
+    def plugin(name: str, point: str) -> Wrong:
+        class Noted(Wrong):
+            def judge(self, subject: Places, view: View) -> Iterator[Finding | LookAgain]:
+                order.append(name)
+                yield from super().judge(subject, view)
+
+        return Noted(name=name, point=point)
+
+    first = profile(plugin("balance 1", "balance"), plugin("deschedule 1", "deschedule"))
+    second = profile(plugin("balance 2", "balance"), plugin("deschedule 2", "deschedule"))
+    Picture(TWO_NODES, first, second).decided()
+
+    assert order[::2] == ["deschedule 1", "deschedule 2", "balance 1", "balance 2"]
+
+
+def test_a_refusal_names_profile_plugin_and_guard() -> None:
+    things: Things = [*TWO_NODES, pod("a", on="n1", owner=None)]
+    [one] = Picture(things, profile(Wrong("a"), name="night")).decided()
+
+    assert (one.profile, one.finding.plugin) == ("night", "Wrong")
+    assert isinstance(one.decision, Refuse)
+    assert (one.decision.gate, one.decision.reason) == (
+        "FailedBarePods",
+        "pod does not have any ownerRefs",
+    )
+
+
+def test_guards_are_asked_about_a_whole_node_before_the_first_of_it_goes() -> None:
+    pods: Things = [pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")]
+    picture = Picture([*TWO_NODES, *pods], profile(Wrong("a", "b", "c"), minReplicas=3))
+
+    assert picture.told() == ["Evict a", "Evict b", "Refuse c"]
+
+
+def test_limits_count_over_all_profiles() -> None:
+    pods: Things = [pod("a", on="n1"), pod("b", on="n1")]
+    profiles = (profile(Wrong("a"), name="x"), profile(Wrong("b"), name="y"))
+    picture = Picture([*TWO_NODES, *pods], *profiles, limits={"node": 1})
+
+    assert picture.told() == ["Evict a", "Refuse b"]
+
+
+def test_the_parts_of_a_plugin_run_one_after_the_other() -> None:
+    whole = Wrong()
+    whole.parts = (Wrong("a"), Wrong("b"))
+    things: Things = [*TWO_NODES, pod("b", on="n1"), pod("a", on="n2")]
+
+    assert Picture(things, profile(whole)).told() == ["Evict a", "Evict b"]
+
+
+@pytest.mark.parametrize("evictor_asks", [False, True])
+def test_a_pod_must_fit_where_evictor_or_plugin_ask_for_it(*, evictor_asks: bool) -> None:
+    plugin = Wrong("a")
+    plugin.needs_fit = not evictor_asks
+    things: Things = [
+        node("n1", unschedulable=True),
+        node("n2", room={"cpu": "1", "pods": "9"}),
+        pod("a", on="n1", requests={"cpu": "2"}),
+    ]
+    [one] = Picture(things, profile(plugin, nodeFit=evictor_asks)).decided()
+
+    assert isinstance(one.decision, Refuse)
+    assert one.decision.gate == "NodeFit"
+
+
+def test_the_room_of_a_pod_that_left_is_there_for_the_next() -> None:
+    full = {"cpu": "1", "pods": "9"}
+    things: Things = [
+        node("n1", room=full),
+        node("n2", room=full),
+        pod("a", on="n1", requests={"cpu": "1"}),
+        pod("b", on="n2", requests={"cpu": "1"}),
+    ]
+    plugins = profile(Wrong("b", name="First"), Wrong("a"), nodeFit=False)
+    picture = Picture(things, plugins)
+    assert picture.told() == ["Evict b", "Evict a"]
+
+    fitting = Picture(
+        things, profile(Wrong("b", name="Free"), nodeFit=False), profile(Wrong("a"), nodeFit=True)
+    )
+    assert fitting.told() == ["Evict b", "Evict a"]
+    assert Picture(things, profile(Wrong("a"), nodeFit=True)).told() == ["Refuse a"]
+
+
+def test_the_namespace_must_match_after_everything_else() -> None:
+    things: Things = [*TWO_NODES, Namespace("shop", "1", labels={"move": "yes"})]
+    pods: Things = [pod("a", on="n1", namespace="shop"), pod("b", on="n1")]
+    selector = {"matchLabels": {"move": "yes"}}
+    picture = Picture([*things, *pods], profile(Wrong("a", "b"), namespaceLabelSelector=selector))
+
+    assert picture.told() == ["Evict a", "Refuse b"]
+
+
+def test_a_threshold_by_the_name_of_a_class_that_is_not_there_is_an_error() -> None:
+    picture = Picture(TWO_NODES, profile(Wrong(), name="night", priorityThreshold={"name": "high"}))
+
+    with pytest.raises(ConfigError, match=r'"night".*unable to get priority value.*"high"'):
+        check_thresholds(picture.plan.profiles, picture.view)
+
+
+@pytest.mark.parametrize(("value", "fine"), [(2_000_000_000, True), (2_000_000_001, False)])
+def test_a_threshold_by_class_may_not_be_above_the_highest(value: int, *, fine: bool) -> None:
+    things: Things = [*TWO_NODES, PriorityClass("high", "1", value=value)]
+    picture = Picture(things, profile(Wrong(), priorityThreshold={"name": "high"}))
+
+    if fine:
+        check_thresholds(picture.plan.profiles, picture.view)
+    else:
+        with pytest.raises(ConfigError, match="can't be greater than 2000000000"):
+            check_thresholds(picture.plan.profiles, picture.view)

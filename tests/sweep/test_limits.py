@@ -1,0 +1,68 @@
+import pytest
+
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod
+from reactive_desched.sweep.limits import CycleLimits
+from reactive_desched.testing.builders import pod
+
+A = pod("a", on="n1", namespace="shop")
+
+
+def refusal(limits: CycleLimits, one: Pod) -> str | None:
+    finding = Finding(one, "Wrong", "wrong")
+    verdict = limits.verdict(finding)
+    if verdict is None:
+        return None
+    assert verdict == Refuse(finding, "EvictionLimit", verdict.reason)
+    return verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("scope", "other", "reason"),
+    [
+        pytest.param(
+            "cluster",
+            pod("b", on="n2", namespace="bank"),
+            "maximum number of evicted pods per a descheduling cycle reached (1)",
+            id="in all",
+        ),
+        pytest.param(
+            "node",
+            pod("b", on="n1", namespace="bank"),
+            "maximum number of evicted pods per node reached (1)",
+            id="per node",
+        ),
+        pytest.param(
+            "namespace",
+            pod("b", on="n2", namespace="shop"),
+            "maximum number of evicted pods per namespace reached (1)",
+            id="per namespace",
+        ),
+    ],
+)
+def test_a_limit_stops_what_would_be_one_too_many(scope: str, other: Pod, reason: str) -> None:
+    limits = CycleLimits({scope: 1})
+
+    assert refusal(limits, other) is None
+    limits.count(A)
+    assert refusal(limits, other) == reason
+
+
+def test_a_limit_counts_only_its_own_node_and_namespace() -> None:
+    limits = CycleLimits({"node": 1, "namespace": 1, "cluster": None})
+    limits.count(A)
+
+    assert refusal(limits, pod("b", on="n2", namespace="bank")) is None
+
+
+def test_a_limit_of_zero_forbids_everything() -> None:
+    assert refusal(CycleLimits({"namespace": 0}), A) is not None
+
+
+def test_the_limit_in_all_is_named_first_and_the_namespaces_last() -> None:
+    limits = CycleLimits({"namespace": 0, "node": 0, "cluster": 0})
+    assert "descheduling cycle" in (refusal(limits, A) or "")
+
+    limits = CycleLimits({"namespace": 0, "node": 0})
+    assert "per node" in (refusal(limits, A) or "")
