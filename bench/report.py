@@ -46,7 +46,9 @@ def rows(found: Found) -> Iterator[Row]:
     yield Row(what, taints["events_per_core_s"], None, "/s")
     yield from _reactions(found)
     yield from _floors(found)
-    yield from _nodes(found)
+    yield from _changes(found)
+    yield Row("every plugin over everything, CPU", whole["full_pass"]["cpu_s"], 3, "s")
+    yield Row("longest hold meanwhile", whole["full_pass"]["longest_hold_ms"], 2, "ms")
     yield Row("longest hold of the loop, first sync", _longest(syncs), 2, "ms")
     yield Row("longest hold, steady", whole["steady_holds"]["longest_ms"], 2, "ms")
     yield Row("CPU at idle", whole["idle"]["cpu_percent"], None, "%")
@@ -90,13 +92,12 @@ def _floors(found: Found) -> Iterator[Row]:
             yield Row(f"p99 of the machine and transport alone ({what})", floor["p99"], None, "µs")
 
 
-def _nodes(found: Found) -> Iterator[Row]:
-    tenth = found["tenth"]["one_node"]
-    for plugin, cost in found["whole"]["one_node"].items():
-        if cost["subjects"]:
-            what = f"one changed node, {plugin} ({cost['subjects']:g} subjects"
-            others = f"{cost['warm_us']} µs warm; {tenth[plugin]['us']} µs at a tenth of the size"
-            yield Row(f"{what}; {others})", cost["us"], _PER_PLUGIN_US, "µs")
+def _changes(found: Found) -> Iterator[Row]:
+    tenth = found["tenth"]["one_change"]
+    for what, cost in found["whole"]["one_change"].items():
+        others = f"{cost['warm_us']} µs warm; {tenth[what]['us']} µs at a tenth of the size"
+        subjects = f"{cost['subjects']:g} subjects"
+        yield Row(f"one change, {what}: {subjects}; {others}", cost["us"], _PER_PLUGIN_US, "µs")
 
 
 def ratios(found: Found) -> Iterator[tuple[str, float]]:

@@ -32,7 +32,7 @@ async def whole(running: Live, events: int) -> Found:
         with running.phase("flap"):
             found["taint_events"] = await throughput.flat_out(running, "flap", events // 4)
     found["steady_holds"] = holds.summary()
-    found["one_node"] = judging.one_node(running, running.plugins)
+    found["one_change"] = judging.one_change(running, running.plugins)
     with running.phase("pass"):
         found["full_pass"] = await judging.full_pass(running)
     with running.phase("poll"):
@@ -58,8 +58,8 @@ async def reactions(running: Live, count: int) -> Found:
 
 
 async def nodes(running: Live, _: int) -> Found:
-    """Only the price of one changed node: for a cluster of another size."""
-    return {"one_node": judging.one_node(running, running.plugins)}
+    """Only the price of one change: for a cluster of another size."""
+    return {"one_change": judging.one_change(running, running.plugins)}
 
 
 PROGRAMMES: dict[str, Callable[[Live, int], Awaitable[Found]]] = {

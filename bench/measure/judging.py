@@ -1,9 +1,10 @@
-"""What judging costs: one changed node per plugin, and everything at once as polling does."""
+"""What judging costs: one changed node or pod for each plugin, and everything at once."""
 
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
+from bench.measure.hold import watching
 from bench.measure.live import Live
 from bench.measure.machine import Stopwatch
 from bench.measure.numbers import Numbers, middle_value
@@ -15,10 +16,15 @@ from reactive_desched.model.changes import (
     NodeRelaxed,
     NodeTaintsChanged,
     NodeTightened,
+    PodBound,
+    PodChange,
+    PodLabelsChanged,
+    PodStatusChanged,
 )
 from reactive_desched.react.instances import AnyPlugin
+from reactive_desched.state.view import ClusterView
 
-_NODES = 300
+_SAMPLES = 300
 _RUNS = 3
 _NODE_CHANGES: tuple[type[NodeChange], ...] = (
     NodeTaintsChanged,
@@ -27,30 +33,48 @@ _NODE_CHANGES: tuple[type[NodeChange], ...] = (
     NodeRelaxed,
     NodeAdded,
 )
+_POD_CHANGES: tuple[type[PodChange], ...] = (PodStatusChanged, PodLabelsChanged, PodBound)
 
 
-def one_node(live: Live, plugins: Iterable[AnyPlugin]) -> dict[str, Numbers]:
-    """Return, for each plugin, the microseconds to judge all that one node's change touches.
+def one_change(live: Live, plugins: Iterable[AnyPlugin]) -> dict[str, Numbers]:
+    """Return the microseconds to judge all that one change touches, by plugin and kind of change.
 
-    Cold is the first look at a node, as after a real change; warm is a look repeated at once.
+    Cold is the first look at a node or pod, as after a real change; warm is a look repeated at
+    once. A plugin that reacts to no change of the kind has no number.
     """
-    names = sorted(node.name for node in live.core.view.nodes())
-    chosen = random.Random(3).sample(names, min(_NODES, len(names)))  # noqa: S311  # a fair choice
-    return {plugin.name: _judged(live, plugin, chosen) for plugin in plugins}
+    view = live.core.view
+    return {
+        f"{plugin.name} ({changes[0].kind})": _judged(live, plugin, changes)
+        for plugin in plugins
+        for changes in (list(_of_nodes(plugin, view)), list(_of_pods(plugin, view)))
+        if changes
+    }
 
 
-def _judged(live: Live, plugin: AnyPlugin, nodes: list[str]) -> Numbers:
-    kind = next((kind for kind in _NODE_CHANGES if kind in plugin.reacts_to), None)
-    if kind is None:
-        return {"subjects": 0, "us": 0.0}
+def _of_nodes(plugin: AnyPlugin, view: ClusterView) -> Iterator[Change]:
+    if kind := next((kind for kind in _NODE_CHANGES if kind in plugin.reacts_to), None):
+        yield from map(kind, _chosen(sorted(node.name for node in view.nodes())))
+
+
+def _of_pods(plugin: AnyPlugin, view: ClusterView) -> Iterator[Change]:
+    if kind := next((kind for kind in _POD_CHANGES if kind in plugin.reacts_to), None):
+        pods = (view.bound(key) for key in _chosen(sorted(view.pods())))
+        yield from (kind(bound[0]) for bound in pods if bound is not None)
+
+
+def _chosen(keys: Sequence[str]) -> list[str]:
+    return random.Random(3).sample(keys, min(_SAMPLES, len(keys)))  # noqa: S311  # a fair choice
+
+
+def _judged(live: Live, plugin: AnyPlugin, changes: list[Change]) -> Numbers:
     cold, warm, subjects = [], [], 0
-    for node in nodes:
-        us, judged = _once(live, plugin, kind(node))
+    for change in changes:
+        us, judged = _once(live, plugin, change)
         cold.append(us)
-        warm.append(min(_once(live, plugin, kind(node))[0] for _ in range(_RUNS)))
+        warm.append(min(_once(live, plugin, change)[0] for _ in range(_RUNS)))
         subjects += judged
     return {
-        "subjects": round(subjects / len(nodes), 1),
+        "subjects": round(subjects / len(changes), 1),
         "us": round(middle_value(cold), 1),
         "warm_us": round(middle_value(warm), 1),
     }
@@ -68,11 +92,13 @@ def _once(live: Live, plugin: AnyPlugin, change: Change) -> tuple[float, int]:
 async def full_pass(live: Live) -> Numbers:
     """Judge every subject of every plugin on the picture in memory, as polling does each cycle."""
     runs = []
-    for _ in range(_RUNS):
-        watch = Stopwatch()
-        now = time.monotonic()
-        live.core.engine.resync(now)
-        live.core.stage.poke(now)
-        await live.settled()
-        runs.append(watch.cpu_s)
-    return {"cpu_s": round(middle_value(runs), 4)}
+    with watching() as holds:
+        for _ in range(_RUNS):
+            watch = Stopwatch()
+            now = time.monotonic()
+            live.core.engine.resync(now)
+            live.core.stage.poke(now)
+            await live.settled()
+            runs.append(watch.cpu_s)
+    longest_ms = round(holds.longest_ns / 1e6, 2)
+    return {"cpu_s": round(middle_value(runs), 4), "longest_hold_ms": longest_ms}

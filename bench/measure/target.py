@@ -18,7 +18,6 @@ contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]
 _NO_DEBOUNCE = {"quiet": "0s", "maxWait": "0s"}
 _UNLIMITED = {"cluster": None, "node": None, "namespace": None}
 _UNTHROTTLED = {"requestsPerSecond": 10_000, "burst": 100_000}
-_DEFAULT_EVICTOR = "DefaultEvictor"
 _ARGS = {
     "RemovePodsViolatingNodeAffinity": {
         "nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -62,7 +61,7 @@ class Target:
 
 def _policy() -> dict[str, object]:
     points: dict[str, dict[str, list[str]]] = {}
-    names = [name for name in registry() if name != _DEFAULT_EVICTOR]
+    names = [name for name, spec in registry().items() if spec.is_built]
     for name in names:
         for point in registry()[name].points:
             points.setdefault(point, {"enabled": []})["enabled"].append(name)

@@ -15,6 +15,14 @@ from reactive_desched.testing.kubectl import Kubectl, KubectlError, Object
 OWNER = "e2e.reactive-desched.example"  # the label that keeps a playground's pods on its nodes
 
 
+WRONG_NODES: dict[str, Object] = {
+    "RemovePodsViolatingNodeTaints": {},
+    "RemovePodsViolatingNodeAffinity": {
+        "nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]
+    },
+}
+
+
 @dataclass(frozen=True)
 class PlacedPod:
     """What a test wants to know of a pod."""
@@ -40,6 +48,7 @@ class Playground:
 
     kubectl: Kubectl
     space: str
+    plugins: dict[str, Object] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         """Create the namespace."""
@@ -52,13 +61,9 @@ class Playground:
         self.kubectl.run("delete", "nodes", "-l", f"{OWNER}={self.space}", "--wait=false")
 
     def policy(self) -> str:
-        """Return a policy file that moves pods off wrong nodes in this namespace alone."""
+        """Return a policy file for this namespace alone: `plugins`, or those about wrong nodes."""
         ours = {"namespaces": {"include": [self.space]}}
-        required = {"nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]}
-        plugins = {
-            "RemovePodsViolatingNodeTaints": ours,
-            "RemovePodsViolatingNodeAffinity": {**ours, **required},
-        }
+        plugins = {name: {**ours, **args} for name, args in (self.plugins or WRONG_NODES).items()}
         configured = {"DefaultEvictor": {"nodeFit": True}, **plugins}
         profile = {
             "name": self.space,
@@ -140,6 +145,16 @@ class Playground:
         where = f" off {off}" if off else ""
         what = f"{replicas} pods of {app} are healthy{where}"
         return eventually(at_rest, within_s=within_s, what=what)
+
+    def set_status(self, pod: str, **status: object) -> None:
+        """Change a pod's status, as its kubelet would."""
+        patch = json.dumps({"status": status})
+        subresource = "--subresource=status"
+        self.kubectl.run("patch", "pod", "-n", self.space, pod, subresource, "-p", patch)
+
+    def label_pod(self, pod: str, label: str) -> None:
+        """Set a label written `key=value` on a pod."""
+        self.kubectl.run("label", "--overwrite", "pod", "-n", self.space, pod, label)
 
     def watch_health(self, app: str, log: Path) -> "HealthWatch":
         """Return a watch of the app's pods, to be used as a context manager."""

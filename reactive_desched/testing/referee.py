@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from reactive_desched.journal.reading import read
@@ -46,6 +47,12 @@ class Referee:
     def evicted(self) -> list[Eviction]:
         """Return the evictions the server agreed to, oldest first."""
         return [each for each in self.audited() if each.result == EVICTED]
+
+    def asked_at(self, uid: str) -> datetime | None:
+        """Return when the server had answered the first eviction request for a pod."""
+        requests = self.audit.evictions(self.user, self.since)
+        moments = (datetime.fromisoformat(each.at) for each in requests if each.uid == uid)
+        return next(moments, None)
 
     def never_allowed(self) -> set[tuple[str, str]]:
         """Return the verbs and resources that were asked for, and refused each time for rights.
