@@ -18,7 +18,7 @@ from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 
-from bench.node_json import host_ip, node_name, render_node
+from bench.node_json import host_ip, node_name, render_csi_node, render_node
 from bench.pod_json import PodValues, pod_template
 from bench.small_json import SMALL_KINDS, SmallKind
 from bench.workloads import Workload, population, uid_text
@@ -174,6 +174,7 @@ def _write(cluster: Cluster, folder: Path) -> None:
     pods = (cluster.pod(owner, ordinal) for owner, ordinal in cluster.order)
     _write_items(folder, "pods", pods)
     _write_items(folder, "nodes", (cluster.node(number) for number in range(cluster.nodes)))
+    _write_items(folder, "csinodes", map(render_csi_node, range(cluster.nodes)))
     for kind in SMALL_KINDS:
         _write_items(folder, kind.resource, _small_items(kind, cluster))
 

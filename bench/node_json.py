@@ -7,6 +7,7 @@ import msgspec
 
 from bench.pod_json import DEDICATED_TAINT
 from bench.render import Obj, owned_fields
+from bench.small_json import CSI_DRIVER
 from bench.workloads import is_dedicated_node, uid_text
 
 _REGISTRY = "registry.example.com"
@@ -29,6 +30,17 @@ def render_node(number: int, nodes: int, version: int, taints: tuple[str, ...] =
     """Return a node as JSON with further NoSchedule taints of these keys."""
     keys = (DEDICATED_TAINT, *taints) if is_dedicated_node(number, nodes) else taints
     return msgspec.json.encode(_node(number, version, keys))
+
+
+def render_csi_node(number: int) -> bytes:
+    """Return what the storage driver says of a node as JSON."""
+    driver = {"name": CSI_DRIVER, "nodeID": f"i-{number:017x}", "allocatable": {"count": 25}}
+    metadata = {
+        "name": node_name(number),
+        "uid": uid_text(f"{random.Random(-number).getrandbits(128):032x}"),  # noqa: S311  # as below
+        "resourceVersion": "900000000",
+    }
+    return msgspec.json.encode({"metadata": metadata, "spec": {"drivers": [driver]}})
 
 
 def _node(number: int, version: int, taints: tuple[str, ...]) -> Obj:

@@ -11,6 +11,8 @@ _KINDS = {
     "/api/v1/nodes": ("nodes", "Node", "v1"),
     "/api/v1/namespaces": ("namespaces", "Namespace", "v1"),
     "/api/v1/persistentvolumeclaims": ("persistentvolumeclaims", "PersistentVolumeClaim", "v1"),
+    "/api/v1/persistentvolumes": ("persistentvolumes", "PersistentVolume", "v1"),
+    "/apis/storage.k8s.io/v1/csinodes": ("csinodes", "CSINode", "storage.k8s.io/v1"),
     "/apis/policy/v1/poddisruptionbudgets": (
         "poddisruptionbudgets",
         "PodDisruptionBudget",

@@ -1,4 +1,4 @@
-"""The resources a cluster has few of: namespaces, priority classes, budgets, volume claims."""
+"""The resources a cluster has few of: namespaces, priority classes, budgets, claims, volumes."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +9,7 @@ import msgspec
 from bench.render import Obj
 from bench.workloads import Workload, uid_text
 
+CSI_DRIVER = "ebs.csi.aws.com"
 PodName = Callable[[Workload, int], str]
 Name = tuple[str, str, Workload | None]
 """Namespace (empty for cluster-wide objects), name, and the owner it concerns."""
@@ -67,6 +68,16 @@ def _claims(owners: Sequence[Workload], pod_name: PodName) -> Iterable[Name]:
     return sorted(rows, key=lambda row: row[:2])
 
 
+def _volumes(owners: Sequence[Workload], pod_name: PodName) -> Iterable[Name]:
+    claims = _claims(owners, pod_name)
+    return sorted(("", _volume_of(space, name), owner) for space, name, owner in claims)
+
+
+def _volume_of(namespace: str, claim: str) -> str:
+    digest = hashlib.blake2b(f"{namespace}/{claim}".encode(), digest_size=16)
+    return f"pvc-{uid_text(digest.hexdigest())}"
+
+
 def _namespace(_: Name) -> Obj:
     return {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
 
@@ -95,15 +106,28 @@ def _budget(name: Name) -> Obj:
     }
 
 
-def _claim(_: Name) -> Obj:
+def _claim(name: Name) -> Obj:
     size = {"storage": "20Gi"}
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": size},
         "storageClassName": "gp3",
         "volumeMode": "Filesystem",
+        "volumeName": _volume_of(name[0], name[1]),
     }
     return {"spec": spec, "status": {"phase": "Bound", "capacity": size}}
+
+
+def _volume(name: Name) -> Obj:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "20Gi"},
+        "csi": {"driver": CSI_DRIVER, "fsType": "ext4", "volumeHandle": f"vol-{name[1][-12:]}"},
+        "persistentVolumeReclaimPolicy": "Delete",
+        "storageClassName": "gp3",
+        "volumeMode": "Filesystem",
+    }
+    return {"spec": spec, "status": {"phase": "Bound"}}
 
 
 SMALL_KINDS = (
@@ -111,4 +135,5 @@ SMALL_KINDS = (
     SmallKind("priorityclasses", "PriorityClass", "scheduling.k8s.io/v1", _classes, _class),
     SmallKind("poddisruptionbudgets", "PodDisruptionBudget", "policy/v1", _budgets, _budget),
     SmallKind("persistentvolumeclaims", "PersistentVolumeClaim", "v1", _claims, _claim),
+    SmallKind("persistentvolumes", "PersistentVolume", "v1", _volumes, _volume),
 )

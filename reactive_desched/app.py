@@ -5,6 +5,7 @@ This is the one place that knows the whole configuration; parts get only what th
 
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -20,13 +21,15 @@ from msgspec import Struct
 
 from reactive_desched import logs
 from reactive_desched.act.rehearsal import Rehearsal
-from reactive_desched.assembly import Core, Listener
+from reactive_desched.announcing import Announcer, own_pod
+from reactive_desched.assembly import Core, Listener, Listeners, Plan
 from reactive_desched.housekeeping import keep_house, settle_open_intents
 from reactive_desched.journal.ids import Ids
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.ledger import Ledger
 from reactive_desched.kube.codec import Codec
 from reactive_desched.kube.decode import codecs
+from reactive_desched.kube.events import Event, EventRecorder
 from reactive_desched.kube.evictor import ApiEvictor
 from reactive_desched.kube.kubeconfig import KubeConfig
 from reactive_desched.kube.reflect import Reflector
@@ -37,9 +40,12 @@ from reactive_desched.kube.throttle import Rate
 from reactive_desched.late_log import LateLog
 from reactive_desched.metrics import Metrics, Sources
 from reactive_desched.model.addresses import Listen, parse_listen
+from reactive_desched.overrides import Overrides
 from reactive_desched.planning import plan, registry
 from reactive_desched.policy.load import Configuration, load
+from reactive_desched.policy.runnable import require_runnable
 from reactive_desched.policy.settings import Client
+from reactive_desched.reloading import Files, InForce, Prepared, Reloader, Texts, fingerprint
 from reactive_desched.reporting import Reporter
 from reactive_desched.state import cluster
 from reactive_desched.web.health import CheckResult, Health, pulse
@@ -51,12 +57,18 @@ AnyReflector = Reflector[Any]  # as above
 STOP_WITHIN_S = 10.0
 """How long evictions under way may take to end once we are asked to stop."""
 
+TOLD_WITHIN_S = 2.0
+"""How long Events of what we did may take to be written after that."""
+
 WEDGED_AFTER_S = 10.0
 """When the event loop has not turned for so long, /livez asks for a restart."""
 
 
 class Options(Struct, frozen=True):
-    """What the command line said."""
+    """What the command line said; `notices` are told at start.
+
+    `lenient` asks for a policy read as the SIG descheduler reads it.
+    """
 
     policy: str
     settings: str | None = None
@@ -67,6 +79,17 @@ class Options(Struct, frozen=True):
     listen: str | None = None
     log_format: str | None = None
     log_level: str | None = None
+    lenient: bool = False
+    serve_metrics: bool = True
+    overrides: Overrides = Overrides()
+    notices: tuple[str, ...] = ()
+
+
+class Reload(Struct, frozen=True):
+    """Where changes of the configuration come from, and what the files held at the start."""
+
+    files: Files
+    begun_with: Texts
 
 
 class Parts(Struct, frozen=True):
@@ -80,6 +103,8 @@ class Parts(Struct, frozen=True):
     listener: Listener
     log: LateLog
     dry_run: bool = False
+    serve_metrics: bool = True
+    reload: Reload | None = None
 
 
 class Controller(Struct, frozen=True):
@@ -91,19 +116,44 @@ class Controller(Struct, frozen=True):
 
 def run(options: Options) -> int:
     """Run the controller until it is asked to stop; returns the exit status."""
-    files = [options.policy, *([options.settings] if options.settings else [])]
-    configuration = load(files, registry())
+    anyio.run(_until_stopped, make_parts(options))
+    return 0
+
+
+def make_parts(options: Options) -> Parts:
+    """Read everything a person wrote, begin to log, and make the parts.
+
+    Raises ConfigError where something that was written is wrong.
+    """
+    paths = (options.policy, *([options.settings] if options.settings else []))
+    prepare = partial(_prepare, options, paths)
+    reload = Reload(Files(paths, prepare), fingerprint(paths))
+    configuration = prepare().configuration
     logging = configuration.settings.logging
     style = options.log_format or logging.format
     level = options.log_level or logging.level
     logs.configure(level=level, style=style, stream=sys.stderr)
+    for notice in options.notices:
+        logs.logger("flags").warning(notice)
     for warning in configuration.warnings:
         logs.logger("policy").warning(str(warning))
-    anyio.run(_until_stopped, _parts(options, configuration))
-    return 0
+    return _parts(options, configuration, reload)
 
 
-def _parts(options: Options, configuration: Configuration) -> Parts:
+def _prepare(options: Options, paths: tuple[str, ...]) -> Prepared:
+    """Read and check files and flags, and plan; the same at the start and at every reload."""
+    read = load(paths, registry(), lenient=options.lenient)
+    require_runnable(read.unbuilt)
+    configuration = options.overrides.applied_to(read)
+    return Prepared(configuration, make_plan(configuration, dry_run=options.dry_run))
+
+
+def make_plan(configuration: Configuration, *, dry_run: bool) -> Plan:
+    """Turn a configuration into a plan."""
+    return plan(configuration.policy, configuration.settings, dry_run=dry_run)
+
+
+def _parts(options: Options, configuration: Configuration, reload: Reload) -> Parts:
     settings, metrics = configuration.settings, Metrics()
     log = LateLog(logs.logger("controller"))
     directory = options.journal_dir or settings.journal.directory
@@ -113,9 +163,11 @@ def _parts(options: Options, configuration: Configuration) -> Parts:
         Path(directory) if directory else default_journal_dir(os.environ),
         parse_listen(options.listen or settings.server.listen),
         metrics,
-        Reporter(metrics, log),
+        Reporter(metrics, log, dry_run=options.dry_run),
         log,
         options.dry_run,
+        options.serve_metrics,
+        reload,
     )
 
 
@@ -131,37 +183,51 @@ async def _until_stopped(parts: Parts) -> None:
 @asynccontextmanager
 async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
     """Run everything while the block lasts; on leaving, let what is under way end first."""
-    async with _open_session(parts) as session, _open_journal(parts) as journal:
-        ledger = Ledger(journal, Ids(_utc_now, Random()), _utc_now)  # noqa: S311 -- no secrets
-        core, shared = _core(parts, session, journal, ledger), SharedParts()
+    async with open_cluster(parts) as session, open_records(parts) as journal:
+        ledger, in_force = make_ledger(journal), InForce(parts.configuration)
+        events = make_events(parts, session)
+        announcer = make_announcer(parts, events, in_force)
+        core = _core(parts, session, journal, ledger, announcer)
+        shared = SharedParts()
         reflectors = make_reflectors(session, core, shared)
-        health = _health(core, journal)
-        _measure(parts, core, journal, reflectors)
+        health = _health(core, journal, in_force)
+        _measure(parts, core, journal, reflectors, events)
         async with (
-            serve(parts.listen, health, parts.metrics) as url,
+            serve(parts.listen, health, parts.metrics if parts.serve_metrics else None) as url,
             anyio.create_task_group() as stages,
         ):
             await stages.start(core.evictions.run)  #          decisions -> outcomes
             stages.start_soon(core.stage.run)  #               subjects  -> decisions
             for reflector in reflectors.values():
                 stages.start_soon(reflector.run)  #            cluster   -> changes
-            stages.start_soon(settle_open_intents, core, ledger, ApiEvictor(session), parts.log)
+            asker = ApiEvictor(session)
+            stages.start_soon(settle_open_intents, core.hold_back, ledger, asker, parts.log)
             stages.start_soon(keep_house, core, shared, parts.log)
             stages.start_soon(parts.log.run)
+            stages.start_soon(events.run)
+            if parts.reload is not None:
+                stages.start_soon(_reloader(parts, parts.reload, in_force, core, announcer).run)
             stages.start_soon(_pulse, health, parts.metrics)
             try:
                 yield Controller(core, url)
             finally:
-                await _let_end(core)
+                await _let_end(core, events)
                 stages.cancel_scope.cancel()
 
 
-def _open_session(parts: Parts) -> AbstractAsyncContextManager[Session]:
+def make_ledger(journal: Journal) -> Ledger:
+    """Make what writes intents and outcomes down."""
+    return Ledger(journal, Ids(_utc_now, Random()), _utc_now)  # noqa: S311 -- no secrets
+
+
+def open_cluster(parts: Parts) -> AbstractAsyncContextManager[Session]:
+    """Open the session with the API server."""
     client = parts.configuration.settings.client
     return open_session(parts.kube, limits=_limits(client), rate=_rate(client))
 
 
-def _open_journal(parts: Parts) -> AbstractAsyncContextManager[Journal]:
+def open_records(parts: Parts) -> AbstractAsyncContextManager[Journal]:
+    """Open the journal."""
     return open_journal(
         parts.journal_dir,
         max_segment_bytes=parts.configuration.settings.journal.max_segment_bytes,
@@ -180,6 +246,8 @@ def make_reflectors(
         cluster.PRIORITY_CLASSES: codec.priority_classes,
         cluster.DISRUPTION_BUDGETS: codec.disruption_budgets,
         cluster.CLAIMS: codec.claims,
+        cluster.VOLUMES: codec.volumes,
+        cluster.CSI_NODES: codec.csi_nodes,
         cluster.NODES: codec.nodes,
         cluster.PODS: codec.pods,
     }
@@ -198,25 +266,56 @@ def default_journal_dir(environ: Mapping[str, str]) -> Path:
     return Path(home) / "reactive-desched" / "journal"
 
 
-def _core(parts: Parts, session: Session, journal: Journal, ledger: Ledger) -> Core:
-    configuration = parts.configuration
+def make_events(parts: Parts, session: Session) -> EventRecorder:
+    """Make what writes Kubernetes Events."""
+    return EventRecorder(session, socket.gethostname(), parts.log.debug)
+
+
+def make_announcer(parts: Parts, events: EventRecorder, in_force: InForce) -> Announcer:
+    """Make what turns news into Events; a dry run, which changes nothing, has none."""
+    record = _leave if parts.dry_run else events.record
+    return Announcer(record, lambda: in_force.configuration, own_pod(os.environ))
+
+
+def _leave(_: Event) -> None:
+    pass
+
+
+def _reloader(
+    parts: Parts, reload: Reload, in_force: InForce, core: Core, announcer: Announcer
+) -> Reloader:
+    return Reloader(
+        reload.files,
+        reload.begun_with,
+        in_force,
+        core.adopt,
+        announcer,
+        parts.metrics,
+        parts.log,
+    )
+
+
+def _core(
+    parts: Parts, session: Session, journal: Journal, ledger: Ledger, announcer: Announcer
+) -> Core:
     return Core(
-        plan(configuration.policy, configuration.settings, dry_run=parts.dry_run),
+        make_plan(parts.configuration, dry_run=parts.dry_run),
         ledger=ledger,
         evictor=Rehearsal() if parts.dry_run else ApiEvictor(session),
-        listener=parts.listener,
+        listener=Listeners(parts.listener, announcer),
         clock=time.monotonic,
         wall_clock=time.time,
         may_write=lambda: journal.reason or None,
     )
 
 
-def _health(core: Core, journal: Journal) -> Health:
+def _health(core: Core, journal: Journal, in_force: InForce) -> Health:
     health = Health(time.monotonic)
     for resource in cluster.RESOURCES:
         health.ready_when(f"sync-{resource}", partial(_synced, core, resource))
     health.ready_when("journal", lambda: _check(journal.reason))
     health.ready_when("started", lambda: _check(core.held_back or ""))
+    health.note("policy", lambda: CheckResult(not in_force.refused, in_force.note()))
     return health
 
 
@@ -233,25 +332,33 @@ async def _pulse(health: Health, metrics: Metrics) -> None:
 
 
 def _measure(
-    parts: Parts, core: Core, journal: Journal, reflectors: Mapping[str, AnyReflector]
+    parts: Parts,
+    core: Core,
+    journal: Journal,
+    reflectors: Mapping[str, AnyReflector],
+    events: EventRecorder,
 ) -> None:
     """Tell the metrics what is in force, and where to read what is so at the moment of a scrape."""
     policy = parts.configuration.policy
     parts.metrics.policy_loaded(policy.source, policy.revision)
+    core.stage.took = parts.metrics.upstream.cycle_took
     parts.metrics.sources = Sources(
         dirty_subjects=lambda: core.engine.dirty,
         parked=lambda: core.engine.parked,
         tokens=lambda: core.budgets.lowest(time.monotonic()),
+        events=events.numbers,
         journal=journal,
         reflectors={name: reflector.status for name, reflector in reflectors.items()},
     )
 
 
-async def _let_end(core: Core) -> None:
-    """Begin nothing new, and give evictions under way a little time to end."""
+async def _let_end(core: Core, events: EventRecorder) -> None:
+    """Begin nothing new, and give evictions under way and their Events a little time to end."""
     core.hold_back("stopping")
     with anyio.move_on_after(STOP_WITHIN_S, shield=True):
         await core.evictions.ended()
+    with anyio.move_on_after(TOLD_WITHIN_S, shield=True):
+        await events.ended()
 
 
 def _limits(client: Client) -> Limits:

@@ -15,13 +15,15 @@ from reactive_desched.errors import Malformed
 from reactive_desched.gate.budgets import Budgets, Rate
 from reactive_desched.gate.disruption import DisruptionBudgets
 from reactive_desched.gate.evictor import Guards, NamespaceSelector, NodeFit, TwoNodes
-from reactive_desched.gate.fit import Fit
+from reactive_desched.gate.fit import SCHEDULER, UPSTREAM, Fit, NodeSearch
 from reactive_desched.gate.gate import Gate, Step
 from reactive_desched.gate.guards import guards
 from reactive_desched.gate.in_flight import InFlight
+from reactive_desched.gate.leaving import Leaving
+from reactive_desched.gate.scheduler_fit import SchedulerFit
 from reactive_desched.gate.windows import Windows
-from reactive_desched.model.changes import Change
-from reactive_desched.model.decisions import Evict
+from reactive_desched.model.changes import Change, Resynced
+from reactive_desched.model.decisions import Evict, Room
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import PodKey
@@ -59,6 +61,7 @@ class Plan(Struct, frozen=True):
     backoff_longest_s: float = 300.0
     at_once: int = 50
     grace_period_s: int | None = None
+    node_fit: str = SCHEDULER
     dry_run: bool = False
 
 
@@ -84,6 +87,39 @@ class Listener(Protocol):
     def malformed(self, resource: str, error: Malformed, /) -> None:
         """An object could not be read and was skipped."""
         ...
+
+
+class Listeners:
+    """Several listeners as one: each hears everything, in their order."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._all = listeners
+
+    def changed(self, changes: Iterable[Change]) -> None:
+        """These changes came in."""
+        changes = list(changes)
+        for listener in self._all:
+            listener.changed(changes)
+
+    def judged(self, judgement: Judgement) -> None:
+        """A finding was decided on."""
+        for listener in self._all:
+            listener.judged(judgement)
+
+    def ended(self, judgement: Judgement, outcome: Outcome, asked_at: float, /) -> None:
+        """An eviction has its outcome."""
+        for listener in self._all:
+            listener.ended(judgement, outcome, asked_at)
+
+    def held_back(self, reason: str | None) -> None:
+        """Nothing is judged or evicted from now on, or it is again."""
+        for listener in self._all:
+            listener.held_back(reason)
+
+    def malformed(self, resource: str, error: Malformed, /) -> None:
+        """An object could not be read and was skipped."""
+        for listener in self._all:
+            listener.malformed(resource, error)
 
 
 class Core:
@@ -112,24 +148,48 @@ class Core:
         self._plan = plan
         self._clock = clock
         self._listener = listener
-        self._fit = Fit(self.view)
+        self._fits: dict[str, NodeSearch] = {}
+        self._fit = self._strength(plan.node_fit)
         self._disruption = DisruptionBudgets(self.view, clock)
         self._acting: dict[PodKey, Judgement] = {}
         self.started = anyio.Event()
         self._may_write = may_write
         self.held_back: str | None = "still starting"
         self._told: str | None = self.held_back
+        self._backoff = Backoff(plan.backoff_first_s, plan.backoff_longest_s)
         self.engine = Engine(
             self._instances(),
             self.view,
             self._judged,
-            backoff=Backoff(plan.backoff_first_s, plan.backoff_longest_s),
-            room_grew=self._fit.room_grew,
+            backoff=self._backoff,
+            room_grew=self._room_grew,
+            room_news=self._room_news,
         )
         self.stage = Stage(self.engine, self._may_judge, clock)
         self.evictions = Evictions(
             ledger, evictor, self.why_idle, self._ended, clock, at_once=plan.at_once
         )
+
+    def adopt(self, plan: Plan) -> None:
+        """Go on by another plan and look at everything again.
+
+        The picture stays, and so does every memory that protects: evictions under way, what was
+        counted and spent, rests after failures, bookings. What was decided and not yet asked for
+        is withheld. How many evictions may be under way at once stays as it was at the start.
+        """
+        now = self._clock()
+        self._plan = plan
+        self.evictions.recall("the policy changed")
+        self.budgets.adopt(plan.rates, self.in_flight.pods(), now)
+        self._windows.adopt(plan.limits, self.in_flight.pods())
+        self._backoff.adopt(plan.backoff_first_s, plan.backoff_longest_s)
+        changes = self.state.select(plan.selects)
+        self._fit = self._strength(plan.node_fit)
+        self._fit.restart()
+        self.engine.adopt(self._instances(), now)
+        if self.engine.started:
+            self._note([Resynced(), *changes])
+            self.stage.poke(now)
 
     def feed(self, resource: str) -> ResourceFeed:
         """Make the way in for one resource."""
@@ -159,11 +219,15 @@ class Core:
         """
         if not self.engine.started:
             return
-        self._listener.changed(changes)
-        self._disruption.observe(changes)
+        self._note(changes)
         now = self._clock()
         self.engine.observe(changes, now)
         self.stage.poke(now)
+
+    def _note(self, changes: list[Change]) -> None:
+        self._listener.changed(changes)
+        self._disruption.observe(changes)
+        self._fit.observe(changes)
 
     def _sync_changed(self) -> None:
         """Begin once the first whole picture is there; go on when it is live again."""
@@ -213,6 +277,19 @@ class Core:
             for plugin in profile.plugins
         ]
 
+    def _strength(self, name: str) -> NodeSearch:
+        """Return the node fit of this strength; out of use it keeps what it booked."""
+        if name not in self._fits:
+            upstream = name == UPSTREAM
+            self._fits[name] = Fit(self.view) if upstream else SchedulerFit(self.view, self._clock)
+        return self._fits[name]
+
+    def _room_grew(self) -> None:
+        self._fit.room_grew()
+
+    def _room_news(self) -> Iterable[Room]:
+        return self._fit.news()
+
     def _gate(self, args: DefaultEvictorArgs) -> Gate:
         """Set up a profile's gates: what is final first, what costs a token last."""
         mandatory = args.no_eviction is NoEvictionPolicy.MANDATORY
@@ -220,11 +297,12 @@ class Core:
             self.in_flight,
             Guards(guards(args), self.view, mandatory_no_eviction=mandatory),
             TwoNodes(self.view),
+            Leaving(self.view, self.in_flight),
         ]
         selector = args.namespace_label_selector
         if selector is not None and not selector.is_empty:
             steps.append(NamespaceSelector(selector, self.view))
         steps.append(NodeFit(self._fit, args.node_selector, evictor_asks=args.node_fit))
         steps.append(self._disruption)
-        memories = (self.in_flight, self._disruption)
+        memories = (self.in_flight, self._disruption, self._fit)
         return Gate(tuple(steps), self._windows, self.budgets, memories)

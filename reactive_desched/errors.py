@@ -9,6 +9,8 @@ ReactiveDeschedError
 │   ├── Refused            the server answered, and said no
 │   ├── Saturated          too many calls already wait for our own throttle
 │   └── Unreachable        no whole answer came back
+├── ConversionError        a converted policy would not say what the old one says: nothing is written
+├── CannotLook             a whole picture is not to be had: nothing is answered rather than half
 └── JournalError           the record could not be made durable: nothing may be evicted
     └── JournalUnavailable the disk fails, is stuck or is full for now: retryable
 """
@@ -34,6 +36,14 @@ class SelectorError(ConfigError):
 
 class ClusterError(ReactiveDeschedError):
     """The cluster edge failed."""
+
+
+class ConversionError(ReactiveDeschedError):
+    """A converted policy would not say what the old one says; nothing is written."""
+
+
+class CannotLook(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
+    """The picture to judge cannot be had whole, and half of it would mislead."""
 
 
 class JournalError(ReactiveDeschedError):

@@ -1,6 +1,7 @@
 """What a process that runs for months does besides: tidy up, and finish what a crash left open."""
 
 import gc
+from collections.abc import Callable
 
 import anyio
 
@@ -32,14 +33,16 @@ async def keep_house(core: Core, shared: SharedParts, log: Log) -> None:
         shared.sweep(SWEEP_ENTRIES)
 
 
-async def settle_open_intents(core: Core, ledger: Ledger, evictor: Evictor, log: Log) -> None:
-    """End every intent that an earlier life left open, then let the core begin."""
+async def settle_open_intents(
+    hold_back: Callable[[str | None], None], ledger: Ledger, evictor: Evictor, log: Log
+) -> None:
+    """End every intent that an earlier life left open, and hold back until that is done."""
     for intent in ledger.unended():
         if intent.dry_run:
             outcome = Outcome(WITHHELD, "a dry run that was cut short")
             await ledger.end(intent.id, outcome)
         else:
-            core.hold_back(f"settling the eviction of {intent.namespace}/{intent.pod}")
+            hold_back(f"settling the eviction of {intent.namespace}/{intent.pod}")
             request = EvictionRequest(intent.namespace, intent.pod, intent.uid)
             outcome = await read_back(evictor, request)
             await ledger.end(intent.id, outcome)
@@ -49,4 +52,4 @@ async def settle_open_intents(core: Core, ledger: Ledger, evictor: Evictor, log:
             result=outcome.result,
             detail=outcome.detail,
         )
-    core.hold_back(None)
+    hold_back(None)

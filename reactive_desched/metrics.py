@@ -7,13 +7,14 @@ number is bounded by both.
 """
 
 import platform
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from reactive_desched._version import __version__
+from reactive_desched.timing import Timing
+from reactive_desched.upstream_metrics import UpstreamMetrics
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
@@ -28,28 +29,7 @@ SECONDS = (
 """Upper bounds of all histograms: from one change judged inline to one held back by a window."""
 
 
-class Timing:
-    """A histogram of seconds."""
-
-    __slots__ = ("counts", "total_s")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(SECONDS) + 1)
-        self.total_s = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(SECONDS, seconds)] += 1
-        self.total_s += seconds
-
-    def cumulative(self) -> list[tuple[str, float]]:
-        """Return (upper bound, how many at most that long) pairs, as Prometheus wants them."""
-        bounds = (*(repr(bound) for bound in SECONDS), "+Inf")
-        sums, so_far = [], 0
-        for bound, count in zip(bounds, self.counts, strict=True):
-            so_far += count
-            sums.append((bound, float(so_far)))
-        return sums
+RELOADED, REJECTED = "ok", "rejected"
 
 
 class JournalNumbers(Protocol):
@@ -88,12 +68,16 @@ class Sources:
     dirty_subjects: Callable[[], int] = _zero
     parked: Callable[[], Mapping[str, float]] = _none
     tokens: Callable[[], Mapping[str, float]] = _none
+    events: Callable[[], Mapping[str, float]] = _none
     journal: JournalNumbers | None = None
     reflectors: Mapping[str, ReflectorNumbers] = field(default_factory=dict)
 
 
 class Metrics:
-    """What happened, counted; `sources` adds what is so at the moment of a scrape."""
+    """What happened, counted; `sources` adds what is so at the moment of a scrape.
+
+    `upstream` says some of it again under the names the SIG descheduler gives it.
+    """
 
     def __init__(self) -> None:
         self.sources = Sources()
@@ -101,11 +85,14 @@ class Metrics:
         self._findings: defaultdict[str, int] = defaultdict(int)
         self._decisions: defaultdict[tuple[str, ...], int] = defaultdict(int)
         self._outcomes: defaultdict[tuple[str, ...], int] = defaultdict(int)
-        self._change_to_decision = Timing()
-        self._change_to_eviction = Timing()
-        self._journal_write = Timing()
-        self._loop_lag = Timing()
+        self._change_to_decision = Timing(SECONDS)
+        self._change_to_eviction = Timing(SECONDS)
+        self._journal_write = Timing(SECONDS)
+        self._loop_lag = Timing(SECONDS)
         self._policy: tuple[str, str] | None = None
+        self._reloads = dict.fromkeys((RELOADED, REJECTED), 0)
+        self._is_kept = False
+        self.upstream = UpstreamMetrics()
         self._registry: CollectorRegistry | None = None
 
     def change(self, kind: str) -> None:
@@ -142,8 +129,19 @@ class Metrics:
         self._loop_lag.add(seconds)
 
     def policy_loaded(self, name: str, digest: str) -> None:
-        """Note which policy is in force."""
+        """Note which policy is in force, and that the files say the same."""
         self._policy = (name, digest)
+        self._is_kept = False
+
+    def policy_reloaded(self, name: str, digest: str) -> None:
+        """Count that another policy, or other settings, came into force."""
+        self._reloads[RELOADED] += 1
+        self.policy_loaded(name, digest)
+
+    def policy_rejected(self) -> None:
+        """Count that the files were refused; what was in force stays so."""
+        self._reloads[REJECTED] += 1
+        self._is_kept = True
 
     @property
     def registry(self) -> "CollectorRegistry":
@@ -165,7 +163,10 @@ class Metrics:
             encode, media_type = choose_encoder(accept)
         except (TypeError, ValueError):  # the header names a version that is none
             encode, media_type = choose_encoder("")
-        return encode(self.registry), media_type
+        openmetrics = "openmetrics" in media_type
+        upstream = self.upstream.text(openmetrics=openmetrics).encode()
+        end = b"# EOF\n" if openmetrics else b""
+        return encode(self.registry).removesuffix(end) + upstream + end, media_type
 
     def collect(self) -> "Iterator[Metric]":
         """Yield every family; called by the registry at each scrape."""
@@ -181,6 +182,8 @@ class Metrics:
         yield _counter("decisions", text, ["decision", "gate"], self._decisions)
         text = "Ends of begun evictions."
         yield _counter("outcomes", text, ["result", "plugin"], self._outcomes)
+        text = "Changed policy and settings files, taken or refused."
+        yield _counter("policy_reloads", text, ["result"], _labelled(self._reloads))
 
     def _timed(self) -> "Iterator[Metric]":
         text = "From a change to the decision it led to."
@@ -200,6 +203,8 @@ class Metrics:
         yield _gauge("parked", text, ["reason"], _labelled(sources.parked()))
         text = "Evictions a scope allows at this moment."
         yield _gauge("tokens_available", text, ["scope"], _labelled(sources.tokens()))
+        text = "Kubernetes Events by what became of them."
+        yield _counter("events", text, ["result"], _labelled(sources.events()))
         if sources.journal is not None:
             yield from _journal(sources.journal)
         yield from _reflectors(sources.reflectors)
@@ -210,6 +215,8 @@ class Metrics:
         if self._policy is not None:
             text = "The policy in force; always 1."
             yield _gauge("policy_info", text, ["policy", "digest"], {self._policy: 1})
+        text = "1 while the files are refused and an earlier policy stays in force."
+        yield _gauge("policy_kept", text, [], {(): self._is_kept})
 
 
 def _journal(journal: JournalNumbers) -> "Iterator[Metric]":

@@ -5,8 +5,20 @@ from collections.abc import Mapping
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.assembly import Plan, ProfilePlan
 from reactive_desched.gate.budgets import Rate
+from reactive_desched.plugins.duplicates import DuplicatesArgs
+from reactive_desched.plugins.failed_pods import FailedPods, FailedPodsArgs
+from reactive_desched.plugins.high_node_utilization import HighNodeUtilizationArgs
+from reactive_desched.plugins.inter_pod_anti_affinity import (
+    InterPodAntiAffinity,
+    InterPodAntiAffinityArgs,
+)
+from reactive_desched.plugins.low_node_load import LowNodeLoadArgs
+from reactive_desched.plugins.low_node_utilization import LowNodeUtilizationArgs
 from reactive_desched.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
+from reactive_desched.plugins.too_many_restarts import TooManyRestarts, TooManyRestartsArgs
+from reactive_desched.plugins.topology_spread import TopologySpreadArgs
 from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.policy.registry import PluginSpec, Registry
 from reactive_desched.policy.settings import Budget, ReactiveSettings
@@ -16,16 +28,35 @@ from reactive_desched.react.instances import AnyPlugin
 BUILT_IN: Mapping[str, tuple[type[AnyPlugin], type[PluginArgs]]] = {
     NodeTaints.name: (NodeTaints, NodeTaintsArgs),
     NodeAffinity.name: (NodeAffinity, NodeAffinityArgs),
+    PodLifeTime.name: (PodLifeTime, PodLifeTimeArgs),
+    FailedPods.name: (FailedPods, FailedPodsArgs),
+    TooManyRestarts.name: (TooManyRestarts, TooManyRestartsArgs),
+    InterPodAntiAffinity.name: (InterPodAntiAffinity, InterPodAntiAffinityArgs),
 }
 """The plugins that come with us; third-party ones will join through the same door."""
 
 
+TO_COME: Mapping[str, type[PluginArgs]] = {
+    "RemoveDuplicates": DuplicatesArgs,
+    "RemovePodsViolatingTopologySpreadConstraint": TopologySpreadArgs,
+    "LowNodeUtilization": LowNodeUtilizationArgs,
+    "HighNodeUtilization": HighNodeUtilizationArgs,
+    "LowNodeLoad": LowNodeLoadArgs,
+}
+"""Balance plugins that a policy can configure and have checked before they are built."""
+
+
 def registry() -> Registry:
-    """Tell the policy reader which plugins there are."""
-    return {
+    """Tell the policy reader which plugins there are, and which are still to come."""
+    built = {
         name: PluginSpec(args, frozenset({plugin.point}))
         for name, (plugin, args) in BUILT_IN.items()
     }
+    coming = {
+        name: PluginSpec(args, frozenset({"balance"}), is_built=False)
+        for name, args in TO_COME.items()
+    }
+    return {**coming, **built}
 
 
 def plan(policy: Policy, settings: ReactiveSettings, *, dry_run: bool) -> Plan:
@@ -49,6 +80,7 @@ def plan(policy: Policy, settings: ReactiveSettings, *, dry_run: bool) -> Plan:
         backoff_longest_s=settings.evictions.retry.max_s,
         at_once=settings.evictions.max_in_flight,
         grace_period_s=policy.grace_period_s,
+        node_fit=settings.node_fit,
         dry_run=dry_run,
     )
 

@@ -1,14 +1,24 @@
 """Tells what happens to the log and the metrics."""
 
+import re
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from reactive_desched import upstream_metrics as upstream
 from reactive_desched.errors import Malformed
+from reactive_desched.gate.windows import Windows
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Defer, Evict, Refuse
-from reactive_desched.model.outcomes import EVICTED, Outcome
+from reactive_desched.model.outcomes import EVICTED, WITHHELD, Outcome
 from reactive_desched.react.judgement import Judgement
+
+_SCOPE = re.compile(r"(?:limit of|evictions per) (\w+)")
+_REACHED = {
+    "cluster": upstream.TOTAL_REACHED,
+    "node": upstream.NODE_REACHED,
+    "namespace": upstream.NAMESPACE_REACHED,
+}
 
 
 class Log(Protocol):
@@ -28,11 +38,12 @@ class Log(Protocol):
 
 
 class Reporter:
-    """Counts everything, logs what is new."""
+    """Counts everything, logs what is new; in a dry run nobody is said to be evicted."""
 
-    def __init__(self, metrics: Metrics, log: Log) -> None:
+    def __init__(self, metrics: Metrics, log: Log, *, dry_run: bool = False) -> None:
         self._metrics = metrics
         self._log = log
+        self._evicted = "would be evicted" if dry_run else EVICTED
 
     def changed(self, changes: Iterable[Change]) -> None:
         """Count changes."""
@@ -50,9 +61,11 @@ class Reporter:
                 self._say(judgement, "decided to evict")
             case Defer(gate=gate, reason=reason):
                 self._metrics.decision("defer", gate)
+                self._limited(judgement, gate, reason)
                 self._say(judgement, "deferred", gate=gate, because=reason)
             case Refuse(gate=gate, reason=reason):
                 self._metrics.decision("refuse", gate)
+                self._limited(judgement, gate, reason)
                 self._say(judgement, "refused", gate=gate, because=reason)
 
     def ended(self, judgement: Judgement, outcome: Outcome, asked_at: float, /) -> None:
@@ -60,9 +73,12 @@ class Reporter:
         finding, took_s = judgement.finding, asked_at - judgement.cause.at
         self._metrics.outcome(outcome.result, finding.plugin)
         self._metrics.evicted_after(took_s)
+        if outcome.result != WITHHELD:
+            result = upstream.SUCCESS if outcome.result == EVICTED else upstream.ERROR
+            self._count_upstream(judgement, result)
         say = self._log.info if outcome.result == EVICTED else self._log.warning
         say(
-            outcome.result,
+            self._evicted if outcome.result == EVICTED else outcome.result,
             pod=str(finding.pod),
             node=finding.pod.node,
             plugin=finding.plugin,
@@ -80,6 +96,21 @@ class Reporter:
     def malformed(self, resource: str, error: Malformed, /) -> None:
         """Log an object that could not be read."""
         self._log.warning("skipped an object", resource=resource, reason=str(error))
+
+    def _limited(self, judgement: Judgement, gate: str, reason: str) -> None:
+        """Count what a limit of the policy stopped, as the SIG descheduler does."""
+        if gate != Windows.name:
+            return
+        for text in _REACHED.values():
+            if reason.startswith(text):  # a sweep says it in these very words
+                self._count_upstream(judgement, text)
+                return
+        if scope := _SCOPE.search(reason):
+            self._count_upstream(judgement, _REACHED[scope[1]])
+
+    def _count_upstream(self, judgement: Judgement, result: str) -> None:
+        finding, profile = judgement.finding, judgement.instance.profile
+        self._metrics.upstream.evicted(profile, finding.plugin, finding.pod, result)
 
     def _say(self, judgement: Judgement, what: str, **more: str) -> None:
         finding = judgement.finding

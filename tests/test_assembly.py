@@ -6,16 +6,29 @@ import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.assembly import Core, Plan, ProfilePlan
+from reactive_desched.assembly import Core, Listeners, Plan, ProfilePlan
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.budgets import Rate
+from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
 from reactive_desched.gate.gate import Gate
-from reactive_desched.model.changes import Change, NodeTaintsChanged, PodLabelsChanged
+from reactive_desched.model.changes import (
+    Change,
+    NodeAdded,
+    NodeGone,
+    NodeTaintsChanged,
+    PodLabelsChanged,
+    Resynced,
+)
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import Answer, Denied, EvictionRequest, Outcome
-from reactive_desched.plugins.node_affinity import PREFERRED, NodeAffinity, NodeAffinityArgs
+from reactive_desched.plugins.node_affinity import (
+    PREFERRED,
+    REQUIRED,
+    NodeAffinity,
+    NodeAffinityArgs,
+)
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.react.debounce import Pause
@@ -35,6 +48,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 TAINTS = NodeTaints(NodeTaintsArgs())
 AFFINITY = NodeAffinity(NodeAffinityArgs(node_affinity_type=(PREFERRED,)))
+AFFINITY_REQUIRED = NodeAffinity(NodeAffinityArgs(node_affinity_type=(REQUIRED,)))
 TAINTED = node("n1", "gpu:NoSchedule")
 
 
@@ -92,6 +106,17 @@ def profile(name: str = "day", *plugins: Any, **evictor: Any) -> ProfilePlan:  #
     return ProfilePlan(name, plugins or (TAINTS,), DefaultEvictorArgs.model_validate(evictor))
 
 
+def make_plan(
+    *profiles: ProfilePlan,
+    selects: Selector = EVERYTHING,
+    rates: Mapping[str, Rate | None] | None = None,
+    limits: Mapping[str, int | None] | None = None,
+    **settings: Any,  # other fields of a plan
+) -> Plan:
+    pause = settings.pop("pause", lambda _: Pause(0, 0))
+    return Plan(profiles or (profile(),), selects, rates or {}, limits or {}, pause, **settings)
+
+
 class Bench:
     """A core with fakes at its edges."""
 
@@ -105,9 +130,8 @@ class Bench:
         **settings: Any,  # other fields of a plan
     ) -> None:
         self.listener, self.ledger, self.server = Listener(), Ledger(), Server()
-        pause = settings.pop("pause", lambda _: Pause(0, 0))
         self.core = Core(
-            Plan(profiles or (profile(),), selects, rates or {}, limits or {}, pause, **settings),
+            make_plan(*profiles, selects=selects, rates=rates, limits=limits, **settings),
             ledger=self.ledger,
             evictor=self.server,
             listener=self.listener,
@@ -160,6 +184,7 @@ async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
             "InFlight",
             "DefaultEvictor",
             "TwoNodes",
+            "Leaving",
             "NamespaceLabelSelector",
             "NodeFit",
             "DisruptionBudget",
@@ -381,3 +406,152 @@ async def test_a_malformed_object_is_told() -> None:
     bench.feeds["pods"].malformed(Malformed("Pod", "web", "no spec"))
 
     assert bench.listener.of("malformed") == [("pods", "web")]
+
+
+async def test_another_plan_is_in_force_for_everything_from_its_adoption_on() -> None:
+    bench = Bench(profile("day", AFFINITY))
+    bench.list_all(TAINTED, node("n2"), pod("web", on="n1"))
+    async with anyio.create_task_group() as group:
+        await group.start(bench.core.evictions.run)
+        group.start_soon(bench.core.stage.run)
+        bench.core.hold_back(None)
+        await anyio.sleep(1)
+        assert bench.asked == []
+
+        bench.core.adopt(make_plan(profile("night"), dry_run=True, grace_period_s=9))
+        await anyio.sleep(1)
+        group.cancel_scope.cancel()
+
+    [intent] = bench.ledger.intents
+    assert (intent.profile, intent.trigger) == ("night", "Resynced")
+    assert (intent.dry_run, intent.grace_period_s) == (True, 9)
+    assert bench.listener.of("changed") == [Resynced()]
+
+
+async def test_a_plan_adopted_before_the_first_picture_is_the_one_that_judges_it() -> None:
+    bench = Bench(profile("day"))
+    bench.core.adopt(make_plan(profile("night"), selects=parse_selector("pool=a")))
+    assert not bench.core.started.is_set()
+    bench.list_all(node("n1", "gpu:NoSchedule", labels={"pool": "a"}), pod("web", on="n1"))
+    bench.core.hold_back(None)
+
+    assert bench.core.size()["nodes"] == 1
+    assert bench.listener.of("judged") == [("night", "Refuse")]
+    assert bench.listener.of("changed") == []
+
+
+async def test_nothing_is_judged_by_a_new_plan_while_the_link_is_lost() -> None:
+    bench = Bench(profile("day", AFFINITY))
+    bench.list_all(TAINTED, node("n2"), pod("web", on="n1"))
+    bench.core.hold_back(None)
+    bench.feeds["pods"].stale("reset")
+    bench.core.adopt(make_plan(profile("night")))
+    assert bench.listener.of("judged") == []
+
+    bench.feeds["pods"].fresh()
+    assert bench.listener.of("judged") == [("night", "Evict")]
+
+
+async def test_another_node_selector_changes_which_nodes_count_and_says_so() -> None:
+    bench = Bench(selects=parse_selector("pool=a"))
+    bench.list_all(
+        node("n1", "gpu:NoSchedule", labels={"pool": "a"}),
+        node("n2", "gpu:NoSchedule", labels={"pool": "b"}),
+        node("n3", labels={"pool": "b"}),
+        pod("a", on="n1"),
+        pod("b", on="n2"),
+    )
+    bench.core.hold_back(None)
+    bench.core.adopt(make_plan(profile("night"), selects=parse_selector("pool=b")))
+
+    assert bench.core.size() == {"nodes": 2, "pods": 2}
+    changed = bench.listener.of("changed")
+    assert changed == [Resynced(), NodeGone("n1"), NodeAdded("n2"), NodeAdded("n3")]
+    assert bench.listener.of("judged") == [("day", "Refuse"), ("night", "Evict")]
+
+
+@pytest.mark.parametrize("strength", [SCHEDULER, UPSTREAM])
+async def test_who_fitted_nowhere_among_the_old_nodes_may_fit_among_the_new(strength: str) -> None:
+    fit = profile("day", AFFINITY_REQUIRED, nodeSelector="pool=a")
+    bench = Bench(fit, selects=parse_selector("pool=a"), node_fit=strength)
+    bench.list_all(
+        node("n1", labels={"pool": "a"}),
+        node("n2", labels={"pool": "a"}),
+        node("n3", labels={"pool": "b", "disk": "ssd"}),
+        pod("db", on="n1", requires="disk=ssd"),
+    )
+    bench.core.hold_back(None)
+    bench.core.adopt(make_plan(fit, selects=EVERYTHING, node_fit=strength))
+
+    assert bench.listener.of("judged") == [("day", "Refuse"), ("day", "Evict")]
+
+
+async def test_what_stands_in_line_when_the_policy_changes_is_judged_by_the_new_one() -> None:
+    bench = Bench(profile("day"), at_once=1)
+    bench.server.slow_s = 5
+    async with anyio.create_task_group() as group:
+        await group.start(bench.core.evictions.run)
+        group.start_soon(bench.core.stage.run)
+        bench.list_all(TAINTED, node("n2"), *(pod(name, on="n1") for name in "abc"))
+        bench.core.hold_back(None)
+        await anyio.sleep(1)
+        shop = {"labelSelector": {"matchLabels": {"tier": "shop"}}}
+        bench.core.adopt(make_plan(profile("night", **shop)))
+        await anyio.sleep(60)
+        group.cancel_scope.cancel()
+
+    assert bench.asked == ["a"]
+    ended = [(name, result) for name, result, _ in bench.listener.of("ended")]
+    assert ended == [("a", "evicted"), ("b", "withheld"), ("c", "withheld")]
+
+
+async def test_tokens_limits_and_rests_outlive_the_plan() -> None:
+    paced: dict[str, Any] = {"rates": {"cluster": Rate(0.001, 2)}, "limits": {"node": 2}}
+    bench = Bench(profile("day"), **paced)
+    bench.server.script["a"] = [Denied(403, "no")] * 9
+    async with anyio.create_task_group() as group:
+        await group.start(bench.core.evictions.run)
+        group.start_soon(bench.core.stage.run)
+        bench.list_all(TAINTED, node("n2"), *(pod(name, on="n1") for name in "abcd"))
+        bench.core.hold_back(None)
+        await anyio.sleep(0.1)
+        assert sorted(bench.asked) == ["a", "b"]
+        for _ in range(9):
+            bench.core.adopt(make_plan(profile("night"), **paced))
+            await anyio.sleep(0.1)
+        group.cancel_scope.cancel()
+
+    assert sorted(bench.asked) == ["a", "b", "c"]  # a was denied: its token is free again
+
+
+async def test_waits_between_tries_follow_the_new_plan() -> None:
+    bench = Bench(backoff_first_s=2.0, backoff_longest_s=4.0)
+    bench.server.script["web"] = [Denied(403, "no")] * 4
+    async with anyio.create_task_group() as group:
+        await group.start(bench.core.evictions.run)
+        group.start_soon(bench.core.stage.run)
+        bench.list_all(TAINTED, node("n2"), pod("web", on="n1"))
+        bench.core.hold_back(None)
+        await anyio.sleep(1)
+        bench.core.adopt(make_plan(backoff_first_s=10.0, backoff_longest_s=40.0))
+        await anyio.sleep(90)
+        group.cancel_scope.cancel()
+
+    times = [at for _, at in bench.server.asked]
+    assert [round(b - a, 3) for a, b in pairwise(times)] == [2, 20, 40]
+
+
+def test_several_listeners_hear_everything() -> None:
+    first, second = Listener(), Listener()
+    both = Listeners(first, second)
+    both.changed(change for change in [NodeAdded("n1"), NodeGone("n1")])
+    both.held_back("stopping")
+    both.malformed("pods", Malformed("Pod", "web", "no spec"))
+
+    assert first.heard == [
+        ("changed", NodeAdded("n1")),
+        ("changed", NodeGone("n1")),
+        ("held back", "stopping"),
+        ("malformed", ("pods", "web")),
+    ]
+    assert second.heard == first.heard

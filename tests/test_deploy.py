@@ -1,30 +1,76 @@
 """What deploy/ installs is whole, restricted, and allowed no more than the controller does."""
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
+from reactive_desched.announcing import own_pod
 from reactive_desched.cli import parser
+from reactive_desched.kube.events import Regarding
 from reactive_desched.planning import registry
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
+from reactive_desched.testing.kustomize import documents, pod_template, rendered
 
 Manifest = dict[str, Any]  # YAML as written by people
 
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
 FILES = sorted(DEPLOY.rglob("*.yaml"))
+FOLDERS = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
+BASE = {
+    ("Namespace", "reactive-desched"),
+    ("ServiceAccount", "reactive-desched"),
+    ("ClusterRole", "reactive-desched"),
+    ("ClusterRoleBinding", "reactive-desched"),
+    ("ConfigMap", "reactive-desched"),
+    ("PersistentVolumeClaim", "reactive-desched-journal"),
+}
+CONTROLLER = {("Deployment", "reactive-desched"), ("Service", "reactive-desched")}
+ADDED = {
+    "base": set(),
+    "controller": CONTROLLER,
+    "job": {("Job", "reactive-desched")},
+    "cronjob": {("CronJob", "reactive-desched")},
+    "overlays/dry-run": CONTROLLER,
+    "overlays/preview": {("Job", "reactive-desched")},
+}
+WORKLOADS = sorted(ADDED.keys() - {"base"})
+SWEEPS = ["cronjob", "job", "overlays/preview"]
+DRY = {"overlays/dry-run", "overlays/preview"}
 
 
-def manifests(path: Path) -> list[Manifest]:
-    return list(YAML(typ="safe").load_all(path))
+def one(folder: str, kind: str) -> Manifest:
+    """Return the one object of a kind that a folder creates."""
+    (found,) = (each for each in rendered(DEPLOY / folder) if each["kind"] == kind)
+    return found
 
 
 def of_kind(kind: str) -> Manifest:
-    (found,) = (each for path in FILES for each in manifests(path) if each["kind"] == kind)
+    """Return the one object of a kind that the controller's folder creates."""
+    return one("controller", kind)
+
+
+def workload(folder: str) -> Manifest:
+    """Return what runs our pods."""
+    kinds = {"Deployment", "Job", "CronJob"}
+    (found,) = (each for each in rendered(DEPLOY / folder) if each["kind"] in kinds)
     return found
+
+
+def pod_of(folder: str) -> Manifest:
+    spec: Manifest = pod_template(workload(folder))["spec"]
+    return spec
+
+
+def container_of(folder: str) -> Manifest:
+    (container,) = pod_of(folder)["containers"]
+    return dict(container)
 
 
 def granted() -> Iterator[tuple[str, str, str]]:
@@ -37,29 +83,48 @@ def granted() -> Iterator[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DEPLOY)))
 def test_every_manifest_parses_and_says_what_it_is(path: Path) -> None:
-    for manifest in manifests(path):
+    for manifest in documents(path):
         assert {"apiVersion", "kind"} <= manifest.keys()
 
 
-def test_the_base_lists_every_file_beside_it() -> None:
-    (kustomization,) = manifests(DEPLOY / "base" / "kustomization.yaml")
-    beside = {path.name for path in (DEPLOY / "base").iterdir()} - {"kustomization.yaml"}
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(DEPLOY)))
+def test_every_folder_lists_every_file_in_it(folder: Path) -> None:
+    (kustomization,) = documents(folder / "kustomization.yaml")
+    beside = {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"}
 
-    assert set(kustomization["resources"]) == beside
+    assert {name for name in kustomization["resources"] if "/" not in name} == beside
 
 
-def test_the_role_grants_reading_what_is_judged_and_asking_for_evictions_alone() -> None:
+def test_every_folder_is_known_here() -> None:
+    assert {str(path.relative_to(DEPLOY)) for path in FOLDERS} == ADDED.keys()
+
+
+@pytest.mark.parametrize(("folder", "added"), ADDED.items())
+def test_every_folder_creates_the_base_and_one_way_of_running(
+    folder: str, added: set[tuple[str, str]]
+) -> None:
+    found = [(each["kind"], each["metadata"]["name"]) for each in rendered(DEPLOY / folder)]
+
+    assert set(found) == BASE | added
+    assert len(found) == len(set(found))
+
+
+def test_the_role_grants_reading_what_is_judged_asking_for_evictions_and_telling_of_them() -> None:
     read = {
         ("", "nodes"),
         ("", "pods"),
         ("", "namespaces"),
         ("", "persistentvolumeclaims"),
+        ("", "persistentvolumes"),
+        ("storage.k8s.io", "csinodes"),
         ("scheduling.k8s.io", "priorityclasses"),
         ("policy", "poddisruptionbudgets"),
     }
     reading = {(*resource, verb) for resource in read for verb in ("get", "list", "watch")}
 
-    assert set(granted()) == reading | {("", "pods/eviction", "create")}
+    events = {("events.k8s.io", "events", verb) for verb in ("create", "patch")}
+
+    assert set(granted()) == reading | events | {("", "pods/eviction", "create")}
 
 
 def test_no_rule_has_a_wildcard_or_reaches_beside_resources() -> None:
@@ -69,18 +134,21 @@ def test_no_rule_has_a_wildcard_or_reaches_beside_resources() -> None:
     )
 
 
-def test_the_role_is_bound_to_the_account_the_pods_use_and_to_nobody_else() -> None:
-    binding, account = of_kind("ClusterRoleBinding"), of_kind("ServiceAccount")["metadata"]
-    pod = of_kind("Deployment")["spec"]["template"]["spec"]
+@pytest.mark.parametrize("folder", WORKLOADS)
+def test_the_role_is_bound_to_the_account_the_pods_use_and_to_nobody_else(folder: str) -> None:
+    binding, account = one(folder, "ClusterRoleBinding"), one(folder, "ServiceAccount")["metadata"]
 
-    assert binding["roleRef"]["name"] == of_kind("ClusterRole")["metadata"]["name"]
-    assert binding["subjects"] == [{"kind": "ServiceAccount", **account}]
-    assert pod["serviceAccountName"] == account["name"]
+    assert binding["roleRef"]["name"] == one(folder, "ClusterRole")["metadata"]["name"]
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+    ]
+    assert pod_of(folder)["serviceAccountName"] == account["name"]
 
 
-def test_the_pods_meet_the_restricted_standard_that_their_namespace_enforces() -> None:
-    labels = of_kind("Namespace")["metadata"]["labels"]
-    pod = of_kind("Deployment")["spec"]["template"]["spec"]
+@pytest.mark.parametrize("folder", WORKLOADS)
+def test_the_pods_meet_the_restricted_standard_that_their_namespace_enforces(folder: str) -> None:
+    labels = one(folder, "Namespace")["metadata"]["labels"]
+    pod = pod_of(folder)
 
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -94,33 +162,45 @@ def test_the_pods_meet_the_restricted_standard_that_their_namespace_enforces() -
     ]
 
 
-def test_one_controller_at_a_time_writes_a_journal_that_outlives_it() -> None:
-    spec = of_kind("Deployment")["spec"]
-    pod = spec["template"]["spec"]
-    (container,) = pod["containers"]
-    folder = container["args"][container["args"].index("--journal-dir") + 1]
-    (mount,) = (each for each in container["volumeMounts"] if each["mountPath"] == folder)
-    (volume,) = (each for each in pod["volumes"] if each["name"] == mount["name"])
+@pytest.mark.parametrize("folder", WORKLOADS)
+def test_the_pods_say_what_they_need_and_are_bounded_in_memory(folder: str) -> None:
+    resources = container_of(folder)["resources"]
 
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
-    claim = of_kind("PersistentVolumeClaim")["metadata"]["name"]
+    assert resources["requests"].keys() == {"cpu", "memory"}
+    assert resources["limits"].keys() == {"memory"}
+
+
+@pytest.mark.parametrize("folder", WORKLOADS)
+def test_the_journal_outlives_the_pod(folder: str) -> None:
+    container = container_of(folder)
+    folder_inside = container["args"][container["args"].index("--journal-dir") + 1]
+    (mount,) = (each for each in container["volumeMounts"] if each["mountPath"] == folder_inside)
+    (volume,) = (each for each in pod_of(folder)["volumes"] if each["name"] == mount["name"])
+
+    claim = one(folder, "PersistentVolumeClaim")["metadata"]["name"]
     assert volume["persistentVolumeClaim"] == {"claimName": claim}
 
 
-def test_the_policy_argument_leads_to_the_policy_in_the_config_map() -> None:
-    pod = of_kind("Deployment")["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
+def test_one_controller_at_a_time_writes_the_journal() -> None:
+    spec = of_kind("Deployment")["spec"]
+
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+@pytest.mark.parametrize("folder", WORKLOADS)
+def test_the_policy_argument_leads_to_the_policy_in_the_config_map(folder: str) -> None:
+    container = container_of(folder)
     path = Path(container["args"][container["args"].index("--policy") + 1])
     (mount,) = (m for m in container["volumeMounts"] if m["mountPath"] == str(path.parent))
-    (volume,) = (each for each in pod["volumes"] if each["name"] == mount["name"])
-    config = of_kind("ConfigMap")
+    (volume,) = (each for each in pod_of(folder)["volumes"] if each["name"] == mount["name"])
+    config = one(folder, "ConfigMap")
 
     assert volume["configMap"] == {"name": config["metadata"]["name"]}
     assert path.name in config["data"]
 
 
 def test_our_own_reader_takes_the_policy_in_the_config_map_without_a_warning() -> None:
-    text = of_kind("ConfigMap")["data"]["policy.yaml"]
+    text = one("base", "ConfigMap")["data"]["policy.yaml"]
     configuration = configure([Source(text, "policy.yaml")], registry())
 
     assert configuration.warnings == ()
@@ -132,17 +212,16 @@ def test_our_own_reader_takes_the_policy_in_the_config_map_without_a_warning() -
     assert profile.evictor.node_fit
 
 
-@pytest.mark.parametrize("also", [[], ["--dry-run"]], ids=["base", "dry-run overlay"])
-def test_the_command_line_takes_the_arguments_of_the_deployment(also: list[str]) -> None:
-    (container,) = of_kind("Deployment")["spec"]["template"]["spec"]["containers"]
+@pytest.mark.parametrize("folder", WORKLOADS)
+def test_the_command_line_takes_the_arguments_and_reads_them_as_meant(folder: str) -> None:
+    arguments = parser().parse_args(container_of(folder)["args"])
 
-    arguments = parser().parse_args([*container["args"], *also])
-
-    assert arguments.dry_run == bool(also)
+    assert arguments.once is (folder in SWEEPS)
+    assert arguments.dry_run is (folder in DRY)
 
 
 def test_probes_and_service_meet_the_port_the_controller_listens_on() -> None:
-    (container,) = of_kind("Deployment")["spec"]["template"]["spec"]["containers"]
+    container = container_of("controller")
     (port,) = container["ports"]
     listen = container["args"][container["args"].index("--listen") + 1]
     probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("liveness", "readiness")}
@@ -155,11 +234,91 @@ def test_probes_and_service_meet_the_port_the_controller_listens_on() -> None:
     assert [p["targetPort"] for p in of_kind("Service")["spec"]["ports"]] == [port["name"]]
 
 
-def test_the_dry_run_overlay_changes_the_arguments_and_nothing_else() -> None:
-    (overlay,) = manifests(DEPLOY / "overlays" / "dry-run" / "kustomization.yaml")
-    (patch,) = overlay["patches"]
-
-    assert overlay["resources"] == ["../../base"]
-    assert YAML(typ="safe").load(patch["patch"]) == [
-        {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--dry-run"}
+def test_the_service_and_the_deployment_select_the_controllers_pods_and_no_sweep() -> None:
+    selectors = [
+        of_kind("Service")["spec"]["selector"],
+        of_kind("Deployment")["spec"]["selector"]["matchLabels"],
     ]
+    for selector in selectors:
+        assert selects(selector, "controller")
+        assert not any(selects(selector, folder) for folder in SWEEPS)
+
+
+def selects(selector: dict[str, str], folder: str) -> bool:
+    labels: dict[str, str] = pod_template(workload(folder))["metadata"]["labels"]
+    return selector.items() <= labels.items()
+
+
+@pytest.mark.parametrize("folder", SWEEPS)
+def test_a_sweep_is_not_probed_and_tries_again_only_where_that_can_help(folder: str) -> None:
+    spec = workload(folder)["spec"]
+    job = spec["jobTemplate"]["spec"] if folder == "cronjob" else spec
+
+    assert pod_of(folder)["restartPolicy"] == "Never"
+    assert not {"livenessProbe", "readinessProbe", "startupProbe"} & container_of(folder).keys()
+    assert job["backoffLimit"] == 2
+    assert job["activeDeadlineSeconds"] == 1800
+    wrong_input, disrupted = job["podFailurePolicy"]["rules"]
+    assert wrong_input == {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2]}}
+    assert (disrupted["action"], disrupted["onPodConditions"][0]["type"]) == (
+        "Ignore",
+        "DisruptionTarget",
+    )
+
+
+def test_no_two_sweeps_of_the_cron_job_overlap() -> None:
+    spec = one("cronjob", "CronJob")["spec"]
+
+    assert spec["concurrencyPolicy"] == "Forbid"
+    assert spec["startingDeadlineSeconds"] < 120, "shorter than the schedule's step"
+    assert spec["schedule"] == "*/2 * * * *"
+
+
+@pytest.mark.parametrize(
+    ("overlay", "over"), [("overlays/dry-run", "controller"), ("overlays/preview", "job")]
+)
+def test_a_dry_overlay_adds_one_argument_and_changes_nothing_else(overlay: str, over: str) -> None:
+    dry, live = rendered(DEPLOY / overlay), rendered(DEPLOY / over)
+    for each in live:
+        if each["kind"] == workload(over)["kind"]:
+            pod_template(each)["spec"]["containers"][0]["args"].append("--dry-run")
+
+    assert dry == live
+
+
+@pytest.mark.parametrize("folder", WORKLOADS)
+def test_the_image_is_set_in_one_place_of_each_folder(folder: str) -> None:
+    assert container_of(folder)["image"] == "reactive-desched:latest"
+
+
+def test_the_controller_is_told_which_pod_it_is() -> None:
+    told = {
+        variable["name"]: variable["valueFrom"]["fieldRef"]["fieldPath"]
+        for variable in container_of("controller")["env"]
+    }
+
+    assert own_pod(dict.fromkeys(told, "x")) == Regarding("Pod", "x", "x", "x")
+    assert told == {
+        "POD_NAME": "metadata.name",
+        "POD_NAMESPACE": "metadata.namespace",
+        "POD_UID": "metadata.uid",
+    }
+
+
+def test_the_image_answers_to_the_name_in_manifests_of_the_sig_descheduler(tmp_path: Path) -> None:
+    text = (DEPLOY.parent / "Dockerfile").read_text(encoding="utf-8")
+    made = re.search(r"RUN (printf '.*') > /bin/descheduler \\\n +&& chmod 755", text)
+    assert made is not None
+    script = subprocess.run(["sh", "-c", made[1]], check=True, capture_output=True).stdout
+    (tmp_path / "descheduler").write_bytes(script)
+    (tmp_path / "python").symlink_to(sys.executable)
+
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": os.pathsep.join(sys.path)}
+    said = subprocess.run(
+        ["sh", str(tmp_path / "descheduler"), "version"],
+        check=True,
+        capture_output=True,
+        env=environment,
+    )
+
+    assert said.stdout.startswith(b"reactive-desched ")

@@ -153,7 +153,8 @@ def open_intent(name: str, *, dry_run: bool = False) -> IntentRecord:
 
 
 async def settle_all(flow: Flow, ledger: OpenLedger, reader: Reader, log: Log) -> None:
-    await settle(flow.core, ledger, reader, log)  # type: ignore[arg-type]  # what it uses of them
+    hold_back = flow.core.hold_back
+    await settle(hold_back, ledger, reader, log)  # type: ignore[arg-type]  # what it uses of them
 
 
 async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods() -> None:

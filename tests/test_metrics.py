@@ -142,3 +142,33 @@ def test_label_values_are_escaped() -> None:
     metrics.finding('odd"\n\\name')
 
     assert rb'plugin="odd\"\n\\name"' in metrics.exposition("")[0]
+
+
+def test_reloads_are_counted_and_a_refusal_shows_until_the_files_are_good_again() -> None:
+    metrics = Metrics()
+    metrics.policy_loaded("policy.yaml", "one")
+    before = samples(metrics)
+    metrics.policy_rejected()
+    refused = samples(metrics)
+    metrics.policy_reloaded("policy.yaml", "two")
+    taken = samples(metrics)
+
+    ok, rejected = 'policy_reloads_total{result="ok"}', 'policy_reloads_total{result="rejected"}'
+    assert [(s[ok], s[rejected], s["policy_kept"]) for s in (before, refused, taken)] == [
+        (0, 0, 0),
+        (0, 1, 1),
+        (1, 1, 0),
+    ]
+    assert 'policy_info{digest="one",policy="policy.yaml"}' in refused
+    assert 'policy_info{digest="two",policy="policy.yaml"}' in taken
+    metrics.policy_rejected()
+    metrics.policy_loaded("policy.yaml", "two")
+    assert samples(metrics)["policy_kept"] == 0
+
+
+def test_events_are_read_from_their_recorder() -> None:
+    metrics = Metrics()
+    metrics.sources.events = lambda: {"sent": 3, "dropped": 0}
+
+    found = samples(metrics)
+    assert (found['events_total{result="sent"}'], found['events_total{result="dropped"}']) == (3, 0)

@@ -3,11 +3,12 @@ import pytest
 from reactive_desched.assembly import Plan
 from reactive_desched.gate.budgets import Rate
 from reactive_desched.model.labels import parse_selector
-from reactive_desched.planning import BUILT_IN, plan, registry
+from reactive_desched.planning import BUILT_IN, TO_COME, plan, registry
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinity, NodeAffinityArgs
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
+from reactive_desched.policy.registry import PluginSpec
 from reactive_desched.react.debounce import Pause
 
 POLICY = """\
@@ -119,8 +120,32 @@ def test_a_dry_run_is_asked_for_on_the_command_line(
 
 
 def test_the_policy_reader_knows_every_built_in_plugin_and_where_it_belongs() -> None:
-    assert {name: (spec.args, spec.points) for name, spec in registry().items()} == {
-        "RemovePodsViolatingNodeTaints": (NodeTaintsArgs, frozenset({"deschedule"})),
-        "RemovePodsViolatingNodeAffinity": (NodeAffinityArgs, frozenset({"deschedule"})),
+    known = registry()
+
+    for name, (plugin, args) in BUILT_IN.items():
+        assert name == plugin.name
+        assert known[name] == PluginSpec(args, frozenset({plugin.point}), is_built=True)
+
+
+def test_the_policy_reader_knows_the_plugins_to_come_as_not_built() -> None:
+    known = registry()
+
+    assert [name for name, spec in known.items() if not spec.is_built] == list(TO_COME)
+    for name, args in TO_COME.items():
+        assert known[name] == PluginSpec(args, frozenset({"balance"}), is_built=False)
+
+
+def test_every_plugin_of_upstream_and_koordinators_low_node_load_can_be_configured() -> None:
+    assert registry().keys() == {
+        "HighNodeUtilization",
+        "LowNodeLoad",
+        "LowNodeUtilization",
+        "PodLifeTime",
+        "RemoveDuplicates",
+        "RemoveFailedPods",
+        "RemovePodsHavingTooManyRestarts",
+        "RemovePodsViolatingInterPodAntiAffinity",
+        "RemovePodsViolatingNodeAffinity",
+        "RemovePodsViolatingNodeTaints",
+        "RemovePodsViolatingTopologySpreadConstraint",
     }
-    assert all(plugin.name == name for name, (plugin, _) in BUILT_IN.items())

@@ -3,12 +3,24 @@ from typing import Any
 
 import pytest
 
+from reactive_desched import upstream_metrics as upstream
 from reactive_desched.errors import Malformed
+from reactive_desched.gate.windows import Windows
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.changes import NodeTaintsChanged, PodBound
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.outcomes import EVICTED, FAILED, Outcome
+from reactive_desched.model.outcomes import (
+    BUDGET_REFUSED,
+    DENIED,
+    EVICTED,
+    FAILED,
+    GONE,
+    OVERLOADED,
+    REPLACED,
+    WITHHELD,
+    Outcome,
+)
 from reactive_desched.model.subjects import OnePod
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.react.instances import Instance
@@ -50,6 +62,15 @@ class Bench:
         text = self.metrics.exposition("")[0].decode()
         lines = re.findall(r"^reactive_desched_(\S+?(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
         return {name: float(value) for name, value in lines if float(value)}
+
+    def upstream(self) -> dict[str, int]:
+        """Return the SIG descheduler's counts, by the value of `result`."""
+        about = 'namespace="shop",node="n1",profile="default",result="(.+)",strategy="NodeTaints"'
+        text = self.metrics.exposition("")[0].decode()
+        found = re.findall(
+            rf"^descheduler_pods_evicted_total{{{about}}} (\d+)$", text, re.MULTILINE
+        )
+        return {result: int(number) for result, number in found}
 
 
 def judgement(decision: Decision, *, is_news: bool = True) -> Judgement:
@@ -158,3 +179,62 @@ def test_an_object_that_cannot_be_read_is_a_warning_that_names_it() -> None:
         "resource": "pods",
         "reason": "Pod shop/web cannot be read: spec is no object",
     }
+
+
+@pytest.mark.parametrize(
+    ("result", "counted"),
+    [
+        (EVICTED, {"success": 1}),
+        (BUDGET_REFUSED, {"error": 1}),
+        (OVERLOADED, {"error": 1}),
+        (GONE, {"error": 1}),
+        (REPLACED, {"error": 1}),
+        (DENIED, {"error": 1}),
+        (FAILED, {"error": 1}),
+        (WITHHELD, {}),
+    ],
+)
+def test_an_end_counts_as_the_sig_descheduler_would_count_it(
+    result: str, counted: dict[str, int]
+) -> None:
+    bench = Bench()
+    bench.reporter.ended(judgement(Evict(FINDING)), Outcome(result), 10.75)
+
+    assert bench.upstream() == counted
+
+
+@pytest.mark.parametrize(
+    ("scope", "text"),
+    [
+        ("cluster", upstream.TOTAL_REACHED),
+        ("node", upstream.NODE_REACHED),
+        ("namespace", upstream.NAMESPACE_REACHED),
+    ],
+)
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_limit_of_the_policy_counts_under_the_sig_deschedulers_words(
+    scope: str, limit: int, text: str
+) -> None:
+    windows = Windows({scope: limit})
+    windows.begin(WEB)
+    refusal = windows.verdict(FINDING, 0)
+    assert refusal is not None
+    bench = Bench()
+    bench.reporter.judged(judgement(refusal))
+
+    assert bench.upstream() == {text: 1}
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        pytest.param(Evict(FINDING), id="not asked for yet"),
+        pytest.param(Refuse(FINDING, "MirrorPods", "pod is a mirror pod"), id="a guard"),
+        pytest.param(Defer(FINDING, "EvictionBudget", "limit of node n1", 9.0), id="our own pace"),
+    ],
+)
+def test_no_other_decision_counts_as_an_eviction(decision: Decision) -> None:
+    bench = Bench()
+    bench.reporter.judged(judgement(decision))
+
+    assert bench.upstream() == {}

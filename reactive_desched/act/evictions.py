@@ -1,6 +1,7 @@
 """Carries out evictions: written down first, asked for once, ended exactly once."""
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from reactive_desched.errors import ClusterError, JournalError
 from reactive_desched.model.intents import Intent
+from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import (
     WITHHELD,
     Answer,
@@ -53,6 +55,42 @@ Finished = Callable[[Intent, Outcome, float], None]
 """Told the intent, its outcome, and when the API server was asked (or would have been)."""
 
 
+class Means:
+    """What one eviction takes: where it is written down, who asks for it, and what time it is."""
+
+    def __init__(self, ledger: Ledger, evictor: Evictor, clock: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._evictor = evictor
+        self._clock = clock
+
+    async def carry_out(
+        self, intent: Intent, why_not: Callable[[], str | None]
+    ) -> tuple[Outcome, float]:
+        """Write an intent down, ask for the eviction, and write down what came of it.
+
+        `why_not` is asked before each of these steps. Returns the outcome, and when the API server
+        was asked (or would have been).
+        """
+        if (reason := why_not()) is not None:
+            return Outcome(WITHHELD, reason), self._clock()
+        try:
+            intent_id = await self._ledger.begin(intent)
+        except JournalError as error:
+            return Outcome(WITHHELD, str(error)), self._clock()
+        asked_at = self._clock()
+        outcome = await self._ask(intent, why_not)
+        await self._ledger.end(intent_id, outcome)
+        return outcome, asked_at
+
+    async def _ask(self, intent: Intent, why_not: Callable[[], str | None]) -> Outcome:
+        """Call the API server, unless things changed while the intent was being written."""
+        if (reason := why_not()) is not None:
+            return Outcome(WITHHELD, reason)
+        request = _request(intent)
+        answer = await self._evictor.evict(request)
+        return outcome_of(answer) or await read_back(self._evictor, request)
+
+
 class Evictions:
     """Every eviction under way; `may_act` returns why not, or None.
 
@@ -71,14 +109,14 @@ class Evictions:
         *,
         at_once: int = 50,
     ) -> None:
-        self._ledger = ledger
-        self._evictor = evictor
+        self._means = Means(ledger, evictor, clock)
         self._may_act = may_act
         self._finished = finished
         self._clock = clock
         self._at_once = at_once
         self._line: MemoryObjectSendStream[Intent] | None = None
         self._under_way = 0
+        self._unasked: dict[PodKey, str | None] = {}
         self._idle = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -92,6 +130,7 @@ class Evictions:
                 task_status.started()
                 await self._until_cancelled()
         finally:
+            self._unasked.clear()
             self._under_way = 0  # whoever still stood in line had not begun
 
     async def _until_cancelled(self) -> None:
@@ -106,7 +145,12 @@ class Evictions:
             self._finished(intent, Outcome(WITHHELD, "stopping"), self._clock())
         else:
             self._under_way += 1
+            self._unasked[intent.pod.uid] = None
             self._line.send_nowait(intent)
+
+    def recall(self, reason: str) -> None:
+        """Withhold every eviction that was not asked for yet; the others go on to their end."""
+        self._unasked = dict.fromkeys(self._unasked, reason)
 
     async def ended(self) -> None:
         """Return when no eviction is under way."""
@@ -117,32 +161,17 @@ class Evictions:
     async def _carry_out_all(self, intents: MemoryObjectReceiveStream[Intent]) -> None:
         async for intent in intents:
             try:
-                outcome, asked_at = await self._carry_out(intent)
+                may_not = partial(self._why_not, intent)
+                outcome, asked_at = await self._means.carry_out(intent, may_not)
             finally:
+                self._unasked.pop(intent.pod.uid, None)
                 self._under_way -= 1
                 if not self._under_way:
                     self._idle.set()
             self._finished(intent, outcome, asked_at)
 
-    async def _carry_out(self, intent: Intent) -> tuple[Outcome, float]:
-        if (why_not := self._may_act()) is not None:
-            return Outcome(WITHHELD, why_not), self._clock()
-        try:
-            intent_id = await self._ledger.begin(intent)
-        except JournalError as error:
-            return Outcome(WITHHELD, str(error)), self._clock()
-        asked_at = self._clock()
-        outcome = await self._ask(intent)
-        await self._ledger.end(intent_id, outcome)
-        return outcome, asked_at
-
-    async def _ask(self, intent: Intent) -> Outcome:
-        """Call the API server, unless things changed while the intent was being written."""
-        if (why_not := self._may_act()) is not None:
-            return Outcome(WITHHELD, why_not)
-        request = _request(intent)
-        answer = await self._evictor.evict(request)
-        return outcome_of(answer) or await read_back(self._evictor, request)
+    def _why_not(self, intent: Intent) -> str | None:
+        return self._unasked.get(intent.pod.uid) or self._may_act()
 
 
 async def read_back(evictor: Evictor, request: EvictionRequest) -> Outcome:

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from reactive_desched.model.changes import Change
 from reactive_desched.model.findings import Finding, LookAgain
 from reactive_desched.model.node_affinity import NodeAffinity
-from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
 from reactive_desched.model.subjects import Places
 
 
@@ -53,6 +53,24 @@ class View(Protocol):
 
     def preference(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
         """Return the preferred weight of this node, and the best of any node that counts."""
+        ...
+
+    def avoided(
+        self, pod: Pod, node: Node
+    ) -> Iterator[tuple[PodAffinityTerm, Iterable[Pod] | None]]:
+        """Return a pod's required anti-affinity terms, each with the active pods it means nearby.
+
+        Near are pods in the same topology domain, and on the same node even where it lacks the
+        label; the pod itself may be among them. None stands for a selector that does not parse.
+        """
+        ...
+
+    def avoiding(self, subject: Places, keys: frozenset[str] | None = None) -> Iterable[Pod]:
+        """Return the active pods whose required anti-affinity a subject may violate now.
+
+        Pods nearby, and of the subject itself; with `keys`, only terms over these topology labels
+        matter. A pod may come twice. Who is eased is not among them: AntiAffinityEased tells.
+        """
         ...
 
 

@@ -2,7 +2,14 @@
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.model.labels import LabelSelector, selector_from
@@ -24,14 +31,32 @@ class Namespaces(BaseModel):
         return self
 
 
-class ScopedArgs(PluginArgs):
-    """Arguments of a plugin that can be limited to namespaces and labels."""
+class ExcludedNamespaces(BaseModel):
+    """Exact namespace names to leave alone; their pods still count as use of a node."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    exclude: tuple[str, ...] = Field(default=(), description="Evict nothing from these namespaces.")
+    include: tuple[str, ...] = Field(
+        default=(), description="Not supported here: it must stay empty."
+    )
+
+    @field_validator("include")
+    @classmethod
+    def _none_included(cls, include: tuple[str, ...]) -> tuple[str, ...]:
+        if include:
+            raise ValueError(
+                "only Exclude namespaces can be set, inclusion is not supported: "
+                "list the namespaces to leave alone under exclude"
+            )
+        return include
+
+
+class NamespacedArgs(PluginArgs):
+    """Arguments of a plugin that can be limited to namespaces."""
 
     namespaces: Namespaces = Field(
         default=Namespaces(), description="The namespaces to look at; all when left out."
-    )
-    label_selector: Annotated[LabelSelector, BeforeValidator(selector_from)] | None = Field(
-        default=None, description="Look only at pods with matching labels."
     )
 
     def covers(self, pod: Pod) -> bool:
@@ -39,6 +64,18 @@ class ScopedArgs(PluginArgs):
         wanted = self.namespaces
         if wanted.include and pod.namespace not in wanted.include:
             return False
-        if wanted.exclude and pod.namespace in wanted.exclude:
+        return not (wanted.exclude and pod.namespace in wanted.exclude)
+
+
+class ScopedArgs(NamespacedArgs):
+    """Arguments of a plugin that can be limited to namespaces and labels."""
+
+    label_selector: Annotated[LabelSelector, BeforeValidator(selector_from)] | None = Field(
+        default=None, description="Look only at pods with matching labels."
+    )
+
+    def covers(self, pod: Pod) -> bool:
+        """Say whether the pod is one the plugin was asked to look at."""
+        if not super().covers(pod):
             return False
         return self.label_selector is None or self.label_selector.matches(pod.labels)

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from reactive_desched._version import __version__
-from reactive_desched.cli import demo, run, sim
+from reactive_desched.cli import demo, plan, policy, run, sim, version
+from reactive_desched.cli.upstream_form import in_our_form
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 
 FAILED, WRONG_INPUT = 1, 2
@@ -17,7 +18,9 @@ _EPILOG = "exit status: 0 done, 1 failed, 2 something a person wrote is wrong"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    arguments = parser().parse_args(argv)
+    words, bare = in_our_form(sys.argv[1:] if argv is None else argv)
+    arguments = parser().parse_args(words)
+    arguments.bare = bare
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         return command(arguments)
@@ -55,6 +58,6 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"reactive-desched {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, demo, sim):
+    for module in (run, plan, policy, demo, sim, version):
         module.add(commands)
     return top

@@ -1,24 +1,65 @@
-"""`run`: the controller."""
+"""`run`: the controller, or one sweep with `--once`."""
 
 import argparse
+from typing import TYPE_CHECKING
 
+from reactive_desched.cli import upstream_flags
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.flag_values import yes_no
+
+if TYPE_CHECKING:
+    from reactive_desched.app import Options
+    from reactive_desched.cli.upstream_form import Said
+    from reactive_desched.overrides import Overrides
 
 
 def add(commands: Commands) -> None:
     """Describe `run` to the parser."""
     command = commands.add_parser("run", help="watch a cluster and evict what should move")
-    command.description = "Watch a cluster, react to its changes, evict at a safe pace."
+    command.usage = "reactive-desched run --policy FILE [flags]"
+    command.description = (
+        "Watch a cluster, react to its changes, evict at a safe pace. With --once: one sweep over"
+        " everything with the SIG descheduler's rules and limits of a cycle."
+    )
+    command.allow_abbrev = False
+    _add_what(command)
+    _add_where(command)
+    command.add_argument("--log-format", choices=["console", "json"])
+    command.add_argument("--log-level", choices=["debug", "info", "warning", "error"])
+    upstream_flags.add(command)
+    command.set_defaults(command=_call, bare=False)
+
+
+def _add_what(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--policy",
+        "--policy-config-file",
         metavar="FILE",
         required=True,
-        help="a DeschedulerPolicy (descheduler/v1alpha2); may also hold a ReactiveSettings",
+        help="a DeschedulerPolicy; may also hold a ReactiveSettings",
     )
     command.add_argument("--settings", metavar="FILE", help="a ReactiveSettings file")
-    command.add_argument("--dry-run", action="store_true", help="do everything but evict")
+    command.add_argument("--once", action="store_true", help="one sweep, then end")
+    command.add_argument(
+        "--dry-run",
+        metavar="BOOL",
+        nargs="?",
+        const=True,
+        default=False,
+        type=yes_no,
+        help="do everything but evict",
+    )
+    command.add_argument(
+        "--lenient-policy",
+        action="store_true",
+        help="take what the SIG descheduler takes, and warn of what it would not read",
+    )
+
+
+def _add_where(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--kubeconfig",
+        "--client-connection-kubeconfig",
         metavar="FILE",
         help="default: $KUBECONFIG, ~/.kube/config, or the pod's own account",
     )
@@ -29,24 +70,50 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--listen", metavar="HOST:PORT", help="health and metrics (default 127.0.0.1:10258)"
     )
-    command.add_argument("--log-format", choices=["console", "json"])
-    command.add_argument("--log-level", choices=["debug", "info", "warning", "error"])
-    command.set_defaults(command=_call)
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.app import Options, run
+    from reactive_desched.app import Options
+    from reactive_desched.cli.upstream_form import said
 
-    return run(
+    also = said(arguments)
+    return _run(
         Options(
             policy=arguments.policy,
             settings=arguments.settings,
             dry_run=arguments.dry_run,
-            kubeconfig=arguments.kubeconfig,
+            kubeconfig=arguments.kubeconfig or None,
             context=arguments.context,
             journal_dir=arguments.journal_dir,
-            listen=arguments.listen,
+            listen=also.listen,
             log_format=arguments.log_format,
             log_level=arguments.log_level,
-        )
+            lenient=arguments.lenient_policy,
+            serve_metrics=not arguments.disable_metrics,
+            overrides=_overrides(arguments, also),
+            notices=also.notices,
+        ),
+        once=also.once,
+    )
+
+
+def _run(options: "Options", *, once: bool) -> int:
+    if once:
+        from reactive_desched.once import run as sweep
+
+        return sweep(options)
+    from reactive_desched.app import run
+
+    return run(options)
+
+
+def _overrides(arguments: argparse.Namespace, also: "Said") -> "Overrides":
+    from reactive_desched.overrides import Overrides
+
+    return Overrides(
+        node_selector=arguments.node_selector,
+        requests_per_second=arguments.requests_per_second,
+        burst=arguments.burst,
+        usual_listen=also.usual_listen,
+        usual_journal_dir=also.usual_journal_dir,
     )

@@ -6,7 +6,7 @@ let more pods go at once than the burst. A refusal names the scope that is empty
 time it will not be. Times are monotonic seconds, passed in.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from reactive_desched.model.objects import Pod
@@ -46,6 +46,14 @@ class Bucket:
         self._tokens = float(rate.burst)
         self._held = 0
         self._at = now
+        self._promised = now
+
+    def adopt(self, rate: Rate, now: float) -> None:
+        """Go on at another rate: what was spent stays spent, holds and promises are forgotten."""
+        self._held = 0
+        spent = self._rate.burst - self.free(now)
+        self._tokens = rate.burst - spent
+        self._rate = rate
         self._promised = now
 
     def free(self, now: float) -> float:
@@ -90,8 +98,21 @@ class Budgets:
     """All buckets; a scope without a rate is unlimited."""
 
     def __init__(self, rates: Mapping[str, Rate | None]) -> None:
-        self._rates = {scope: rate for scope, rate in rates.items() if rate is not None}
+        self._rates = _limited(rates)
         self._buckets: dict[tuple[str, str], Bucket] = {}
+
+    def adopt(self, rates: Mapping[str, Rate | None], under_way: Iterable[Pod], now: float) -> None:
+        """Go on with other rates: nobody gains a burst, and who is under way holds tokens.
+
+        The buckets of a scope that becomes unlimited are forgotten.
+        """
+        self._rates = _limited(rates)
+        self._buckets = {key: b for key, b in self._buckets.items() if key[0] in self._rates}
+        for (scope, _), bucket in self._buckets.items():
+            bucket.adopt(self._rates[scope], now)
+        for pod in under_way:
+            for _, bucket in self._of(pod, now):
+                bucket.hold()
 
     def hold(self, pod: Pod, now: float) -> Spent | None:
         """Hold one token in every scope of the pod, or none and say who refused."""
@@ -132,3 +153,7 @@ class Budgets:
                 self._buckets = {k: b for k, b in self._buckets.items() if not b.is_new(now)}
             bucket = self._buckets[key] = Bucket(rate, now)
         return bucket
+
+
+def _limited(rates: Mapping[str, Rate | None]) -> dict[str, Rate]:
+    return {scope: rate for scope, rate in rates.items() if rate is not None}

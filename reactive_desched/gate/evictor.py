@@ -1,17 +1,15 @@
 """The default evictor as gates: its guards (Filter) and its last looks (PreEvictionFilter)."""
 
-from reactive_desched.gate.fit import Fit
+from reactive_desched.gate.fit import NodeSearch, Nowhere
 from reactive_desched.gate.guards import Guard
-from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.decisions import Defer, Refuse, WakeKey
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.model.objects import Pod
 from reactive_desched.state.view import ClusterView
 
-NO_OTHER_NODE = (
-    "pod does not fit on any other node because of nodeSelector(s), Taint(s), "
-    "or nodes marked as unschedulable"
-)
+NODES: WakeKey = ("nodes",)
+"""What waits for another node to count."""
 
 
 class Guards:
@@ -63,7 +61,7 @@ class TwoNodes:
         """Refuse while nothing could run anywhere else."""
         if self._view.counting_nodes >= 2:  # noqa: PLR2004 -- "another node" needs two
             return None
-        return Refuse(finding, self.name, "fewer than two nodes are ready", (("room",),))
+        return Refuse(finding, self.name, "fewer than two nodes are ready", (NODES,))
 
 
 class NodeFit:
@@ -71,20 +69,26 @@ class NodeFit:
 
     name = "NodeFit"
 
-    def __init__(self, fit: Fit, selector: Selector, *, evictor_asks: bool) -> None:
+    def __init__(self, fit: NodeSearch, selector: Selector, *, evictor_asks: bool) -> None:
         self._fit = fit
         self._selector = selector
         self._evictor_asks = evictor_asks
 
-    def verdict(self, finding: Finding, _: float) -> Refuse | None:
-        """Refuse a pod that no node would take, until some node has more room."""
-        pod = finding.pod
-        wakes = (("room",), ("pod", pod.uid))
-        if self._evictor_asks and not self._fit.elsewhere(pod, self._selector):
-            return Refuse(finding, self.name, NO_OTHER_NODE, wakes)
-        if finding.needs_fit and not self._fit.anywhere(pod):
-            return Refuse(finding, self.name, "no node fits the pod", wakes)
+    def verdict(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Refuse a pod that no node would take, until that may have changed."""
+        pod, fit = finding.pod, self._fit
+        if not (self._evictor_asks or finding.needs_fit):
+            return None
+        if not fit.prepare():
+            return Defer(finding, self.name, "the nodes are still being looked through", now)
+        if finding.needs_fit and fit.anywhere(pod) is None:
+            return self._refuse(finding, fit.nowhere(pod))
+        if self._evictor_asks and fit.elsewhere(pod, self._selector) is None:
+            return self._refuse(finding, fit.nowhere_else(pod, self._selector))
         return None
+
+    def _refuse(self, finding: Finding, found: Nowhere) -> Refuse:
+        return Refuse(finding, self.name, found.reason, found.wakes, found.until, str(found.why))
 
 
 class NamespaceSelector:

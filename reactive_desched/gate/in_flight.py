@@ -1,6 +1,6 @@
 """Which pods are being evicted right now, so that no pod is asked to leave twice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from cachetools import TTLCache
 
@@ -31,12 +31,20 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._open)
 
+    def pods(self) -> Iterable[Pod]:
+        """Return the pods whose eviction was decided and has no outcome yet."""
+        return self._open.values()
+
+    def holds(self, pod: PodKey) -> bool:
+        """Say whether the pod is being evicted, or was a moment ago."""
+        return pod in self._open or pod in self._evicted
+
     def verdict(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse a pod that is on its way already, even one that asks to be evicted."""
         pod = finding.pod
         if pod.is_terminating:
             return Refuse(finding, self.name, "pod is terminating", (("pod", pod.uid),))
-        if pod.uid not in self._open and pod.uid not in self._evicted:
+        if not self.holds(pod.uid):
             return None
         wakes = (("pod", pod.uid), ("eviction", pod.uid))
         return Refuse(finding, self.name, "its eviction is under way", wakes)

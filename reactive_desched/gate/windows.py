@@ -5,7 +5,7 @@ default interval.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
@@ -26,10 +26,18 @@ class Windows:
     name = "EvictionLimit"
 
     def __init__(self, limits: Mapping[str, int | None], window_s: float = WINDOW_S) -> None:
-        self._limits = {scope: limit for scope, limit in limits.items() if limit is not None}
+        self._limits = _set_only(limits)
         self._window_s = window_s
         self._times: dict[Scope, deque[float]] = {}
         self._under_way: Counter[Scope] = Counter()
+
+    def adopt(self, limits: Mapping[str, int | None], under_way: Iterable[Pod]) -> None:
+        """Go on with other limits: what was counted stays counted, in scopes that had a limit.
+
+        A scope without one until now counts from here, the evictions under way included.
+        """
+        self._limits = _set_only(limits)
+        self._under_way = Counter(key for pod in under_way for key, _ in self._scopes(pod))
 
     def verdict(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse or defer a pod whose node, namespace or cluster has had its share."""
@@ -80,3 +88,7 @@ class Windows:
             if times and times[-1] + self._window_s > now:
                 return
             del self._times[key]
+
+
+def _set_only(limits: Mapping[str, int | None]) -> dict[str, int]:
+    return {scope: limit for scope, limit in limits.items() if limit is not None}

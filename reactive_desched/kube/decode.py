@@ -15,7 +15,7 @@ from msgspec.json import Decoder
 from reactive_desched.errors import Malformed, QuantityError
 from reactive_desched.kube.answers import parse_status
 from reactive_desched.kube.codec import Codec, Page, WatchEvent
-from reactive_desched.kube.parts import quantities, shared_part, version
+from reactive_desched.kube.parts import quantities, seconds, shared_part, version
 from reactive_desched.kube.pod_reader import PodReader
 from reactive_desched.kube.sharing import SharedParts
 from reactive_desched.kube.wire import (
@@ -26,15 +26,19 @@ from reactive_desched.kube.wire import (
     ListPage,
     WireBudget,
     WireClaim,
+    WireCSINode,
     WireNamespace,
     WireNode,
     WireObject,
     WirePod,
     WirePriorityClass,
+    WireVolume,
 )
 from reactive_desched.model.objects import (
+    CSINode,
     Namespace,
     Node,
+    PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
@@ -242,7 +246,55 @@ class _ClaimReader:
             resource_version=version(metadata.resource_version),
             storage_class=self._text(wire.spec.storage_class_name),
             volume=wire.spec.volume_name,
+            phase=self._text(wire.status.phase),
+            exclusive="ReadWriteOncePod" in wire.spec.access_modes,
+            deletion_s=seconds(metadata.deletion_timestamp),
         )
+
+
+_PLACES: Final = frozenset(
+    f"{prefix}/{what}"
+    for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io")
+    for what in ("zone", "region")
+)
+
+
+class _VolumeReader:
+    """Makes volume records; volumes of one place share how it is told."""
+
+    def __init__(self, shared: SharedParts) -> None:
+        self._text: Final = shared.texts.of
+
+    def record(self, wire: WireVolume) -> PersistentVolume:
+        metadata, spec, text = wire.metadata, wire.spec, self._text
+        csi, claim = spec.csi, spec.claim_ref
+        return PersistentVolume(
+            name=metadata.name,
+            uid=metadata.uid,
+            resource_version=version(metadata.resource_version),
+            reachable_from=None if spec.node_affinity is None else spec.node_affinity.required,
+            places={
+                text(key): text(value) for key, value in metadata.labels.items() if key in _PLACES
+            },
+            driver="" if csi is None else text(csi.driver),
+            handle="" if csi is None else csi.volume_handle,
+            claim="" if claim is None else f"{claim.namespace}/{claim.name}",
+        )
+
+
+def _csi_node(wire: WireCSINode) -> CSINode:
+    metadata = wire.metadata
+    limits = ((driver.name, driver.allocatable) for driver in wire.spec.drivers)
+    return CSINode(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=version(metadata.resource_version),
+        attachable={
+            name: limit.count
+            for name, limit in limits
+            if limit is not None and limit.count is not None
+        },
+    )
 
 
 class Codecs(Struct, frozen=True):
@@ -254,6 +306,8 @@ class Codecs(Struct, frozen=True):
     priority_classes: Codec[PriorityClass]
     disruption_budgets: Codec[PodDisruptionBudget]
     claims: Codec[PersistentVolumeClaim]
+    volumes: Codec[PersistentVolume]
+    csi_nodes: Codec[CSINode]
 
 
 def codecs(shared: SharedParts) -> Codecs:
@@ -276,5 +330,14 @@ def codecs(shared: SharedParts) -> Codecs:
             "/api/v1/persistentvolumeclaims",
             WireClaim,
             _ClaimReader(shared).record,
+        ),
+        volumes=ResourceCodec(
+            "PersistentVolume",
+            "/api/v1/persistentvolumes",
+            WireVolume,
+            _VolumeReader(shared).record,
+        ),
+        csi_nodes=ResourceCodec(
+            "CSINode", "/apis/storage.k8s.io/v1/csinodes", WireCSINode, _csi_node
         ),
     )

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Generic, Protocol, TypeVar
 from msgspec import Meta, Raw, Struct, field
 
 from reactive_desched.model.labels import Labels, LabelSelector
+from reactive_desched.model.node_affinity import NodeSelector
 from reactive_desched.model.taints import Taint
 
 Name = Annotated[str, Meta(min_length=1)]
@@ -345,15 +346,90 @@ class WireBudget(Wire, frozen=True, gc=False):
     status: BudgetStatus = BudgetStatus()
 
 
+class ClaimMetadata(Metadata, frozen=True, gc=False):
+    """A claim's metadata: one that is being deleted serves no new pod."""
+
+    deletion_timestamp: Moment | None = None
+
+
 class ClaimSpec(Wire, frozen=True, gc=False):
     """What a claim asks for."""
 
     storage_class_name: str = ""
     volume_name: str = ""
+    access_modes: tuple[str, ...] = ()
+
+
+class ClaimStatus(Wire, frozen=True, gc=False):
+    """How a claim fares."""
+
+    phase: str = ""
 
 
 class WireClaim(Wire, frozen=True, gc=False):
     """A persistent volume claim."""
 
-    metadata: Metadata
+    metadata: ClaimMetadata
     spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+
+class AttachedBy(Wire, frozen=True, gc=False):
+    """The driver behind a volume, and what it calls the volume."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class ClaimReference(Wire, frozen=True, gc=False):
+    """The claim a volume is bound to."""
+
+    namespace: str = ""
+    name: str = ""
+
+
+class Reachable(Wire, frozen=True, gc=False):
+    """The nodes a volume can be reached from."""
+
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(Wire, frozen=True, gc=False):
+    """What a volume is."""
+
+    csi: AttachedBy | None = None
+    claim_ref: ClaimReference | None = None
+    node_affinity: Reachable | None = None
+
+
+class WireVolume(Wire, frozen=True, gc=False):
+    """A persistent volume."""
+
+    metadata: Metadata
+    spec: VolumeSpec = VolumeSpec()
+
+
+class Allocatable(Wire, frozen=True, gc=False):
+    """How many volumes a driver can attach to a node; unlimited where it does not say."""
+
+    count: int | None = None
+
+
+class NodeDriver(Wire, frozen=True, gc=False):
+    """A storage driver on a node."""
+
+    name: str = ""
+    allocatable: Allocatable | None = None
+
+
+class CSINodeSpec(Wire, frozen=True, gc=False):
+    """The storage drivers of a node."""
+
+    drivers: tuple[NodeDriver, ...] = ()
+
+
+class WireCSINode(Wire, frozen=True, gc=False):
+    """What the storage drivers say of a node."""
+
+    metadata: Metadata
+    spec: CSINodeSpec = CSINodeSpec()

@@ -52,6 +52,10 @@ class PodGone(PodChange, frozen=True, gc=False):
     """The pod was deleted or has ended, and its node has room for it."""
 
 
+class PodForgotten(PodChange, frozen=True, gc=False):
+    """A pod that had ended was deleted: it took no room, and nothing is wrong with it any more."""
+
+
 class NodeChange(Change, frozen=True, gc=False):
     """Something about one node."""
 
@@ -104,6 +108,18 @@ class ClaimChanged(Change, frozen=True, gc=False):
     name: str
 
 
+class VolumeChanged(Change, frozen=True, gc=False):
+    """A persistent volume came, went, or differs."""
+
+    name: str
+
+
+class AttachLimitsChanged(Change, frozen=True, gc=False):
+    """What a node's storage drivers can attach came, went, or differs."""
+
+    node: str
+
+
 class PriorityClassChanged(Change, frozen=True, gc=False):
     """A priority class came, went, or its value differs."""
 
@@ -122,6 +138,12 @@ class PreferenceShifted(Change, frozen=True, gc=False):
     pods: tuple[str, ...]
 
 
+class AntiAffinityEased(Change, frozen=True, gc=False):
+    """A pod that these pods' required anti-affinity forbids near them is not there any more."""
+
+    pods: tuple[str, ...]
+
+
 class TimePassed(Change, frozen=True, gc=False):
     """A plugin asked to look again after a time, and it has passed."""
 
@@ -131,14 +153,18 @@ def about(change: Change) -> str:
     match change:
         case PodChange(pod=pod):
             return f"pod {pod}"
-        case NodeChange(node=node):
+        case NodeChange(node=node) | AttachLimitsChanged(node=node):
             return f"node {node}"
         case (
             DisruptionBudgetChanged(namespace=namespace, name=name)
             | ClaimChanged(namespace=namespace, name=name)
         ):
             return f"{namespace}/{name}"
-        case NamespaceChanged(namespace=name) | PriorityClassChanged(name=name):
+        case (
+            NamespaceChanged(namespace=name)
+            | PriorityClassChanged(name=name)
+            | VolumeChanged(name=name)
+        ):
             return name
         case _:
             return ""

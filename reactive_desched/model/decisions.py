@@ -8,6 +8,17 @@ WakeKey = tuple[str, ...]
 """What a blocked finding waits for, for example ("pod", uid) or ("room",)."""
 
 
+class Room(Struct, frozen=True, gc=False):
+    """News that those who wait for `wake` may fit somewhere now.
+
+    So many of them at most (None: all), and none that sits on the node `beside`.
+    """
+
+    wake: WakeKey
+    places: int | None = None
+    beside: str = ""
+
+
 class Evict(Struct, frozen=True, gc=False):
     """Every gate agreed; the tokens it cost are taken."""
 
@@ -26,7 +37,8 @@ class Defer(Struct, frozen=True, gc=False):
 class Refuse(Struct, frozen=True, gc=False):
     """Not as things are: `wakes` names what could change the answer.
 
-    A refusal that only time can lift also has `until` (monotonic seconds).
+    A refusal that time alone can lift also has `until` (monotonic seconds). `detail` has numbers
+    that differ from one look to the next although the reason stays the same.
     """
 
     finding: Finding
@@ -34,6 +46,7 @@ class Refuse(Struct, frozen=True, gc=False):
     reason: str
     wakes: tuple[WakeKey, ...] = ()
     until: float | None = None
+    detail: str = ""
 
 
 Decision = Evict | Defer | Refuse

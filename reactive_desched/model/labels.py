@@ -138,6 +138,7 @@ class Selector(Struct, frozen=True, gc=False):
 
 
 EVERYTHING: Final = Selector()
+NOTHING: Final = Selector((Requirement("", "In"),))
 
 
 def key_problem(key: str) -> str | None:

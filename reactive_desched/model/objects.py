@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.model.labels import Labels, LabelSelector
-from reactive_desched.model.node_affinity import NodeAffinity
+from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector
 from reactive_desched.model.taints import Taint, Tolerations
 
 PodKey = str
@@ -277,7 +277,10 @@ class PodDisruptionBudget(Struct, frozen=True, gc=False):
 
 
 class PersistentVolumeClaim(Struct, frozen=True, gc=False):
-    """A claim, the class of storage it asks for, and the volume it is bound to."""
+    """A claim, the class of storage it asks for, and the volume it is bound to.
+
+    One that is `exclusive` (ReadWriteOncePod) serves a single pod in the whole cluster.
+    """
 
     namespace: str
     name: str
@@ -285,6 +288,9 @@ class PersistentVolumeClaim(Struct, frozen=True, gc=False):
     resource_version: int = 0
     storage_class: str = ""
     volume: str = ""
+    phase: str = ""
+    exclusive: bool = False
+    deletion_s: int | None = None
 
     @property
     def key(self) -> str:
@@ -292,4 +298,49 @@ class PersistentVolumeClaim(Struct, frozen=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
 
-ClusterObject = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget | PersistentVolumeClaim
+class PersistentVolume(Struct, frozen=True, gc=False):
+    """A volume: the nodes it can be reached from, and the driver that attaches it there.
+
+    `places` are its zone and region labels, of either generation; `claim` is the namespace and
+    name of the claim it is bound to.
+    """
+
+    name: str
+    uid: str = ""
+    resource_version: int = 0
+    reachable_from: NodeSelector | None = None
+    places: Labels = {}
+    driver: str = ""
+    handle: str = ""
+    claim: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        return self.name
+
+
+class CSINode(Struct, frozen=True, gc=False):
+    """How many volumes each storage driver can attach to the node of this name."""
+
+    name: str
+    uid: str = ""
+    resource_version: int = 0
+    attachable: Mapping[str, int] = {}
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        return self.name
+
+
+ClusterObject = (
+    Pod
+    | Node
+    | Namespace
+    | PriorityClass
+    | PodDisruptionBudget
+    | PersistentVolumeClaim
+    | PersistentVolume
+    | CSINode
+)

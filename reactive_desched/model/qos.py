@@ -1,16 +1,15 @@
 """The quality of service class that a pod's containers come to, where the status does not say.
 
 As the SIG descheduler's pkg/utils/qos.go: of containers and init containers alike, only cpu and
-memory, and only amounts above zero.
+memory, and only amounts above zero. Amounts are compared in thousandths, rounded up.
 """
 
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 
 from msgspec import Struct
 
 from reactive_desched.model.objects import BEST_EFFORT, BURSTABLE, GUARANTEED
-from reactive_desched.model.quantities import parse_quantity
+from reactive_desched.model.quantities import milli
 from reactive_desched.model.resources import CPU, MEMORY
 
 Quantities = Mapping[str, str]
@@ -25,8 +24,8 @@ class Asks(Struct, frozen=True, gc=False):
 
 def computed_qos(containers: Iterable[Asks]) -> str:
     """Return BestEffort, Burstable or Guaranteed. Raises QuantityError."""
-    requests: dict[str, Fraction] = {}
-    limits: dict[str, Fraction] = {}
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
     all_limited = True
     for container in containers:
         _add(requests, container.requests)
@@ -36,11 +35,11 @@ def computed_qos(containers: Iterable[Asks]) -> str:
     return GUARANTEED if all_limited and requests == limits else BURSTABLE
 
 
-def _add(total: dict[str, Fraction], quantities: Quantities) -> set[str]:
+def _add(total: dict[str, int], quantities: Quantities) -> set[str]:
     """Add cpu and memory to a total; returns which of them were above zero."""
     above_zero = set()
     for resource in quantities.keys() & {CPU, MEMORY}:
-        if (amount := parse_quantity(quantities[resource])) > 0:
-            total[resource] = total.get(resource, Fraction(0)) + amount
+        if (amount := milli(quantities[resource])) > 0:
+            total[resource] = total.get(resource, 0) + amount
             above_zero.add(resource)
     return above_zero

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.places import PlacePlugin
 from reactive_desched.api.plugin import View
@@ -21,6 +21,14 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import Places
+from reactive_desched.policy.hints import did_you_mean
+from reactive_desched.policy.problems import (
+    Complaint,
+    Complaints,
+    Path,
+    quoted,
+    refuse_if_any,
+)
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -29,16 +37,31 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 class NodeAffinityArgs(ScopedArgs):
     """Which kinds of affinity to hold pods to."""
 
-    node_affinity_type: tuple[str, ...] = Field(
-        description=f"{REQUIRED} and/or {PREFERRED}; another value is skipped, as upstream does."
-    )
+    node_affinity_type: tuple[str, ...] = Field(description=f"{REQUIRED} and/or {PREFERRED}.")
 
     @field_validator("node_affinity_type")
     @classmethod
-    def _is_set(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _is_set(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if not value:
-            raise ValueError("nodeAffinityType needs to be set")
+            complaint = Complaint("nodeAffinityType needs to be set", f"write [{REQUIRED}]")
+            raise Complaints([complaint])
+        if info.mode == "json" and _VERDICTS.keys().isdisjoint(value):
+            refuse_if_any(_skipped(value, ()), info.context)
         return value
+
+    def notes(self) -> Iterator[Complaint]:
+        """Say which types are skipped, as upstream does, beside one that is not."""
+        if not _VERDICTS.keys().isdisjoint(self.node_affinity_type):
+            yield from _skipped(self.node_affinity_type, ("nodeAffinityType",))
+
+
+def _skipped(written: tuple[str, ...], path: Path) -> Iterator[Complaint]:
+    """Complain of types that do not exist: upstream skips them, and somebody meant something."""
+    for index, kind in enumerate(written):
+        if kind not in _VERDICTS:
+            hint = did_you_mean(kind, _VERDICTS)
+            message = f"{quoted(kind)} is no nodeAffinityType: it is skipped"
+            yield Complaint(message, hint, (*path, index), forgivable=True)
 
 
 class NodeAffinity(PlacePlugin[NodeAffinityArgs]):

@@ -6,9 +6,9 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched.policy.decode import Decoder, written_fields
-from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.fields import written_name
 from reactive_desched.policy.place import Place
-from reactive_desched.policy.problems import ProblemList, quoted
+from reactive_desched.policy.problems import Noted, ProblemList, quoted
 from reactive_desched.policy.registry import DEFAULT_EVICTOR, Registry, naming_problem
 from reactive_desched.policy.tree import Table
 
@@ -82,7 +82,7 @@ class ArgumentsReader:
         if not (at.is_null or isinstance(at.node, Table)):
             return None
         args = self._decoder.decode(model, at, _TOLERATED - written_fields(model).keys())
-        if isinstance(args, DefaultEvictorArgs):
+        if isinstance(args, Noted):
             for note in args.notes():
                 self._found.warn(at.complaint(note))
         return args
@@ -94,7 +94,7 @@ class ArgumentsReader:
         try:
             return spec.args.model_validate_json("{}", strict=True)
         except ValidationError as error:
-            missing = (str(detail["loc"][0]) for detail in error.errors() if detail["loc"])
+            missing = (written_name(str(it["loc"][0])) for it in error.errors() if it["loc"])
             message = f"{name} is enabled but has no arguments"
             hint = f"configure it in pluginConfig; required: {', '.join(missing)}"
             self._found.add(self._enabled[name].problem(message, hint))

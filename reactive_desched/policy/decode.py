@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -11,26 +12,38 @@ from reactive_desched.model.labels import LabelSelector
 from reactive_desched.policy.explain import explain
 from reactive_desched.policy.hints import did_you_mean
 from reactive_desched.policy.place import Place
-from reactive_desched.policy.problems import Path, ProblemList
+from reactive_desched.policy.problems import LENIENT, Path, Problem, ProblemList
 from reactive_desched.policy.selectors import selector_complaints
 from reactive_desched.policy.tree import Entry, Items, Node, Scalar, Table, plain
+
+_ZEROS: Final[Mapping[type, object]] = {bool: False, float: 0, int: 0, str: ""}
 
 M = TypeVar("M", bound=BaseModel)
 Shape = tuple[type[Any], Any]  # Any: annotations are whatever a model's author wrote
 
 
 class Advice:
-    """Hints that need to know the kind of document; the base knows only names."""
+    """Hints that need to know the kind of document; the base knows only names.
 
-    def unknown(self, entry: Entry, path: Path, known: frozenset[str]) -> tuple[str, str]:
-        """Give message and hint for an unknown field in the table at `path`."""
-        del path
+    Only of what `is_upstreams` is there a lenient reading.
+    """
+
+    is_upstreams: ClassVar[bool] = False
+
+    def unknown(self, entry: Entry, at: Place, known: frozenset[str]) -> tuple[str, str]:
+        """Give message and hint for an unknown field in the table at a place."""
+        del at
         return "unknown field", did_you_mean(entry.key, known)
 
     def wrong_type(self, path: Path, node: Node | None) -> str:
         """Give a better hint than the general one, or the empty text."""
         del path, node
         return ""
+
+    def is_dropped(self, key: str, path: Path) -> bool:
+        """Say whether upstream drops this unknown field of the table at `path` without a word."""
+        del key, path
+        return False
 
 
 class Decoder:
@@ -39,6 +52,7 @@ class Decoder:
     def __init__(self, found: ProblemList, advice: Advice) -> None:
         self._found = found
         self._advice = advice
+        self._is_lenient = found.lenient and advice.is_upstreams
 
     def decode(self, model: type[M], place: Place, skip: frozenset[str] = frozenset()) -> M | None:
         """Decode the value at a place; None when a problem was found in its known fields.
@@ -48,10 +62,22 @@ class Decoder:
         """
         node = place.node
         data = {} if node is None or _is_null(node) else self._prepared(model, node, place, skip)
+        return self._validated(model, json.dumps(data), place)
+
+    def _validated(self, model: type[M], data: str, place: Place) -> M | None:
+        """Validate prepared data; a lenient reading warns of what it forgives and goes on."""
         try:
-            return model.model_validate_json(json.dumps(data), strict=True)
+            return model.model_validate_json(data, strict=True)
         except ValidationError as error:
-            for problem in explain(error, place, self._advice.wrong_type):
+            problems = tuple(explain(error, place, self._advice.wrong_type, model))
+        for problem in problems:
+            self._found.add(problem)
+        if not (self._is_lenient and any(problem.forgivable for problem in problems)):
+            return None
+        try:
+            return model.model_validate_json(data, strict=True, context=LENIENT)
+        except ValidationError as error:
+            for problem in explain(error, place, self._advice.wrong_type, model):
                 self._found.add(problem)
             return None
 
@@ -66,18 +92,26 @@ class Decoder:
                 return self._fields(inner, node, at, skip)
             case (kind, inner), Table() if kind is Mapping:
                 return {
-                    entry.key: self._prepared(inner, entry.value, at.below(entry.key))
+                    entry.key: self._part(inner, entry.value, at.below(entry.key))
                     for entry in node.entries
                 }
             case (kind, inner), Items() if kind is Sequence:
                 return [
-                    self._prepared(inner, item, at.below(index))
+                    self._part(inner, item, at.below(index))
                     for index, item in enumerate(node.items)
                 ]
             case (kind, _), _ if kind is LabelSelector:
                 return self._selector(node, at)
             case _:
                 return plain(node)
+
+    def _part(self, annotation: object, node: Node, at: Place) -> object:
+        """Prepare an item of a list or a value of a mapping; a lenient one may be left empty."""
+        zero = _zero(annotation) if self._is_lenient and _is_null(node) else None
+        if zero is None:
+            return self._prepared(annotation, node, at)
+        self._found.warn(at.problem("is empty", f"it counts as {json.dumps(zero)}"))
+        return zero
 
     def _selector(self, node: Node, at: Place) -> object:
         """Check a selector object here, where each fault has its place; {} stands for a bad one."""
@@ -99,12 +133,41 @@ class Decoder:
             if entry.key not in fields and is_open:
                 data[entry.key] = plain(entry.value)
             elif entry.key not in fields:
-                message, hint = self._advice.unknown(entry, at.path, frozenset(fields))
-                self._found.add(at.below(entry.key).problem(message, hint))
+                self._found.add(self._unknown(entry, at, frozenset(fields)))
             elif not _is_absent(entry.value, fields[entry.key]):
                 value = self._prepared(fields[entry.key], entry.value, at.below(entry.key))
                 data[entry.key] = value
         return data
+
+    def _unknown(self, entry: Entry, at: Place, known: frozenset[str]) -> Problem:
+        """Describe a field that is not known here."""
+        message, hint = self._advice.unknown(entry, at, known)
+        is_dropped = self._advice.is_dropped(entry.key, at.path)
+        return at.below(entry.key).problem(message, hint, forgivable=is_dropped)
+
+
+def known_part(node: Node, annotation: object) -> Node:
+    """Give the tree without what a type has no fields for; every path in it stays as it was."""
+    match _shape(annotation), node:
+        case (kind, inner), Table(entries=entries) if kind is BaseModel:
+            fields = written_fields(inner)
+            kept = [
+                replace(entry, value=known_part(entry.value, fields[entry.key]))
+                for entry in entries
+                if entry.key in fields
+            ]
+            return replace(node, entries=tuple(kept))
+        case (kind, inner), Table(entries=entries) if kind is Mapping:
+            return replace(
+                node,
+                entries=tuple(
+                    replace(entry, value=known_part(entry.value, inner)) for entry in entries
+                ),
+            )
+        case (kind, inner), Items(items=items) if kind is Sequence:
+            return replace(node, items=tuple(known_part(item, inner) for item in items))
+        case _:
+            return node
 
 
 def written_fields(model: type[BaseModel]) -> dict[str, object]:
@@ -115,6 +178,15 @@ def written_fields(model: type[BaseModel]) -> dict[str, object]:
         )
         for name, info in model.model_fields.items()
     }
+
+
+def _zero(annotation: object) -> object:
+    """Give what Go holds where a null stands for a value of this type; None where null is one."""
+    shape = _shape(annotation)
+    if _is_union(annotation) or shape is not None:
+        return {} if shape is not None and shape[0] is BaseModel else None
+    bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return _ZEROS.get(bare) if isinstance(bare, type) else None
 
 
 def _is_absent(node: Node, annotation: object) -> bool:

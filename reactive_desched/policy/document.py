@@ -1,15 +1,16 @@
 """A policy file as it is written, field by field; `policy.policy` has what it comes to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.policy.fields import INT64_MAX, Count, Section, SelectorText
-from reactive_desched.policy.problems import Complaint, quoted, refuse_if_any
+from reactive_desched.policy.hints import did_you_mean
+from reactive_desched.policy.problems import Complaint, Complaints, quoted, refuse_if_any
 
 API_VERSION: Final = "descheduler/v1alpha2"
 KIND: Final = "DeschedulerPolicy"
@@ -79,47 +80,86 @@ class SecretReference(Section):
     namespace: str = Field(default="", description="Namespace of the Secret.")
     name: str = Field(default="", description="Name of the Secret.")
 
+    @model_validator(mode="after")
+    def _whole(self) -> "SecretReference":
+        if not (self.namespace and self.name):
+            message = "prometheus authToken secret reference does not set both namespace and name"
+            raise Complaints([Complaint(message, "write both")])
+        return self
+
 
 class AuthToken(Section):
     """The token to show to Prometheus."""
 
     secret_reference: SecretReference | None = Field(
-        default=None, description="A Secret with the token under the key prometheusAuthToken."
+        default=None,
+        validate_default=True,
+        description="A Secret with the token under the key prometheusAuthToken.",
     )
+
+    @field_validator("secret_reference")
+    @classmethod
+    def _there(cls, reference: SecretReference | None) -> SecretReference:
+        if reference is None:
+            message = "prometheus authToken secret is expected to be set when authToken field is"
+            hint = "write secretReference: {namespace: …, name: …}"
+            raise Complaints([Complaint(message, hint)])
+        return reference
 
 
 class Prometheus(Section):
     """How to reach Prometheus."""
 
-    url: str = Field(default="", description="Its address, for example https://prom:9090.")
+    url: str = Field(
+        default="",
+        validate_default=True,
+        description="Its address, for example https://prom:9090.",
+    )
     auth_token: AuthToken | None = Field(
         default=None, description="Without it, the token of our own service account is used."
     )
+
+    @field_validator("url")
+    @classmethod
+    def _can_be_asked(cls, url: str, info: ValidationInfo) -> str:
+        refuse_if_any(_url_complaints(url), info.context)
+        return url
 
 
 class MetricsProvider(Section):
     """A source of measured use."""
 
-    source: MetricsSource = Field(description="KubernetesMetrics or Prometheus.")
+    source: str = Field(
+        default="",
+        validate_default=True,
+        description="KubernetesMetrics or Prometheus.",
+        json_schema_extra={"enum": list(MetricsSource)},
+    )
     prometheus: Prometheus | None = Field(
-        default=None, description="How to reach Prometheus; required for that source."
+        default=None,
+        validate_default=True,
+        description="How to reach Prometheus; required for that source.",
     )
 
-    @model_validator(mode="after")
-    def _sound(self) -> "MetricsProvider":
-        refuse_if_any(self._complaints())
-        return self
+    @field_validator("source")
+    @classmethod
+    def _known(cls, source: str, info: ValidationInfo) -> str:
+        refuse_if_any(_source_complaints(source), info.context)
+        return source
 
-    def _complaints(self) -> Iterator[Complaint]:
-        """Check what the source needs."""
-        if self.source is not MetricsSource.PROMETHEUS:
-            return
-        if self.prometheus is None:
-            hint = "write prometheus: {url: https://…} beside it"
-            yield Complaint("source Prometheus needs a prometheus section", hint)
-            return
-        yield from _url_complaints(self.prometheus.url)
-        yield from _token_complaints(self.prometheus.auth_token)
+    @field_validator("prometheus")
+    @classmethod
+    def _where_it_is_asked(
+        cls, prometheus: Prometheus | None, info: ValidationInfo
+    ) -> Prometheus | None:
+        source = info.data.get("source")
+        if source == MetricsSource.PROMETHEUS and prometheus is None:
+            message = "prometheus configuration is required when prometheus source is enabled"
+            raise Complaints([Complaint(message, "write prometheus: {url: https://…}")])
+        if source == MetricsSource.KUBERNETES and prometheus is not None:
+            complaint = Complaint(f"is not read for source {source}", "remove it", forgivable=True)
+            refuse_if_any([complaint], info.context)
+        return prometheus
 
 
 class MetricsCollector(Section):
@@ -155,9 +195,10 @@ class PolicyDocument(Section):
     )
     grace_period_seconds: int | None = Field(
         default=None,
-        ge=0,
+        ge=-INT64_MAX - 1,
         le=INT64_MAX,
         description="Overrides the pods' own grace period; 0 ends them at once.",
+        json_schema_extra={"minimum": 0},
     )
     metrics_collector: MetricsCollector = Field(
         default=MetricsCollector(), description="Deprecated switch for the metrics server."
@@ -166,49 +207,64 @@ class PolicyDocument(Section):
         default=(), description="Where measured use comes from, each source at most once."
     )
 
-    @model_validator(mode="after")
-    def _sound(self) -> "PolicyDocument":
-        refuse_if_any(self._complaints())
-        return self
+    @field_validator("grace_period_seconds")
+    @classmethod
+    def _some_time(cls, seconds: int | None, info: ValidationInfo) -> int | None:
+        if seconds is not None and seconds < 0:
+            message, hint = "must not be negative: the API server takes it for 1", "write 0 or more"
+            refuse_if_any([Complaint(message, hint, forgivable=True)], info.context)
+        return seconds
 
-    def _complaints(self) -> Iterator[Complaint]:
-        """Refuse a source of measured use that is switched on twice."""
-        sources = [provider.source for provider in self.metrics_providers]
-        for index, source in enumerate(sources):
-            path = ("metricsProviders", index, "source")
-            if source in sources[:index]:
-                yield Complaint(f"{source} is configured twice", "remove one", path)
-            elif source is MetricsSource.KUBERNETES and self.metrics_collector.enabled:
-                message = f"{source} cannot be combined with metricsCollector.enabled"
-                yield Complaint(message, "remove metricsCollector: it is deprecated", path)
+    @field_validator("metrics_providers")
+    @classmethod
+    def _each_once(
+        cls, providers: tuple[MetricsProvider, ...], info: ValidationInfo
+    ) -> tuple[MetricsProvider, ...]:
+        collector = info.data.get("metrics_collector", MetricsCollector())
+        sources = [provider.source for provider in providers]
+        refuse_if_any(_repeated(sources, is_collected=collector.enabled), info.context)
+        return providers
+
+
+def _repeated(sources: Sequence[str], *, is_collected: bool) -> Iterator[Complaint]:
+    """Refuse a source of measured use that is switched on twice."""
+    for index, source in enumerate(sources):
+        if source in sources[:index]:
+            message = (
+                f"metric provider {quoted(source)} is already configured, each source can be "
+                "configured only once"
+            )
+            yield Complaint(message, "remove one", (index, "source"))
+        elif source == MetricsSource.KUBERNETES and is_collected:
+            message = (
+                "it is not allowed to combine metrics provider when metrics collector is enabled"
+            )
+            hint = f"remove metricsCollector: it is deprecated, {source} replaces it"
+            yield Complaint(message, hint, (index, "source"))
+
+
+def _source_complaints(source: str) -> Iterator[Complaint]:
+    """Refuse a source that nothing would be read from."""
+    if source not in tuple(MetricsSource):
+        message = f"{quoted(source)} is no source of metrics: nothing is read from it"
+        hint = did_you_mean(source, tuple(MetricsSource))
+        yield Complaint(message if source else "is required", hint, forgivable=True)
 
 
 def _url_complaints(url: str) -> Iterator[Complaint]:
-    """Check that a URL can be asked."""
-    path = ("prometheus", "url")
+    """Check that a URL can be asked; upstream takes everything that looks like one."""
     if not url:
-        yield Complaint("source Prometheus needs a url", "for example https://prom:9090", path)
+        message = "prometheus URL is required when prometheus is enabled"
+        yield Complaint(message, "for example https://prom:9090")
         return
     try:
         parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        can_be_asked = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError as error:
-        yield Complaint(f"{quoted(url)} is not a URL: {error}", "", path)
+        yield Complaint(f"error parsing prometheus URL: {quoted(url)}: {error}")
         return
-    if not sound:
+    if not can_be_asked:
         hint = "write it with http:// or https:// and a host"
-        yield Complaint(f"{quoted(url)} is not the URL of a server", hint, path)
-
-
-def _token_complaints(token: AuthToken | None) -> Iterator[Complaint]:
-    """Check that a token, where one is configured, can be found."""
-    if token is None:
-        return
-    reference = token.secret_reference
-    path = ("prometheus", "authToken")
-    if reference is None:
-        hint = "write secretReference: {namespace: …, name: …} below it"
-        yield Complaint("authToken needs a secretReference", hint, path)
-    elif not (reference.namespace and reference.name):
-        message = "a secretReference needs both namespace and name"
-        yield Complaint(message, "", (*path, "secretReference"))
+        is_a_url = bool(parts.scheme) or ":" not in url.partition("/")[0]
+        message = f"error parsing prometheus URL: {quoted(url)} is not the URL of a server"
+        yield Complaint(message, hint, forgivable=is_a_url)

@@ -6,6 +6,12 @@ from typing import Final
 
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE: Final = re.compile(rf"([-+]?)((?:{_PART.pattern})+|0)")
+DURATION_PATTERN: Final = (
+    r"^([+-]?0|\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+"
+    r"|-((0+(\.0*)?|\.0+)(ns|us|µs|μs|ms|s|m|h))+)$"
+)
+"""The durations that are not negative, for JSON Schema; the longest are not told apart."""
+
 _NANOSECONDS: Final = {
     "ns": 1,
     "us": 10**3,

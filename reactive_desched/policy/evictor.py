@@ -2,23 +2,34 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import Field, field_validator, model_validator
+from msgspec import structs
+from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
-from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.labels import EVERYTHING, NOTHING, Selector
 from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
 from reactive_desched.policy.fields import (
+    AS_SELECTOR_TEXT,
     Count,
     Int32,
-    Seconds,
     Section,
     SelectorObject,
-    SelectorText,
+    SignedSeconds,
+    read_selector,
 )
 from reactive_desched.policy.hints import nearest
-from reactive_desched.policy.problems import Complaint, quoted, refuse_if_any
+from reactive_desched.policy.problems import Complaint, Complaints, quoted, refuse_if_any
 from reactive_desched.policy.protections import DEFAULT_PROTECTIONS, PodProtections, Protection
+
+_SWITCHES: Final = {
+    "evict_local_storage_pods": Protection.LOCAL_STORAGE,
+    "evict_daemon_set_pods": Protection.DAEMON_SET,
+    "evict_system_critical_pods": Protection.SYSTEM_CRITICAL,
+    "evict_failed_bare_pods": Protection.FAILED_BARE,
+    "ignore_pvc_pods": Protection.PVC,
+    "ignore_pods_without_pdb": Protection.WITHOUT_PDB,
+}
 
 
 class NoEvictionPolicy(StrEnum):
@@ -26,6 +37,21 @@ class NoEvictionPolicy(StrEnum):
 
     PREFERRED = "Preferred"
     MANDATORY = "Mandatory"
+
+
+def _node_choice(written: object, info: ValidationInfo) -> Selector:
+    """Read a selector; with one that means nothing upstream starts, and finds no node to fit."""
+    try:
+        return read_selector(written)
+    except Complaints as error:
+        if not isinstance(written, str):
+            raise
+        complaints = [structs.replace(each, forgivable=True) for each in error.complaints]
+        refuse_if_any(complaints, info.context)
+        return NOTHING
+
+
+NodeChoice = Annotated[Selector, PlainValidator(_node_choice), AS_SELECTOR_TEXT]
 
 
 class PriorityThreshold(Section):
@@ -45,7 +71,7 @@ class PriorityThreshold(Section):
 class DefaultEvictorArgs(Section):
     """What protects a pod, and what must hold before it is evicted."""
 
-    node_selector: SelectorText = Field(
+    node_selector: NodeChoice = Field(
         default=EVERYTHING, description="Nodes that nodeFit may consider; none means all."
     )
     node_fit: bool = Field(
@@ -64,7 +90,7 @@ class DefaultEvictorArgs(Section):
     min_replicas: Count = Field(
         default=0, description="Protect pods whose owner has fewer pods; active above 1."
     )
-    min_pod_age_s: Seconds | None = Field(
+    min_pod_age_s: SignedSeconds | None = Field(
         default=None, description="Protect pods that started less than this ago."
     )
     no_eviction_policy: str = Field(
@@ -95,10 +121,35 @@ class DefaultEvictorArgs(Section):
         description="Deprecated: extraEnabled: [PodsWithoutPDB].",
     )
 
-    @model_validator(mode="after")
-    def _sound(self) -> "DefaultEvictorArgs":
-        refuse_if_any(self._complaints())
-        return self
+    @field_validator("priority_threshold")
+    @classmethod
+    def _one_threshold(
+        cls, threshold: PriorityThreshold, info: ValidationInfo
+    ) -> PriorityThreshold:
+        refuse_if_any(_threshold_complaints(threshold), info.context)
+        return threshold
+
+    @field_validator("min_pod_age_s")
+    @classmethod
+    def _some_age(cls, age_s: float | None, info: ValidationInfo) -> float | None:
+        if age_s is not None and age_s < 0:
+            message = "must not be negative: no pod is younger than that"
+            refuse_if_any([Complaint(message, "remove it", forgivable=True)], info.context)
+        return age_s
+
+    @field_validator("no_eviction_policy")
+    @classmethod
+    def _known_policy(cls, written: str, info: ValidationInfo) -> str:
+        refuse_if_any(_policy_complaints(written), info.context)
+        return written
+
+    @field_validator(*_SWITCHES)
+    @classmethod
+    def _not_mixed(cls, is_on: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - a field's value
+        lists = info.data.get("pod_protections")
+        if is_on and lists is not None and lists.has_lists:
+            refuse_if_any([_mixed(info.field_name or "")], info.context)
+        return is_on
 
     @property
     def protections(self) -> frozenset[Protection]:
@@ -138,48 +189,36 @@ class DefaultEvictorArgs(Section):
         """Give the deprecated switches that are on, by field."""
         return (field for field in _SWITCHES if getattr(self, field))
 
-    def _complaints(self) -> Iterator[Complaint]:
-        """Say what is wrong, in the order upstream does."""
-        yield from self._threshold_complaints()
-        yield from self._policy_complaints()
-        if self.pod_protections.has_lists:
-            yield from map(_mixed, self._switches_on())
-        yield from self.pod_protections.complaints()
 
-    def _threshold_complaints(self) -> Iterator[Complaint]:
-        value, name = self.priority_threshold.value, self.priority_threshold.name
-        if value is not None and name is not None:
-            hint = "keep one of the two"
-            yield Complaint("value and name cannot both be set", hint, ("priorityThreshold",))
-        if value is not None and value > SYSTEM_CRITICAL_PRIORITY:
-            message = f"{value} is above {SYSTEM_CRITICAL_PRIORITY}, the highest threshold"
-            hint = "system-critical pods have a protection of their own: SystemCriticalPods"
-            yield Complaint(message, hint, ("priorityThreshold", "value"))
-
-    def _policy_complaints(self) -> Iterator[Complaint]:
-        written = self.no_eviction_policy
-        if written and written not in tuple(NoEvictionPolicy):
-            meant = nearest(written, tuple(NoEvictionPolicy))
-            hint = f"did you mean {meant}?" if meant else "write Preferred or Mandatory"
-            message = f"{quoted(written)} is neither Preferred nor Mandatory"
-            yield Complaint(message, hint, ("noEvictionPolicy",))
+def _threshold_complaints(threshold: PriorityThreshold) -> Iterator[Complaint]:
+    """Refuse two thresholds, and one that would let system-critical pods go."""
+    value, name = threshold.value, threshold.name
+    if value is not None and name is not None:
+        message = (
+            "priority threshold misconfigured, only one of priorityThreshold fields can be set"
+        )
+        yield Complaint(message, "keep value or name")
+    if value is not None and value > SYSTEM_CRITICAL_PRIORITY:
+        message = f"priority threshold can't be greater than {SYSTEM_CRITICAL_PRIORITY}"
+        hint = "system-critical pods have a protection of their own: SystemCriticalPods"
+        yield Complaint(message, hint, ("value",))
 
 
-_SWITCHES: Final = {
-    "evict_local_storage_pods": Protection.LOCAL_STORAGE,
-    "evict_daemon_set_pods": Protection.DAEMON_SET,
-    "evict_system_critical_pods": Protection.SYSTEM_CRITICAL,
-    "evict_failed_bare_pods": Protection.FAILED_BARE,
-    "ignore_pvc_pods": Protection.PVC,
-    "ignore_pods_without_pdb": Protection.WITHOUT_PDB,
-}
+def _policy_complaints(written: str) -> Iterator[Complaint]:
+    """Refuse a word the annotation's force has no meaning for."""
+    if written and written not in tuple(NoEvictionPolicy):
+        accepted = " ".join(map(quoted, NoEvictionPolicy))
+        message = f"noEvictionPolicy accepts only [{accepted}] values, not {quoted(written)}"
+        meant = nearest(written, tuple(NoEvictionPolicy))
+        yield Complaint(message, f"did you mean {meant}?" if meant else "")
 
 
 def _mixed(field: str) -> Complaint:
     """Refuse a deprecated switch beside the lists that replace it."""
     protection = _SWITCHES[field]
     which = "defaultDisabled" if protection in DEFAULT_PROTECTIONS else "extraEnabled"
-    written = DefaultEvictorArgs.model_fields[field].validation_alias
-    message = "this deprecated switch cannot be combined with the lists of podProtections"
-    hint = f"write podProtections.{which}: [{protection}] instead"
-    return Complaint(message, hint, (str(written),))
+    message = (
+        "cannot use Deprecated fields alongside PodProtections.ExtraEnabled or "
+        "PodProtections.DefaultDisabled"
+    )
+    return Complaint(message, f"write podProtections.{which}: [{protection}] instead")

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from reactive_desched.policy.fields import written_name
 from reactive_desched.policy.hints import nearest
 from reactive_desched.policy.place import Place
 from reactive_desched.policy.problems import Complaints, Path, Problem, quoted
@@ -37,11 +39,36 @@ Detail = Mapping[str, Any]  # Any: pydantic's error details are not typed furthe
 Advise = Callable[[Path, Node | None], str]
 
 
-def explain(error: ValidationError, place: Place, advise: Advise) -> Iterator[Problem]:
-    """Turn a validation error into problems; `advise` may have a better hint for a wrong type."""
+def explain(
+    error: ValidationError, place: Place, advise: Advise, model: type[BaseModel] | None = None
+) -> Iterator[Problem]:
+    """Turn a validation error into problems; `advise` may have a better hint for a wrong type.
+
+    The model says what a required field is for.
+    """
     for detail in error.errors(include_url=False, include_input=False):
-        loc = tuple(step for step in detail["loc"] if step != "[key]")
-        yield from _explain_one(detail, place.below(*loc), advise)
+        steps = (step for step in detail["loc"] if step != "[key]")
+        at = reduce(_down, steps, place)
+        if detail["type"] == "missing":
+            yield at.problem("is required", _purpose(model, detail["loc"]))
+        else:
+            yield from _explain_one(detail, at, advise)
+
+
+def _purpose(model: type[BaseModel] | None, loc: Path) -> str:
+    """Give the description of a field at the top of a model."""
+    for name, info in model.model_fields.items() if model is not None and len(loc) == 1 else ():
+        if loc[0] in (name, info.alias, info.validation_alias):
+            return (info.description or "").removesuffix(".")
+    return ""
+
+
+def _down(place: Place, step: str | int) -> Place:
+    """Go one step down; a field that is not written may be told by its name in code."""
+    below = place.below(step)
+    if isinstance(step, str) and below.node is None:
+        return place.below(written_name(step))
+    return below
 
 
 def _explain_one(detail: Detail, at: Place, advise: Advise) -> Iterator[Problem]:
@@ -63,8 +90,6 @@ def _explain_one(detail: Detail, at: Place, advise: Advise) -> Iterator[Problem]
 def _message(kind: str, detail: Detail, at: Place, cause: object) -> str:
     """Put the remaining kinds of complaint in our words."""
     context = detail.get("ctx", {})
-    if kind == "missing":
-        return "is required"
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
         return f"must be {words} {_number(context[key])}, not {described(at.node)}"

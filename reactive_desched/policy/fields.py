@@ -3,19 +3,21 @@
 from typing import Annotated, Final
 
 from pydantic import (
+    AfterValidator,
     AliasGenerator,
     BaseModel,
     ConfigDict,
     Field,
     PlainValidator,
     ValidationInfo,
+    WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
 
 from reactive_desched.errors import SelectorError
 from reactive_desched.model.labels import LabelSelector, Selector, parse_selector, selector_from
-from reactive_desched.policy.durations import DurationError, parse_duration
-from reactive_desched.policy.problems import Complaint, Complaints, quoted
+from reactive_desched.policy.durations import DURATION_PATTERN, DurationError, parse_duration
+from reactive_desched.policy.problems import Complaint, Complaints, quoted, refuse_if_any
 
 INT64_MAX: Final = 2**63 - 1
 UINT64_MAX: Final = 2**64 - 1
@@ -45,7 +47,7 @@ class Section(BaseModel):
     )
 
 
-def _seconds(written: object, info: ValidationInfo) -> float:
+def _duration(written: object, info: ValidationInfo) -> float:
     """Read a duration; code, unlike a file, may also give seconds as a number."""
     if info.mode == "python" and type(written) in (int, float):
         return float(written)  # type: ignore[arg-type]  # the line above has looked
@@ -53,15 +55,28 @@ def _seconds(written: object, info: ValidationInfo) -> float:
         shown = f"write {written}s for seconds" if type(written) is int else ""
         raise Complaints([Complaint("must be a duration such as 90s or 1h30m", shown)])
     try:
-        seconds = parse_duration(written)
+        return parse_duration(written)
     except DurationError as error:
         raise Complaints([Complaint(f"{quoted(written)} {error}", error.hint)]) from error
-    if seconds < 0:
+
+
+def _seconds(written: object, info: ValidationInfo) -> float:
+    """Read a duration that is not negative."""
+    seconds = _duration(written, info)
+    if seconds < 0 and isinstance(written, str):
         raise Complaints([Complaint(f"must not be negative; got {quoted(written)}")])
     return seconds
 
 
-def _selector(written: object) -> Selector:
+def _counted(number: int, info: ValidationInfo) -> int:
+    """Refuse a number of things below zero, which upstream takes for zero."""
+    if number < 0:
+        complaint = Complaint(f"must be at least 0, not {number}", "write 0", forgivable=True)
+        refuse_if_any([complaint], info.context)
+    return max(0, number)
+
+
+def read_selector(written: object) -> Selector:
     """Read a label selector in its text form; code may also give a parsed one."""
     if isinstance(written, Selector):
         return written
@@ -77,14 +92,32 @@ def _selector(written: object) -> Selector:
 Count = Annotated[int, Field(ge=0, le=UINT64_MAX)]
 """A whole number, zero or more."""
 
+SignedCount = Annotated[
+    int,
+    Field(ge=-INT64_MAX - 1, le=INT64_MAX, json_schema_extra={"minimum": 0}),
+    AfterValidator(_counted),
+]
+"""A whole number, zero or more, that upstream reads as a signed one."""
+
 Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX)]
 """A whole number of 32 bits."""
 
-Seconds = Annotated[float, PlainValidator(_seconds)]
+_AS_DURATION: Final = WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN})
+AS_SELECTOR_TEXT: Final = WithJsonSchema({"type": "string"})
+"""Editors are told no more of a selector in text form than that it is a text."""
+
+Seconds = Annotated[float, PlainValidator(_seconds), _AS_DURATION]
 """A Go duration text (`90s`, `1h30m`), zero or more; held in seconds."""
 
-SelectorText = Annotated[Selector, PlainValidator(_selector)]
+SignedSeconds = Annotated[float, PlainValidator(_duration), _AS_DURATION]
+"""A Go duration text that may be negative; its model says what that means."""
+
+SelectorText = Annotated[Selector, PlainValidator(read_selector), AS_SELECTOR_TEXT]
 """A label selector in text form, such as `pool in (blue,green),!legacy`."""
 
-SelectorObject = Annotated[LabelSelector, PlainValidator(selector_from)]
+SelectorObject = Annotated[
+    LabelSelector,
+    PlainValidator(selector_from),
+    WithJsonSchema({"type": "object", "title": "LabelSelector"}),
+]
 """A label selector as an object with `matchLabels` and `matchExpressions`."""

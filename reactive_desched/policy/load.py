@@ -5,19 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from reactive_desched.policy.advice import PolicyAdvice
 from reactive_desched.policy.decode import Advice, Decoder
-from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import Document, Documents, Source
-from reactive_desched.policy.explain import described
 from reactive_desched.policy.hints import did_you_mean
-from reactive_desched.policy.place import Place
-from reactive_desched.policy.policy import EvictionLimits, Policy, Profile
-from reactive_desched.policy.problems import PolicyErrors, Problem, ProblemList, quoted
-from reactive_desched.policy.profiles import ProfileReader
+from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
+from reactive_desched.policy.problems import PolicyErrors, Problem, ProblemList
 from reactive_desched.policy.registry import Registry, names, with_evictor
+from reactive_desched.policy.runnable import unbuilt
 from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.policy.tree import Items
 from reactive_desched.policy.yaml_text import LARGEST_TEXT
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
@@ -25,29 +21,50 @@ _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """All a person configured, and what is worth telling them about it."""
+    """All a person configured, and what is worth telling them about it.
+
+    `unbuilt` says what keeps a sound policy from running; see `runnable.require_runnable`.
+    """
 
     policy: Policy
     settings: ReactiveSettings
     warnings: tuple[Problem, ...] = ()
+    unbuilt: tuple[Problem, ...] = ()
 
 
-def load(paths: Iterable[Path | str], registry: Registry) -> Configuration:
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be said of one text; it is sound if there are no problems.
+
+    `complete` is False when reading stopped at the hundredth problem.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    complete: bool = True
+
+
+def load(
+    paths: Iterable[Path | str], registry: Registry, *, lenient: bool = False
+) -> Configuration:
     """Read files that hold, in any order, one policy and at most one set of settings.
 
-    Raises PolicyErrors with everything wrong in all of them, unreadable files included.
+    A lenient reading takes every policy that upstream takes, and warns of what upstream does not
+    read. Raises PolicyErrors with everything wrong in all of them, unreadable files included.
     """
-    found = ProblemList()
-    sources = [source for path in paths if (source := _file(path, found)) is not None]
+    found = ProblemList(lenient=lenient)
+    sources = [source for path in paths if (source := read_source(path, found)) is not None]
     return _configuration(sources, registry, found)
 
 
-def configure(sources: Iterable[Source], registry: Registry) -> Configuration:
+def configure(
+    sources: Iterable[Source], registry: Registry, *, lenient: bool = False
+) -> Configuration:
     """Read texts that hold, in any order, one policy and at most one set of settings.
 
-    Raises PolicyErrors.
+    Lenient as for `load`. Raises PolicyErrors.
     """
-    return _configuration(list(sources), registry, ProblemList())
+    return _configuration(list(sources), registry, ProblemList(lenient=lenient))
 
 
 def load_policy(text: str | bytes, source: str, registry: Registry) -> Policy:
@@ -65,8 +82,25 @@ def load_settings(text: str | bytes, source: str) -> ReactiveSettings:
     return settings
 
 
-def _file(path: Path | str, found: ProblemList) -> Source | None:
-    """Read one file, at most one byte more than is allowed."""
+def check(file: Source | Path | str, registry: Registry, *, lenient: bool = False) -> Verdict:
+    """Say everything there is to say of one file or text: a policy, settings, or both.
+
+    What is sound and cannot run yet is a warning.
+    """
+    found = ProblemList(lenient=lenient)
+    try:
+        source = file if isinstance(file, Source) else read_source(file, found)
+        cannot_run = _checked(source, registry, found) if source is not None else ()
+        found.raise_any()
+    except PolicyErrors as errors:
+        return Verdict(errors.problems, errors.warnings, errors.complete)
+    for problem in cannot_run:
+        found.warn(problem)
+    return Verdict(warnings=found.warnings)
+
+
+def read_source(path: Path | str, found: ProblemList) -> Source | None:
+    """Read one file, at most one byte more than is allowed; a problem is told if it cannot be."""
     try:
         with Path(path).open("rb") as file:
             return Source(file.read(LARGEST_TEXT + 1), str(path))
@@ -96,11 +130,29 @@ def _configuration(
     for source in sources:
         documents.add(source)
     settings = _settings(documents.settings, found, registry)
-    policy = _policy(documents.policy, with_evictor(registry), found)
+    read = _policy(documents.policy, registry, found)
     found.raise_any()
-    if policy is None:
-        raise PolicyErrors([_no_policy(sources)])
-    return Configuration(policy, settings, found.warnings)
+    if read is None:
+        raise PolicyErrors([_no_policy(sources)], warnings=found.warnings)
+    cannot_run = tuple(unbuilt(read.place, registry))
+    return Configuration(read.policy, settings, found.warnings, cannot_run)
+
+
+def _policy(document: Document | None, registry: Registry, found: ProblemList) -> ReadPolicy | None:
+    """Read the policy, if there is one."""
+    return None if document is None else PolicyReader(with_evictor(registry), found).read(document)
+
+
+def _checked(source: Source, registry: Registry, found: ProblemList) -> tuple[Problem, ...]:
+    """Read what is in one text, and give what keeps a sound policy from running."""
+    documents = Documents(found)
+    documents.add(source)
+    _settings(documents.settings, found, registry)
+    read = _policy(documents.policy, registry, found)
+    if documents.policy is None and documents.settings is None:
+        found.raise_any()
+        found.add(_no_policy([source]))
+    return () if read is None else tuple(unbuilt(read.place, registry))
 
 
 def _no_policy(sources: Sequence[Source]) -> Problem:
@@ -125,47 +177,3 @@ def _settings(
         at = place.below("debounce", "perPlugin", name)
         found.add(at.problem("there is no such plugin", did_you_mean(name, frozenset(known))))
     return settings
-
-
-def _policy(document: Document | None, registry: Registry, found: ProblemList) -> Policy | None:
-    """Decode the policy; the profiles apart, so that a problem elsewhere does not hide theirs."""
-    if document is None:
-        return None
-    place = document.place
-    decoder = Decoder(found, PolicyAdvice(registry))
-    top = decoder.decode(PolicyDocument, place, _IDENTITY | {"profiles"})
-    profiles = _profiles(place.below("profiles"), ProfileReader(registry, decoder, found), found)
-    if top is None:
-        return None
-    return Policy(
-        profiles=profiles,
-        revision=document.revision,
-        source=place.source,
-        node_selector=top.node_selector,
-        limits=EvictionLimits(
-            per_node=top.max_no_of_pods_to_evict_per_node,
-            per_namespace=top.max_no_of_pods_to_evict_per_namespace,
-            total=top.max_no_of_pods_to_evict_total,
-        ),
-        grace_period_s=top.grace_period_seconds,
-        eviction_failure_event_notification=top.eviction_failure_event_notification,
-        metrics_collector_enabled=top.metrics_collector.enabled,
-        metrics_providers=top.metrics_providers,
-    )
-
-
-def _profiles(at: Place, reader: ProfileReader, found: ProblemList) -> tuple[Profile, ...]:
-    """Read each profile; none at all is legal, and does nothing."""
-    if not (at.is_null or isinstance(at.node, Items)):
-        hint = 'begin each profile with "- name: …"'
-        found.add(at.problem(f"must be a list, not {described(at.node)}", hint))
-    profiles = tuple(map(reader.read, at.items()))
-    if not profiles:
-        found.warn(at.problem("there are no profiles", "nothing will be evicted"))
-    seen: set[str] = set()
-    for profile, place in zip(profiles, at.items(), strict=True):
-        if profile.name in seen:
-            message = f"a profile named {quoted(profile.name)} is there already"
-            found.warn(place.problem(message, "names tell profiles apart in logs and metrics"))
-        seen.add(profile.name)
-    return profiles

@@ -1,6 +1,6 @@
 """Where in which file something was read, so that a problem can be told with its place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,12 +11,30 @@ _LONGEST: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The document another one was made from, and where in it each part of that was written."""
+
+    root: Node
+    paths: Mapping[Path, Path]
+
+    def written(self, path: Path) -> Path:
+        """Give the path in the first document for one in the second."""
+        lengths = range(len(path), -1, -1)
+        known = next((length for length in lengths if path[:length] in self.paths), None)
+        return path if known is None else (*self.paths[path[:known]], *path[known:])
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
-    """A path in one document of one source."""
+    """A path in one document of one source.
+
+    In a document made from another, `origin` makes problems name the place a person wrote at.
+    """
 
     source: str
     root: Node
     path: Path = ()
+    origin: Origin | None = None
 
     @property
     def node(self) -> Node | None:
@@ -48,22 +66,34 @@ class Place:
         """Give the texts in a list, each with its place; what is no text is left out."""
         return ((item.word, item) for item in self.items() if item.word is not None)
 
-    def problem(self, message: str, hint: str = "", mark: Mark | None = None) -> Problem:
+    @property
+    def written(self) -> "Place":
+        """The place where a person wrote this; the same place unless the document was made."""
+        if self.origin is None:
+            return self
+        return Place(self.source, self.origin.root, self.origin.written(self.path))
+
+    def problem(
+        self, message: str, hint: str = "", mark: Mark | None = None, *, forgivable: bool = False
+    ) -> Problem:
         """Describe what is wrong at this place; `mark` overrules where it is found."""
-        at = mark or mark_of(self.root, self.path)
+        root, path = self.written.root, self.written.path
+        at = mark or mark_of(root, path)
         return Problem(
             source=self.source,
             line=at.line,
             column=at.column,
-            path=spelled(self.path),
+            path=spelled(path),
             message=message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…",
             hint=hint,
-            context=_context(self.root, self.path),
+            context=_context(root, path),
+            forgivable=forgivable,
         )
 
     def complaint(self, complaint: Complaint) -> Problem:
         """Describe what a validator found wrong at or below this place."""
-        return self.below(*complaint.path).problem(complaint.message, complaint.hint)
+        at = self.below(*complaint.path)
+        return at.problem(complaint.message, complaint.hint, forgivable=complaint.forgivable)
 
 
 def _context(root: Node, path: Path) -> str:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.policy.fields import Section
 from reactive_desched.policy.hints import nearest
-from reactive_desched.policy.problems import Complaint, Path, quoted
+from reactive_desched.policy.problems import Complaint, quoted, refuse_if_any
 
 
 class Protection(StrEnum):
@@ -30,9 +30,6 @@ DEFAULT_PROTECTIONS: Final = (
     Protection.DAEMON_SET,
 )
 EXTRA_PROTECTIONS: Final = (Protection.PVC, Protection.WITHOUT_PDB, Protection.RESOURCE_CLAIMS)
-
-_HERE: Final = "podProtections"
-_CLASSES: Final[Path] = (_HERE, "config", "PodsWithPVC", "protectedStorageClasses")
 
 
 class StorageClassRef(Section):
@@ -74,7 +71,7 @@ class PodProtections(Section):
         "PodsWithResourceClaims.",
     )
     config: ProtectionConfig = Field(
-        default=ProtectionConfig(), description="Details of single protections."
+        default=ProtectionConfig(), description="Narrows single protections."
     )
 
     @property
@@ -87,26 +84,40 @@ class PodProtections(Section):
         """Give the classes PodsWithPVC is narrowed to; none means every claim protects."""
         return tuple(ref.name for ref in self.config.pods_with_pvc.protected_storage_classes)
 
-    def complaints(self) -> Iterator[Complaint]:
-        """Say what is wrong with the names, each at its own place."""
-        yield from _name_complaints("extraEnabled", self.extra_enabled, EXTRA_PROTECTIONS)
-        yield from _name_complaints("defaultDisabled", self.default_disabled, DEFAULT_PROTECTIONS)
-        yield from _repeated("defaultDisabled", self.default_disabled)
-        yield from _repeated("extraEnabled", self.extra_enabled)
-        for index, name in enumerate(self.storage_classes):
-            if not name:
-                path = (*_CLASSES, index)
-                yield Complaint("a storage class needs a name", "write name: and its name", path)
+    @field_validator("default_disabled")
+    @classmethod
+    def _defaults(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        refuse_if_any(_name_complaints("DefaultDisabled", names, DEFAULT_PROTECTIONS), info.context)
+        return names
+
+    @field_validator("extra_enabled")
+    @classmethod
+    def _extras(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        refuse_if_any(_name_complaints("ExtraEnabled", names, EXTRA_PROTECTIONS), info.context)
+        return names
+
+    @field_validator("config")
+    @classmethod
+    def _classes_named(cls, config: ProtectionConfig, info: ValidationInfo) -> ProtectionConfig:
+        is_read = Protection.PVC in info.data.get("extra_enabled", (Protection.PVC,))
+        refuse_if_any(_class_complaints(config.pods_with_pvc, is_read=is_read), info.context)
+        return config
 
 
 def _name_complaints(
     which: str, names: Sequence[str], allowed: Sequence[Protection]
 ) -> Iterator[Complaint]:
-    """Refuse names that do not belong in this list."""
+    """Refuse names that do not belong in this list, and names that are there twice."""
     for index, name in enumerate(names):
         if name not in allowed:
-            message = f"{quoted(name)} cannot be in {which}"
-            yield Complaint(message, _name_hint(name, allowed), (_HERE, which, index))
+            message = (
+                f"invalid pod protection policy in {which}: {quoted(name)}. "
+                f"Valid options are: [{' '.join(allowed)}]"
+            )
+            yield Complaint(message, _name_hint(name, allowed), (index,))
+        if name in names[:index]:
+            message = f"PodProtections.{which} contains duplicate entries: {quoted(name)} again"
+            yield Complaint(message, "remove one", (index,))
 
 
 def _name_hint(name: str, allowed: Sequence[Protection]) -> str:
@@ -115,14 +126,17 @@ def _name_hint(name: str, allowed: Sequence[Protection]) -> str:
         return "it is active by default; only defaultDisabled changes that"
     if name in EXTRA_PROTECTIONS:
         return "it is off by default; only extraEnabled changes that"
-    if (meant := nearest(name, allowed)) is not None:
-        return f"did you mean {meant}?"
-    return f"choose from {', '.join(allowed)}"
+    meant = nearest(name, allowed)
+    return f"did you mean {meant}?" if meant is not None else ""
 
 
-def _repeated(which: str, names: Sequence[str]) -> Iterator[Complaint]:
-    """Refuse names that are there twice."""
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            message = f"{quoted(name)} is listed twice"
-            yield Complaint(message, "remove one", (_HERE, which, index))
+def _class_complaints(written: PvcProtection, *, is_read: bool) -> Iterator[Complaint]:
+    """Refuse classes without a name; upstream looks only where PodsWithPVC is switched on."""
+    for index, name in enumerate(written.protected_storage_classes):
+        if not name.name:
+            path = ("PodsWithPVC", "protectedStorageClasses", index)
+            message = (
+                f"PodProtections.Config.PodsWithPVC.ProtectedStorageClasses[{index}] "
+                "name cannot be empty"
+            )
+            yield Complaint(message, "write name: and its name", path, forgivable=not is_read)

@@ -216,6 +216,15 @@ class Evictions(Section):
     retry: Retry = Field(default=Retry(), description="Waits after a refusal.")
 
 
+class Events(Section):
+    """Where else we say what we did, besides the log and the journal."""
+
+    kubernetes: bool = Field(
+        default=True,
+        description="Write Kubernetes Events beside evicted pods and our own pod; not in a dry run.",
+    )
+
+
 class ReactiveSettings(Section):
     """All settings; a part is given only its own section."""
 
@@ -228,3 +237,9 @@ class ReactiveSettings(Section):
     journal: Journal = Field(default=Journal(), description="The durable record.")
     logging: Logging = Field(default=Logging(), description="What we say while running.")
     evictions: Evictions = Field(default=Evictions(), description="Carrying out decisions.")
+    node_fit: Literal["scheduler", "upstream"] = Field(
+        default="scheduler",
+        description="How strictly nodeFit looks for another node: by the filters of the "
+        "kube-scheduler with promised room counted in, or as upstream does.",
+    )
+    events: Events = Field(default=Events(), description="Saying what was done.")

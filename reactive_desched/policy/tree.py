@@ -1,7 +1,7 @@
 """A parsed document that still knows the line and column of every key and value."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reactive_desched.policy.problems import Path
 
@@ -74,6 +74,11 @@ class Table:
         """All keys of this table."""
         return frozenset(entry.key for entry in self.entries)
 
+    @property
+    def keys_in_order(self) -> tuple[str, ...]:
+        """All keys of this table as they are written, each once."""
+        return tuple(dict.fromkeys(entry.key for entry in self.entries))
+
 
 Node = Scalar | Items | Table
 
@@ -95,6 +100,19 @@ def _first_of_each(entries: tuple[Entry, ...]) -> dict[str, Node]:
     for entry in entries:
         values.setdefault(entry.key, entry.value)
     return values
+
+
+def last_of_each(node: Node) -> Node:
+    """Give the tree in which, of a key written twice, only the last is left."""
+    match node:
+        case Items(items=items):
+            return replace(node, items=tuple(map(last_of_each, items)))
+        case Table(entries=entries):
+            last = {entry.key: entry for entry in entries}
+            kept = (replace(entry, value=last_of_each(entry.value)) for entry in last.values())
+            return replace(node, entries=tuple(kept))
+        case _:
+            return node
 
 
 def child(node: Node, step: str | int) -> Node | None:

@@ -1,6 +1,7 @@
 """Text to parser events: decodes, bounds, and explains what is no YAML."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -14,6 +15,16 @@ from reactive_desched.policy.tree import Mark
 
 LARGEST_TEXT: Final = 1024 * 1024
 
+_SYNTAX_HINTS: Final = {
+    "<block end>": "compare its indentation with the lines above",
+    "an alias": "a text that begins with * needs quotes",
+    "an anchor": "a text that begins with & needs quotes",
+    "cannot start any token": "a text that begins with it needs quotes",
+    "mapping values are not allowed": "quote a text with a colon in it, or look at the indentation",
+    "parsing a flow": "a bracket or brace before it is not closed",
+}
+_IDLE_TABS: Final = re.compile(r"(?<=\S)[ \t]+(?=[#\r\n]|\Z)|(?<=:)[ \t]+")
+
 
 class YamlText:
     """One text and what to call it; refuses more than 1 MiB and what is not UTF-8."""
@@ -26,7 +37,7 @@ class YamlText:
     def events(self) -> Iterator[Event]:
         """Run the parser; whatever it raises becomes PolicyErrors with a place."""
         try:
-            yield from YAML(typ="safe", pure=True).parse(_without_json_tabs(self._text))
+            yield from YAML(typ="safe", pure=True).parse(_without_idle_tabs(self._text))
         except MarkedYAMLError as error:
             raise self._syntax_refusal(error) from error
         except ReaderError as error:
@@ -77,7 +88,7 @@ class YamlText:
             return 'a "..." left from an example is no YAML: remove it'
         if hint := self._template_hint(mark):
             return hint
-        return "compare its indentation with the lines above" if "<block end>" in what else ""
+        return next((hint for words, hint in _SYNTAX_HINTS.items() if words in what), "")
 
     def _template_hint(self, mark: Mark | None) -> str:
         line = self._line(mark)
@@ -102,12 +113,21 @@ def _code_point(character: int | str) -> str:
     return f"U+{character if isinstance(character, int) else ord(character[0]):04X}"
 
 
-def _without_json_tabs(text: str) -> str:
-    """Let JSON have tabs around it, which YAML refuses; every place stays the same."""
-    if "\t" not in text or not text.lstrip().startswith("{"):
+def _without_idle_tabs(text: str) -> str:
+    """Make spaces of tabs that mean nothing, which the parser refuses; every place stays the same.
+
+    They are those after a value or a key, as upstream's parser has them, and all around in JSON.
+    """
+    if "\t" not in text:
         return text
+    if text.lstrip().startswith("{") and _is_json(text):
+        return text.replace("\t", " ")
+    return _IDLE_TABS.sub(lambda tabs: " " * len(tabs[0]), text)
+
+
+def _is_json(text: str) -> bool:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        return text
-    return text.replace("\t", " ")
+        return False
+    return True

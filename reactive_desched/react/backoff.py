@@ -28,6 +28,11 @@ class Backoff:
         self._longest_s = longest_s
         self._rests: dict[PodKey, Rest] = {}
 
+    def adopt(self, first_s: float, longest_s: float) -> None:
+        """Let future waits be of other lengths; rests that have begun stay as they are."""
+        self._first_s = first_s
+        self._longest_s = longest_s
+
     def failed(self, pod: PodKey, outcome: Outcome, now: float) -> float:
         """Count one more failure and return when to try again, never before the server said."""
         last = self._rests.pop(pod, None)

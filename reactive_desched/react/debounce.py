@@ -34,6 +34,9 @@ class Debounce(Generic[K, C]):
     def __len__(self) -> int:
         return len(self._first)
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._first
+
     def touch(self, key: K, now: float, cause: C) -> None:
         """Something about this key changed now."""
         if key in self._first:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from reactive_desched.api.plugin import View
 from reactive_desched.model.changes import Change, DisruptionBudgetChanged, Resynced, TimePassed
-from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
+from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse, Room
 from reactive_desched.model.findings import Finding, LookAgain
 from reactive_desched.model.outcomes import BUDGET_REFUSED, LEFT, Outcome
 from reactive_desched.model.subjects import OnePod, OnNode
@@ -35,19 +35,24 @@ class Engine:
         *,
         backoff: Backoff,
         room_grew: Callable[[], None],
+        room_news: Callable[[], Iterable[Room]] = tuple,
     ) -> None:
-        self._instances = tuple(instances)
-        self._routes = Routes(self._instances)
         self._view = view
         self._report = report
         self._backoff = backoff
         self._room_grew = room_grew
+        self._room_news = room_news
+        self.started = False
+        self.looks = 0
+        self._install(instances)
+
+    def _install(self, instances: Iterable[Instance]) -> None:
+        self._instances = tuple(instances)
+        self._routes = Routes(self._instances)
         self._dirty = {i: Debounce[Key, Cause](i.pause) for i in self._instances}
         self._timers: Timers[Key] = Timers()
         self._parking: Parking[Key, Cause] = Parking()
         self._sweeps: list[tuple[Iterator[Key], Cause]] = []
-        self.started = False
-        self.looks = 0
 
     @property
     def dirty(self) -> int:
@@ -65,6 +70,16 @@ class Engine:
         cause = Cause(Resynced(), now)
         self._sweeps = [(self._everything(instance), cause) for instance in self._instances]
 
+    def adopt(self, instances: Iterable[Instance], now: float) -> None:
+        """Go on with other instances, and look at everything again.
+
+        What the old ones had dirty, parked or timed is dropped: it was about their opinions.
+        Evictions they began still settle, and pods that rest after a failure go on resting.
+        """
+        self._install(instances)
+        if self.started:
+            self.resync(now)
+
     def observe(self, changes: Iterable[Change], now: float) -> None:
         """Mark what these changes may have made right or wrong."""
         if not self.started:
@@ -79,6 +94,7 @@ class Engine:
                 self._room_grew()
             for key in self._parking.woken_by(change):
                 self._wake(key, cause, now)
+            self._tell_of_room(cause, now)
 
     def work(self, now: float, enough: Callable[[], bool]) -> None:
         """Judge what is due, until nothing is or the caller has had enough."""
@@ -107,9 +123,11 @@ class Engine:
             self._backoff.forget(pod.uid)
             return
         until = self._backoff.failed(pod.uid, outcome, now)
-        self._block(key, _later(finding, outcome, until), judgement.cause)
+        if key[0] in self._dirty:  # else it is not in force any more, and the pod merely rests
+            self._block(key, _later(finding, outcome, until), judgement.cause)
         for other in self._parking.waiting_for(("eviction", pod.uid)):
             self._dirty[other[0]].touch(other, now, judgement.cause)
+        self._tell_of_room(judgement.cause, now)
 
     def waiting_with(self, key: Key) -> Blocked | None:
         """Return the verdict a blocked subject waits with."""
@@ -139,6 +157,18 @@ class Engine:
             self._backoff.budget_changed(verdict.finding.pod.uid, now)
         self._dirty[key[0]].touch(key, now, cause)
 
+    def _tell_of_room(self, cause: Cause, now: float) -> None:
+        """Wake as many as may fit now, among those who are not to look again anyway."""
+        for news in self._room_news():
+            left = news.places
+            for key in self._parking.may_wake(news):
+                if left == 0:
+                    break
+                dirty = self._dirty[key[0]]
+                if key not in dirty:
+                    dirty.touch(key, now, cause)
+                    left = None if left is None else left - 1
+
     def _judge(self, key: Key, cause: Cause, now: float) -> None:
         instance, subject = key
         self.looks += 1
@@ -153,6 +183,8 @@ class Engine:
                 findings.append(opinion)
         for finding in sorted(findings, key=_rank) if len(findings) > 1 else findings:
             self._decide(key, finding, cause, now, before)
+        if findings:
+            self._tell_of_room(cause, now)
 
     def _decide(
         self, key: Key, finding: Finding, cause: Cause, now: float, before: Mapping[Key, Blocked]

@@ -14,6 +14,7 @@ from reactive_desched.model.changes import (
     DisruptionBudgetChanged,
     NamespaceChanged,
     NodeAdded,
+    NodeChange,
     NodeLabelsChanged,
     NodeRelaxed,
     NodeTaintsChanged,
@@ -24,14 +25,17 @@ from reactive_desched.model.changes import (
     PodSpecChanged,
     PodTerminating,
     PriorityClassChanged,
+    VolumeChanged,
 )
-from reactive_desched.model.decisions import Defer, Refuse, WakeKey
+from reactive_desched.model.decisions import Defer, Refuse, Room, WakeKey
+from reactive_desched.model.objects import Pod
 
 K = TypeVar("K", bound=Hashable)
 C = TypeVar("C")
 Blocked = Defer | Refuse
 
 ROOM: WakeKey = ("room",)
+NODES: WakeKey = ("nodes",)
 _MAKE_ROOM: frozenset[type[Change]] = frozenset(
     {
         *(NodeAdded, NodeRelaxed, NodeTaintsChanged, NodeLabelsChanged, PodGone),
@@ -47,8 +51,7 @@ def makes_room(change: Change) -> bool:
 
 def wakes(change: Change) -> Iterator[WakeKey]:
     """Name what this change is news for."""
-    if makes_room(change):
-        yield ROOM
+    yield from _about_nodes(change)
     match change:
         case PodTerminating():
             return
@@ -62,8 +65,21 @@ def wakes(change: Change) -> Iterator[WakeKey]:
             yield ("owner", uid)
         case ClaimChanged(namespace=namespace, name=name):
             yield ("claim", f"{namespace}/{name}")
+        case VolumeChanged(name=name):
+            yield ("volume", name)
         case PriorityClassChanged():
             yield ("priorityclasses",)
+
+
+def _about_nodes(change: Change) -> Iterator[WakeKey]:
+    if makes_room(change):
+        yield ROOM
+    match change:
+        case NodeAdded(node=node):
+            yield NODES
+            yield ("node", node)
+        case NodeChange(node=node) | PodGone(pod=Pod(node=node)):
+            yield ("node", node)
 
 
 class Parking(Generic[K, C]):
@@ -130,6 +146,13 @@ class Parking(Generic[K, C]):
     def waiting_for(self, wake: WakeKey) -> list[K]:
         """Name the keys that wait for this."""
         return list(self._waiting.get(wake, ()))
+
+    def may_wake(self, news: Room) -> Iterator[K]:
+        """Name those that wait for a room's news and may gain by it, longest waiting first."""
+        for key in self._waiting.get(news.wake, ()):
+            verdict, _, _ = self._parked[key]
+            if not news.beside or verdict.finding.pod.node != news.beside:
+                yield key
 
     def verdict(self, key: K) -> Blocked | None:
         """Return what a key waits with."""

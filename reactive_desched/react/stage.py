@@ -17,7 +17,8 @@ _NEVER = float("inf")
 class Stage:
     """Runs the engine's work on the event loop while `may_work` agrees.
 
-    `clock` is the loop's own monotonic clock, in seconds.
+    `clock` is the loop's own monotonic clock, in seconds. Each time nothing is due any more `took`
+    hears how long judging took since it last did, without the turns of others in between.
     """
 
     def __init__(self, engine: Engine, may_work: Callable[[], bool], clock: Clock) -> None:
@@ -27,6 +28,8 @@ class Stage:
         self._news = anyio.Event()
         self._sleeps_until = -_NEVER  # awake
         self._biting = False
+        self._busy_s = 0.0
+        self.took: Callable[[float], None] = _nobody
 
     def poke(self, now: float) -> None:
         """There may be work: do one bite of what is due now, and let `run` see to the rest.
@@ -59,7 +62,11 @@ class Stage:
             self._engine.work(now, lambda: self._clock() >= enough_at)
         finally:
             self._biting = False
-        return self._next_due(now)
+        self._busy_s += self._clock() - now
+        if (due := self._next_due(now)) > now:
+            self.took(self._busy_s)
+            self._busy_s = 0.0
+        return due
 
     def _next_due(self, now: float) -> float:
         due = self._engine.next_due(now) if self._may_work() else None
@@ -72,3 +79,7 @@ class Stage:
         with anyio.move_on_after(max(0.0, self._sleeps_until - now)):
             await self._news.wait()
         self._sleeps_until = -_NEVER
+
+
+def _nobody(_: float) -> None:
+    """Hear nothing."""

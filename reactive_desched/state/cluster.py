@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from reactive_desched.model.changes import (
+    AttachLimitsChanged,
     Change,
     ClaimChanged,
     DisruptionBudgetChanged,
@@ -11,18 +12,22 @@ from reactive_desched.model.changes import (
     NodeGone,
     NodeLabelsChanged,
     PriorityClassChanged,
+    VolumeChanged,
 )
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import (
     ClusterObject,
+    CSINode,
     Namespace,
     Node,
+    PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     PriorityClass,
 )
 from reactive_desched.state.coverage import Coverage
+from reactive_desched.state.neighbours import Neighbours
 from reactive_desched.state.nodes import NodeTable
 from reactive_desched.state.pods import PodTable
 from reactive_desched.state.preferences import Preferences
@@ -34,8 +39,18 @@ NAMESPACES = "namespaces"
 PRIORITY_CLASSES = "priorityclasses"
 DISRUPTION_BUDGETS = "poddisruptionbudgets"
 CLAIMS = "persistentvolumeclaims"
-RESOURCES = (NAMESPACES, PRIORITY_CLASSES, DISRUPTION_BUDGETS, CLAIMS, NODES, PODS)
+VOLUMES = "persistentvolumes"
+CSI_NODES = "csinodes"
+RESOURCES = (
+    *(NAMESPACES, PRIORITY_CLASSES, DISRUPTION_BUDGETS),
+    *(CLAIMS, VOLUMES, CSI_NODES),
+    *(NODES, PODS),
+)
 """What we watch, by API resource name."""
+STORAGE = frozenset({VOLUMES, CSI_NODES})
+"""Those of them that only the kube-scheduler's way to fit a node asks about."""
+
+Storage = PersistentVolumeClaim | PersistentVolume | CSINode
 
 
 class ClusterState:
@@ -49,6 +64,7 @@ class ClusterState:
         self.preferences = Preferences(self.nodes)
         self.pods = PodTable(self.nodes, self.preferences)
         self.namespaces: Table[Namespace] = Table(lambda n: NamespaceChanged(n.name))
+        self.neighbours = Neighbours(self.pods, self.nodes, self.namespaces)
         self.priority_classes: Table[PriorityClass] = Table(lambda p: PriorityClassChanged(p.name))
         self.budgets: Table[PodDisruptionBudget] = Table(
             lambda b: DisruptionBudgetChanged(b.namespace, b.name), lambda b: b.namespace
@@ -57,20 +73,38 @@ class ClusterState:
         self.claims: Table[PersistentVolumeClaim] = Table(
             lambda c: ClaimChanged(c.namespace, c.name)
         )
+        self.volumes: Table[PersistentVolume] = Table(lambda v: VolumeChanged(v.name))
+        self.csi_nodes: Table[CSINode] = Table(lambda n: AttachLimitsChanged(n.name))
+
+    def select(self, selects: Selector) -> list[Change]:
+        """Let the nodes of another policy's selection count and say what differs.
+
+        What it means for preferences is not told: whoever calls this looks at everything again.
+        """
+        if selects == self.nodes.selects:
+            return []
+        before = [(entry.name, entry.standing) for entry in self.nodes]
+        changes = self.nodes.select(selects)
+        self.preferences.forget()
+        return changes + [
+            change
+            for name, standing in before
+            for change in self.neighbours.node_changed(name, standing)
+        ]
 
     def upsert(self, thing: ClusterObject) -> list[Change]:
         """Take in an object as it is now and say what differs."""
         match thing:
             case Pod():
-                return self.pods.upsert(thing)
+                return self._upsert_pod(thing)
             case Node():
-                return self._with_preferences(self.nodes.upsert(thing))
+                return self._upsert_node(thing)
             case Namespace():
-                return self.namespaces.upsert(thing)
+                return self._upsert_namespace(thing)
             case PodDisruptionBudget():
                 return self._upsert_budget(thing)
-            case PersistentVolumeClaim():
-                return self.claims.upsert(thing)
+            case PersistentVolumeClaim() | PersistentVolume() | CSINode():
+                return self._upsert_storage(thing)
             case PriorityClass():
                 return self.priority_classes.upsert(thing)
 
@@ -78,16 +112,16 @@ class ClusterState:
         """Forget an object, given as it was last seen, and say what differs."""
         match thing:
             case Pod():
-                return self.pods.remove(thing.uid)
+                return self._remove_pod(thing.uid)
             case Node():
-                return self._with_preferences(self.nodes.remove(thing.name, thing.uid))
+                return self._remove_node(thing)
             case Namespace():
-                return self.namespaces.remove(thing)
+                return self._remove_namespace(thing)
             case PodDisruptionBudget():
                 self.coverage.selectors_changed(thing.namespace)
                 return self.budgets.remove(thing)
-            case PersistentVolumeClaim():
-                return self.claims.remove(thing)
+            case PersistentVolumeClaim() | PersistentVolume() | CSINode():
+                return self._remove_storage(thing)
             case PriorityClass():
                 return self.priority_classes.remove(thing)
 
@@ -100,6 +134,8 @@ class ClusterState:
             PRIORITY_CLASSES: self.priority_classes.keys,
             DISRUPTION_BUDGETS: self.budgets.keys,
             CLAIMS: self.claims.keys,
+            VOLUMES: self.volumes.keys,
+            CSI_NODES: self.csi_nodes.keys,
         }
         return keys[resource]()
 
@@ -117,14 +153,81 @@ class ClusterState:
                 return self.priority_classes.get(key)
             case "poddisruptionbudgets":
                 return self.budgets.get(key)
-            case _:
+            case "persistentvolumeclaims":
                 return self.claims.get(key)
+            case "persistentvolumes":
+                return self.volumes.get(key)
+            case _:
+                return self.csi_nodes.get(key)
+
+    def _upsert_pod(self, pod: Pod) -> list[Change]:
+        old = self.pods.get(pod.uid)
+        changes = self.pods.upsert(pod)
+        eased = self.neighbours.pod_changed(old, self.pods.get(pod.uid))
+        return changes + eased if eased else changes
+
+    def _remove_pod(self, uid: str) -> list[Change]:
+        old = self.pods.get(uid)
+        changes = self.pods.remove(uid)
+        return changes + self.neighbours.pod_changed(old, None)
+
+    def _upsert_node(self, node: Node) -> list[Change]:
+        before = self.nodes.standing(node.name)
+        changes = self._with_preferences(self.nodes.upsert(node))
+        return changes + self.neighbours.node_changed(node.name, before)
+
+    def _remove_node(self, node: Node) -> list[Change]:
+        before = self.nodes.standing(node.name)
+        changes = self._with_preferences(self.nodes.remove(node.name, node.uid))
+        return changes + self.neighbours.node_changed(node.name, before)
+
+    def _upsert_namespace(self, namespace: Namespace) -> list[Change]:
+        old = self.namespaces.get(namespace.name)
+        changes = self.namespaces.upsert(namespace)
+        self.neighbours.namespace_changed(old, self.namespaces.get(namespace.name))
+        return changes
+
+    def _remove_namespace(self, namespace: Namespace) -> list[Change]:
+        old = self.namespaces.get(namespace.name)
+        changes = self.namespaces.remove(namespace)
+        self.neighbours.namespace_changed(old, self.namespaces.get(namespace.name))
+        return changes
 
     def _upsert_budget(self, budget: PodDisruptionBudget) -> list[Change]:
         old = self.budgets.get(budget.key)
         if old is None or old.selector != budget.selector:
             self.coverage.selectors_changed(budget.namespace)
         return self.budgets.upsert(budget)
+
+    def _upsert_storage(self, thing: Storage) -> list[Change]:
+        match thing:
+            case PersistentVolumeClaim():
+                changes = self.claims.upsert(thing)
+            case PersistentVolume():
+                changes = self.volumes.upsert(thing)
+            case CSINode():
+                changes = self.csi_nodes.upsert(thing)
+        return self._told_to_nodes(thing, changes)
+
+    def _remove_storage(self, thing: Storage) -> list[Change]:
+        match thing:
+            case PersistentVolumeClaim():
+                changes = self.claims.remove(thing)
+            case PersistentVolume():
+                changes = self.volumes.remove(thing)
+            case CSINode():
+                changes = self.csi_nodes.remove(thing)
+        return self._told_to_nodes(thing, changes)
+
+    def _told_to_nodes(self, thing: Storage, changes: list[Change]) -> list[Change]:
+        """Touch the nodes where this decides what is attached; pass the changes on."""
+        if changes and isinstance(thing, CSINode):
+            self.nodes.touch(thing.name)
+        elif changes:
+            claim = thing.claim if isinstance(thing, PersistentVolume) else thing.key
+            for pod in self.pods.claim_users.of(claim):
+                self.nodes.touch(pod.node)
+        return changes
 
     def _with_preferences(self, changes: list[Change]) -> list[Change]:
         """Add what the change of a node means for preferred affinities."""

@@ -1,6 +1,7 @@
 """Nodes with what sits on them: pods, requested resources, topology domains."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from reactive_desched.model.changes import (
     Change,
@@ -15,8 +16,20 @@ from reactive_desched.model.labels import Labels, Selector
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Node, Pod, PodKey
 from reactive_desched.model.resources import PODS, add, subtract
 
+TOUCHED_NODES = 100_000
 DOMAIN_KEYS = (ZONE_LABEL, "topology.kubernetes.io/region", HOSTNAME_LABEL)
 """The topology labels whose domains are kept as an index."""
+
+
+class Standing(NamedTuple):
+    """What of a node decides who is near whom: its labels, and whether it counts."""
+
+    labels: Labels
+    counts: bool
+
+
+NOWHERE: Final = Standing({}, False)
+"""A node that we do not know."""
 
 
 class NodeEntry:
@@ -24,10 +37,20 @@ class NodeEntry:
 
     `active` and `ended` hold the pods by uid. `requested` sums the requests of the active ones,
     terminating ones included, with their number under "pods"; `resizing` sums what in-place
-    resizes add to that, which only the kube-scheduler minds.
+    resizes add to that, which only the kube-scheduler minds. `listening` are the active pods with
+    host ports; it is another tuple whenever they differ.
     """
 
-    __slots__ = ("active", "counts", "ended", "name", "node", "requested", "resizing")
+    __slots__ = (
+        "active",
+        "counts",
+        "ended",
+        "listening",
+        "name",
+        "node",
+        "requested",
+        "resizing",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -37,44 +60,76 @@ class NodeEntry:
         self.ended: dict[PodKey, Pod] = {}
         self.requested: dict[str, int] = {}
         self.resizing: dict[str, int] = {}
+        self.listening: tuple[Pod, ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """What of this node decides who is near whom."""
+        return Standing(self.node.labels, self.counts) if self.node is not None else NOWHERE
 
     def everyone(self) -> Iterator[Pod]:
         """Return the pods bound here, those that have ended last."""
         yield from self.active.values()
         yield from self.ended.values()
 
-    def put(self, pod: Pod) -> None:
-        """Place a pod here or replace its record."""
+    def put(self, pod: Pod) -> bool:
+        """Place a pod here or replace its record; say whether what the node holds may differ."""
         if not pod.is_active:
-            self.drop(pod.uid)
+            differs = self.drop(pod.uid)
             self.ended[pod.uid] = pod
-            return
+            return differs
         old = self.active.get(pod.uid)
         self.active[pod.uid] = pod
         if old is None:
             self.ended.pop(pod.uid, None)
         elif old.spec.requests is pod.spec.requests and old.resized is pod.resized:
-            return
+            return False
         else:
             self._release(old)
         add(self.requested, pod.spec.requests)
         if pod.resized:
             add(self.resizing, pod.resized)
         self.requested[PODS] = self.requested.get(PODS, 0) + 1
+        if pod.spec.host_ports:
+            self.listening = (*self.listening, pod)
+        return True
 
-    def drop(self, uid: PodKey) -> None:
-        """Take a pod away, if it is here."""
+    def drop(self, uid: PodKey) -> bool:
+        """Take a pod away, if it is here; say whether the node holds less now."""
         old = self.active.pop(uid, None)
-        if old is not None:
-            self._release(old)
-        else:
+        if old is None:
             self.ended.pop(uid, None)
+            return False
+        self._release(old)
+        return True
 
     def _release(self, pod: Pod) -> None:
         subtract(self.requested, pod.spec.requests)
         subtract(self.requested, {PODS: 1})
         if pod.resized:
             subtract(self.resizing, pod.resized)
+        if pod.spec.host_ports:
+            self.listening = tuple(other for other in self.listening if other.uid != pod.uid)
+
+
+class Touched:
+    """The names of the nodes that may differ since they were last taken out.
+
+    Holds 100,000 names; beyond that it forgets them and says that all may differ.
+    """
+
+    __slots__ = ("everything", "names")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names: dict[str, None] = dict.fromkeys(names)
+        self.everything = False
+
+    def add(self, name: str) -> None:
+        """Note that a node may differ."""
+        if len(self.names) >= TOUCHED_NODES:
+            self.names.clear()
+            self.everything = True
+        self.names[name] = None
 
 
 class NodeTable:
@@ -89,6 +144,38 @@ class NodeTable:
         self._entries: dict[str, NodeEntry] = {}
         self._domains: dict[str, dict[str, dict[str, None]]] = {key: {} for key in DOMAIN_KEYS}
         self.counting = 0
+        self._followers: list[Touched] = []
+
+    def follow(self) -> Touched:
+        """Begin to note which nodes may differ, for whoever keeps sums over them; never ends."""
+        touched = Touched(self._entries)
+        self._followers.append(touched)
+        return touched
+
+    def touch(self, name: str) -> None:
+        """Tell the followers that a node, or what it holds, may differ."""
+        for follower in self._followers:
+            follower.add(name)
+
+    @property
+    def selects(self) -> Selector:
+        """Which nodes count, if they are ready."""
+        return self._selects
+
+    def select(self, selects: Selector) -> list[Change]:
+        """Let the nodes of another selection count and say which came and went."""
+        self._selects = selects
+        return [change for entry in self._entries.values() for change in self._recount(entry)]
+
+    def _recount(self, entry: NodeEntry) -> Iterator[Change]:
+        node, counted = entry.node, entry.counts
+        if node is None:
+            return
+        entry.counts = node.is_ready and self._selects.matches(node.labels)
+        self.counting += entry.counts - counted
+        self.touch(node.name)
+        if entry.counts != counted:
+            yield NodeAdded(node.name) if entry.counts else NodeGone(node.name)
 
     def entry(self, name: str) -> NodeEntry:
         """Return the entry of this name, made when first asked for."""
@@ -108,7 +195,12 @@ class NodeTable:
         """Name every node that is known as an object."""
         return [entry.name for entry in self._entries.values() if entry.node is not None]
 
-    def in_domain(self, key: str, value: str) -> Iterable[str]:
+    def standing(self, name: str) -> Standing:
+        """Return what of a node decides who is near whom."""
+        entry = self._entries.get(name)
+        return entry.standing if entry is not None else NOWHERE
+
+    def in_domain(self, key: str, value: str) -> Collection[str]:
         """Name the nodes of one topology domain; keys are those of DOMAIN_KEYS."""
         return self._domains[key].get(value, {})
 
@@ -121,6 +213,8 @@ class NodeTable:
         entry.node = node
         entry.counts = node.is_ready and self._selects.matches(node.labels)
         self.counting += entry.counts - counted
+        if old is None or not _alike(old, node):
+            self.touch(node.name)
         if old is None or old.labels != node.labels:
             self._move_domains(node.name, old.labels if old else {}, node.labels)
         if entry.counts:
@@ -135,6 +229,7 @@ class NodeTable:
         self._move_domains(name, entry.node.labels, {})
         counted, entry.node, entry.counts = entry.counts, None, False
         self.counting -= counted
+        self.touch(name)
         self.forget_if_empty(entry)
         return [NodeGone(name)] if counted else []
 
@@ -158,6 +253,17 @@ class NodeTable:
 
 def _is_older(new: Node, old: Node) -> bool:
     return 0 < new.resource_version < old.resource_version
+
+
+def _alike(old: Node, new: Node) -> bool:
+    """Say whether two records of a node mean the same to every pod, as after a heartbeat."""
+    return (
+        old.uid == new.uid
+        and (old.is_ready, old.unschedulable) == (new.is_ready, new.unschedulable)
+        and (old.labels is new.labels or old.labels == new.labels)
+        and old.taints == new.taints
+        and (old.allocatable is new.allocatable or old.allocatable == new.allocatable)
+    )
 
 
 def _offers(old: Node | None, new: Node) -> Iterator[Change]:

@@ -8,6 +8,7 @@ from reactive_desched.model.changes import (
     Change,
     OwnerSizeChanged,
     PodBound,
+    PodForgotten,
     PodGone,
     PodLabelsChanged,
     PodMarksChanged,
@@ -16,6 +17,7 @@ from reactive_desched.model.changes import (
     PodTerminating,
 )
 from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.state.claim_users import ClaimUsers
 from reactive_desched.state.nodes import NodeTable
 from reactive_desched.state.preferences import Preferences
 
@@ -37,9 +39,14 @@ class PodTable:
         self._by_name: dict[str, dict[str, Pod]] = {}
         self._by_owner: dict[str, dict[PodKey, None]] = {}
         self._deleted: dict[PodKey, None] = {}
+        self._terminating: dict[str, dict[PodKey, Pod]] = {}
+        self.claim_users = ClaimUsers()
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    def __iter__(self) -> Iterator[Pod]:
+        return iter(self._pods.values())
 
     def get(self, uid: PodKey) -> Pod | None:
         """Return the pod with this uid."""
@@ -52,6 +59,10 @@ class PodTable:
     def in_namespace(self, namespace: str) -> Iterable[Pod]:
         """Return the pods of a namespace."""
         return self._by_name.get(namespace, {}).values()
+
+    def terminating(self, namespace: str) -> Collection[Pod]:
+        """Return the active pods of a namespace whose deletion has begun."""
+        return self._terminating.get(namespace, {}).values()
 
     def owned_by(self, owner_uid: str) -> Collection[PodKey]:
         """Return the uids of the pods that name this owner."""
@@ -88,10 +99,14 @@ class PodTable:
         if pod is None:
             return []
         self._forget_name(pod)
+        if pod.is_terminating:
+            self._forget_terminating(pod)
         if pod.node:
             self._leave(pod)
         sizes = [change for owner in pod.owners for change in self._disown(owner.uid, uid)]
-        return [PodGone(pod), *sizes] if pod.is_active else list(sizes)
+        if not pod.node:
+            return list(sizes)
+        return [PodGone(pod) if pod.is_active else PodForgotten(pod), *sizes]
 
     def _appeared(self, pod: Pod) -> list[Change]:
         self._store(pod)
@@ -120,13 +135,28 @@ class PodTable:
                 del self._by_name[pod.namespace]
 
     def _settle(self, pod: Pod) -> None:
-        if pod.node:
-            self._nodes.entry(pod.node).put(pod)
+        if pod.node and self._nodes.entry(pod.node).put(pod):
+            self._nodes.touch(pod.node)
+        if pod.claims:
+            self.claim_users.put(pod)
+        if pod.is_terminating and pod.is_active:
+            self._terminating.setdefault(pod.namespace, {})[pod.uid] = pod
+        elif pod.is_terminating:
+            self._forget_terminating(pod)
         self._preferences.put(pod)
+
+    def _forget_terminating(self, pod: Pod) -> None:
+        in_namespace = self._terminating.get(pod.namespace, {})
+        in_namespace.pop(pod.uid, None)
+        if not in_namespace:
+            self._terminating.pop(pod.namespace, None)
 
     def _leave(self, pod: Pod) -> None:
         entry = self._nodes.entry(pod.node)
-        entry.drop(pod.uid)
+        if entry.drop(pod.uid):
+            self._nodes.touch(pod.node)
+        if pod.claims:
+            self.claim_users.drop(pod)
         self._nodes.forget_if_empty(entry)
         self._preferences.drop(pod)
 

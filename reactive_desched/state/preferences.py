@@ -106,6 +106,13 @@ class Preferences:
         for wishes in self._built():
             yield from _shift(wishes, None, name)
 
+    def forget(self) -> None:
+        """Other nodes count from now on: weigh them when somebody asks."""
+        for wishes in self._wishes.values():
+            wishes.weights.clear()
+            wishes.tally.clear()
+            wishes.built = False
+
     def _built(self) -> list[_Wishes]:
         return [wishes for wishes in self._wishes.values() if wishes.built]
 

@@ -1,21 +1,26 @@
 """The read-only face of the state that plugins and gates see."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from reactive_desched.model.labels import Selector
+from reactive_desched.model.affinity_terms import Scope, scheduler_scope
+from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import (
     Namespace,
     Node,
+    PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    PodAffinityTerm,
     PodDisruptionBudget,
     PodKey,
     PriorityClass,
 )
 from reactive_desched.model.subjects import OnePod, OnNode, Places
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.nodes import NodeEntry
+from reactive_desched.state.domains import Domains
+from reactive_desched.state.nodes import NodeEntry, Touched
+from reactive_desched.state.terms import Avoidance
 
 
 class ClusterView:
@@ -52,6 +57,14 @@ class ClusterView:
             and entry.node.is_ready
             and selector.matches(entry.node.labels)
         )
+
+    def follow_nodes(self) -> Touched:
+        """Begin to note the nodes that may differ, all of them to begin with."""
+        return self._state.nodes.follow()
+
+    def everywhere(self) -> Iterable[NodeEntry]:
+        """Return the entry of every node that is known as an object, or has pods."""
+        return iter(self._state.nodes)
 
     def room(self, node: str) -> NodeEntry | None:
         """Return a node's entry by name."""
@@ -128,6 +141,71 @@ class ClusterView:
         """Return the preferred weight of this node, and the best of any node that counts."""
         return self._state.preferences.weights(affinity, node)
 
+    def avoided(
+        self, pod: Pod, node: Node
+    ) -> Iterator[tuple[PodAffinityTerm, Iterable[Pod] | None]]:
+        """Return a pod's required anti-affinity terms, each with the active pods it means nearby.
+
+        As the descheduler reads terms: near are pods of the same topology domain on nodes that
+        count, and pods of the same node even where it lacks the label; the pod itself may be among
+        them. None stands for a term whose selector does not parse. One that has no selector is
+        left out. Use the pods up before the next change.
+        """
+        return self._state.neighbours.avoidances.avoided(pod, node)
+
+    def avoiding(self, subject: Places, keys: frozenset[str] | None = None) -> Iterator[Pod]:
+        """Return the active pods whose anti-affinity a subject may violate, itself perhaps.
+
+        One pod, if it has required terms, and of a node's pods those that share it, or a domain,
+        with others whom their terms mean; and all pods nearby with a term that means a pod of the
+        subject. Terms are read as by `avoided`. With `keys`, only those over these topology labels
+        matter. A pod may come twice. Nothing for a node that does not count.
+        """
+        avoidances = self._state.neighbours.avoidances
+        found: list[PodKey] = []
+        match subject:
+            case OnNode(node=name):
+                if (entry := self._counting(name)) is not None and entry.node is not None:
+                    found = avoidances.avoiding_on(entry, entry.node.labels, keys)
+            case OnePod(pod=key):
+                if (placed := self.placed(key)) is not None:
+                    pod, node = placed
+                    found = avoidances.avoiding(pod, node.labels, keys)
+                    if pod.spec.anti_affinity:
+                        found.append(key)
+        return filter(None, map(self._state.pods.get, found))
+
+    def matching(self, term: PodAffinityTerm, namespace: str) -> Domains:
+        """Return the active pods that a term of a pod in a namespace means, by topology domain.
+
+        As the kube-scheduler reads it: a namespaceSelector counts, any node does, and pods on
+        nodes without the topology label do not show. Good until the next change of the state.
+        """
+        if term.label_selector is None:
+            return Domains(term.topology_key)
+        scope = scheduler_scope(term, namespace)
+        return self._matching(scope, term.label_selector, term.topology_key)
+
+    def repelling(self, pod: Pod) -> list[Avoidance]:
+        """Return the required anti-affinity terms of active pods that mean a pod, wherever it is.
+
+        As the kube-scheduler reads them. `declarers` of each has the pods that declare it by
+        topology domain, the pod itself perhaps among them. Good until the next change.
+        """
+        return self._state.neighbours.avoidances.repelling(pod)
+
+    def selected(self, namespace: str, selector: LabelSelector, key: str) -> Domains:
+        """Return the active pods of a namespace that a selector matches, by topology domain.
+
+        Terminating pods and any node with the topology label show. Built when first asked for;
+        the latest thousand such questions are kept up to date. Good until the next change.
+        """
+        return self._matching(Scope((namespace,)), selector, key)
+
+    def _matching(self, scope: Scope, selector: LabelSelector, key: str) -> Domains:
+        selections = self._state.neighbours.selections
+        return selections.domains(selections.of(scope, selector), key)
+
     def namespace(self, name: str) -> Namespace | None:
         """Return a namespace by name."""
         return self._state.namespaces.get(name)
@@ -139,6 +217,23 @@ class ClusterView:
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """Return a persistent volume claim."""
         return self._state.claims.get(f"{namespace}/{name}")
+
+    def terminating(self, namespace: str) -> Collection[Pod]:
+        """Return the active pods of a namespace whose deletion has begun."""
+        return self._state.pods.terminating(namespace)
+
+    def claim_users(self, namespace: str, name: str) -> Collection[Pod]:
+        """Return the pods on nodes, not ended, that use a claim."""
+        return self._state.pods.claim_users.of(f"{namespace}/{name}")
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """Return a persistent volume by name."""
+        return self._state.volumes.get(name)
+
+    def attachable(self, node: str) -> Mapping[str, int]:
+        """Return how many volumes each driver that has a limit can attach to a node."""
+        found = self._state.csi_nodes.get(node)
+        return {} if found is None else found.attachable
 
     def budgets_over(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the disruption budgets that cover a pod."""

@@ -5,13 +5,14 @@ per cycle, a pod that was evicted is gone at once, disruption budgets are left t
 and nothing runs unless two nodes count.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 from msgspec import Struct
 
 from reactive_desched.assembly import Plan
 from reactive_desched.gate.evictor import Guards, NamespaceSelector, NodeFit
-from reactive_desched.gate.fit import Fit
+from reactive_desched.gate.fit import Fit, NodeSearch
 from reactive_desched.gate.gate import Step
 from reactive_desched.gate.guards import guards
 from reactive_desched.model.changes import Resynced
@@ -42,14 +43,31 @@ Steps = Generator[Decided, bool, None]
 """Yields each decision; after an Evict it is sent whether the pod really left."""
 
 
-class Cycle:
-    """One pass over a picture, which it changes: pods that left are taken out of it."""
+Around = Callable[[str, AnyPlugin], AbstractContextManager[object]]
 
-    def __init__(self, plan: Plan, state: ClusterState, view: ClusterView) -> None:
+
+class Cycle:
+    """One pass over a picture, which it changes: pods that left are taken out of it.
+
+    Node fit is upstream's unless another is given. Each plugin's part runs inside what `around`
+    returns for its profile and itself, for example to time it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        state: ClusterState,
+        view: ClusterView,
+        fit: NodeSearch | None = None,
+        *,
+        around: Around = lambda *_: nullcontext(),
+    ) -> None:
+        self._around = around
         self._limits = CycleLimits(plan.limits)
         self._state = state
         self._view = view
-        self._fit = Fit(view)
+        self._fit: NodeSearch = Fit(view) if fit is None else fit
+        self._promises = fit is not None
         self._profiles = [(profile, self._gates(profile.evictor)) for profile in plan.profiles]
 
     def why_not(self) -> str | None:
@@ -67,9 +85,10 @@ class Cycle:
                         yield from self._plugin(profile.name, plugin, gates)
 
     def _plugin(self, profile: str, plugin: AnyPlugin, gates: tuple[Step, ...]) -> Steps:
-        for part in plugin.passes():
-            for findings in self._batches(part):
-                yield from self._decide(profile, findings, gates)
+        with self._around(profile, plugin):
+            for part in plugin.passes():
+                for findings in self._batches(part):
+                    yield from self._decide(profile, findings, gates)
 
     def _batches(self, plugin: AnyPlugin) -> Iterator[list[Finding]]:
         """Give findings in the portions in which they are decided on."""
@@ -86,15 +105,26 @@ class Cycle:
 
     def _decide(self, profile: str, findings: list[Finding], gates: tuple[Step, ...]) -> Steps:
         """Ask the gates about all of a portion before the first of it goes, as upstream."""
+        while not self._fit.prepare():
+            pass  # it looks at so many nodes at a time for the sake of others, and here are none
         asked = [(finding, _refusal(finding, gates)) for finding in findings]
         for finding, refusal in sorted(asked, key=lambda pair: pair[0].rank):
-            refused = refusal or self._limits.verdict(finding)
+            refused = (
+                refusal or self._limits.verdict(finding) or self._promised_away(finding, gates)
+            )
             if refused is not None:
                 yield Decided(profile, refused)
             elif (yield Decided(profile, Evict(finding))):
                 self._left(finding)
 
+    def _promised_away(self, finding: Finding, gates: Iterable[Step]) -> Refuse | None:
+        """Ask once more about room if room is promised: those who just went may have got it."""
+        if not self._promises:
+            return None
+        return _refusal(finding, (gate for gate in gates if isinstance(gate, NodeFit)))
+
     def _left(self, finding: Finding) -> None:
+        self._fit.begin(finding.pod)
         self._limits.count(finding.pod)
         self._state.remove(finding.pod)
         self._fit.room_grew()

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
+from reactive_desched.upstream_metrics import NAMESPACE_REACHED, NODE_REACHED, TOTAL_REACHED
 
-TOTAL_REACHED = "maximum number of evicted pods per a descheduling cycle reached"
-NODE_REACHED = "maximum number of evicted pods per node reached"
-NAMESPACE_REACHED = "maximum number of evicted pods per namespace reached"
 _TEXTS: Mapping[str, str] = {
     "cluster": TOTAL_REACHED,
     "node": NODE_REACHED,

@@ -11,6 +11,7 @@ from reactive_desched.model.node_affinity import (
 )
 from reactive_desched.model.objects import (
     Annotations,
+    ContainerStatus,
     Node,
     OwnerReference,
     Pod,
@@ -74,6 +75,43 @@ def affinity(requires: str | None = None, prefers: Mapping[str, int] | None = No
     )
 
 
+def condition(text: str, reason: str = "") -> PodCondition:
+    """Read "Type=Status", or "Type" for one that is True."""
+    kind, _, status = text.partition("=")
+    return PodCondition(kind, status or "True", reason)
+
+
+def container(
+    name: str = "app",
+    *,
+    restarts: int = 0,
+    waits: str = "",
+    ended: str = "",
+    code: int | None = None,
+) -> ContainerStatus:
+    """Build what a container is doing: what it waits for, or why and with which code it ended."""
+    return ContainerStatus(name, restarts, waits, ended, code)
+
+
+def faring(
+    phase: str = "Running",
+    *containers: ContainerStatus,
+    reason: str = "",
+    conditions: Iterable[PodCondition] = (),
+    init: Iterable[ContainerStatus] = (),
+    ephemeral: Iterable[ContainerStatus] = (),
+) -> PodStatus:
+    """Build how a pod fares."""
+    return PodStatus(
+        phase,
+        reason,
+        conditions=tuple(conditions),
+        containers=containers,
+        init_containers=tuple(init),
+        ephemeral_containers=tuple(ephemeral),
+    )
+
+
 def pod(  # noqa: PLR0913 -- each argument is one word of a test's sentence
     name: str,
     *,
@@ -90,8 +128,13 @@ def pod(  # noqa: PLR0913 -- each argument is one word of a test's sentence
     status: PodStatus = READY,
     version: int = 0,
     evict: str | None = None,
+    created: int = 0,
+    changed: Mapping[str, int] | None = None,
 ) -> Pod:
-    """Build a running, ready pod of a ReplicaSet; its uid is its name unless given."""
+    """Build a running, ready pod of a ReplicaSet; its uid is its name unless given.
+
+    `created`, and `changed` by type of condition, are moments; a condition without one has no time.
+    """
     wishes = affinity(requires, prefers) if requires is not None or prefers else None
     kind, _, owner_name = (owner or "").partition("/")
     return Pod(
@@ -112,4 +155,9 @@ def pod(  # noqa: PLR0913 -- each argument is one word of a test's sentence
             priority=priority,
         ),
         status=status,
+        created_s=created,
+        transitions=tuple(
+            at - created if (at := (changed or {}).get(it.type)) is not None else None
+            for it in status.conditions
+        ),
     )

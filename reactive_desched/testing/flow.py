@@ -9,6 +9,7 @@ import msgspec
 from reactive_desched.assembly import Core, Plan, ProfilePlan
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.budgets import Rate
+from reactive_desched.gate.fit import SCHEDULER
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.intents import Intent
@@ -36,6 +37,8 @@ _RESOURCE_OF = {
     "PriorityClass": "priorityclasses",
     "PodDisruptionBudget": "poddisruptionbudgets",
     "PersistentVolumeClaim": "persistentvolumeclaims",
+    "PersistentVolume": "persistentvolumes",
+    "CSINode": "csinodes",
 }
 
 
@@ -122,6 +125,7 @@ class Flow:
         pause: Pause = Pause(0, 0),  # noqa: B008 -- frozen
         rates: Mapping[str, Rate | None] | None = None,
         limits: Mapping[str, int | None] | None = None,
+        node_fit: str = SCHEDULER,
         dry_run: bool = False,
     ) -> None:
         self.ledger = MemoryLedger()
@@ -133,8 +137,10 @@ class Flow:
             rates or {},
             limits or {},
             lambda _: pause,
+            node_fit=node_fit,
             dry_run=dry_run,
         )
+        self.plan = plan
         self.core = Core(
             plan,
             ledger=self.ledger,

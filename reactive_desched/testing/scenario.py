@@ -14,7 +14,7 @@ from reactive_desched.react.backoff import Backoff
 from reactive_desched.react.debounce import Pause
 from reactive_desched.react.engine import Engine
 from reactive_desched.react.instances import Instance
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import NODES, PODS, ClusterState
 from reactive_desched.state.view import ClusterView
 
 AnyPlugin = Plugin[Any, Any]  # a scenario takes any plugin
@@ -50,6 +50,8 @@ class _Recorded(AnyPlugin):
     def judge(self, subject: Hashable, view: View) -> Iterator[Finding | LookAgain]:
         opinions = list(self.plugin.judge(subject, view))
         self.judged.append(subject)
+        if isinstance(subject, OnePod):
+            self.flagged.pop(subject.pod, None)
         look = view.everyone if self.plugin.sees_ended else view.place
         if isinstance(subject, OnNode | OnePod) and (place := look(subject)) is not None:
             for looked_at in place[1]:
@@ -61,11 +63,15 @@ class _Recorded(AnyPlugin):
 
 
 class Scenario:
-    """A cluster that changes step by step under one plugin, without debounce."""
+    """A cluster that changes step by step under one plugin, without debounce.
+
+    Time stands still except in `wait`; `now_s` is the time of day it begins at.
+    """
 
     def __init__(self, plugin: AnyPlugin, *things: ClusterObject, now_s: float = 0.0) -> None:
         self.state = ClusterState()
-        self.now_s = now_s
+        self._began_s = now_s
+        self._waited_s = 0.0
         self.view = ClusterView(self.state, lambda: self.now_s)
         self._recorded = _Recorded(plugin)
         instance = Instance("test", self._recorded, _NothingGoes(), Pause(0, 0))
@@ -74,19 +80,32 @@ class Scenario:
         )
         for thing in things:
             self.state.upsert(thing)
-        self._engine.resync(0)
+        self._engine.resync(self._waited_s)
         self._work()
+
+    @property
+    def now_s(self) -> float:
+        """The time of day, in seconds since the epoch; the engine counts from the beginning."""
+        return self._began_s + self._waited_s
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and work off what comes due when it does."""
+        until_s = self._waited_s + seconds
+        while (due := self._engine.next_due(self._waited_s)) is not None and due <= until_s:
+            self._waited_s = due
+            self._work()
+        self._waited_s = until_s
 
     def apply(self, *things: ClusterObject) -> None:
         """Let objects appear or change, one after the other."""
         for thing in things:
-            self._engine.observe(self.state.upsert(thing), 0)
+            self._engine.observe(self.state.upsert(thing), self._waited_s)
             self._work()
 
     def remove(self, *things: ClusterObject) -> None:
         """Let objects vanish."""
         for thing in things:
-            self._engine.observe(self.state.remove(thing), 0)
+            self._engine.observe(self.state.remove(thing), self._waited_s)
             self._work()
 
     def flagged(self) -> set[str]:
@@ -109,6 +128,20 @@ class Scenario:
         )
         return {opinion.pod.name for opinion in opinions if isinstance(opinion, Finding)}
 
+    def flagged_at_first_sight(self) -> set[str]:
+        """Name the pods flagged where this cluster, as it is now, is all that was ever seen."""
+        things = (
+            thing
+            for resource in (NODES, PODS)
+            for key in self.state.keys(resource)
+            if (thing := self.state.get(resource, key)) is not None
+        )
+        return Scenario(self._recorded.plugin, *things, now_s=self.now_s).flagged()
+
+    def opinions(self, subject: Hashable) -> list[Finding | LookAgain]:
+        """Judge one subject, and say what the plugin says."""
+        return list(self._recorded.plugin.judge(subject, self.view))
+
     def judged_by(self, *things: ClusterObject) -> set[Hashable]:
         """Apply changes and say which subjects that made the plugin look at."""
         self._recorded.judged.clear()
@@ -116,5 +149,6 @@ class Scenario:
         return set(self._recorded.judged)
 
     def _work(self) -> None:
-        while (due := self._engine.next_due(0)) is not None and due <= 0:
-            self._engine.work(0, lambda: False)
+        now = self._waited_s
+        while (due := self._engine.next_due(now)) is not None and due <= now:
+            self._engine.work(now, lambda: False)

@@ -1,6 +1,7 @@
 """Is the process alive, and is it ready to evict? Named checks answer, each with its reason."""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import anyio
@@ -17,10 +18,11 @@ Check = Callable[[], CheckResult]
 
 
 class Report(NamedTuple):
-    """What all checks of one probe said at one moment."""
+    """What all checks of one probe said at one moment; `notes` are told and decide nothing."""
 
     probe: str
     results: Mapping[str, CheckResult]
+    notes: Mapping[str, CheckResult] = MappingProxyType({})
 
     @property
     def ok(self) -> bool:
@@ -32,6 +34,7 @@ class Report(NamedTuple):
         if self.ok and not verbose:
             return "ok"
         lines = [_line(name, result) for name, result in self.results.items()]
+        lines += [_note(name, result) for name, result in self.notes.items()]
         return "\n".join([*lines, f"{self.probe} check {'passed' if self.ok else 'failed'}", ""])
 
 
@@ -76,6 +79,7 @@ class Health:
         self._clock = clock
         self._live: dict[str, Check] = {}
         self._ready: dict[str, Check] = {}
+        self._notes: dict[str, Check] = {}
 
     def heartbeat(self, name: str, limit_s: float) -> Heartbeat:
         """Return a new heartbeat that /livez watches; it is at rest until its first beat."""
@@ -87,13 +91,17 @@ class Health:
         """Have /readyz ask this too; a check that raises counts as failed."""
         _add(self._ready, name, check)
 
+    def note(self, name: str, check: Check) -> None:
+        """Have /readyz tell this too: worth knowing, and no reason to be unready."""
+        _add(self._notes, name, check)
+
     def livez(self) -> Report:
         """Ask whether a restart is needed."""
         return _ask("livez", self._live)
 
     def readyz(self) -> Report:
         """Ask whether evictions could be made now."""
-        return _ask("readyz", self._ready)
+        return _ask("readyz", self._ready)._replace(notes=_answers(self._notes))
 
 
 async def pulse(
@@ -114,7 +122,11 @@ def _add(checks: dict[str, Check], name: str, check: Check) -> None:
 
 
 def _ask(probe: str, checks: Mapping[str, Check]) -> Report:
-    return Report(probe, {name: _answer(check) for name, check in checks.items()})
+    return Report(probe, _answers(checks))
+
+
+def _answers(checks: Mapping[str, Check]) -> Mapping[str, CheckResult]:
+    return {name: _answer(check) for name, check in checks.items()}
 
 
 def _answer(check: Check) -> CheckResult:
@@ -127,4 +139,12 @@ def _answer(check: Check) -> CheckResult:
 def _line(name: str, result: CheckResult) -> str:
     if result.ok:
         return f"[+]{name} ok"
-    return f"[-]{name} failed: {' '.join(result.reason.split()) or 'no reason given'}"
+    return f"[-]{name} failed: {_on_one_line(result.reason) or 'no reason given'}"
+
+
+def _note(name: str, result: CheckResult) -> str:
+    return f"[{'+' if result.ok else '!'}]{name}: {_on_one_line(result.reason)}"
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -31,16 +31,17 @@ _HEADERS = {
 _INDEX = """reactive-desched
 
 /livez      is the process getting anywhere?   add ?verbose for every check
+/healthz    the same as /livez
 /readyz     could it evict now?                add ?verbose for every check
-/metrics    numbers for Prometheus
 """
+_INDEX_METRICS = "/metrics    numbers for Prometheus\n"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def serve(listen: Listen, health: Health, metrics: Metrics) -> AsyncIterator[str]:
-    """Serve health and metrics while the block runs; yield the address as a URL.
+async def serve(listen: Listen, health: Health, metrics: Metrics | None) -> AsyncIterator[str]:
+    """Serve health and, if given, metrics while the block runs; yield the address as a URL.
 
     Raises ConfigError when the address cannot be had. Ends within a second.
     """
@@ -68,11 +69,11 @@ async def serve(listen: Listen, health: Health, metrics: Metrics) -> AsyncIterat
         await runner.cleanup()
 
 
-def application(health: Health, metrics: Metrics) -> web.Application:
+def application(health: Health, metrics: Metrics | None) -> web.Application:
     """Return the routes."""
 
     async def index(_: web.Request) -> web.Response:
-        return web.Response(text=_INDEX)
+        return web.Response(text=_INDEX if metrics is None else _INDEX + _INDEX_METRICS)
 
     async def livez(request: web.Request) -> web.Response:
         return _probe(request, health.livez())
@@ -80,17 +81,23 @@ def application(health: Health, metrics: Metrics) -> web.Application:
     async def readyz(request: web.Request) -> web.Response:
         return _probe(request, health.readyz())
 
-    async def scrape(request: web.Request) -> web.Response:
-        body, media_type = metrics.exposition(",".join(request.headers.getall("Accept", [])))
-        return web.Response(body=body, headers={"Content-Type": media_type})
-
     app = web.Application(middlewares=[_only_reading], client_max_size=1)
     app.on_response_prepare.append(_protect)
     app.router.add_get("/", index)
     app.router.add_get("/livez", livez)
+    app.router.add_get("/healthz", livez)  # where the SIG descheduler's probes ask
     app.router.add_get("/readyz", readyz)
-    app.router.add_get("/metrics", scrape)
+    if metrics is not None:
+        app.router.add_get("/metrics", _scraping(metrics))
     return app
+
+
+def _scraping(metrics: Metrics) -> Handler:
+    async def scrape(request: web.Request) -> web.Response:
+        body, media_type = metrics.exposition(",".join(request.headers.getall("Accept", [])))
+        return web.Response(body=body, headers={"Content-Type": media_type})
+
+    return scrape
 
 
 def _probe(request: web.Request, report: Report) -> web.Response:

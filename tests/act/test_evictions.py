@@ -391,3 +391,37 @@ async def test_a_rehearsal_agrees_and_cannot_be_read_back() -> None:
     assert await Rehearsal().evict(request) == Accepted()
     with pytest.raises(ClusterError, match="shop/web"):
         await Rehearsal().look("shop", "web")
+
+
+async def test_what_was_not_asked_for_yet_can_be_recalled_and_the_rest_goes_on() -> None:
+    bench = Bench(at_once=1)
+    bench.server.slow_s = 5
+    async with bench.running():
+        bench.submit("a", "b")
+        await anyio.sleep(1)
+        bench.evictions.recall("another policy")
+        bench.submit("c")
+        await anyio.sleep(20)
+
+    assert [request.name for request in bench.server.requests] == ["a", "c"]
+    assert [(name, outcome.result, outcome.detail) for name, outcome, _ in bench.ended] == [
+        ("a", "evicted", ""),
+        ("b", "withheld", "another policy"),
+        ("c", "evicted", ""),
+    ]
+
+
+async def test_what_is_being_written_down_at_a_recall_is_not_asked_for() -> None:
+    bench = Bench()
+    bench.ledger.slow_s = 5
+    async with bench.running():
+        bench.submit("a")
+        await anyio.sleep(1)
+        bench.evictions.recall("another policy")
+        await anyio.sleep(20)
+        bench.submit("a")
+        await anyio.sleep(20)
+
+    assert bench.evictions._unasked == {}
+    assert bench.results == [("a", "withheld"), ("a", "evicted")]
+    assert [kind for kind, _, _ in bench.ledger.lines] == ["intent", "outcome"] * 2

@@ -2,16 +2,35 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from reactive_desched.testing.control_plane import ControlPlane
 from reactive_desched.testing.kubectl import Kubectl, KubectlError, Object
+from reactive_desched.testing.kustomize import pod_template, rendered
 
 pytestmark = pytest.mark.real
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-BASE, DRY_RUN = DEPLOY / "base", DEPLOY / "overlays" / "dry-run"
+BASE = {
+    "namespace/reactive-desched",
+    "serviceaccount/reactive-desched",
+    "clusterrole.rbac.authorization.k8s.io/reactive-desched",
+    "clusterrolebinding.rbac.authorization.k8s.io/reactive-desched",
+    "configmap/reactive-desched",
+    "persistentvolumeclaim/reactive-desched-journal",
+}
+CONTROLLER = {"deployment.apps/reactive-desched", "service/reactive-desched"}
+JOB, CRON_JOB = {"job.batch/reactive-desched"}, {"cronjob.batch/reactive-desched"}
+ADDED = {
+    "controller": CONTROLLER,
+    "job": JOB,
+    "cronjob": CRON_JOB,
+    "overlays/dry-run": CONTROLLER,
+    "overlays/preview": JOB,
+}
 
 
 @pytest.fixture
@@ -21,12 +40,14 @@ def kubectl(control_plane: ControlPlane, kubeconfig: Path) -> Kubectl:
     return control_plane.kubectl()
 
 
-def pod_of_the_deployment(kubectl: Kubectl, folder: Path) -> Object:
-    """Return the pod that the Deployment would create, ready to be sent by itself."""
-    answer = kubectl.run("apply", "--dry-run=server", "-o", "json", "-k", str(folder))
-    (found,) = (each for each in json.loads(answer)["items"] if each["kind"] == "Deployment")
-    template: Object = found["spec"]["template"]
-    meta = {**template["metadata"], "name": "admission", "namespace": "reactive-desched"}
+def pod_of(kubectl: Kubectl, folder: str) -> Object:
+    """Return the pod that the folder's workload would create, ready to be sent by itself."""
+    answer = kubectl.run("apply", "--dry-run=server", "-o", "json", "-k", str(DEPLOY / folder))
+    kinds = {"Deployment", "Job", "CronJob"}
+    (found,) = (each for each in json.loads(answer)["items"] if each["kind"] in kinds)
+    template = pod_template(found)
+    labels = template["metadata"]["labels"]
+    meta = {"name": "admission", "namespace": "reactive-desched", "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
 
 
@@ -36,37 +57,40 @@ def admit(kubectl: Kubectl, pod: Object) -> str:
     return kubectl.run_loud(*create, stdin=json.dumps(pod))[1]
 
 
-@pytest.mark.parametrize("folder", [BASE, DRY_RUN], ids=["base", "dry-run overlay"])
+@pytest.mark.parametrize(("folder", "added"), ADDED.items())
 def test_the_server_accepts_every_manifest_without_a_warning(
-    kubectl: Kubectl, folder: Path
+    kubectl: Kubectl, folder: str, added: set[str]
 ) -> None:
-    apply = ("apply", "--dry-run=server", "--validate=strict", "-k", str(folder))
+    apply = ("apply", "--dry-run=server", "--validate=strict", "-k", str(DEPLOY / folder))
     told, warned = kubectl.run_loud(*apply)
 
     accepted = {line.split()[0] for line in told.splitlines()}
-    assert accepted == {
-        "namespace/reactive-desched",
-        "serviceaccount/reactive-desched",
-        "clusterrole.rbac.authorization.k8s.io/reactive-desched",
-        "clusterrolebinding.rbac.authorization.k8s.io/reactive-desched",
-        "configmap/reactive-desched",
-        "persistentvolumeclaim/reactive-desched-journal",
-        "deployment.apps/reactive-desched",
-        "service/reactive-desched",
-    }
+    assert accepted == BASE | added
     assert warned == ""
 
 
-@pytest.mark.parametrize("folder", [BASE, DRY_RUN], ids=["base", "dry-run overlay"])
-def test_the_restricted_pod_security_standard_admits_the_controllers_pods(
-    kubectl: Kubectl, folder: Path
+@pytest.mark.parametrize("folder", ADDED)
+def test_the_restricted_pod_security_standard_admits_our_pods(
+    kubectl: Kubectl, folder: str
 ) -> None:
-    assert admit(kubectl, pod_of_the_deployment(kubectl, folder)) == ""
+    assert admit(kubectl, pod_of(kubectl, folder)) == ""
 
 
 def test_the_namespace_refuses_a_pod_that_may_become_root(kubectl: Kubectl) -> None:
-    pod = pod_of_the_deployment(kubectl, BASE)
+    pod = pod_of(kubectl, "controller")
     pod["spec"]["securityContext"]["runAsNonRoot"] = False
 
     with pytest.raises(KubectlError, match=r"violates PodSecurity.*runAsNonRoot"):
         admit(kubectl, pod)
+
+
+@pytest.mark.parametrize("folder", ADDED)
+def test_kubectl_renders_the_folders_as_the_unit_tests_do(kubectl: Kubectl, folder: str) -> None:
+    told = kubectl.run("kustomize", str(DEPLOY / folder))
+    theirs = list(YAML(typ="safe").load_all(told))
+
+    assert sorted(theirs, key=name) == sorted(rendered(DEPLOY / folder), key=name)
+
+
+def name(manifest: dict[str, Any]) -> tuple[str, str]:
+    return manifest["kind"], manifest["metadata"]["name"]

@@ -233,6 +233,11 @@ class World:
         self.held = reason
         self.core.hold_back(reason)
 
+    async def adopt(self, plan: Plan) -> None:
+        """Let another policy be in force from now on."""
+        self.plan = plan
+        self.core.adopt(plan)
+
     async def fail(self, fault: str, slow_s: float) -> None:
         """Let the disk fail or heal, and be as slow as that."""
         self.disk.become(fault, slow_s)

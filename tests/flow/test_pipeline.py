@@ -4,8 +4,9 @@ import trio.testing
 
 from reactive_desched.gate.budgets import Rate
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import PodDisruptionBudget
+from reactive_desched.model.objects import PodDisruptionBudget, PodStatus
 from reactive_desched.model.outcomes import BudgetRefused, Overloaded, ServerFailed, Unknown
+from reactive_desched.plugins.failed_pods import FailedPods, FailedPodsArgs
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinity, NodeAffinityArgs
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -275,6 +276,19 @@ async def test_time_alone_lifts_the_refusal_of_a_young_pod() -> None:
     [(name, at)] = flow.evictor.asked
     assert name == "web"
     assert at == pytest.approx(600, abs=1)
+
+
+async def test_a_blocked_finding_on_an_ended_pod_goes_with_the_pod() -> None:
+    failed = FailedPods(FailedPodsArgs(min_pod_lifetime_seconds=0))
+    bare = pod("job", on="n1", owner=None, status=PodStatus("Failed"))
+    async with Flow(failed).running() as flow:
+        flow.sync(node("n1"), node("n2"), bare)
+        await anyio.sleep(1)
+        assert flow.core.engine.parked == {"FailedBarePods": 1}
+
+        flow.delete(bare)
+        await anyio.sleep(1)
+        assert flow.core.engine.parked == {}
 
 
 async def test_on_a_single_node_nothing_is_evicted() -> None:

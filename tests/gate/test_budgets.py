@@ -199,3 +199,73 @@ def test_never_more_than_burst_plus_rate_times_time_however_long_each_takes(
         for start, earlier in enumerate(times):
             for end, later in enumerate(times[start:], start):
                 assert end - start + 1 <= burst + (later - earlier) * 0.25 + 1e-6
+
+
+def spent(budgets: Budgets, what: Pod, now: float) -> int:
+    """Evict as often as the tokens allow at this moment."""
+    count = 0
+    while evict(budgets, what, now) is None:
+        count += 1
+    return count
+
+
+def test_the_same_rates_adopted_again_grant_nothing() -> None:
+    rates = {"cluster": Rate(1, 3), "node": Rate(1, 2)}
+    budgets = Budgets(rates)
+    assert spent(budgets, WEB, 0) == 2
+    budgets.adopt(rates, [], 0)
+
+    assert evict(budgets, WEB, 0) == Spent("node n1", 1.0)
+    assert spent(budgets, pod("x", on="n2"), 0) == 1
+
+
+def test_a_larger_burst_adds_the_difference_and_going_to_and_fro_adds_nothing() -> None:
+    small, large = {"cluster": Rate(0.5, 2)}, {"cluster": Rate(0.5, 5)}
+    budgets = Budgets(small)
+    assert spent(budgets, WEB, 0) == 2
+    budgets.adopt(large, [], 0)
+    assert spent(budgets, WEB, 0) == 3
+
+    budgets.adopt(small, [], 0)
+    budgets.adopt(large, [], 0)
+    assert spent(budgets, WEB, 0) == 0
+    budgets.adopt(small, [], 0)
+    assert evict(budgets, WEB, 0) == Spent("cluster", 8.0)
+
+
+def test_time_before_a_new_rate_refills_at_the_old_one() -> None:
+    budgets = Budgets({"cluster": Rate(1, 4)})
+    assert spent(budgets, WEB, 0) == 4
+    budgets.adopt({"cluster": Rate(0.1, 4)}, [], 2)
+
+    assert spent(budgets, WEB, 2) == 2
+    assert evict(budgets, WEB, 3) is not None
+
+
+def test_evictions_under_way_hold_tokens_of_the_new_scopes() -> None:
+    budgets = Budgets({"cluster": Rate(0.001, 5)})
+    assert budgets.hold(WEB, 0) is None
+    budgets.adopt({"node": Rate(0.001, 1)}, [WEB], 0)
+    assert budgets.hold(WEB, 0) is not None
+
+    budgets.let_go(WEB, 0, spent=False)
+    assert budgets.hold(WEB, 0) is None
+
+
+def test_a_scope_that_becomes_unlimited_asks_nobody_any_more() -> None:
+    budgets = Budgets({"cluster": Rate(0.001, 1), "node": Rate(1, 9)})
+    evict(budgets, WEB, 0)
+    budgets.adopt({"cluster": None, "node": Rate(1, 9)}, [], 0)
+
+    assert evict(budgets, WEB, 0) is None
+    assert budgets.lowest(0) == {"node": 7.0}
+
+
+def test_those_who_wait_after_new_rates_stand_in_a_new_queue() -> None:
+    budgets = Budgets({"cluster": Rate(1, 1)})
+    evict(budgets, WEB, 0)
+    for _ in range(9):
+        budgets.hold(WEB, 0)
+    budgets.adopt({"cluster": Rate(1, 1)}, [], 0)
+
+    assert budgets.hold(WEB, 0) == Spent("cluster", 1.0)

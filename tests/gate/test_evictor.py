@@ -3,13 +3,12 @@ from typing import Any
 import pytest
 
 from reactive_desched.gate.evictor import (
-    NO_OTHER_NODE,
     Guards,
     NamespaceSelector,
     NodeFit,
     TwoNodes,
 )
-from reactive_desched.gate.fit import Fit
+from reactive_desched.gate.fit import NO_OTHER_NODE, Fit
 from reactive_desched.gate.guards import Guard, guards
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
@@ -35,7 +34,7 @@ def test_fewer_than_two_counting_nodes_wait_for_another() -> None:
     alone = TwoNodes(view(node("n1"), node("n2", ready="False")))
 
     assert alone.verdict(FINDING, 0) == Refuse(
-        FINDING, "TwoNodes", "fewer than two nodes are ready", (("room",),)
+        FINDING, "TwoNodes", "fewer than two nodes are ready", (("nodes",),)
     )
     assert TwoNodes(view(node("n1"), node("n2"))).verdict(FINDING, 0) is None
 
@@ -79,6 +78,7 @@ def fit(*things: ClusterObject, asks: bool, needs: bool, selector: str = "") -> 
     refusal = gate.verdict(Finding(WEB, "Test", "why", needs_fit=needs), 0)
     if refusal is None:
         return None
+    assert isinstance(refusal, Refuse)
     assert refusal.gate == "NodeFit"
     assert refusal.wakes == (("room",), ("pod", "web"))
     return refusal.reason

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from reactive_desched.gate.fit import Fit
+from reactive_desched.gate.fit import NO_OTHER_NODE, Fit
 from reactive_desched.model.fits import why_not
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
 from reactive_desched.model.objects import ClusterObject, Node, Pod, PodAffinityTerm
@@ -160,6 +160,28 @@ def search(*things: ClusterObject) -> Fit:
 def test_elsewhere_never_means_the_pods_own_node() -> None:
     assert not search(node("n1")).elsewhere(WEB, EVERYTHING)
     assert search(node("n1"), node("n2")).elsewhere(WEB, EVERYTHING)
+
+
+def test_the_node_found_is_named() -> None:
+    fit = search(node("n1"), node("n2", "a:NoSchedule"), node("n3"))
+
+    assert fit.elsewhere(WEB, EVERYTHING) == "n3"
+    assert fit.anywhere(WEB) == "n1"
+
+
+def test_why_nothing_was_found_is_counted_by_the_first_thing_each_node_lacks() -> None:
+    cordoned = node("n3", "a:NoSchedule", unschedulable=True)
+    fit = search(node("n1"), node("n2", "a:NoSchedule"), cordoned, node("n4", "b:NoExecute"))
+    sibling = msgspec.structs.replace(WEB, uid="sibling")
+
+    for candidate in (WEB, sibling):
+        assert fit.elsewhere(candidate, EVERYTHING) is None
+        found = fit.nowhere_else(candidate, EVERYTHING)
+        assert found.reason == NO_OTHER_NODE
+        assert str(found.why) == (
+            "0/3 nodes are available: "
+            "1 node is not schedulable, 2 pod does not tolerate taints on the node"
+        )
 
 
 def test_elsewhere_keeps_to_ready_nodes_of_the_evictors_selector() -> None:

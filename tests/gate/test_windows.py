@@ -139,3 +139,35 @@ def test_never_more_in_any_stretch_than_the_limit_however_long_each_takes(
             happened += [asked] if move == "end" else []
     happened = sorted(happened)
     assert all(b - a >= 20 for a, b in zip(happened, happened[limit:], strict=False))
+
+
+def test_other_limits_go_on_counting_what_was_counted() -> None:
+    windows = Windows({"cluster": 3}, window_s=300)
+    evict(windows, finding(), 0)
+    evict(windows, finding(), 100)
+    windows.adopt({"cluster": 1}, [])
+
+    verdict = windows.verdict(finding(), 150)
+
+    assert isinstance(verdict, Defer)
+    assert verdict.until == 400
+
+
+def test_a_limit_taken_away_and_set_again_still_knows_the_past() -> None:
+    windows = Windows({"cluster": 1}, window_s=300)
+    evict(windows, finding(), 0)
+    windows.adopt({"cluster": None}, [])
+    assert windows.verdict(finding(), 10) is None
+
+    windows.adopt({"cluster": 1}, [])
+    assert windows.verdict(finding(), 20) is not None
+
+
+def test_evictions_under_way_count_in_scopes_limited_from_now_on() -> None:
+    windows = Windows({"cluster": 9}, window_s=300)
+    windows.begin(finding().pod)
+    windows.adopt({"node": 1}, [finding().pod])
+    assert windows.verdict(finding("b"), 10) is not None
+
+    windows.end(finding().pod, 20, evicted=False)
+    assert windows.verdict(finding("b"), 20) is None

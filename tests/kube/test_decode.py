@@ -232,6 +232,8 @@ def test_each_codec_lists_its_resource_in_all_namespaces() -> None:
         "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
         "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
         "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
+        "PersistentVolume": "/api/v1/persistentvolumes",
+        "CSINode": "/apis/storage.k8s.io/v1/csinodes",
     }
 
 

@@ -1,4 +1,4 @@
-"""A registry of two small plugins, and short ways to ask what the reader says of a text."""
+"""A registry of small plugins, and short ways to ask what the reader says of a text."""
 
 from collections.abc import Callable, Mapping
 from textwrap import dedent, indent
@@ -34,9 +34,24 @@ class AffinityArgs(PluginArgs):
     node_affinity_type: tuple[str, ...] = Field(min_length=1)
 
 
+class AgeArgs(PluginArgs):
+    max_age: Count = 5
+
+
+COMING = {
+    "PodLifeTime": frozenset({"deschedule"}),
+    "RemoveFailedPods": frozenset({"deschedule"}),
+    "RemovePodsHavingTooManyRestarts": frozenset({"deschedule"}),
+    "RemoveDuplicates": frozenset({"balance"}),
+    "LowNodeUtilization": frozenset({"balance"}),
+    "HighNodeUtilization": frozenset({"balance"}),
+    "LowNodeLoad": frozenset({"balance"}),
+}
+
 REGISTRY: Mapping[str, PluginSpec] = {
     "RemovePodsViolatingNodeTaints": PluginSpec(TaintsArgs, frozenset({"deschedule"})),
     "RemovePodsViolatingNodeAffinity": PluginSpec(AffinityArgs, frozenset({"deschedule"})),
+    **{name: PluginSpec(AgeArgs, points, is_built=False) for name, points in COMING.items()},
 }
 
 

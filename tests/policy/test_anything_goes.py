@@ -1,22 +1,21 @@
 """Whatever text is given, the answer is a configuration or a ConfigError naming a place in it."""
 
 import json
-from collections.abc import Mapping
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.planning import BUILT_IN
+from reactive_desched.planning import registry
+from reactive_desched.policy.decode import written_fields
 from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import configure
+from reactive_desched.policy.load import Configuration, configure
 from reactive_desched.policy.problems import PolicyErrors
-from reactive_desched.policy.registry import PluginSpec
+from reactive_desched.policy.strategies import STRATEGIES
+from reactive_desched.policy.v1alpha1 import StrategyParameters
 
-REGISTRY: Mapping[str, PluginSpec] = {
-    name: PluginSpec(args, frozenset({plugin.point})) for name, (plugin, args) in BUILT_IN.items()
-}
+REGISTRY = registry()
 
 SOUND = """\
 apiVersion: descheduler/v1alpha2
@@ -46,15 +45,50 @@ client: {requestsPerSecond: 2.5}
 server: {listen: "[::1]:10258"}
 """
 
+OLD = """\
+apiVersion: descheduler/v1alpha1
+kind: DeschedulerPolicy
+nodeSelector: pool in (blue,green)
+evictLocalStoragePods: yes
+maxNoOfPodsToEvictPerNode: 3.0
+strategies:
+  RemovePodsViolatingNodeTaints: &taints
+    enabled: true
+    weight: 1
+    params:
+      excludedTaints: [dedicated=gpu]
+      thresholdPriority: 10000
+      labelSelector: {matchExpressions: [{key: app, operator: In, values: [web]}]}
+      namespaces: {include: [shop]}
+  PodLifeTime:
+    enabled: true
+    params:
+      podLifeTime: {maxPodLifeTimeSeconds: 600, podStatusPhases: [Pending], states: [Unknown]}
+      thresholdPriorityClassName: high
+  RemovePodsViolatingTopologySpreadConstraint: {enabled: true, params: {nodeFit: true}}
+  LowNodeUtilization: {enabled: false, params: {nodeResourceUtilizationThresholds: null}}
+  RemoveDuplicates:
+"""
+
 SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def answer(text: str | bytes) -> None:
+    """Ask for a configuration, strictly and leniently, and check what is said in its place."""
+    strict = asked(text, lenient=False)
+    lenient = asked(text, lenient=True)
+    if strict is not None:
+        assert lenient is not None
+        assert lenient.policy == strict.policy
+
+
+def asked(text: str | bytes, *, lenient: bool) -> Configuration | None:
     """Ask for a configuration and check what is said when there is none."""
     try:
-        configure([Source(text, "p.yaml")], REGISTRY)
+        return configure([Source(text, "p.yaml")], REGISTRY, lenient=lenient)
     except PolicyErrors as errors:
         check(errors, text)
+        return None
 
 
 def check(errors: PolicyErrors, text: str | bytes) -> None:
@@ -62,7 +96,7 @@ def check(errors: PolicyErrors, text: str | bytes) -> None:
     assert isinstance(errors, ConfigError)
     assert errors.problems
     decoded = text if isinstance(text, str) else text.decode(errors="replace")
-    for problem in errors.problems:
+    for problem in (*errors.problems, *errors.warnings):
         rendered = str(problem)
         assert rendered.startswith("p.yaml")
         assert "\n" not in rendered
@@ -71,8 +105,9 @@ def check(errors: PolicyErrors, text: str | bytes) -> None:
         assert problem.line <= len(decoded.splitlines()) + 1
 
 
-def test_the_sound_text_is_sound() -> None:
-    configure([Source(SOUND, "p.yaml")], REGISTRY)
+@pytest.mark.parametrize("text", [SOUND, OLD], ids=["today's", "the legacy format"])
+def test_the_sound_texts_are_sound(text: str) -> None:
+    configure([Source(text, "p.yaml")], REGISTRY)
 
 
 @SLOW
@@ -94,7 +129,7 @@ def test_anything_with_the_characters_of_yaml(text: str) -> None:
 
 
 WORDS = sorted(
-    {word for word in SOUND.replace("{", " ").replace(":", " ").split() if word.isalnum()}
+    {word for word in (SOUND + OLD).replace("{", " ").replace(":", " ").split() if word.isalnum()}
 )
 KEYS = st.sampled_from(WORDS) | st.text(max_size=5)
 SCALARS = (
@@ -118,15 +153,28 @@ def test_any_nesting(value: object) -> None:
     answer(json.dumps(value))
 
 
+HEADS: tuple[dict[str, str], ...] = (
+    {"apiVersion": "reactive-desched/v1alpha1", "kind": "ReactiveSettings"},
+    {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"},
+    {"apiVersion": "descheduler/v1alpha1"},
+    {},
+)
+
+
 @SLOW
-@given(st.dictionaries(KEYS, NESTED, max_size=6), st.booleans())
-def test_any_document_of_our_kinds(fields: dict[str, object], ours: bool) -> None:  # noqa: FBT001 - drawn
-    head = (
-        {"apiVersion": "reactive-desched/v1alpha1", "kind": "ReactiveSettings"}
-        if ours
-        else {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"}
-    )
+@given(st.dictionaries(KEYS, NESTED, max_size=6), st.sampled_from(HEADS))
+def test_any_document_of_our_kinds(fields: dict[str, object], head: dict[str, str]) -> None:
     answer(json.dumps({**fields, **head}))
+
+
+@SLOW
+@given(
+    st.sampled_from(sorted(STRATEGIES)),
+    st.dictionaries(st.sampled_from(sorted(written_fields(StrategyParameters))), NESTED),
+)
+def test_any_parameters(strategy: str, params: dict[str, object]) -> None:
+    strategies = {strategy: {"enabled": True, "params": params}}
+    answer(json.dumps({"apiVersion": "descheduler/v1alpha1", "strategies": strategies}))
 
 
 @SLOW
@@ -138,19 +186,33 @@ def test_any_arguments(args: object, plugin: str) -> None:
 
 
 @SLOW
-@given(st.data())
-def test_any_value_in_any_place_of_a_sound_text(data: st.DataObject) -> None:
+@given(st.sampled_from([SOUND, OLD]), st.data())
+def test_any_value_in_any_place_of_a_sound_text(text: str, data: st.DataObject) -> None:
     """Cut a piece out of a sound text and put something else there."""
-    start = data.draw(st.integers(0, len(SOUND)))
-    end = data.draw(st.integers(start, min(len(SOUND), start + 40)))
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 40)))
     piece = data.draw(
         st.sampled_from(
-            ["", "x", "null", "-1", "2.5", "[]", "{}", "true", '"', "\n", ": ", "*evictor"]
+            [
+                "",
+                "x",
+                "null",
+                "-1",
+                "2.5",
+                "[]",
+                "{}",
+                "true",
+                '"',
+                "\n",
+                ": ",
+                "*evictor",
+                "*taints",
+            ]
         )
         | st.text(max_size=6)
         | NESTED.map(json.dumps)
     )
-    answer(SOUND[:start] + piece + SOUND[end:])
+    answer(text[:start] + piece + text[end:])
 
 
 @pytest.mark.parametrize(

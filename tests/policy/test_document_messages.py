@@ -28,13 +28,14 @@ Ask = Callable[[str], list[str]]
         ),
         pytest.param(
             "kind: DeschedulerPolicy",
-            "p.yaml:1:1: apiVersion: is required; write apiVersion: descheduler/v1alpha2",
+            "p.yaml:1:1: apiVersion: is required: without it upstream reads nothing of the "
+            "document, and evicts nothing; write apiVersion: descheduler/v1alpha2",
             id="no apiVersion",
         ),
         pytest.param(
             "kind: DeschedulerPolicy\nstrategies: {}",
-            "p.yaml:1:1: apiVersion: is required; strategies are descheduler/v1alpha1, "
-            "profiles are descheduler/v1alpha2",
+            "p.yaml:1:1: apiVersion: is required: without it upstream reads nothing of the "
+            "document, and evicts nothing; write apiVersion: descheduler/v1alpha1",
             id="no apiVersion above strategies",
         ),
         pytest.param(
@@ -57,15 +58,34 @@ Ask = Callable[[str], list[str]]
         pytest.param(
             "apiVersion: apps/v1\nkind: DeschedulerPolicy",
             'p.yaml:1:1: apiVersion: "apps/v1" is not an apiVersion that is read here; '
-            "this version reads descheduler/v1alpha2 and reactive-desched/v1alpha1",
+            "this version reads descheduler/v1alpha2, descheduler/v1alpha1 and "
+            "reactive-desched/v1alpha1",
             id="another API",
         ),
         pytest.param(
-            "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\nstrategies: {a: 5}",
-            "p.yaml:1:1: apiVersion: descheduler/v1alpha1 is known, but not read yet in this "
-            "version; write the policy as descheduler/v1alpha2, with profiles instead of "
-            "strategies",
-            id="v1alpha1",
+            "apiVersion: descheduler.io/v1alpha1\nkind: DeschedulerPolicy",
+            'p.yaml:1:1: apiVersion: "descheduler.io/v1alpha1" is not an apiVersion that is read '
+            "here; did you mean descheduler/v1alpha2?",
+            id="a group that does not exist",
+        ),
+        pytest.param(
+            "apiVersion: descheduler.io/v1alpha1\nkind: DeschedulerPolicy\nstrategies: {}",
+            'p.yaml:1:1: apiVersion: "descheduler.io/v1alpha1" is not an apiVersion that is read '
+            "here; did you mean descheduler/v1alpha1?",
+            id="a group that does not exist above strategies",
+        ),
+        pytest.param(
+            "schedule: 5m\ndeschedulerPolicy: {profiles: []}",
+            "p.yaml:2:1: deschedulerPolicy: this looks like Helm values, not like a policy; write "
+            "what is below it in a file that begins with apiVersion: descheduler/v1alpha2 and "
+            "kind: DeschedulerPolicy",
+            id="Helm values",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: ConfigMap\ndata: {policy.yaml: 'kind: DeschedulerPolicy'}",
+            'p.yaml:2:1: kind: "ConfigMap" is not a kind that is read here; give the text inside '
+            'it, not the ConfigMap around it: it is below data["policy.yaml"]',
+            id="a ConfigMap",
         ),
         pytest.param(
             "apiVersion: descheduler/v1alpha2\nkind: DeschedulingPolicy",
@@ -101,8 +121,14 @@ def test_a_document_that_is_no_policy_is_told_what_it_looks_like(
 
 
 def test_a_config_map_is_told_apart_from_its_content(problems: Ask) -> None:
-    lines = problems("apiVersion: v1\nkind: ConfigMap\ndata: {policy.yaml: x}\n")
-    assert lines[1] == (
+    (line,) = problems("apiVersion: v1\nkind: ConfigMap\ndata: {policy.yaml: x}\n")
+    assert line == (
         'p.yaml:2:1: kind: "ConfigMap" is not a kind that is read here; '
         "give the text inside it, not the ConfigMap around it"
     )
+
+
+def test_without_a_version_above_both_formats_it_is_told_which_part_is_which(problems: Ask) -> None:
+    line, _ = problems("kind: DeschedulerPolicy\nprofiles: []\nstrategies: {}")
+    told = "strategies are descheduler/v1alpha1, profiles are descheduler/v1alpha2"
+    assert line.endswith(told)

@@ -8,7 +8,7 @@ import pytest
 from reactive_desched.errors import ConfigError
 from reactive_desched.planning import BUILT_IN
 from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import configure, load, load_policy
+from reactive_desched.policy.load import check, configure, load, load_policy
 from reactive_desched.policy.problems import PolicyErrors, Problem
 from reactive_desched.policy.registry import PluginSpec
 
@@ -107,8 +107,25 @@ def test_a_problem_keeps_its_parts_for_programs(registry: Registry, head: str) -
             message="unknown field",
             hint="known here: name, pluginConfig, plugins",
             context="profile p",
+            forgivable=True,
         ),
     )
+
+
+def test_warnings_are_told_beside_what_is_wrong(registry: Registry, head: str) -> None:
+    with pytest.raises(PolicyErrors) as caught:
+        load_policy(f"{head}profiles: [{{name: p}}]\nbogus: 1", "p.yaml", registry)
+    assert [problem.path for problem in caught.value.problems] == ["bogus"]
+    assert [warning.path for warning in caught.value.warnings] == ["profiles[0]"]
+
+
+def test_what_cannot_run_yet_is_sound_and_warned_of(registry: Registry, head: str) -> None:
+    text = f"{head}profiles: [{{plugins: {{balance: {{enabled: [RemoveDuplicates]}}}}}}]"
+    verdict = check(Source(text, "p.yaml"), registry)
+    assert verdict.problems == ()
+    assert [warning.path for warning in verdict.warnings] == [
+        "profiles[0].plugins.balance.enabled[0]"
+    ]
 
 
 def test_json_is_read_as_yaml_is(registry: Registry) -> None:

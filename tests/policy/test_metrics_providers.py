@@ -1,87 +1,107 @@
-"""Sources of measured use that cannot work are refused."""
+"""Sources of measured use that cannot work are refused, in upstream's words and at their place."""
 
+import json
 from collections.abc import Callable
 
 import pytest
 
+from reactive_desched.policy.document import PolicyDocument
+from reactive_desched.policy.problems import LENIENT
+
 Ask = Callable[[str], list[str]]
 
 METRICS = "metricsProviders"
+BAD_URL = "error parsing prometheus URL"
+TOKEN = "prometheus authToken secret"
+
+
+def with_url(url: str) -> str:
+    return f"[{{source: Prometheus, prometheus: {{url: '{url}'}}}}]"
+
+
+def with_token(token: str) -> str:
+    return f"[{{source: Prometheus, prometheus: {{url: 'http://p', authToken: {token}}}}}]"
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[{}]", f"{METRICS}[0].source: is required"),
-        (
+        pytest.param(
+            "[{}]",
+            f"{METRICS}[0].source: is required; known here: KubernetesMetrics, Prometheus",
+            id="no source",
+        ),
+        pytest.param(
             "[{source: prometheus}]",
-            (
-                f'{METRICS}[0].source: the text "prometheus" is not a value it can have; '
-                "did you mean Prometheus?"
-            ),
+            f'{METRICS}[0].source: "prometheus" is no source of metrics: nothing is read from it; '
+            "did you mean Prometheus?",
+            id="a source in lower case",
         ),
-        (
+        pytest.param(
             "[{source: x}]",
-            (
-                f'{METRICS}[0].source: the text "x" is not a value it can have; '
-                "choose from KubernetesMetrics, Prometheus"
-            ),
+            f'{METRICS}[0].source: "x" is no source of metrics: nothing is read from it; '
+            "known here: KubernetesMetrics, Prometheus",
+            id="a source that does not exist",
         ),
-        (
+        pytest.param(
             "[{source: KubernetesMetrics}, {source: KubernetesMetrics}]",
-            f"{METRICS}[1].source: KubernetesMetrics is configured twice; remove one",
+            f'{METRICS}[1].source: metric provider "KubernetesMetrics" is already configured, each '
+            "source can be configured only once; remove one",
+            id="the same source twice",
         ),
-        (
+        pytest.param(
             "[{source: KubernetesMetrics}]\nmetricsCollector: {enabled: true}",
-            (
-                f"{METRICS}[0].source: KubernetesMetrics cannot be combined with "
-                "metricsCollector.enabled; remove metricsCollector: it is deprecated"
-            ),
+            f"{METRICS}[0].source: it is not allowed to combine metrics provider when metrics "
+            "collector is enabled; remove metricsCollector: it is deprecated, KubernetesMetrics "
+            "replaces it",
+            id="a source and the switch it replaces",
         ),
-        (
+        pytest.param(
+            "[{source: KubernetesMetrics, prometheus: {url: 'http://p'}}]",
+            f"{METRICS}[0].prometheus: is not read for source KubernetesMetrics; remove it",
+            id="an address for the other source",
+        ),
+        pytest.param(
             "[{source: Prometheus}]",
-            (
-                f"{METRICS}[0]: source Prometheus needs a prometheus section; "
-                "write prometheus: {url: https://…} beside it"
-            ),
+            f"{METRICS}[0].prometheus: prometheus configuration is required when prometheus source "
+            "is enabled; write prometheus: {url: https://…}",
+            id="no address",
         ),
-        (
+        pytest.param(
             "[{source: Prometheus, prometheus: {}}]",
-            (
-                f"{METRICS}[0].prometheus.url: source Prometheus needs a url; "
-                "for example https://prom:9090"
-            ),
+            f"{METRICS}[0].prometheus.url: prometheus URL is required when prometheus is enabled; "
+            "for example https://prom:9090",
+            id="an empty address",
         ),
-        (
-            "[{source: Prometheus, prometheus: {url: 'http://prom:-80'}}]",
-            (
-                f'{METRICS}[0].prometheus.url: "http://prom:-80" is not a URL: '
-                "Port could not be cast to integer value as '-80'"
-            ),
+        pytest.param(
+            with_url("http://prom:-80"),
+            f'{METRICS}[0].prometheus.url: {BAD_URL}: "http://prom:-80": '
+            "Port could not be cast to integer value as '-80'",
+            id="a port below zero",
         ),
-        (
-            "[{source: Prometheus, prometheus: {url: 'prom:9090'}}]",
-            (
-                f'{METRICS}[0].prometheus.url: "prom:9090" is not the URL of a server; '
-                "write it with http:// or https:// and a host"
-            ),
+        pytest.param(
+            with_url("prom:9090"),
+            f'{METRICS}[0].prometheus.url: {BAD_URL}: "prom:9090" is not the URL of a server; '
+            "write it with http:// or https:// and a host",
+            id="an address without scheme",
         ),
-        (
-            "[{source: Prometheus, prometheus: {url: 'http://p', authToken: {}}}]",
-            (
-                f"{METRICS}[0].prometheus.authToken: authToken needs a secretReference; "
-                "write secretReference: {namespace: …, name: …} below it"
-            ),
+        pytest.param(
+            with_token("{}"),
+            f"{METRICS}[0].prometheus.authToken.secretReference: {TOKEN} is expected to be set "
+            "when authToken field is; write secretReference: {namespace: …, name: …}",
+            id="a token from nowhere",
         ),
-        (
-            (
-                "[{source: Prometheus, prometheus: "
-                "{url: 'http://p', authToken: {secretReference: {name: x}}}}]"
-            ),
-            (
-                f"{METRICS}[0].prometheus.authToken.secretReference: "
-                "a secretReference needs both namespace and name"
-            ),
+        pytest.param(
+            with_token("{secretReference: {name: x}}"),
+            f"{METRICS}[0].prometheus.authToken.secretReference: {TOKEN} reference does not set "
+            "both namespace and name; write both",
+            id="a secret without its namespace",
+        ),
+        pytest.param(
+            with_token("{secretReference: {}}"),
+            f"{METRICS}[0].prometheus.authToken.secretReference: {TOKEN} reference does not set "
+            "both namespace and name; write both",
+            id="a secret without anything",
         ),
     ],
 )
@@ -90,3 +110,64 @@ def test_a_metrics_provider_that_cannot_work_is_refused(
 ) -> None:
     (line,) = problems(f"{head}metricsProviders: {text}\n")
     assert line.split(": ", 1)[1] == told
+
+
+def test_every_wrong_provider_is_told_at_once(problems: Ask, head: str) -> None:
+    lines = problems(
+        f"{head}metricsProviders: [{{source: x}}, {{source: Prometheus, prometheus: {{url: '', "
+        "authToken: {secretReference: {name: x}}}}]\ngracePeriodSeconds: -1\n"
+    )
+    assert sorted(line.split(": ")[1] for line in lines) == [
+        "gracePeriodSeconds",
+        f"{METRICS}[0].source",
+        f"{METRICS}[1].prometheus.authToken.secretReference",
+        f"{METRICS}[1].prometheus.url",
+    ]
+
+
+def lenient(**fields: object) -> PolicyDocument:
+    return PolicyDocument.model_validate_json(json.dumps(fields), strict=True, context=LENIENT)
+
+
+def at(url: str) -> dict[str, object]:
+    return {"source": "Prometheus", "prometheus": {"url": url}}
+
+
+@pytest.mark.parametrize(
+    "providers",
+    [
+        pytest.param([{"source": "x"}, {"source": "y"}], id="sources that do not exist"),
+        pytest.param([{}], id="no source"),
+        pytest.param([at("prom:9090")], id="an address that Go takes for a URL"),
+        pytest.param([at("ftp://prom")], id="another scheme"),
+        pytest.param(
+            [{"source": "KubernetesMetrics", "prometheus": {"url": "http://p"}}],
+            id="an address for the other source",
+        ),
+    ],
+)
+def test_a_lenient_reading_forgives_a_provider_that_upstream_does_not_use(
+    providers: list[object],
+) -> None:
+    assert len(lenient(metricsProviders=providers).metrics_providers) == len(providers)
+
+
+def test_a_lenient_reading_passes_a_negative_grace_period_on() -> None:
+    assert lenient(gracePeriodSeconds=-1).grace_period_seconds == -1
+
+
+@pytest.mark.parametrize(
+    "providers",
+    [
+        pytest.param([{"source": "x"}, {"source": "x"}], id="even an unknown source twice"),
+        pytest.param([{"source": "Prometheus"}], id="no address"),
+        pytest.param([at("")], id="an empty address"),
+        pytest.param([at("10.0.0.1:9090")], id="an address that Go takes for none"),
+        pytest.param([at("http://prom:-80")], id="a port below zero"),
+    ],
+)
+def test_a_lenient_reading_refuses_a_provider_that_upstream_refuses(
+    providers: list[object],
+) -> None:
+    with pytest.raises(ValueError, match="metricsProviders"):
+        lenient(metricsProviders=providers)

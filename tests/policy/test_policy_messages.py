@@ -47,7 +47,8 @@ TAINTS = "RemovePodsViolatingNodeTaints"
         ),
         pytest.param(
             "gracePeriodSeconds: -1",
-            "p.yaml:3:1: gracePeriodSeconds: must be at least 0, not the number -1",
+            "p.yaml:3:1: gracePeriodSeconds: must not be negative: the API server takes it for 1; "
+            "write 0 or more",
             id="a negative grace period",
         ),
         pytest.param(
@@ -59,13 +60,15 @@ TAINTS = "RemovePodsViolatingNodeTaints"
         pytest.param(
             "strategies: {PodLifeTime: {enabled: true}, RemoveDuplicates: {enabled: true}}",
             "p.yaml:3:1: strategies: is v1alpha1 and not read under v1alpha2; "
-            "2 strategies would not run: write each as a plugin of a profile",
+            "2 strategies would not run; it is read with apiVersion: descheduler/v1alpha1, which "
+            "`reactive-desched policy convert` brings up to date",
             id="strategies left behind",
         ),
         pytest.param(
             "strategies: {PodLifeTime: {enabled: true}, RemoveDuplicates: {enabled: false}}",
             "p.yaml:3:1: strategies: is v1alpha1 and not read under v1alpha2; "
-            "1 strategy would not run: write each as a plugin of a profile",
+            "1 strategy would not run; it is read with apiVersion: descheduler/v1alpha1, which "
+            "`reactive-desched policy convert` brings up to date",
             id="one strategy left behind",
         ),
         pytest.param(

@@ -133,7 +133,7 @@ def test_the_top_level_is_read(policy: Callable[[str], Policy]) -> None:
     assert read.grace_period_s == 0
     assert read.metrics_collector_enabled is True
     (provider,) = read.metrics_providers
-    assert provider.source is MetricsSource.PROMETHEUS
+    assert provider.source == MetricsSource.PROMETHEUS
     assert provider.prometheus is not None
     assert provider.prometheus.url == "https://prom:9090"
     assert provider.prometheus.auth_token is not None

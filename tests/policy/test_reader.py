@@ -81,6 +81,26 @@ def test_json_is_read_as_it_is(indentation: str | int | None) -> None:
     assert plain(only(json.dumps(value, indent=indentation, ensure_ascii=False))) == value
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["a: 1\t\nb: 2\n", "a: 1 \t# one\nb: 2\t", "a:\t1\nb: \t2\n", "a: 1\t\r\nb: 2\t\t\n"],
+    ids=["after a value", "before a comment", "after a key", "before CRLF"],
+)
+def test_a_tab_that_means_nothing_does_not_matter(text: str) -> None:
+    tree = only(text)
+    assert plain(tree) == {"a": 1, "b": 2}
+    assert mark_of(tree, ("b",)) == Mark(2, 1)
+
+
+def test_a_tab_that_indents_is_refused() -> None:
+    assert refusal("a:\n\tb: 1\n").endswith("indent with spaces: tabs are not allowed in YAML")
+
+
+def test_a_megabyte_of_tabs_is_no_work() -> None:
+    tabs = "\t" * (LARGEST_TEXT - 20)
+    assert plain(only(f"a: x{tabs}\nb: 2")) == {"a": "x", "b": 2}
+
+
 def test_json_indented_with_tabs_keeps_its_places() -> None:
     assert mark_of(only('\t{\n\t\t"a": 1\n\t}\n\t'), ("a",)) == Mark(2, 3)
 
@@ -138,7 +158,13 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
                 'a "..." left from an example is no YAML: remove it'
             ),
         ),
-        ("a: b: c", "p.yaml:1:5: not valid YAML: mapping values are not allowed here"),
+        (
+            "a: b: c",
+            (
+                "p.yaml:1:5: not valid YAML: mapping values are not allowed here; "
+                "quote a text with a colon in it, or look at the indentation"
+            ),
+        ),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_place(text: str | bytes, told: str) -> None:
@@ -187,3 +213,20 @@ class TestBounds:
     def test_documents_are_counted(self) -> None:
         told = refusal("--- a\n" * (MOST_DOCUMENTS + 1))
         assert told == "p.yaml:21:1: more than 20 documents in one text"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a: *", "a text that begins with * needs quotes"),
+        ("a: & b", "a text that begins with & needs quotes"),
+        ("a: @b", "a text that begins with it needs quotes"),
+        ("a: b: c", "quote a text with a colon in it, or look at the indentation"),
+        ("a: [b", "a bracket or brace before it is not closed"),
+        ("a: {b: c", "a bracket or brace before it is not closed"),
+        ("a: 1\n b: 2", "quote a text with a colon in it, or look at the indentation"),
+        ("a:\n  b: 1\n c: 2", "compare its indentation with the lines above"),
+    ],
+)
+def test_what_is_no_yaml_comes_with_a_remedy(text: str, hint: str) -> None:
+    assert refusal(text).endswith(f"; {hint}")

@@ -40,6 +40,7 @@ def test_without_a_word_everything_is_paced() -> None:
     assert read.server.listen == "127.0.0.1:10258"
     assert read.evictions.max_in_flight == 50
     assert (read.evictions.retry.initial_s, read.evictions.retry.max_s) == (5, 300)
+    assert read.events.kubernetes
 
 
 def test_every_section_is_read() -> None:
@@ -52,6 +53,7 @@ server: {listen: "[::1]:0"}
 journal: {directory: /tmp/j, maxSegmentBytes: 4096}
 logging: {format: json, level: debug}
 evictions: {maxInFlight: 7, retry: {initial: 1s, max: 1m}}
+events: {kubernetes: false}
 """
     )
     assert read.debounce.waits("A") == (2.0, 60.0)
@@ -68,6 +70,7 @@ evictions: {maxInFlight: 7, retry: {initial: 1s, max: 1m}}
     assert (read.logging.format, read.logging.level) == ("json", "debug")
     assert read.evictions.max_in_flight == 7
     assert (read.evictions.retry.initial_s, read.evictions.retry.max_s) == (1, 60)
+    assert not read.events.kubernetes
 
 
 def test_null_switches_a_budget_off_and_a_part_keeps_the_rest_of_its_defaults() -> None:

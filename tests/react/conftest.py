@@ -7,7 +7,7 @@ import pytest
 
 from reactive_desched.api import PlacePlugin, PluginArgs, View
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
-from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse, WakeKey
+from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse, Room, WakeKey
 from reactive_desched.model.findings import Finding, LookAgain
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
@@ -87,16 +87,22 @@ class Bench:
         ]
         self.plugin, self.gate, self.instance = self.plugins[0], self.gates[0], self.instances[0]
         self.grown = 0
+        self.rooms: list[Room] = []
         self.engine = Engine(
             self.instances,
             ClusterView(self.state, lambda: 0),
             self.judgements.append,
             backoff=Backoff(5, 300),
             room_grew=self._grow,
+            room_news=self._news,
         )
 
     def _grow(self) -> None:
         self.grown += 1
+
+    def _news(self) -> list[Room]:
+        news, self.rooms[:] = list(self.rooms), []
+        return news
 
     def start(self, *wrong: str) -> "Bench":
         """Sweep with nothing wrong; the pods named are wrong from then on."""

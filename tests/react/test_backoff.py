@@ -115,3 +115,15 @@ def test_failing_again_makes_a_pod_the_newest(monkeypatch: pytest.MonkeyPatch) -
 
     assert backoff.resting("a", 0) is not None
     assert backoff.resting("b", 0) is None
+
+
+def test_other_lengths_hold_for_coming_waits_and_rests_go_on() -> None:
+    backoff = Backoff(5, 300)
+    backoff.failed("a", NO, 0)
+    backoff.adopt(1, 2)
+
+    rest = backoff.resting("a", 4.9)
+    assert rest is not None
+    assert rest.until == 5
+    assert backoff.failed("a", NO, 5) == 7
+    assert backoff.failed("b", NO, 5) == 6

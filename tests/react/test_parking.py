@@ -20,6 +20,7 @@ from reactive_desched.model.changes import (
     PodStatusChanged,
     PodTerminating,
     PriorityClassChanged,
+    VolumeChanged,
 )
 from reactive_desched.model.decisions import Defer, Refuse, WakeKey
 from reactive_desched.model.findings import Finding
@@ -32,22 +33,27 @@ WEB = pod("web", on="n1")
 @pytest.mark.parametrize(
     ("change", "news_for"),
     [
-        pytest.param(NodeAdded("n2"), {("room",)}, id="a node joined"),
-        pytest.param(NodeRelaxed("n2"), {("room",)}, id="a node was uncordoned or grew"),
-        pytest.param(NodeTaintsChanged("n2"), {("room",)}, id="taints changed"),
-        pytest.param(NodeLabelsChanged("n2"), {("room",)}, id="labels changed"),
-        pytest.param(PodGone(WEB), {("room",), ("pod", "web")}, id="capacity was freed"),
+        pytest.param(NodeAdded("n2"), {("room",), ("nodes",), ("node", "n2")}, id="a node joined"),
+        pytest.param(
+            NodeRelaxed("n2"), {("room",), ("node", "n2")}, id="a node was uncordoned or grew"
+        ),
+        pytest.param(NodeTaintsChanged("n2"), {("room",), ("node", "n2")}, id="taints changed"),
+        pytest.param(NodeLabelsChanged("n2"), {("room",), ("node", "n2")}, id="labels changed"),
+        pytest.param(
+            PodGone(WEB), {("room",), ("pod", "web"), ("node", "n1")}, id="capacity was freed"
+        ),
         pytest.param(PodSpecChanged(WEB), {("room",), ("pod", "web")}, id="a pod was resized"),
         pytest.param(PodMarksChanged(WEB), {("pod", "web")}, id="an annotation changed"),
         pytest.param(PodLabelsChanged(WEB), {("room",), ("pod", "web")}, id="it may repel no more"),
         pytest.param(PodStatusChanged(WEB), {("pod", "web")}, id="a pod became ready"),
         pytest.param(PodBound(WEB), {("pod", "web")}, id="a pod landed"),
         pytest.param(PodTerminating(WEB), set(), id="terminating frees nothing yet"),
-        pytest.param(NodeGone("n2"), set(), id="a node left"),
-        pytest.param(NodeTightened("n2"), set(), id="a node was cordoned"),
+        pytest.param(NodeGone("n2"), {("node", "n2")}, id="a node left"),
+        pytest.param(NodeTightened("n2"), {("node", "n2")}, id="a node was cordoned"),
         pytest.param(DisruptionBudgetChanged("shop", "web"), {("budgets", "shop")}, id="a budget"),
         pytest.param(NamespaceChanged("shop"), {("namespace", "shop")}, id="a namespace"),
         pytest.param(ClaimChanged("shop", "data"), {("claim", "shop/data")}, id="a claim"),
+        pytest.param(VolumeChanged("pv-1"), {("volume", "pv-1")}, id="a volume"),
         pytest.param(OwnerSizeChanged("o1"), {("owner", "o1")}, id="an owner's size"),
         pytest.param(PriorityClassChanged("high"), {("priorityclasses",)}, id="a priority class"),
     ],

@@ -223,3 +223,19 @@ async def test_without_anything_due_it_sleeps_for_ever() -> None:
         assert bench.engine.asked == asked
         assert bench.stage._sleeps_until == math.inf
         group.cancel_scope.cancel()
+
+
+async def test_how_long_judging_took_is_told_once_nothing_is_due_any_more() -> None:
+    bench = Bench(piece_s=BITE_S / 2)
+    told: list[float] = []
+    bench.stage.took = told.append
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.stage.run)
+        bench.add(*[0.0] * 5)
+        assert told == [], "there is more to do"
+        await anyio.sleep(1)
+        assert told == [pytest.approx(5 * BITE_S / 2)]
+        bench.add(bench.engine.clock(), bench.engine.clock() + 60)
+        assert told[1:] == [pytest.approx(BITE_S / 2)]
+        tasks.cancel_scope.cancel()

@@ -1,7 +1,7 @@
 import msgspec
 
-from reactive_desched.model.changes import NodeGone, NodeLabelsChanged, NodeTaintsChanged
-from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.changes import NodeAdded, NodeGone, NodeLabelsChanged, NodeTaintsChanged
+from reactive_desched.model.labels import EVERYTHING, parse_selector
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.resources import PODS
 from reactive_desched.state.nodes import NodeEntry, NodeTable, changed_keys
@@ -158,3 +158,25 @@ def test_changed_keys_are_those_added_removed_and_altered() -> None:
     assert table.upsert(node("n1", labels=after)) == [
         NodeLabelsChanged("n1", frozenset({"gone", "new", "other"}))
     ]
+
+
+def counting(table: NodeTable) -> list[str]:
+    return [entry.name for entry in table if entry.counts]
+
+
+def test_another_selection_says_which_nodes_came_and_went() -> None:
+    table = NodeTable(parse_selector("pool=a"))
+    for one in (
+        node("n1", labels={"pool": "a"}),
+        node("n2", labels={"pool": "b"}),
+        node("n3", labels={"pool": "b"}, ready="False"),
+    ):
+        table.upsert(one)
+    table.entry("n4")  # pods sit on a node of that name, which itself is not known
+
+    assert table.select(parse_selector("pool=b")) == [NodeGone("n1"), NodeAdded("n2")]
+    assert (counting(table), table.counting) == (["n2"], 1)
+    assert table.select(parse_selector("pool=b")) == []
+    assert counting(table) == ["n2"]
+    table.upsert(node("n3", labels={"pool": "b"}))
+    assert (counting(table), table.counting) == (["n2", "n3"], 2)

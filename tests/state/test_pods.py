@@ -7,6 +7,7 @@ from reactive_desched.model.changes import (
     Change,
     OwnerSizeChanged,
     PodBound,
+    PodForgotten,
     PodGone,
     PodMarksChanged,
     PodSpecChanged,
@@ -74,7 +75,7 @@ def test_an_ended_pod_whose_status_differs_is_not_gone_twice() -> None:
     evicted = changed(ended, status=PodStatus("Failed", reason="Evicted"))
 
     assert state.upsert(evicted) == [PodStatusChanged(evicted)]
-    assert state.remove(evicted) == [OwnerSizeChanged("owner-web")]
+    assert state.remove(evicted) == [PodForgotten(evicted), OwnerSizeChanged("owner-web")]
 
 
 def test_a_running_pod_that_is_deleted_is_gone() -> None:

@@ -171,3 +171,16 @@ def test_required_affinity_alone_is_no_wish() -> None:
 
 def replaced(thing: Pod, **fields: Any) -> Pod:  # any field of a pod
     return msgspec.structs.replace(thing, **fields)
+
+
+def test_another_selection_of_nodes_is_weighed_anew() -> None:
+    bench = Bench(node("n2", labels=SSD), selects="disk!=ssd")
+    assert bench.weights() == (0, 0)
+
+    assert bench.state.select(parse_selector("")) == [NodeAdded("n2")]
+    assert bench.weights() == (0, 10)
+    assert bench.shifted(bench.state.remove(node("n2"))) == [("db",)]
+    bench.state.upsert(node("n2", labels=SSD))
+    bench.weights()
+    assert bench.state.select(parse_selector("disk!=ssd")) == [NodeGone("n2")]
+    assert bench.weights() == (0, 0)

@@ -1,13 +1,17 @@
 from reactive_desched.model.changes import (
+    AttachLimitsChanged,
     ClaimChanged,
     DisruptionBudgetChanged,
     NamespaceChanged,
     PriorityClassChanged,
+    VolumeChanged,
 )
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     ClusterObject,
+    CSINode,
     Namespace,
+    PersistentVolume,
     PersistentVolumeClaim,
     PodDisruptionBudget,
     PriorityClass,
@@ -90,12 +94,16 @@ def test_each_kind_of_object_has_its_own_change() -> None:
         ("priorityclasses", PriorityClass("high")),
         ("poddisruptionbudgets", budget("a")),
         ("persistentvolumeclaims", PersistentVolumeClaim("shop", "data")),
+        ("persistentvolumes", PersistentVolume("v1")),
+        ("csinodes", CSINode("n1")),
     ]
     changes = [
         [NamespaceChanged("shop")],
         [PriorityClassChanged("high")],
         [DisruptionBudgetChanged("shop", "a")],
         [ClaimChanged("shop", "data")],
+        [VolumeChanged("v1")],
+        [AttachLimitsChanged("n1")],
     ]
 
     assert [state.upsert(thing) for _, thing in things] == changes
@@ -104,10 +112,12 @@ def test_each_kind_of_object_has_its_own_change() -> None:
         ["high"],
         ["shop/a"],
         ["shop/data"],
+        ["v1"],
+        ["n1"],
     ]
     assert [state.get(kind, thing.key) for kind, thing in things] == [thing for _, thing in things]
     assert [state.remove(thing) for _, thing in things] == changes
-    assert [state.get(kind, thing.key) for kind, thing in things] == [None] * 4
+    assert [state.get(kind, thing.key) for kind, thing in things] == [None] * 6
 
 
 def over(state: ClusterState, app: str, namespace: str = "shop") -> list[str]:

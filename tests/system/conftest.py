@@ -55,6 +55,10 @@ class Program:
         """Return the first match in the output; fail if the program ends or takes too long."""
         return wait_until(lambda: re.search(pattern, self.output), self)
 
+    def wait_until(self, found: Callable[[], bool]) -> None:
+        """Return when something holds; fail if the program ends or takes too long."""
+        wait_until(lambda: found() or None, self)
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)

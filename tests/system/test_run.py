@@ -49,7 +49,7 @@ def test_a_dry_run_moves_nobody_and_says_who_would_have_moved(
     program.wait_for("synced")
     before = cluster.pods_on(NODE)
     cluster.taint(NODE, "gpu")
-    program.wait_for("evicted ")
+    program.wait_for("would be evicted ")
 
     assert moved(cluster, before) == set()
     assert program.stop() == 0

@@ -130,3 +130,36 @@ async def test_the_pulse_beats_and_measures_how_late_the_loop_is() -> None:
 
     assert heartbeat.check().ok
     assert min(lags) >= 0
+
+
+def test_a_note_is_told_to_those_who_ask_for_more_and_decides_nothing() -> None:
+    health = Health(Clock())
+    health.ready_when("journal", lambda: GOOD)
+    notes = [CheckResult(ok=True, reason="revision 1a2b"), failing()]
+    health.note("policy", lambda: notes[0])
+
+    assert health.readyz().text(verbose=False) == "ok"
+    assert health.readyz().text(verbose=True) == (
+        "[+]journal ok\n[+]policy: revision 1a2b\nreadyz check passed\n"
+    )
+    notes.pop(0)
+    report = health.readyz()
+    assert (report.ok, report.text(verbose=False)) == (True, "ok")
+    assert report.text(verbose=True) == (
+        "[+]journal ok\n[!]policy: No space left on device\nreadyz check passed\n"
+    )
+
+
+def test_a_note_that_raises_does_no_harm() -> None:
+    health = Health(Clock())
+    health.note("policy", broken)
+
+    assert health.readyz().ok
+    assert "[!]policy: the check itself failed" in health.readyz().text(verbose=True)
+
+
+def test_liveness_has_no_notes() -> None:
+    health = Health(Clock())
+    health.note("policy", failing)
+
+    assert health.livez().text(verbose=True) == "livez check passed\n"

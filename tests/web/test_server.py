@@ -17,7 +17,7 @@ from reactive_desched.web.server import serve
 pytestmark = pytest.mark.anyio
 
 ANYWHERE = Listen("127.0.0.1", 0)
-PATHS = ["/", "/livez", "/readyz", "/metrics"]
+PATHS = ["/", "/livez", "/healthz", "/readyz", "/metrics"]
 
 
 @pytest.fixture
@@ -88,6 +88,16 @@ async def test_the_index_names_every_path(client: aiohttp.ClientSession) -> None
         text = await index.text()
 
     assert [path for path in PATHS if path not in text] == []
+
+
+async def test_metrics_that_are_switched_off_are_nowhere(health: Health) -> None:
+    async with serve(ANYWHERE, health, None) as url, aiohttp.ClientSession(url) as client:
+        async with client.get("/metrics") as nothing:
+            assert nothing.status == 404
+        async with client.get("/") as index:
+            assert "/metrics" not in await index.text()
+        async with client.get("/livez") as alive:
+            assert alive.status == 200
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -1,0 +1,75 @@
+"""`policy`: what can be done with a policy file without a cluster."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from reactive_desched.cli import policy_convert, policy_schema
+from reactive_desched.cli.commands import Commands
+
+if TYPE_CHECKING:
+    from reactive_desched.policy.documents import Source
+
+STDIN = "-"
+_WRONG_INPUT = 2
+_DESCRIPTION = """\
+Read policies (descheduler/v1alpha2 or v1alpha1) and settings, and say everything that is wrong in
+them: file, line, column, field, and what to do about it. Each file is taken for itself. A key that
+would not be read is an error, because somebody meant something by it."""
+_JSON = """\
+with -o json, one object: "ok", "errors" and "warnings" (how many), "complete" (false if reading
+stopped at the hundredth error of a file), and "problems", in the order of files and lines, each
+with "severity" (error or warning), "file", "line" and "column" (from 1; 0 where there is no place),
+"path" (the field, as in profiles[0].pluginConfig[1].args), "message", "hint" (what to do),
+"context" (the profile and plugin), "forgivable" (true if --lenient-policy makes it a warning)
+
+exit status: 0 every file is fine, 2 something in them is wrong"""
+
+
+def add(commands: Commands) -> None:
+    """Describe `policy` to the parser."""
+    command = commands.add_parser(
+        "policy", help="check or convert a policy file, or describe one to an editor"
+    )
+    command.description = "Work on policy files; no cluster is needed."
+    doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_check(doing)
+    policy_convert.add(doing)
+    policy_schema.add(doing)
+
+
+def _add_check(commands: Commands) -> None:
+    command = commands.add_parser("check", help="say everything that is wrong with policy files")
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.description = _DESCRIPTION
+    command.epilog = _JSON
+    command.add_argument("files", metavar="FILE", nargs="+", help="a file; - reads standard input")
+    command.add_argument(
+        "--lenient-policy",
+        action="store_true",
+        help="take what the SIG descheduler takes, and warn of what it would not read",
+    )
+    command.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    command.set_defaults(command=_check)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from reactive_desched.cli.verdicts import as_json, as_text, is_sound
+    from reactive_desched.planning import registry
+    from reactive_desched.policy.load import check
+
+    plugins, lenient = registry(), arguments.lenient_policy
+    verdicts = {
+        name: check(_stdin() if name == STDIN else name, plugins, lenient=lenient)
+        for name in arguments.files
+    }
+    sys.stdout.write(as_json(verdicts) if arguments.output == "json" else as_text(verdicts))
+    return 0 if is_sound(verdicts) else _WRONG_INPUT
+
+
+def _stdin() -> "Source":
+    """Read standard input, no further than a file would be."""
+    from reactive_desched.policy.documents import Source
+    from reactive_desched.policy.yaml_text import LARGEST_TEXT
+
+    return Source(sys.stdin.buffer.read(LARGEST_TEXT + 1), "stdin")

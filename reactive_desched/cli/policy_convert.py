@@ -1,0 +1,143 @@
+"""`policy convert`: a policy written in today's format."""
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from reactive_desched.cli.commands import Commands
+from reactive_desched.errors import ReactiveDeschedError
+
+if TYPE_CHECKING:
+    from reactive_desched.policy.documents import Source
+
+_STDIO: Final = "-"
+_DESCRIPTION: Final = """\
+Write the descheduler/v1alpha2 text of a policy: one in descheduler/v1alpha1 is converted as it is
+when it is loaded, one in v1alpha2 gets rid of its deprecated forms (the switches of DefaultEvictor,
+metricsCollector, metricsServer). The new text says what the old one says; that is checked before
+anything is written. Comments go with what they are about; those on what has no place any more are
+listed at the top. Other documents in the file stay as they are. What is dropped because it had no
+effect is told on stderr, with its line."""
+_EPILOG: Final = """\
+exit status: 0 done, also when there was nothing to do; 1 the result cannot be written; 2 something
+in the policy is wrong: everything that is, is told, and nothing is written"""
+
+
+def add(commands: Commands) -> None:
+    """Describe `policy convert` to the parser of `policy`."""
+    command = commands.add_parser("convert", help="write a policy in today's format")
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.description = _DESCRIPTION
+    command.epilog = _EPILOG
+    command.add_argument("file", metavar="FILE", help="a policy; - reads standard input")
+    into = command.add_mutually_exclusive_group()
+    into.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default=_STDIO,
+        help="write to this file, which is replaced as a whole; default: standard output",
+    )
+    into.add_argument(
+        "-i", "--in-place", action="store_true", help="replace FILE, as a whole or not at all"
+    )
+    _add_how(command)
+    command.set_defaults(command=_convert, usage_error=command.error)
+
+
+def _add_how(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--merge",
+        action="store_true",
+        help="v1alpha1: one profile, named default, for all strategies with the same nodeFit and"
+        " priority threshold, instead of strategy-NAME-profile for each; changes the profile that"
+        " logs, metrics and annotations name, and, where only some are merged, whose turn is first",
+    )
+    command.add_argument(
+        "--keep-deprecated",
+        action="store_true",
+        help="write the switches of DefaultEvictor, not podProtections, which the SIG descheduler"
+        " reads since v0.34",
+    )
+    command.add_argument(
+        "--lenient-policy",
+        action="store_true",
+        help="take what the SIG descheduler takes, and leave out, with a warning, what it would not"
+        " read",
+    )
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    from reactive_desched.cli.verdicts import line
+    from reactive_desched.planning import registry
+    from reactive_desched.policy.rewriting import Wishes, rewrite
+
+    if arguments.in_place and arguments.file == _STDIO:
+        arguments.usage_error("--in-place needs a file to replace")
+    wishes = Wishes(
+        merge=arguments.merge,
+        keep_deprecated=arguments.keep_deprecated,
+        lenient=arguments.lenient_policy,
+    )
+    source = _read(arguments.file)
+    new = rewrite(source, registry(), wishes)
+    for notice in new.notices:
+        sys.stderr.write(f"{line(notice, 'warning')}\n")
+    if not new.is_changed:
+        sys.stderr.write(f"{source.name}: nothing to convert\n")
+    if not arguments.in_place:
+        _write(arguments.output, new.text)
+    elif new.is_changed:
+        _write(arguments.file, new.text)
+    return 0
+
+
+def _read(file: str) -> "Source":
+    """Read a file or standard input; raises PolicyErrors."""
+    from reactive_desched.policy.documents import Source
+    from reactive_desched.policy.load import read_source
+    from reactive_desched.policy.problems import ProblemList
+    from reactive_desched.policy.yaml_text import LARGEST_TEXT
+
+    if file == _STDIO:
+        return Source(sys.stdin.buffer.read(LARGEST_TEXT + 1), "stdin")
+    found = ProblemList()
+    source = read_source(file, found)
+    found.raise_any()
+    assert source is not None
+    return source
+
+
+def _write(file: str, text: bytes) -> None:
+    """Write to a file or standard output; what is no plain file, such as a pipe, is written to."""
+    if file == _STDIO:
+        sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+        return
+    path = Path(os.path.realpath(file))
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(text)
+        else:
+            _replace(path, text)
+    except OSError as error:
+        raise ReactiveDeschedError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _replace(path: Path, text: bytes) -> None:
+    """Put a whole new file in the place of one, which keeps its permissions."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with new.open("xb") as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            if path.exists():
+                shutil.copymode(path, new)
+            new.replace(path)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,100 @@
+"""A command line as the SIG descheduler takes it, so that in a manifest only the image changes."""
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from reactive_desched.cli.upstream_flags import USUAL_HOST, USUAL_PORT, told
+
+IN_MEMORY = Path("/dev/shm/reactive-desched")  # noqa: S108 -- a pod's own memory, not a shared /tmp
+"""Where the journal goes in a pod that was given no volume: every container can write there."""
+
+_OURS = ("-h", "--help", "--version")
+
+
+class Said(NamedTuple):
+    """What the SIG descheduler's flags come to, beyond those that pass through as they are."""
+
+    once: bool
+    listen: str | None
+    usual_listen: str | None
+    usual_journal_dir: str | None
+    notices: tuple[str, ...]
+
+
+def in_our_form(words: Sequence[str]) -> tuple[list[str], bool]:
+    """Write hyphens for underscores in flags, and `run` before a line that begins with one.
+
+    Also say whether it did begin with one.
+    """
+    bare = bool(words) and words[0].startswith("-") and words[0] not in _OURS
+    hyphened = [_hyphened(word) for word in words]
+    return (["run", *hyphened] if bare else hyphened), bare
+
+
+def _hyphened(word: str) -> str:
+    if not word.startswith("--"):
+        return word
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value
+
+
+def said(arguments: argparse.Namespace) -> Said:
+    """Work out what the flags come to; the environment says where the journal could go."""
+    spare = _spare_journal(arguments, os.environ)
+    return Said(
+        once=_once(arguments),
+        listen=arguments.listen or _listen(arguments),
+        usual_listen=f"{USUAL_HOST}:{USUAL_PORT}" if arguments.bare else None,
+        usual_journal_dir=spare,
+        notices=(*told(arguments.idle), *_notices(arguments, spare)),
+    )
+
+
+def _once(arguments: argparse.Namespace) -> bool:
+    """Sweep once if told so, or if the SIG descheduler would."""
+    nothing_said = arguments.interval is None and arguments.bare
+    return bool(arguments.once or nothing_said or arguments.interval == 0)
+
+
+def _listen(arguments: argparse.Namespace) -> str | None:
+    host, port = arguments.bind_address, arguments.secure_port
+    if host is None and port is None:
+        return None
+    if port == 0:
+        return "127.0.0.1:0"
+    host = USUAL_HOST if host is None else host
+    return f"{f'[{host}]' if ':' in host else host}:{USUAL_PORT if port is None else port}"
+
+
+def _notices(arguments: argparse.Namespace, spare: str | None) -> Iterator[str]:
+    if arguments.interval and arguments.once:
+        yield "--descheduling-interval does nothing here: --once sweeps once"
+    elif arguments.interval:
+        yield "--descheduling-interval does nothing here: changes are acted on as they come"
+    if arguments.bare and arguments.interval is None:
+        yield "no --descheduling-interval, so one sweep only; `run` keeps watching"
+    if arguments.secure_port == 0:
+        yield "--secure-port 0: health and metrics are served on loopback only, at any free port"
+    if spare is not None:
+        yield (
+            f"nothing says where the journal goes and the usual place cannot be written: unless the"
+            f" settings name one it goes to {spare} and ends with the pod; pass --journal-dir"
+        )
+
+
+def _spare_journal(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
+    """Name a place for the journal where a manifest of the SIG descheduler leaves none."""
+    from reactive_desched.app import default_journal_dir
+
+    if not arguments.bare or arguments.journal_dir or _writable(default_journal_dir(environ)):
+        return None
+    return str(IN_MEMORY) if _writable(IN_MEMORY) else None
+
+
+def _writable(folder: Path) -> bool:
+    """Say whether a folder can be written, or made and then written."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    return os.access(there, os.W_OK | os.X_OK)

@@ -1,0 +1,141 @@
+"""A pod sits near another that its own required anti-affinity keeps it away from."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from reactive_desched.api.plugin import Plugin, View
+from reactive_desched.api.scope import ScopedArgs
+from reactive_desched.model.changes import (
+    AntiAffinityEased,
+    Change,
+    NodeAdded,
+    NodeLabelsChanged,
+    PodBound,
+    PodChange,
+    PodLabelsChanged,
+    PodSpecChanged,
+    Resynced,
+)
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import (
+    BEST_EFFORT,
+    BURSTABLE,
+    GUARANTEED,
+    Node,
+    Pod,
+    PodAffinityTerm,
+    PodKey,
+)
+from reactive_desched.model.subjects import OnePod, OnNode
+
+LISTED_PARTNERS: Final = 32
+"""A finding names so many pods that it is against; if there are more, it names none."""
+
+_QOS_RANKS: Final = {BEST_EFFORT: 0, BURSTABLE: 1, GUARANTEED: 2}
+
+
+class InterPodAntiAffinityArgs(ScopedArgs):
+    """Which pods to look at; the others are not seen as partners either."""
+
+
+class InterPodAntiAffinity(Plugin[OnePod, InterPodAntiAffinityArgs]):
+    """Pods whose own required anti-affinity forbids a pod in the same topology domain.
+
+    The pod that declares the term goes, never the one that it forbids. Of pods that exclude each
+    other the least important is looked at first: without priority before with one, lower before
+    higher, BestEffort before Burstable before Guaranteed, then those that do not ask to stay.
+
+    As upstream, pods of one node share every domain, even where the node lacks the label; other
+    pods are told apart by name alone, whatever their namespace; a namespaceSelector is not looked
+    at; and a pod with a selector that does not parse is left alone, unless an earlier term of it
+    is violated. Pods that are terminating are still forbidden.
+    """
+
+    name = "RemovePodsViolatingInterPodAntiAffinity"
+    reacts_to = (
+        Resynced,
+        NodeAdded,
+        NodeLabelsChanged,
+        PodBound,
+        PodLabelsChanged,
+        PodSpecChanged,
+        AntiAffinityEased,
+    )
+
+    def subjects(self, change: Change, view: View) -> Iterable[OnePod]:
+        """Name the pods that may be near a forbidden one, or no longer, least important first."""
+        match change:
+            case NodeAdded(node=node):
+                return _in_order(view.avoiding(OnNode(node)))
+            case NodeLabelsChanged(node=node, keys=keys):
+                return _in_order(view.avoiding(OnNode(node), keys))
+            case PodSpecChanged(pod=pod):
+                return (OnePod(pod.key),)
+            case PodChange(pod=pod):
+                return _in_order(view.avoiding(OnePod(pod.key)))
+            case AntiAffinityEased(pods=pods):
+                return map(OnePod, pods)
+            case _:
+                return _everybody(view)
+
+    def judge(self, subject: OnePod, view: View) -> Iterator[Finding]:
+        """Flag the pod if a term of its required anti-affinity means a pod near it."""
+        if (placed := view.placed(subject.pod)) is None:
+            return
+        pod, node = placed
+        if not pod.spec.anti_affinity or not self.args.covers(pod):
+            return
+        if not (partners := self._partners(pod, node, view)):
+            return
+        term, other = min(partners.values(), key=lambda pair: str(pair[1]))
+        against = tuple(partners) if len(partners) <= LISTED_PARTNERS else ()
+        yield Finding(pod, self.name, _reason(term, node, other), against=against)
+
+    def _partners(
+        self, pod: Pod, node: Node, view: View
+    ) -> dict[PodKey, tuple[PodAffinityTerm, Pod]]:
+        """Find the forbidden pods near this one; one more than are listed is enough to know."""
+        found: dict[PodKey, tuple[PodAffinityTerm, Pod]] = {}
+        for term, nearby in view.avoided(pod, node):
+            if nearby is None:
+                break
+            for other in nearby:
+                if other.name != pod.name and self.args.covers(other):
+                    found.setdefault(other.uid, (term, other))
+                    if len(found) > LISTED_PARTNERS:
+                        return found
+        return found
+
+
+def _everybody(view: View) -> Iterator[OnePod]:
+    """Name all pods with terms, node by node; each node's once it is its turn."""
+    for node in sorted(node.name for node in view.nodes()):
+        place = view.place(OnNode(node))
+        if place is not None:
+            yield from _in_order([pod for pod in place[1] if pod.spec.anti_affinity])
+
+
+def _in_order(pods: Iterable[Pod]) -> list[OnePod]:
+    """Name pods, each once, least important first."""
+    chosen = {pod.uid: pod for pod in pods}
+    if len(chosen) <= 1:
+        return list(map(OnePod, chosen))
+    return [OnePod(pod.uid) for pod in sorted(chosen.values(), key=_importance)]
+
+
+def _importance(pod: Pod) -> tuple[bool, int, int, bool, str, str]:
+    priority = pod.spec.priority
+    return (
+        priority is not None,
+        priority or 0,
+        _QOS_RANKS.get(pod.qos_class, len(_QOS_RANKS)),
+        pod.annotations.prefer_no_eviction is not None,
+        pod.namespace,
+        pod.name,
+    )
+
+
+def _reason(term: PodAffinityTerm, node: Node, other: Pod) -> str:
+    value = node.labels.get(term.topology_key)
+    shared = f"node {node.name}" if value is None else f"{term.topology_key}={value}"
+    return f"shares {shared} with {other}, which its anti-affinity forbids"

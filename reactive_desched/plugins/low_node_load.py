@@ -1,0 +1,231 @@
+"""A node is measured to be loaded more than it should be, while others have room.
+
+Names and defaults are those of koordinator's LowNodeLoad.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
+from typing import Final
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+
+from reactive_desched.api.plugin import PluginArgs
+from reactive_desched.api.scope import Namespaces
+from reactive_desched.policy.fields import INT64_MAX, Seconds, Section, SelectorObject, written_name
+from reactive_desched.policy.percentages import Percentages, below_one
+from reactive_desched.policy.problems import Complaint, refuse_if_any, under
+
+UINT32_MAX: Final = 2**32 - 1
+
+_CEILINGS: Final[Mapping[str, str]] = {
+    "low_thresholds": "high_thresholds",
+    "prod_high_thresholds": "high_thresholds",
+    "prod_low_thresholds": "prod_high_thresholds",
+}
+_WRITE_BOTH: Final = "write highThresholds and lowThresholds"
+_MAPS: Final = ("high_thresholds", *_CEILINGS)
+_PAIRS: Final = (
+    ("low_thresholds", "high_thresholds"),
+    ("prod_low_thresholds", "prod_high_thresholds"),
+)
+
+Maps = Mapping[str, Percentages | None]
+"""The four maps, by field."""
+
+
+class AnomalyCondition(Section):
+    """How often a node must be found overloaded before it is believed."""
+
+    timeout_s: Seconds = Field(default=60.0, description="How long an overload is believed.")
+    consecutive_abnormalities: int = Field(
+        default=5,
+        ge=1,
+        le=UINT32_MAX,
+        description="A node counts as overloaded when it was found so more often than this in "
+        "succession.",
+    )
+    consecutive_normalities: int = Field(
+        default=3,
+        ge=1,
+        le=UINT32_MAX,
+        description="It counts as normal again when it was found so more often than this in "
+        "succession.",
+    )
+
+
+class PoolAnomalyCondition(Section):
+    """The same for one pool of nodes; what is left out is as for all, but for the timeout."""
+
+    timeout_s: Seconds = Field(default=60.0, description="How long an overload is believed.")
+    consecutive_abnormalities: int | None = Field(
+        default=None, ge=1, le=UINT32_MAX, description="As for all nodes when left out."
+    )
+    consecutive_normalities: int | None = Field(
+        default=None, ge=1, le=UINT32_MAX, description="As for all nodes when left out."
+    )
+
+
+class PodSelector(PluginArgs):
+    """Pods that may leave."""
+
+    name: str = Field(default="", description="A name for people.")
+    selector: SelectorObject | None = Field(
+        default=None, description="The labels of a pod must match."
+    )
+
+
+class LoadThresholds(PluginArgs):
+    """How much load is too much and how little is room; per pool of nodes, or for all."""
+
+    node_selector: SelectorObject | None = Field(
+        default=None, description="The nodes meant; all when left out."
+    )
+    use_deviation_thresholds: bool = Field(
+        default=False, description="Thresholds are distances from the mean of the nodes meant."
+    )
+    high_thresholds: Percentages | None = Field(
+        default=None,
+        description="A node loaded above this with any resource, in per cent, has pods to give "
+        "away.",
+    )
+    low_thresholds: Percentages | None = Field(
+        default=None,
+        description="A node loaded at most this much with every resource, in per cent, has room.",
+    )
+    prod_high_thresholds: Percentages | None = Field(
+        default=None, description="As highThresholds, for the load of production pods alone."
+    )
+    prod_low_thresholds: Percentages | None = Field(
+        default=None, description="As lowThresholds, for the load of production pods alone."
+    )
+    resource_weights: Mapping[str, int] | None = Field(
+        default=None,
+        description="How much each resource counts when nodes and pods are put in order; 1 for "
+        "those that have thresholds.",
+    )
+
+    @field_validator(*_MAPS)
+    @classmethod
+    def _sound(cls, written: Percentages | None, info: ValidationInfo) -> Percentages | None:
+        field = info.field_name or ""
+        ceiling = info.data.get(_CEILINGS.get(field, ""))
+        crossed = _crossed(field, written, ceiling)
+        refuse_if_any(chain(_negative(written), crossed), info.context)
+        return written
+
+
+class NodePool(LoadThresholds):
+    """Other thresholds for some nodes; a map or condition left out is as for all nodes."""
+
+    name: str = Field(default="", description="A name for people.")
+    anomaly_condition: PoolAnomalyCondition | None = Field(
+        default=None, description="How often an overload must be found; as for all when left out."
+    )
+
+
+class LowNodeLoadArgs(LoadThresholds):
+    """When a node counts as overloaded by measurement, and which of its pods may leave."""
+
+    model_config = ConfigDict(alias_generator=written_name)
+
+    anomaly_condition: AnomalyCondition = Field(
+        default=AnomalyCondition(), description="How often an overload must be found."
+    )
+    paused: bool = Field(default=False, description="Do nothing.")
+    dry_run: bool = Field(default=False, description="Decide everything, evict nothing.")
+    number_of_nodes: int = Field(
+        default=0, ge=0, le=2**31 - 1, description="Act only when more nodes than this have room."
+    )
+    node_metric_expiration_seconds: int = Field(
+        default=180, ge=1, le=INT64_MAX, description="A measurement this old is not believed."
+    )
+    evictable_namespaces: Namespaces = Field(
+        default=Namespaces(),
+        description="Namespaces whose pods may leave; all when left out. Others' pods still count "
+        "as load.",
+    )
+    pod_selectors: tuple[PodSelector, ...] = Field(
+        default=(), description="Only pods that match one of these may leave; all when left out."
+    )
+    node_fit: bool = Field(
+        default=True, description="Evict only pods that fit on some node with room."
+    )
+    detector_cache_timeout_s: Seconds = Field(
+        default=300.0, description="How long what was found of a node is remembered."
+    )
+    node_pools: tuple[NodePool, ...] = Field(
+        default=(), description="Other thresholds for some nodes."
+    )
+
+    @field_validator("node_pools")
+    @classmethod
+    def _pools_sound(
+        cls, written: tuple[NodePool, ...], info: ValidationInfo
+    ) -> tuple[NodePool, ...]:
+        for_all = {field: info.data[field] for field in _MAPS if field in info.data}
+        refuse_if_any(_pools_crossed(written, for_all), info.context)
+        return written
+
+    def notes(self) -> Iterator[Complaint]:
+        """Say which thresholds do nothing, and which stop everything."""
+        for_all = {field: getattr(self, field) for field in _MAPS}
+        if not (any(for_all.values()) or self.node_pools):
+            yield Complaint("without thresholds nothing is evicted", _WRITE_BOTH)
+        yield from _notes(for_all, for_all)
+        for index, pool in enumerate(self.node_pools):
+            notes = _notes(_inheriting(pool, for_all), pool.model_fields_set)
+            yield from under("nodePools", under(index, notes))
+
+
+def _negative(written: Percentages | None) -> Iterator[Complaint]:
+    """Refuse what is no share of a node; above 100 is allowed."""
+    for resource, percent in (written or {}).items():
+        if percent < 0:
+            message = "percentage must be greater than or equal to 0"
+            yield Complaint(message, f"it is {percent:g}", (resource,))
+
+
+def _crossed(
+    field: str, written: Percentages | None, ceiling: Percentages | None
+) -> Iterator[Complaint]:
+    """Refuse a threshold above the one that bounds it."""
+    for resource, percent in (written or {}).items():
+        if ceiling is not None and resource in ceiling and percent > ceiling[resource]:
+            which = field.removesuffix("_thresholds").replace("_", " ")
+            bound = written_name(_CEILINGS[field])
+            message = f"{which} percentage must be less than or equal to {bound}"
+            yield Complaint(message, f"{percent:g} is above {ceiling[resource]:g}", (resource,))
+
+
+def _inheriting(pool: NodePool, for_all: Maps) -> Maps:
+    """Give a pool's maps, each from above where the pool has none; an empty one is one."""
+    own = {field: getattr(pool, field) for field in for_all}
+    return {field: for_all[field] if own[field] is None else own[field] for field in for_all}
+
+
+def _pools_crossed(pools: tuple[NodePool, ...], for_all: Maps) -> Iterator[Complaint]:
+    """Check what pools inherit against what they have themselves."""
+    for index, pool in enumerate(pools):
+        maps = _inheriting(pool, for_all)
+        for field, ceiling in _CEILINGS.items():
+            is_mixed = (getattr(pool, field) is None) != (getattr(pool, ceiling) is None)
+            if is_mixed and field in maps and ceiling in maps:
+                crossed = _crossed(field, maps[field], maps[ceiling])
+                yield from under(index, under(written_name(field), crossed))
+
+
+def _notes(maps: Maps, own: Collection[str]) -> Iterator[Complaint]:
+    """Say what the maps in force lack, where one of them is its own."""
+    for low, high in _PAIRS:
+        lows, highs = maps[low] or {}, maps[high] or {}
+        if low not in own and high not in own:
+            continue
+        for resource in highs.keys() - lows.keys():
+            message = f"has no effect: {written_name(low)} has no {resource}"
+            yield Complaint(message, "add it there", (written_name(high), resource))
+        for resource in lows.keys() - highs.keys():
+            message = f"{written_name(high)} has no {resource}, which counts as 0"
+            hint = "add it there: as it is, nothing is evicted"
+            yield Complaint(message, hint, (written_name(low), resource))
+    for field in own:
+        yield from under(written_name(field), below_one(maps.get(field)))

@@ -1,0 +1,101 @@
+"""A pod's containers have restarted again and again."""
+
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+from pydantic import Field, field_validator
+
+from reactive_desched.api.places import PlacePlugin
+from reactive_desched.api.plugin import View
+from reactive_desched.api.scope import ScopedArgs
+from reactive_desched.model.changes import (
+    NodeAdded,
+    PodBound,
+    PodForgotten,
+    PodGone,
+    PodLabelsChanged,
+    PodStatusChanged,
+    Resynced,
+)
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import ContainerStatus, PodStatus
+from reactive_desched.model.subjects import Places
+from reactive_desched.policy.choices import AnyOf
+from reactive_desched.policy.fields import Int32
+
+STATES: Final = ("CrashLoopBackOff", "Running")
+
+
+class TooManyRestartsArgs(ScopedArgs):
+    """How many restarts are too many, of which containers, and in which states."""
+
+    pod_restart_threshold: Int32 = Field(
+        description="Only pods whose containers restarted at least so often, all together."
+    )
+    including_init_containers: bool = Field(
+        default=False, description="Count restarts and look for states in init containers too."
+    )
+    states: Annotated[tuple[str, ...], AnyOf("states", STATES)] = Field(
+        default=(),
+        description="Only pods in the phase Running, or with a container that waits in "
+        "CrashLoopBackOff, if listed; pods in any state when left out.",
+    )
+
+    @field_validator("pod_restart_threshold")
+    @classmethod
+    def _at_least_one(cls, threshold: int) -> int:
+        if threshold < 1:
+            raise ValueError(
+                f"invalid PodsHavingTooManyRestarts threshold: must be at least 1, not {threshold}"
+            )
+        return threshold
+
+
+class TooManyRestarts(PlacePlugin[TooManyRestartsArgs]):
+    """Pods, ended ones included, whose containers restarted as often as the threshold, or more.
+
+    Restarts are summed over the containers. Of a node's pods the one with most restarts goes first.
+    """
+
+    name = "RemovePodsHavingTooManyRestarts"
+    reacts_to = (
+        Resynced,
+        NodeAdded,
+        PodBound,
+        PodStatusChanged,
+        PodGone,
+        PodForgotten,
+        PodLabelsChanged,
+    )
+    sees_ended = True
+
+    def __init__(self, args: TooManyRestartsArgs) -> None:
+        super().__init__(args)
+        self._threshold = args.pod_restart_threshold
+        self._with_init = args.including_init_containers
+        self._states = frozenset(args.states)
+
+    def judge(self, subject: Places, view: View) -> Iterator[Finding]:
+        """Flag every pod that restarted too often and is in one of the states."""
+        if (place := view.everyone(subject)) is None:
+            return
+        for pod in place[1]:
+            restarts = 0
+            for container in self._containers(pod.status):
+                restarts += container.restarts
+            if restarts < self._threshold:
+                continue
+            if self._is_in_state(pod.status) and self.args.covers(pod):
+                reason = f"restarted {restarts} times, the limit is {self._threshold}"
+                yield Finding(pod, self.name, reason, rank=(-restarts,))
+
+    def _is_in_state(self, status: PodStatus) -> bool:
+        """Only what a container waits for counts, not why it ended."""
+        if not self._states or status.phase in self._states:
+            return True
+        return any(container.waiting in self._states for container in self._containers(status))
+
+    def _containers(self, status: PodStatus) -> tuple[ContainerStatus, ...]:
+        if self._with_init:
+            return status.containers + status.init_containers
+        return status.containers

@@ -1,0 +1,226 @@
+"""The comments of a document, each with the part of the document it is about."""
+
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from itertools import takewhile
+from typing import Final
+
+from reactive_desched.policy.outline import Outline, Spot
+from reactive_desched.policy.problems import Path
+
+_HASH: Final = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
+_FAR: Final = sys.maxsize
+
+
+class Where(Enum):
+    """Where a comment stands, seen from the part it is about."""
+
+    ABOVE = auto()
+    BESIDE = auto()
+    BELOW = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """Lines about the part at a path; an empty one is an empty line between or around comments.
+
+    `line` counts from 1; `column`, from 0, is that of the part. `end` is the place in the text at
+    which the comment ends.
+    """
+
+    path: Path
+    where: Where
+    lines: tuple["Line", ...]
+    line: int
+    end: int
+    column: int = 0
+
+    @property
+    def says_something(self) -> bool:
+        """Say whether this is more than empty lines."""
+        return any(not line.is_empty for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A comment without the spaces before it, and how many there were; or an empty line."""
+
+    text: str
+    column: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether this is an empty line."""
+        return not self.text
+
+
+@dataclass(frozen=True, slots=True)
+class _Line(Line):
+    """A line with nothing but a comment, or with nothing at all, and its place."""
+
+    number: int = 0
+    end: int = 0
+
+
+def comments(outline: Outline) -> tuple[Comment, ...]:
+    """Find every comment of a document, in the order of the text.
+
+    A comment beside a value is about that value. One on lines of its own is about what is below it,
+    unless it is indented deeper: then it belongs to what is above.
+    """
+    return tuple(_Finder(outline).found())
+
+
+class _Finder:
+    """Goes through the lines of a document."""
+
+    def __init__(self, outline: Outline) -> None:
+        self._outline = outline
+        text = outline.text
+        self._lines = [0, *(at.end() for at in re.finditer("\n", text))]
+        self._hashes = {self._line(at): (at, end) for at, end in _hashes(outline)}
+        self._spots: dict[int, list[Spot]] = {}
+        for spot in outline.spots:
+            self._spots.setdefault(self._line(spot.start), []).append(spot)
+        self._columns = {spot.path: spot.column for spot in outline.spots if not spot.is_flow}
+
+    def found(self) -> Iterator[Comment]:
+        """Give the comments line by line."""
+        waiting: list[_Line] = []
+        above: Spot | None = None
+        last = self._line(max(self._outline.start, self._outline.end - 1))
+        for number in range(self._line(self._outline.start), last + 1):
+            if (alone := self._alone(number)) is not None:
+                waiting.append(alone)
+                continue
+            spots = self._spots.get(number, [])
+            yield from self._settled(waiting, above, spots[0] if spots else None)
+            waiting = []
+            yield from self._beside(number, above)
+            above = spots[-1] if spots else None if self._begins_item(number) else above
+        yield from self._settled(waiting, above, None)
+
+    def _settled(
+        self, waiting: Sequence[_Line], above: Spot | None, below: Spot | None
+    ) -> Iterator[Comment]:
+        """Part the lines between two things: those of the upper one, then those of the lower."""
+        upper: list[_Line] = []
+        if above is not None:
+            about = partial(_is_about, above=above, below=below)
+            upper = list(takewhile(lambda line: line.is_empty or about(line), waiting))
+        while upper and upper[-1].is_empty:
+            upper.pop()
+        lower = waiting[len(upper) :]
+        for path, lines in self._by_target(upper, above):
+            yield self._comment(path, Where.BELOW, lines)
+        if lower and below is not None:
+            yield self._comment(below.path, Where.ABOVE, lower)
+
+    def _by_target(
+        self, lines: Sequence[_Line], above: Spot | None
+    ) -> Iterator[tuple[Path, list[_Line]]]:
+        """Group lines by what they are about: the nearest thing above not indented deeper."""
+        group: list[_Line] = []
+        target: Path = ()
+        for line in lines:
+            path = target if line.is_empty else self._target(line, above)
+            if path != target and any(not each.is_empty for each in group):
+                yield target, group
+                group = []
+            group.append(line)
+            target = path
+        if group:
+            yield target, group
+
+    def _target(self, line: _Line, above: Spot | None) -> Path:
+        path = above.path if above is not None else ()
+        lengths = range(len(path), 0, -1)
+        fitting = (path[:n] for n in lengths if self._columns.get(path[:n], _FAR) <= line.column)
+        return next(fitting, path[:1])
+
+    def _alone(self, number: int) -> _Line | None:
+        """Give a line that holds at most a comment."""
+        begin = max(self._lines[number], self._outline.start)
+        at, end = self._hashes.get(number, (self._end(number), self._end(number)))
+        text = self._outline.text
+        if text[begin:at].strip() or self._is_inside_a_value(begin):
+            return None
+        return _Line(text[at:end].rstrip(), at - begin, number, end)
+
+    def _comment(self, path: Path, where: Where, lines: Sequence[_Line]) -> Comment:
+        first = next((line for line in lines if not line.is_empty), lines[0])
+        column = self._columns.get(path, first.column)
+        return Comment(path, where, tuple(lines), first.number + 1, lines[-1].end, column)
+
+    def _beside(self, number: int, above: Spot | None) -> Iterator[Comment]:
+        """Give the comment at the end of a line that holds something else."""
+        if number not in self._hashes:
+            return
+        at, end = self._hashes[number]
+        spots = [spot for spot in self._spots.get(number, []) if spot.start < at]
+        line = _Line(self._outline.text[at:end].rstrip(), at - self._lines[number], number, end)
+        if self._begins_item(number):
+            following = (spot for spot in self._outline.spots if spot.start > at)
+            yield self._comment(next(following).path, Where.ABOVE, [line])
+            return
+        spot = _holder(spots) or self._closed(number) or above
+        yield self._comment(spot.path if spot is not None else (), Where.BESIDE, [line])
+
+    def _begins_item(self, number: int) -> bool:
+        """Say whether a line has a dash, and what is to follow it is on a line below."""
+        end, _ = self._hashes.get(number, (self._end(number), 0))
+        written = self._outline.text[self._lines[number] : end].strip()
+        return bool(written) and not written.strip(" -")
+
+    def _closed(self, number: int) -> Spot | None:
+        """Give what ends on a line on which nothing begins: a bracket, or the rest of a text."""
+        begin, end = self._lines[number], self._end(number)
+        closed = [spot for spot in self._outline.spots if begin < spot.end <= end]
+        last = closed[-1] if closed else None
+        return next((spot for spot in closed if spot.spans_brackets), last)
+
+    def _is_inside_a_value(self, at: int) -> bool:
+        """Say whether a line is one of a text of several lines."""
+        masks = self._outline.masks
+        index = bisect_right(masks, (at, len(self._outline.text))) - 1
+        return index >= 0 and masks[index][0] <= at < masks[index][1]
+
+    def _line(self, at: int) -> int:
+        return bisect_right(self._lines, at) - 1
+
+    def _end(self, number: int) -> int:
+        """Give the place of the break that ends a line."""
+        is_last = number + 1 == len(self._lines)
+        return len(self._outline.text) if is_last else self._lines[number + 1] - 1
+
+
+def _hashes(outline: Outline) -> Iterator[tuple[int, int]]:
+    """Give begin and end of each comment; a # inside a value begins none."""
+    at = outline.start
+    while (match := _HASH.search(outline.text, at, outline.end)) is not None:
+        index = bisect_right(outline.masks, (match.start(), len(outline.text))) - 1
+        mask = outline.masks[index] if index >= 0 else (0, 0)
+        if mask[0] <= match.start() < mask[1]:
+            at = mask[1]
+        else:
+            yield match.span()
+            at = match.end()
+
+
+def _holder(spots: Sequence[Spot]) -> Spot | None:
+    """Give what a comment at the end of a line is about: the last thing that is not in brackets."""
+    outside = [spot for spot in spots if not spot.is_flow]
+    return next(reversed(outside or spots), None)
+
+
+def _is_about(line: _Line, above: Spot, below: Spot | None) -> bool:
+    """Say whether a line between two things is about the upper one."""
+    if below is None:
+        return True
+    goes_in = below.path[: len(above.path)] == above.path
+    return not (goes_in or below.is_flow) and line.column > below.column

@@ -1,0 +1,175 @@
+"""Where a field that is unknown in the legacy format belongs."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pydantic import BaseModel
+
+from reactive_desched.policy.advice import NAMESPACE_LISTS, NOTHING_NEAR
+from reactive_desched.policy.decode import Advice, written_fields
+from reactive_desched.policy.document import PolicyDocument
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.hints import did_you_mean, same
+from reactive_desched.policy.place import Place
+from reactive_desched.policy.problems import Path, quoted
+from reactive_desched.policy.strategies import STRATEGIES
+from reactive_desched.policy.tree import Entry, Items, Node, Scalar, Table
+from reactive_desched.policy.v1alpha1 import (
+    Duplicates,
+    FailedPods,
+    LegacyPolicy,
+    PodAge,
+    StrategyParameters,
+    TooManyRestarts,
+    UtilizationThresholds,
+)
+from reactive_desched.policy.wrappers import WRAPPERS
+
+_BLOCKS: Final[Mapping[str, type[BaseModel]]] = {
+    "nodeResourceUtilizationThresholds": UtilizationThresholds,
+    "podsHavingTooManyRestarts": TooManyRestarts,
+    "podLifeTime": PodAge,
+    "removeDuplicates": Duplicates,
+    "failedPods": FailedPods,
+}
+_PARAMETERS: Final = frozenset(written_fields(StrategyParameters))
+_TOP: Final = frozenset(written_fields(LegacyPolicy))
+_TODAY: Final = frozenset(written_fields(PolicyDocument)) | frozenset(
+    written_fields(DefaultEvictorArgs)
+)
+_NEW_NAMES: Final[Mapping[str, str]] = {
+    "constraints": "v1alpha2; write includeSoftConstraints: true for soft ones too",
+    "evictableNamespaces": "v1alpha2; write namespaces: {exclude: […]}",
+    "priorityThreshold": "v1alpha2; write thresholdPriority or thresholdPriorityClassName",
+    "topologyBalanceNodeFit": "v1alpha2; it is always on in this format",
+}
+_ONLY_TODAY: Final = (
+    "only v1alpha2 has it: `reactive-desched policy convert` writes the policy in that format"
+)
+_RESOURCES: Final = frozenset(("cpu", "memory", "pods"))
+
+
+class LegacyAdvice(Advice):
+    """Knows the shape of a v1alpha1 policy."""
+
+    is_upstreams = True
+
+    def unknown(self, entry: Entry, at: Place, known: frozenset[str]) -> tuple[str, str]:
+        """Say where the field belongs, else which known name is near."""
+        if at.path == () and entry.key == "profiles":
+            return _profiles(entry.value)
+        if same(entry.key, known) is None:
+            home = next(_homes(entry.key, at.path), None)
+            if home is not None:
+                return "is not read here", home
+        return "unknown field", did_you_mean(entry.key, known) or NOTHING_NEAR
+
+    def wrong_type(self, path: Path, node: Node | None) -> str:
+        """Recognise what people write in another form."""
+        match path, node:
+            case ("nodeSelector",), Table():
+                return 'write labels as one text, for example "pool=blue,zone in (a,b)"'
+            case ("strategies",), Items():
+                return "write each strategy as a key with what it is below: PodLifeTime: {…}"
+            case ("strategies", name), Scalar():
+                return f"write {name}: {{enabled: true}}"
+            case (*_, "thresholdPriority"), Scalar(value=str() as word):
+                return f"write thresholdPriorityClassName: {quoted(word)[1:-1]}"
+            case (*_, "namespaces"), Items():
+                return NAMESPACE_LISTS
+            case _:
+                return ""
+
+    def is_dropped(self, key: str, path: Path) -> bool:
+        """Upstream read this format so at every level."""
+        del key, path
+        return True
+
+
+def _homes(key: str, path: Path) -> Iterator[str]:
+    """Say where a field of this name is read, the most likely place first."""
+    match path:
+        case ():
+            yield from _from_top(key)
+        case ("strategies", name):
+            yield from _from_strategy(key, str(name))
+        case ("strategies", name, "params"):
+            yield from _from_params(key, str(name))
+        case ("strategies", str(), "params", block):
+            yield from _from_block(key, str(block))
+        case _:
+            return
+
+
+def _from_top(key: str) -> Iterator[str]:
+    if key in WRAPPERS:
+        yield WRAPPERS[key]
+    if (name := same(key, STRATEGIES)) is not None:
+        yield f"move it below strategies, as {name}"
+    if key in _PARAMETERS or key in _BLOCKS:
+        yield "move it to the params of the strategies it is meant for"
+    if (home := _block_of(key, "")) is not None:
+        yield f"move it to the params of its strategy, below {home}"
+    if key in _TODAY:
+        yield _ONLY_TODAY
+
+
+def _from_strategy(key: str, name: str) -> Iterator[str]:
+    if key == "args":
+        yield "v1alpha2; write params"
+    if key == "name":
+        yield "the name is the key above"
+    if key in _PARAMETERS:
+        yield "move it below params"
+    if (home := _block_of(key, name)) is not None:
+        yield f"move it below params.{home}"
+    yield from _elsewhere(key)
+
+
+def _from_params(key: str, name: str) -> Iterator[str]:
+    if (home := _block_of(key, name)) is not None:
+        yield f"move it below {home}"
+    if key in _RESOURCES:
+        yield "move it below nodeResourceUtilizationThresholds.thresholds or targetThresholds"
+    yield from _elsewhere(key)
+
+
+def _from_block(key: str, block: str) -> Iterator[str]:
+    if key in _PARAMETERS:
+        yield "move it one level up, to params"
+    if block == "nodeResourceUtilizationThresholds" and key in _RESOURCES:
+        yield "move it below thresholds or targetThresholds"
+    yield from _elsewhere(key)
+
+
+def _elsewhere(key: str) -> Iterator[str]:
+    if key in _NEW_NAMES:
+        yield _NEW_NAMES[key]
+    if key in _TOP:
+        yield "move it to the top level of the policy"
+    if same(key, STRATEGIES) is not None:
+        yield "move it up, below strategies"
+    if key in _TODAY:
+        yield _ONLY_TODAY
+
+
+def _block_of(key: str, name: str) -> str | None:
+    """Give the block of params that has such a field, that of the strategy if it has one."""
+    fields = {block: same(key, written_fields(model)) for block, model in _BLOCKS.items()}
+    blocks = [(block, field) for block, field in fields.items() if field is not None]
+    strategy = STRATEGIES.get(name)
+    own = (each for each in blocks if strategy is not None and strategy.reads(each))
+    home = next(own, blocks[0] if blocks else None)
+    if home is None:
+        return None
+    return home[0] if home[1] == key else f"{home[0]}, as {home[1]}"
+
+
+def _profiles(written: Node) -> tuple[str, str]:
+    """Say what is lost when profiles are written under the old version."""
+    count = len(written.items) if isinstance(written, Items) else 0
+    told = f"{count} {'profile' if count == 1 else 'profiles'} would not run: " if count else ""
+    return (
+        "is v1alpha2 and not read under v1alpha1",
+        f"{told}write apiVersion: descheduler/v1alpha2",
+    )

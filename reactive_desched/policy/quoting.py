@@ -1,0 +1,48 @@
+"""Values as YAML text that every reader of policies, in whichever YAML version, takes alike."""
+
+import json
+import re
+from typing import Final
+
+from reactive_desched.policy.scalars import understand
+from reactive_desched.policy.tree import Scalar
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_BRACKETS: Final = frozenset(",[]{}")
+
+
+def word(text: str) -> str:
+    """Write a text, in quotes unless it is a plain word that nobody takes for something else."""
+    is_plain = _PLAIN.fullmatch(text) and isinstance(understand(text), str)
+    return text if is_plain else _in_double_quotes(text)
+
+
+def leaf(scalar: Scalar, style: str | None) -> str:
+    """Write a value in the style it had in its document; None for one that was in none."""
+    match scalar.value, style:
+        case None, _:
+            return "null"
+        case bool() as flag, _:
+            return "true" if flag else "false"
+        case int() | float(), _:
+            return scalar.text
+        case str() as text, "'" if text.isprintable():
+            return "'" + text.replace("'", "''") + "'"
+        case str() as text, "" if text.isprintable():
+            return text
+        case str() as text, '"':
+            return _in_double_quotes(text)
+        case text, _:
+            return word(str(text))
+
+
+def in_brackets(text: str) -> str:
+    """Give the text of a value for use inside brackets, where some signs need quotes."""
+    is_quoted = text[:1] in ("'", '"')
+    return text if is_quoted or not _BRACKETS & set(text) else _in_double_quotes(text)
+
+
+def _in_double_quotes(text: str) -> str:
+    """Escape what JSON escapes, and what cannot be seen."""
+    escaped = json.dumps(text, ensure_ascii=False)
+    return "".join(each if each.isprintable() else f"\\U{ord(each):08X}" for each in escaped)

@@ -1,0 +1,30 @@
+"""Whether a sound policy can run: some plugins can be configured before they are built."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from reactive_desched.policy.place import Place
+from reactive_desched.policy.problems import PolicyErrors, Problem
+from reactive_desched.policy.registry import READ_POINTS, Registry
+
+_HINT: Final = "take it out, or wait for a version that has it; the rest of the policy can run"
+
+
+def unbuilt(policy: Place, registry: Registry) -> Iterator[Problem]:
+    """Say of each plugin a policy enables, where it does so, that it is not built yet."""
+    for profile in policy.below("profiles").items():
+        for point in READ_POINTS:
+            for name, at in profile.below("plugins", point, "enabled").words():
+                spec = registry.get(name)
+                if spec is not None and not spec.is_built:
+                    message = f"{name} can be checked, but not run yet by this version"
+                    yield at.problem(message, _HINT)
+
+
+def require_runnable(unbuilt: Sequence[Problem]) -> None:
+    """Refuse a policy that enables what is not built, by what was said of it while reading.
+
+    Raises PolicyErrors.
+    """
+    if unbuilt:
+        raise PolicyErrors(unbuilt)

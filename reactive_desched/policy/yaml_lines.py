@@ -1,0 +1,142 @@
+"""A draft as lines of YAML with its comments; what was kept is written as it was."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from reactive_desched.policy.comments import Comment, Line, Where
+from reactive_desched.policy.draft import Block, Draft, Leaf, Part, steps
+from reactive_desched.policy.homes import Remarks
+from reactive_desched.policy.outline import Outline, Spot
+from reactive_desched.policy.problems import Path
+from reactive_desched.policy.quoting import in_brackets, word
+
+_INDENT: Final = 2
+_WIDEST: Final = 100
+_NOTHING: Final = Remarks()
+
+
+class YamlLines:
+    """Writes one draft, once; lists are indented as in most of the old document."""
+
+    def __init__(
+        self, outline: Outline, comments: Sequence[Comment], remarks: Mapping[Path, Remarks]
+    ) -> None:
+        self._text = outline.text
+        self._spots = {spot.path: spot for spot in outline.spots}
+        self._comments = comments
+        self._remarks = remarks
+        self._above = {path: remark.above for path, remark in remarks.items()}
+        self._list_indent = _INDENT if _indents_lists(self._spots) else 0
+
+    def lines(self, draft: Draft) -> Iterator[str]:
+        """Give the lines without line breaks."""
+        if isinstance(draft, Block) and draft.parts:
+            yield from self._block(draft, 0, ())
+        else:
+            yield _flow(draft)
+
+    def _block(self, block: Block, indent: int, path: Path) -> Iterator[str]:
+        for step, part in steps(block):
+            below = (*path, step)
+            remarks = self._remarks.get(below, _NOTHING)
+            yield from self._lines_above(below, indent)
+            yield from self._part(part, indent, below, remarks.beside)
+            yield from _shifted(remarks.below, indent)
+
+    def _lines_above(self, path: Path, indent: int) -> Iterator[str]:
+        """Write what stands above a part, unless that is done already."""
+        return _shifted(self._above.pop(path, ()), indent)
+
+    def _part(self, part: Part, indent: int, path: Path, beside: str) -> Iterator[str]:
+        beginning = " " * indent + ("-" if part.key is None else f"{word(part.key)}:")
+        if (kept := self._kept(part, indent, path)) is not None:
+            yield from kept
+        elif (line := self._line(part.value, path, len(beginning))) is not None:
+            yield _with_comment(f"{beginning} {line}", beside)
+        elif isinstance(part.value, Block) and part.key is None:
+            yield from self._item(part.value, indent, path, beside)
+        elif isinstance(part.value, Block):
+            yield _with_comment(beginning, beside)
+            yield from self._block(part.value, self._column(part.value, indent), path)
+
+    def _item(self, block: Block, indent: int, path: Path, beside: str) -> Iterator[str]:
+        """Write the item of a list: its first line begins with the dash."""
+        column = block.column if block.column is not None else indent + _INDENT
+        first_step, _ = next(steps(block))
+        if beside:
+            yield " " * indent + beside
+        yield from self._lines_above((*path, first_step), indent)
+        lines = self._block(block, column, path)
+        yield f"{'':{indent}}{'-':{column - indent}}{next(lines)[column:]}"
+        yield from lines
+
+    def _column(self, block: Block, indent: int) -> int:
+        """Say how far to indent what is below a key."""
+        if block.column is not None:
+            return block.column
+        return indent + (self._list_indent if block.is_list else _INDENT)
+
+    def _line(self, value: Draft, path: Path, before: int) -> str | None:
+        """Write a value on the line of its key, if it is short and nothing is said inside it."""
+        line = _flow(value)
+        if isinstance(value, Leaf) or not value.parts:
+            return line
+        is_quiet = not any(_leads_into(each, path) for each in self._remarks)
+        return line if value.is_flow and is_quiet and before + len(line) < _WIDEST else None
+
+    def _kept(self, part: Part, indent: int, path: Path) -> Iterator[str] | None:
+        """Give the lines as they were, if the part is still where it was and begins a line."""
+        spot = self._spots.get(path)
+        if not part.is_kept or spot is None or spot.is_flow or spot.column != indent:
+            return None
+        begin = self._text.rfind("\n", 0, spot.start) + 1
+        before = self._text[begin : spot.start]
+        if before.strip(" -") or (part.key is None and before[spot.column :][:1] != "-"):
+            return None
+        end = max((spot.end, *(each.end for each in self._comments if _is_inside(each, path))))
+        first, *rest = self._text[begin:end].splitlines()
+        return iter((" " * indent + first[indent:], *rest))
+
+
+def _flow(value: Draft) -> str:
+    """Write a value on one line."""
+    if isinstance(value, Leaf):
+        return value.text
+    if value.is_list:
+        return f"[{', '.join(_in_brackets(part) for part in value.parts)}]"
+    pairs = (f"{word(part.key or '')}: {_in_brackets(part)}" for part in value.parts)
+    return f"{{{', '.join(pairs)}}}"
+
+
+def _in_brackets(part: Part) -> str:
+    return in_brackets(part.value.text) if isinstance(part.value, Leaf) else _flow(part.value)
+
+
+def _shifted(lines: Iterable[tuple[Line, int]], indent: int) -> Iterator[str]:
+    """Indent comments as far as their part, and those that were indented deeper deeper."""
+    for line, column in lines:
+        deeper = line.column - column
+        spaces = " " * (indent + (deeper if indent == column else max(0, deeper)))
+        yield f"{spaces}{line.text}".rstrip()
+
+
+def _with_comment(line: str, beside: str) -> str:
+    return f"{line} {beside}" if beside else line
+
+
+def _leads_into(path: Path, outer: Path) -> bool:
+    return len(path) > len(outer) and path[: len(outer)] == outer
+
+
+def _is_inside(comment: Comment, path: Path) -> bool:
+    """Say whether a comment stands between the first and the last line of a part."""
+    is_own = comment.path == path and comment.where is Where.BESIDE
+    return is_own or _leads_into(comment.path, path)
+
+
+def _indents_lists(spots: Mapping[Path, Spot]) -> bool:
+    """Say whether most lists of a document are indented below their key."""
+    firsts = (spot for path, spot in spots.items() if path[-1] == 0 and not spot.is_flow)
+    pairs = ((spot, spots.get(spot.path[:-1])) for spot in firsts)
+    votes = [spot.column > key.column for spot, key in pairs if key is not None]
+    return 2 * sum(votes) >= len(votes)

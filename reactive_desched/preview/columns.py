@@ -1,0 +1,50 @@
+"""Aligned columns of text, the last of which may be long."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+__all__ = ["aligned"]
+
+_GAP: Final = "  "
+_LEAST_ROOM: Final = 30
+_DEEPER: Final = "      "
+
+
+def aligned(
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int | None = None,
+    numbers: bool = False,
+    indent: str = _GAP,
+) -> Iterator[str]:
+    """Yield the rows as lines; `numbers` puts all but the first column to the right.
+
+    With a width the last column is folded into it, or put below its row where there is no room.
+    """
+    if not rows:
+        return
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        if numbers:
+            cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]
+            yield indent + _GAP.join(cells).rstrip()
+        else:
+            head = _GAP.join(map(str.ljust, row[:-1], widths))
+            yield from _with_tail(indent + head, row[-1], width)
+
+
+def _with_tail(head: str, tail: str, width: int | None) -> Iterator[str]:
+    """Write the last cell after the others, folded if there is a width to fold it to."""
+    start = len(head) + len(_GAP)
+    if width is None or start + len(tail) <= width:
+        yield f"{head}{_GAP}{tail}".rstrip()
+    elif width - start >= _LEAST_ROOM:
+        first, *more = textwrap.wrap(tail, width - start)
+        yield f"{head}{_GAP}{first}"
+        yield from (" " * start + line for line in more)
+    else:
+        yield head.rstrip()
+        yield from textwrap.wrap(
+            tail, max(width, 2 * _LEAST_ROOM), initial_indent=_DEEPER, subsequent_indent=_DEEPER
+        )

@@ -1,0 +1,162 @@
+"""What a preview says, once for every form it is written in; docs/reference/plan.md shows it."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "Bystander",
+    "Counts",
+    "LookedAt",
+    "NodeCounts",
+    "Objection",
+    "PodName",
+    "PolicyName",
+    "Report",
+    "Summary",
+    "Unread",
+    "Verdict",
+]
+
+API_VERSION = "reactive-desched/v1alpha1"
+KIND = "Plan"
+
+
+class Part(Struct, frozen=True, gc=False, rename="camel"):
+    """Base of all: camel case in JSON and YAML."""
+
+
+class PodName(Part, frozen=True, gc=False):
+    """Which pod; `uid` is null where the file gave none."""
+
+    namespace: str
+    name: str
+    uid: str | None
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Objection(Part, frozen=True, gc=False):
+    """A reason to leave a pod alone, and the gate that gave it."""
+
+    gate: str
+    reason: str
+
+
+class Verdict(Part, frozen=True, gc=False):
+    """One decision: `reason` is why the plugin wants the pod gone.
+
+    `action` is Evict, Refuse or Defer; an eviction has no gate and no objections. `gate` is the
+    one that decided; `objections` has its reason first, and then those of the evictor's other
+    protections, as upstream collects them.
+    """
+
+    action: str
+    pod: PodName
+    node: str
+    owner: str | None
+    profile: str
+    plugin: str
+    reason: str
+    gate: str | None = None
+    objections: tuple[Objection, ...] = ()
+
+
+class Bystander(Part, frozen=True, gc=False):
+    """A pod about which nothing was decided.
+
+    `looked_at_by` names the plugins that looked at it and found nothing, as profile/plugin; when
+    none did, `reason` says why.
+    """
+
+    pod: PodName
+    node: str
+    owner: str | None
+    looked_at_by: tuple[str, ...]
+    reason: str
+
+
+class Counts(Part, frozen=True, gc=False):
+    """How many findings were decided in which way."""
+
+    evict: int = 0
+    refuse: int = 0
+    defer: int = 0
+
+
+class Summary(Part, frozen=True, gc=False):
+    """Decisions counted; one pod may be refused to several plugins."""
+
+    total: Counts
+    by_plugin: Mapping[str, Counts]
+    by_profile: Mapping[str, Counts]
+    by_node: Mapping[str, Counts]
+    by_namespace: Mapping[str, Counts]
+    by_gate: Mapping[str, int]
+
+
+class PolicyName(Part, frozen=True, gc=False):
+    """Which policy; `revision` is the beginning of the SHA-256 of the text it was read from."""
+
+    file: str
+    revision: str
+
+
+class NodeCounts(Part, frozen=True, gc=False):
+    """How many nodes there are, and how many are ready and selected by the policy."""
+
+    total: int
+    counting: int
+
+
+class Unread(Part, frozen=True, gc=False):
+    """An object that could not be read and was left out."""
+
+    kind: str
+    name: str
+    reason: str
+
+
+class LookedAt(Part, frozen=True, gc=False):
+    """What was judged, and when: `files`, or the `server` of a live cluster.
+
+    `whole` is false when objects are known to be missing: `unread_count` of them could not be
+    read, of which `unread` names the first hundred, or a list was one page of several. `objects`
+    counts what else was read, by resource, `ignored` what is of no interest, by kind; `repeated`
+    counts objects given again.
+    """
+
+    now: str
+    files: tuple[str, ...]
+    server: str | None
+    policy: PolicyName
+    node_fit: str
+    passes: int
+    whole: bool
+    nodes: NodeCounts
+    pods: int
+    objects: Mapping[str, int]
+    ignored: Mapping[str, int]
+    repeated: int
+    unread_count: int
+    unread: tuple[Unread, ...]
+
+
+class Report(Part, frozen=True, gc=False, kw_only=True):
+    """A whole preview: decisions in the order in which they are made.
+
+    `skipped` says why nothing was judged at all, if so. `others` has the pods about which nothing
+    was decided, null where they were not asked for.
+    """
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    looked_at: LookedAt
+    warnings: tuple[str, ...] = ()
+    skipped: str | None
+    decisions: tuple[Verdict, ...]
+    others: tuple[Bystander, ...] | None = None
+    summary: Summary

@@ -1,0 +1,181 @@
+"""Turns YAML into JSON, event by event: nothing of it is held, and there is one way to read both.
+
+A plain scalar means what it means to kubectl, so timestamps stay texts. Aliases, which kubectl
+never writes, are refused: a few lines of them can stand for gigabytes.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from reactive_desched.errors import ConfigError
+
+__all__ = ["Progress", "yaml_to_json"]
+
+REMEMBERED_SCALARS: Final = 100_000
+"""Plain scalars whose JSON is remembered; at the bound all are forgotten."""
+
+_WRITTEN_AT_ONCE: Final = 4096
+_TEXT_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
+_COLLECTION_TAGS: Final = frozenset({None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+_WORDS: Final = (
+    dict.fromkeys(("", "~", "null", "Null", "NULL"), "null")
+    | dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"), "true")
+    | dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"), "false")
+)
+_JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_WHOLE: Final = re.compile(r"([-+]?)(?:0b([01_]+)|0x([0-9a-fA-F_]+)|0o?([0-7_]+)|([1-9][0-9_]*))")
+_BASES: Final = (2, 16, 8, 10)
+_FRACTION: Final = re.compile(
+    r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+)
+_SEQUENCE, _KEY, _VALUE = range(3)
+
+Event = Any  # PyYAML's events are not typed
+Progress = Callable[[int], None]
+"""Told how far reading has come."""
+
+
+def yaml_to_json(source: BinaryIO, into: BinaryIO, name: str, progress: Progress) -> None:
+    """Write every document as one line of JSON; raises ConfigError naming line and column."""
+    import yaml  # type: ignore[import-untyped]  # it ships no types
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is there with libyaml
+    writer = _JsonWriter(name)
+    try:
+        for number, event in enumerate(yaml.parse(source, Loader=loader)):
+            writer.take(event)
+            if number % _WRITTEN_AT_ONCE == 0:
+                into.write(writer.written())
+                progress(event.start_mark.index)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise _not_yaml(name, error) from error
+    into.write(writer.written())
+
+
+class _JsonWriter:
+    """Writes JSON for the parser's events, one at a time."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._parts: list[str] = []
+        self._inside: list[int] = []
+        self._known: dict[str, str] = {}
+        self._takes: dict[str, Callable[[Event], None]] = {
+            "ScalarEvent": self._scalar,
+            "MappingStartEvent": self._mapping,
+            "SequenceStartEvent": self._sequence,
+            "MappingEndEvent": lambda _: self._close("}"),
+            "SequenceEndEvent": lambda _: self._close("]"),
+            "DocumentEndEvent": self._line,
+            "AliasEvent": self._alias,
+        }
+
+    def take(self, event: Event) -> None:
+        """Write what the event stands for."""
+        take = self._takes.get(type(event).__name__)
+        if take is not None:
+            take(event)
+
+    def written(self) -> bytes:
+        """Hand over what is written but for its end, which the next event may alter."""
+        parts = self._parts
+        self._parts = [parts.pop()] if parts[-1:] == [","] else []
+        return "".join(parts).encode()
+
+    def _scalar(self, event: Event) -> None:
+        plain = event.tag is None and event.implicit[0]
+        if not plain and event.tag is not None and event.tag not in _TEXT_TAGS:
+            raise self._refused(event, f"the tag {event.tag} is not read here; write it plainly")
+        if self._inside and self._inside[-1] == _KEY:
+            self._inside[-1] = _VALUE
+            self._parts += (_quoted(event.value), ":")
+        else:
+            self._parts.append(self._meaning(event.value) if plain else _quoted(event.value))
+            self._ended()
+
+    def _meaning(self, text: str) -> str:
+        """Return the JSON of a plain scalar; most repeat, so they are remembered."""
+        known = self._known.get(text)
+        if known is None:
+            if len(self._known) >= REMEMBERED_SCALARS:
+                self._known.clear()
+            known = self._known[text] = _meaning(text)
+        return known
+
+    def _mapping(self, event: Event) -> None:
+        self._open(event, "{", _KEY)
+
+    def _sequence(self, event: Event) -> None:
+        self._open(event, "[", _SEQUENCE)
+
+    def _open(self, event: Event, bracket: str, inside: int) -> None:
+        if event.tag not in _COLLECTION_TAGS:
+            raise self._refused(event, f"the tag {event.tag} is not read here; write it plainly")
+        if self._inside and self._inside[-1] == _KEY:
+            raise self._refused(event, "a key must be a text")
+        self._parts.append(bracket)
+        self._inside.append(inside)
+
+    def _close(self, bracket: str) -> None:
+        if self._parts and self._parts[-1] == ",":
+            self._parts.pop()
+        self._inside.pop()
+        self._parts.append(bracket)
+        self._ended()
+
+    def _ended(self) -> None:
+        """Follow a value by a comma, which the end of what is around it takes back."""
+        if self._inside:
+            self._inside[-1] = _KEY if self._inside[-1] else _SEQUENCE
+        self._parts.append(",")
+
+    def _line(self, _: Event) -> None:
+        self._parts[-1] = "\n"
+
+    def _alias(self, event: Event) -> None:
+        raise self._refused(event, f"the alias *{event.anchor} is not read here; write it out")
+
+    def _refused(self, event: Event, reason: str) -> ConfigError:
+        mark = event.start_mark
+        return ConfigError(f"{self._name}:{mark.line + 1}:{mark.column + 1}: {reason}")
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
+
+
+def _meaning(text: str) -> str:
+    """Return what a plain scalar means, in JSON: a word, a number, or a text."""
+    if (word := _WORDS.get(text)) is not None:
+        return word
+    if text[0] not in "+-.0123456789":
+        return _quoted(text)
+    if _JSON_NUMBER.fullmatch(text):
+        return text
+    if (whole := _WHOLE.fullmatch(text)) is not None:
+        return _integer(whole)
+    if _FRACTION.fullmatch(text) and math.isfinite(float(text)):
+        return repr(float(text))
+    return _quoted(text)
+
+
+def _integer(whole: "re.Match[str]") -> str:
+    """Write a whole number of any base as JSON has it."""
+    sign, *digits = whole.groups("")
+    base, written = next((b, d) for b, d in zip(_BASES, digits, strict=True) if d)
+    try:
+        return str(int(f"{sign}{written.replace('_', '')}", base))
+    except ValueError:
+        return _quoted(whole[0])  # nothing but underscores, or endless
+
+
+def _not_yaml(name: str, error: Exception) -> ConfigError:
+    """Say where the parser stumbled and over what."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    said = " ".join(filter(None, (getattr(error, "context", ""), getattr(error, "problem", ""))))
+    return ConfigError(f"{where}: not valid YAML: {said or ' '.join(str(error).split())}")

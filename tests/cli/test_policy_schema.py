@@ -1,0 +1,57 @@
+"""`policy schema` prints what an editor can use."""
+
+import argparse
+import json
+
+import pytest
+
+from reactive_desched.cli import policy_schema
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    parser = argparse.ArgumentParser()
+    policy_schema.add(parser.add_subparsers())
+    arguments = parser.parse_args(["schema", *words])
+    assert arguments.command(arguments) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert isinstance(schema, dict)
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("v1alpha2", "descheduler/v1alpha2"),
+        ("v1alpha1", "descheduler/v1alpha1"),
+        ("settings", "reactive-desched/v1alpha1"),
+    ],
+)
+def test_the_schema_of_a_format_asks_for_its_api_version(
+    name: str, version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = printed(capsys, name)
+
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    assert properties["apiVersion"]["const"] == version
+    assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
+
+
+def test_without_a_format_every_document_is_described_by_its_api_version(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    schema = printed(capsys)
+
+    assert schema["properties"] == {
+        "apiVersion": {
+            "enum": ["descheduler/v1alpha2", "descheduler/v1alpha1", "reactive-desched/v1alpha1"]
+        }
+    }
+
+
+def test_another_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        printed(capsys, "v1beta1")
+
+    assert stopped.value.code == 2
+    assert "v1beta1" in capsys.readouterr().err

@@ -1,0 +1,77 @@
+"""Events as a real API server takes them, with the role from deploy/ alone."""
+
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.testing.control_plane import eventually
+from reactive_desched.testing.controller_process import RunController
+from reactive_desched.testing.kubectl import Object
+from reactive_desched.testing.playground import Playground
+from reactive_desched.testing.referee import Referee
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+
+def told(playground: Playground, reason: str) -> list[Object]:
+    """Return our events of this reason in the playground, the earliest first."""
+    found = playground.kubectl.get("events.v1.events.k8s.io", "-n", playground.space)
+    ours = [e for e in found if e.get("reportingController") == "reactive-desched"]
+    return [e for e in sorted(ours, key=lambda e: str(e["eventTime"])) if e["reason"] == reason]
+
+
+def test_every_eviction_is_told_beside_its_pod(
+    playground: Playground, run_controller: RunController, referee: Referee
+) -> None:
+    playground.add_nodes("n1", "n2")
+    playground.deploy("web", 4)
+    doomed = playground.pods_on("web", "n1")
+    assert doomed
+
+    def events() -> list[Object]:
+        return told(playground, "RemovePodsViolatingNodeTaints")
+
+    with run_controller():
+        playground.taint("n1", "gpu=yes:NoSchedule")
+        eventually(
+            lambda: len(events()) == len(doomed), within_s=60, what="an event for each eviction"
+        )
+
+    assert {event["regarding"]["uid"] for event in events()} == doomed
+    for event in events():
+        assert (event["type"], event["action"]) == ("Normal", "Descheduled")
+        assert f"pod eviction from {playground.node('n1')} node" in event["note"]
+        assert "does not tolerate gpu=yes:NoSchedule" in event["note"]
+
+
+def test_a_policy_that_is_refused_again_and_again_is_one_event_with_a_count(
+    playground: Playground,
+    run_controller: RunController,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("POD_NAME", "controller-1")
+    monkeypatch.setenv("POD_NAMESPACE", playground.space)
+    playground.add_nodes("n1", "n2")
+    path = tmp_path / "policy.yaml"
+
+    with run_controller() as controller:
+
+        def await_lines(text: str, count: int) -> None:
+            def are_there() -> bool:
+                return controller.tail(400).count(text) == count
+
+            eventually(are_there, within_s=30, what=f"{count} lines of {text}")
+
+        good = path.read_text()
+        for times in (1, 2):
+            path.write_text("{")
+            await_lines('"policy rejected"', times)
+            path.write_text(good)
+            await_lines('"policy file is good again"', times)
+
+        def counts() -> list[int]:
+            found = told(playground, "PolicyRejected")
+            return [event.get("series", {}).get("count", 1) for event in found]
+
+        eventually(lambda: counts() == [2], within_s=30, what="one event that counts both")

@@ -1,0 +1,271 @@
+"""What we say fits a node is what the real kube-scheduler puts there, node by node."""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from reactive_desched.gate.scheduler_fit import SchedulerFit
+from reactive_desched.kube.decode import codecs
+from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.model.objects import Pod
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing import manifests
+from reactive_desched.testing.control_plane import ControlPlane, eventually
+from reactive_desched.testing.playground import OWNER, Playground
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+Object = dict[str, Any]  # a Kubernetes object as JSON
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+DRIVER = "disks.example.com"
+NODES = ("a1", "a2", "b1", "b2")
+KINDS = {
+    "namespaces": "namespaces",
+    "nodes": "nodes",
+    "pods": "pods",
+    "claims": "persistentvolumeclaims",
+    "volumes": "persistentvolumes",
+    "csi_nodes": "csinodes",
+}
+
+
+def of_app(app: str) -> Object:
+    return {"matchLabels": {"app": app}}
+
+
+def required(*terms: Object) -> Object:
+    return {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
+
+
+def near(app: str, key: str = ZONE, **more: Any) -> Object:  # any JSON value
+    return {"labelSelector": of_app(app), "topologyKey": key, **more}
+
+
+def even(key: str, **more: Any) -> Object:  # any JSON value
+    # The test pins pods by a node selector, which must not narrow down the domains.
+    rule = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
+    return {**rule, "labelSelector": of_app("web"), "nodeAffinityPolicy": "Ignore", **more}
+
+
+def mounting(claim: str) -> Object:
+    source = {"persistentVolumeClaim": {"claimName": claim}}
+    return {"volumes": [{"name": "data", **source}]}
+
+
+def container(ports: tuple[Object, ...] = (), **requests: str) -> Object:
+    main = {"name": "main", "image": "example.invalid/nothing", "ports": list(ports)}
+    return {"containers": [{**main, "resources": {"requests": requests, "limits": {}}}]}
+
+
+def pod(space: str, name: str, app: str, node: str = "", **spec: Any) -> Object:  # any JSON value
+    """Return a pod; with a node it is put there past the scheduler."""
+    placed = {"nodeName": node} if node else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"namespace": space, "name": name, "labels": {"app": app}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            **container(),
+            **spec,
+            **placed,
+        },
+    }
+
+
+def node(ours: Playground, name: str, room: dict[str, str], **labels: str) -> Object:
+    made = manifests.node(ours.node(name), **{OWNER: ours.space, ZONE: name[0], **labels})
+    room = {"cpu": "4", "memory": "8Gi", "pods": "9", **room}
+    return {**made, "status": {"allocatable": room, "capacity": room}}
+
+
+def volume(
+    ours: Playground, name: str, *, mode: str = "ReadWriteOnce", **spec: Any
+) -> list[Object]:  # any JSON value
+    """Return a claim and the volume that it is bound to; `labels` are the volume's."""
+    full, labels = f"{ours.space}-{name}", spec.pop("labels", {})
+    size = {"storage": "1Gi"}
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"namespace": ours.space, "name": name},
+        "spec": {
+            "accessModes": [mode],
+            "resources": {"requests": size},
+            "storageClassName": "",
+            "volumeName": full,
+        },
+    }
+    source = {"csi": {"driver": DRIVER, "volumeHandle": full}}
+    held = {"claimRef": {"namespace": ours.space, "name": name}}
+    rest = {"accessModes": [mode], "capacity": size, "storageClassName": ""}
+    head = {"apiVersion": "v1", "kind": "PersistentVolume"}
+    return [
+        {**head, "metadata": {"name": full, "labels": labels}, "spec": source | held | rest | spec},
+        claim,
+    ]
+
+
+@pytest.fixture(scope="module")
+def arena(control_plane: ControlPlane) -> Iterator[Playground]:
+    """Four nodes in two zones with a few pods, claims and volumes."""
+    kubectl = control_plane.kubectl()
+    with Playground(kubectl, f"fit-{os.urandom(2).hex()}") as ours:
+        kubectl.apply(
+            node(ours, "a1", {"cpu": "2"}, disk="ssd"),
+            node(ours, "a2", {}, disk="5"),
+            node(ours, "b1", {"cpu": "1", "pods": "3"}),
+            node(ours, "b2", {"example.com/gpu": "2"}, disk="ssd"),
+            *_storage(ours),
+        )
+        names = {ours.node(name) for name in NODES}
+        eventually(lambda: names <= ours._open_nodes(), within_s=60, what="the nodes are open")
+        kubectl.run("taint", "node", ours.node("a2"), "dedicated=x:NoSchedule")
+        kubectl.apply(*_residents(ours))
+        eventually(lambda: _at_rest(ours), within_s=60, what="pods run and claims are bound")
+        yield ours
+        kubectl.run("delete", "pv", "-l", f"{OWNER}={ours.space}", "--wait=false")
+
+
+def _storage(ours: Playground) -> Iterator[Object]:
+    ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    reachable: Object = {"nodeAffinity": {"required": {"nodeSelectorTerms": [ssd]}}}
+    mine = {OWNER: ours.space}
+    yield from volume(ours, "in-zone-a", labels=mine | {ZONE: "a__c"})
+    yield from volume(ours, "on-ssd", labels=mine, **reachable)
+    yield from volume(ours, "anywhere", labels=mine)
+    yield from volume(ours, "for-one", labels=mine, mode="ReadWriteOncePod")
+    drivers = [{"name": DRIVER, "nodeID": "b2", "allocatable": {"count": 0}}]
+    yield {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": {"name": ours.node("b2")},
+        "spec": {"drivers": drivers},
+    }
+
+
+def _residents(ours: Playground) -> Iterator[Object]:
+    space, at = ours.space, ours.node
+    apart = {"podAntiAffinity": required(near("db", HOST))}
+    port = {"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1"}
+    yield pod(space, "web-a", "web", at("a1"), **container(cpu="500m"))
+    yield pod(space, "hermit", "hermit", at("b1"), **container(cpu="900m"), affinity=apart)
+    yield pod(space, "porter", "porter", at("b2"), **container((port,)))
+    yield pod(space, "holder", "holder", at("a1"), **mounting("for-one"))
+
+
+def _at_rest(ours: Playground) -> bool:
+    pods = ours.kubectl.get("pods", "-n", ours.space)
+    claims = ours.kubectl.get("pvc", "-n", ours.space)
+    placed = all(p["status"].get("phase") in ("Pending", "Running") for p in pods)
+    bound = all(claim.get("status", {}).get("phase") == "Bound" for claim in claims)
+    return placed and bound and len(pods) == len(claims) == len(NODES)
+
+
+def theirs(ours: Playground, name: str, wanted: Object, target: str) -> bool:
+    """Let the real scheduler decide whether it puts a pod on one node."""
+    pinned = {"nodeSelector": {HOST: ours.node(target), **wanted.get("nodeSelector", {})}}
+    app = wanted.pop("app", "web")
+    ours.kubectl.apply(pod(ours.space, name, app, **{**wanted, **pinned}))
+    verdicts: list[bool] = []
+
+    def decided() -> bool:
+        (found,) = ours.kubectl.get("pod", "-n", ours.space, name)
+        conditions = found.get("status", {}).get("conditions", [])
+        refused = any(c.get("reason") == "Unschedulable" for c in conditions)
+        if refused or "nodeName" in found["spec"]:
+            verdicts.append("nodeName" in found["spec"])
+        return bool(verdicts)
+
+    eventually(decided, within_s=30, what=f"{name} is scheduled or refused")
+    ours.kubectl.run("delete", "pod", "-n", ours.space, name, "--grace-period=0", "--force")
+    return verdicts[0]
+
+
+def fitting(ours: Playground, wanted: Object) -> set[str]:
+    """Ask our own filters, over what the API server shows, which of our nodes fit a pod."""
+    codec, state = codecs(SharedParts()), ClusterState()
+    for ours_name, kind in KINDS.items():
+        for obj in ours.kubectl.get(kind, "-A"):
+            state.upsert(getattr(codec, ours_name).item(json.dumps(obj).encode()))
+    wanted = dict(wanted)
+    new = pod(ours.space, "new", wanted.pop("app", "web"), **wanted)
+    new["metadata"]["uid"] = "new"
+    mover = codec.pods.item(json.dumps(new).encode())
+    assert isinstance(mover, Pod)
+    fit = SchedulerFit(ClusterView(state, lambda: 0), lambda: 0)
+    return {name for name in NODES if ours.node(name) in fit.fitting(mover)}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        pytest.param({}, {"a1", "b1", "b2"}, id="an ordinary pod"),
+        pytest.param(
+            {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}, set(NODES), id="tolerant"
+        ),
+        pytest.param(container(cpu="200m"), {"a1", "b2"}, id="some cpu"),
+        pytest.param(container(cpu="1800m"), {"b2"}, id="much cpu"),
+        pytest.param(container(cpu="5"), set(), id="too much cpu"),
+        pytest.param({"nodeSelector": {"disk": "ssd"}}, {"a1", "b2"}, id="node selector"),
+        pytest.param({"app": "db"}, {"a1", "b2"}, id="who is there does not want it"),
+        pytest.param(
+            {"affinity": {"podAntiAffinity": required(near("web"))}}, {"b1", "b2"}, id="apart"
+        ),
+        pytest.param(
+            {"affinity": {"podAntiAffinity": required(near("web", namespaceSelector={}))}},
+            {"b1", "b2"},
+            id="apart from all namespaces",
+        ),
+        pytest.param({"affinity": {"podAffinity": required(near("web"))}}, {"a1"}, id="together"),
+        pytest.param(
+            {"app": "new", "affinity": {"podAffinity": required(near("new"))}},
+            {"a1", "b1", "b2"},
+            id="the first of its kind",
+        ),
+        pytest.param(
+            {"app": "new", "affinity": {"podAffinity": required(near("nobody"))}},
+            set(),
+            id="together with nobody",
+        ),
+        pytest.param(
+            container(({"containerPort": 80, "hostPort": 8080},)), {"a1", "b1"}, id="a host port"
+        ),
+        pytest.param(
+            container(({"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.2"},)),
+            {"a1", "b1", "b2"},
+            id="a host port of another address",
+        ),
+        pytest.param(
+            {"topologySpreadConstraints": [even(ZONE)]}, {"b1", "b2"}, id="spread over zones"
+        ),
+        pytest.param(
+            {"topologySpreadConstraints": [even(ZONE, minDomains=9)]},
+            {"b1", "b2"},
+            id="spread over more zones than there are",
+        ),
+        pytest.param(
+            {"topologySpreadConstraints": [even(HOST, nodeTaintsPolicy="Honor")]},
+            {"b1", "b2"},
+            id="spread over hosts",
+        ),
+        pytest.param(mounting("in-zone-a"), {"a1"}, id="a volume of a zone"),
+        pytest.param(mounting("on-ssd"), {"a1"}, id="a volume of some nodes"),
+        pytest.param(mounting("anywhere"), {"a1", "b1"}, id="a volume that cannot be attached"),
+        pytest.param(mounting("for-one"), set(), id="a claim of another pod alone"),
+        pytest.param(mounting("nothing"), set(), id="a claim that is not there"),
+    ],
+)
+def test_our_filters_agree_with_the_real_scheduler_on_every_node(
+    arena: Playground, wanted: Object, expected: set[str]
+) -> None:
+    ours = fitting(arena, wanted)
+    real = {name for name in NODES if theirs(arena, f"p-{os.urandom(3).hex()}", dict(wanted), name)}
+
+    assert ours == real
+    assert real == expected

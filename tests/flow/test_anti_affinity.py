@@ -1,0 +1,262 @@
+"""Pods that exclude each other, through the whole pipeline: one goes, and only then all is said."""
+
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.assembly import Core, Plan, ProfilePlan
+from reactive_desched.gate.budgets import Rate
+from reactive_desched.model.decisions import Evict
+from reactive_desched.model.labels import EVERYTHING, LabelSelector
+from reactive_desched.model.objects import ClusterObject, Pod, PodDisruptionBudget
+from reactive_desched.model.outcomes import BudgetRefused, Denied
+from reactive_desched.plugins.inter_pod_anti_affinity import (
+    InterPodAntiAffinity,
+    InterPodAntiAffinityArgs,
+)
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.react.debounce import Pause
+from reactive_desched.react.judgement import Judgement
+from reactive_desched.testing.anti_affinity import avoid, avoiding
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.flow import Flow
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def web(name: str, priority: int | None = None, **more: Any) -> Pod:  # any part of a pod
+    """Build a pod on n1 that must not share its node with another of its kind."""
+    made = pod(name, on="n1", labels={"app": "web"}, priority=priority, **more)
+    return avoiding(made, avoid("app=web"))
+
+
+def flow(**settings: Any) -> Flow:  # any setting of a flow
+    return Flow(InterPodAntiAffinity(InterPodAntiAffinityArgs()), **settings)
+
+
+LOW, HIGH = web("low", 1), web("high", 2)
+NODES = node("n1"), node("n2")
+
+
+async def test_of_two_that_exclude_each_other_the_less_important_goes_and_the_other_stays() -> None:
+    async with flow().running() as running:
+        running.sync(*NODES, HIGH, LOW)
+        await anyio.sleep(1)
+        assert running.asked == ["low"]
+        assert running.core.engine.parked == {"Leaving": 1}
+
+        running.terminate(LOW)
+        await anyio.sleep(600)
+        assert running.asked == ["low"]
+        running.delete(LOW)
+        await anyio.sleep(600)
+
+    assert running.asked == ["low"]
+    assert running.core.engine.parked == {}
+
+
+@pytest.mark.parametrize("first", [LOW, HIGH], ids=["less", "more"])
+async def test_the_less_important_goes_whichever_landed_first(first: Pod) -> None:
+    [second] = {LOW.name: LOW, HIGH.name: HIGH}.keys() - {first.name}
+    async with flow(pause=Pause(1, 10)).running() as running:
+        running.sync(*NODES, first)
+        await anyio.sleep(5)
+        running.deliver(LOW if second == "low" else HIGH)
+        await anyio.sleep(60)
+
+    assert running.asked == ["low"]
+
+
+async def test_if_one_cannot_be_evicted_the_other_is() -> None:
+    async with flow().running() as running:
+        running.evictor.script["low"] = [Denied(403, "no")] * 1000
+        running.sync(*NODES, HIGH, LOW)
+        await anyio.sleep(1)
+
+        assert running.asked == ["low", "high"]
+        running.terminate(HIGH)
+        await anyio.sleep(3600)
+
+    assert running.asked == ["low", "high"]
+
+
+async def test_one_that_a_budget_keeps_lets_the_other_go() -> None:
+    both = PodDisruptionBudget("default", "web", selector=LabelSelector(), disruptions_allowed=2)
+    async with flow().running() as running:
+        running.evictor.script["low"] = [BudgetRefused("needs 1 healthy pod and has 1")]
+        running.sync(*NODES, HIGH, LOW, both)
+        await anyio.sleep(1)
+
+    assert running.asked == ["low", "high"]
+
+
+async def test_one_that_nothing_may_evict_lets_the_other_go() -> None:
+    bare = web("low", 1, owner=None)
+    async with flow().running() as running:
+        running.sync(*NODES, HIGH, bare)
+        await anyio.sleep(60)
+
+    assert running.asked == ["high"]
+
+
+async def test_of_three_two_go_however_slowly() -> None:
+    third = web("third", 3)
+    async with flow(rates={"cluster": Rate(0.1, 1)}).running() as running:
+        running.sync(*NODES, third, HIGH, LOW)
+        await anyio.sleep(1)
+        running.terminate(LOW)
+        await anyio.sleep(30)
+        running.terminate(HIGH)
+        await anyio.sleep(600)
+        assert running.asked == ["low", "high"]
+        running.delete(LOW)
+        await anyio.sleep(600)
+        running.delete(HIGH)
+        await anyio.sleep(600)
+
+    assert running.asked == ["low", "high"]
+
+
+async def test_a_replacement_that_lands_there_again_is_the_next_to_be_looked_at() -> None:
+    async with flow().running() as running:
+        running.sync(*NODES, HIGH, LOW)
+        await anyio.sleep(1)
+        running.delete(LOW)
+        running.deliver(web("again", 1))
+        await anyio.sleep(60)
+
+    assert running.asked == ["low", "again"]
+
+
+async def test_a_conflict_that_time_resolves_before_it_is_judged_evicts_nobody() -> None:
+    async with flow(pause=Pause(1, 10)).running() as running:
+        running.sync(*NODES, HIGH)
+        await anyio.sleep(5)
+        running.deliver(LOW)
+        await anyio.sleep(0.5)
+        running.delete(LOW)
+        await anyio.sleep(60)
+
+    assert running.asked == []
+
+
+# --- whatever happens: every eviction leaves one, and in the end none has to go ---
+
+PLUGIN = InterPodAntiAffinity(InterPodAntiAffinityArgs())
+NONE = {"cluster": None, "node": None, "namespace": None}
+BY_POOL = avoid("app=web", "pool")
+
+
+def plan(pause: Pause, rate: Rate | None) -> Plan:
+    return Plan(
+        (ProfilePlan("one", (PLUGIN,), DefaultEvictorArgs()),),
+        selects=EVERYTHING,
+        rates={**NONE, "cluster": rate},
+        limits=NONE,
+        pause=lambda _: pause,
+        node_fit="upstream",
+    )
+
+
+def made_of(world: Any) -> Any:  # the class World
+    """Make the class of worlds in which all pods exclude each other, by node or by pool."""
+
+    class Excluding(world):  # type: ignore[misc]  # the class is only known when the tests run
+        def put(self, thing: ClusterObject) -> None:
+            if isinstance(thing, Pod):
+                thing = avoiding(thing, BY_POOL if thing.name > "p3" else avoid("app=web"))
+                thing = msgspec.structs.replace(thing, labels={"app": "web"})
+            super().put(thing)
+
+        def _make_core(self) -> Core:
+            core: Core = super()._make_core()
+            judged = core._listener.judged
+
+            def check(judgement: Judgement) -> None:
+                judged(judgement)
+                if isinstance(judgement.decision, Evict):
+                    assert any(self.stays(core, uid) for uid in judgement.finding.against)
+
+            core._listener.judged = check  # type: ignore[method-assign]  # to hear it first
+            return core
+
+        def stays(self, core: Core, uid: str) -> bool:
+            other = core.view.pod(uid)
+            return other is not None and not other.is_terminating and not core.in_flight.holds(uid)
+
+    return Excluding
+
+
+names = st.sampled_from(["p1", "p2", "p3", "p4", "p5"])
+landings = st.tuples(
+    st.just("pod"),
+    names,
+    st.fixed_dictionaries(
+        {"on": st.sampled_from(["n1", "n1", "n2", "n3"]), "priority": st.sampled_from([None, 1, 2])}
+    ),
+)
+steps = st.one_of(
+    landings,
+    landings,
+    st.tuples(st.just("wait"), st.sampled_from([0.0, 0.1, 0.3, 2.0, 6.0, 40.0])),
+    st.tuples(st.just("drop"), st.just("pods"), names),
+    st.tuples(st.just("terminate"), names),
+    st.tuples(
+        st.just("node"),
+        st.sampled_from(["n1", "n2", "n3"]),
+        st.fixed_dictionaries(
+            {
+                "labels": st.sampled_from([{"pool": "a"}, {"pool": "b"}, {}]),
+                "ready": st.sampled_from(["True", "True", "False"]),
+            }
+        ),
+    ),
+)
+replies = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["accepted", "lost before", "lost after", "overloaded", "denied", "failed"]
+        ),
+        st.sampled_from([0.0, 0.7, 30.0]),
+    ),
+    max_size=8,
+)
+
+
+@given(
+    plan=st.builds(
+        plan,
+        st.sampled_from([Pause(0, 0), Pause(0.5, 2)]),
+        st.sampled_from([None, None, Rate(0.1, 1)]),
+    ),
+    story=st.lists(steps, min_size=3, max_size=20),
+    replies=replies,
+)
+def test_every_eviction_leaves_one_and_in_the_end_none_has_to_go(
+    make_world: Any,  # the class World
+    plan: Plan,
+    story: list[tuple[Any, ...]],
+    replies: list[tuple[str, float]],
+) -> None:
+    async def until_calm() -> None:
+        world = made_of(make_world)(plan, replies)
+        await world.live([], story)
+
+        assert world.known() == world.truth
+        assert world.disk.outcomes.keys() == world.disk.intents.keys()
+        assert world.allowed_afresh() == set()
+        assert world.waiting() == world.flagged_afresh()
+
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    anyio.run(until_calm, backend="trio", backend_options={"clock": clock})

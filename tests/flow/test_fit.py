@@ -1,0 +1,193 @@
+"""Pods leave only for a place that is really there, one pod for one place."""
+
+import anyio
+import msgspec
+import pytest
+import trio.testing
+
+from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.objects import Pod, PodStatus
+from reactive_desched.model.outcomes import BudgetRefused
+from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.flow import Flow
+
+pytestmark = pytest.mark.anyio
+
+TAINTED = node("n1", "gpu:NoSchedule")
+ONE_PLACE = {"cpu": "4", "memory": "8Gi", "pods": "1"}
+A = pod("a", on="n1", requests={"cpu": "1"})
+B = msgspec.structs.replace(A, name="b", uid="b")
+C = msgspec.structs.replace(A, name="c", uid="c")
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def fitting(strength: str = SCHEDULER) -> Flow:
+    args = DefaultEvictorArgs(node_fit=True)
+    return Flow(NodeTaints(NodeTaintsArgs()), evictor_args=args, node_fit=strength)
+
+
+def replacement(on: str, name: str = "new") -> Pod:
+    return msgspec.structs.replace(A, name=name, uid=name, node=on)
+
+
+async def test_one_place_moves_one_pod_and_the_next_place_another() -> None:
+    async with fitting().running() as flow:
+        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B, C)
+        await anyio.sleep(1)
+        assert flow.asked == ["a"]
+        assert flow.core.engine.parked == {"NodeFit": 2}
+
+        flow.delete(A)
+        flow.deliver(replacement("n2"))
+        await anyio.sleep(30)
+        assert flow.asked == ["a"], "its replacement took the place"
+
+        flow.deliver(node("n3", room=ONE_PLACE))
+        await anyio.sleep(1)
+        assert flow.asked == ["a", "b"]
+        assert flow.core.engine.parked == {"NodeFit": 1}
+
+
+async def test_a_new_node_with_places_for_many_moves_as_many_at_once() -> None:
+    async with fitting().running() as flow:
+        flow.sync(TAINTED, node("n2", room={**ONE_PLACE, "pods": "0"}), A, B, C)
+        await anyio.sleep(1)
+        assert flow.asked == []
+
+        flow.deliver(node("n3", room={**ONE_PLACE, "pods": "2"}))
+        await anyio.sleep(0.01)
+
+    assert set(flow.asked) == {"a", "b"}
+
+
+async def test_the_replacement_that_lands_elsewhere_leaves_the_place_to_the_next() -> None:
+    async with fitting().running() as flow:
+        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
+        await anyio.sleep(1)
+        assert flow.asked == ["a"]
+
+        flow.deliver(replacement("n9"))
+        await anyio.sleep(0.01)
+
+    assert flow.asked == ["a", "b"]
+
+
+async def test_an_eviction_that_is_refused_leaves_the_place_to_the_next() -> None:
+    async with fitting().running() as flow:
+        flow.evictor.script["a"] = [BudgetRefused("not now")] * 9
+        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
+        await anyio.sleep(1)
+
+    assert flow.asked == ["a", "b"]
+
+
+async def test_a_place_that_nobody_takes_is_free_again_in_the_end() -> None:
+    async with fitting().running() as flow:
+        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
+        await anyio.sleep(119)
+        assert flow.asked == ["a"]
+
+        await anyio.sleep(2)
+
+    assert flow.asked == ["a", "b"]
+
+
+async def test_whoever_is_stopped_by_something_else_lets_the_next_have_the_place() -> None:
+    young = msgspec.structs.replace(A, started_s=0)
+    args = DefaultEvictorArgs(node_fit=True)
+    async with Flow(
+        NodeTaints(NodeTaintsArgs()), evictor_args=args, limits={"namespace": 1}
+    ).running() as flow:
+        elsewhere = msgspec.structs.replace(B, namespace="bank")
+        other = msgspec.structs.replace(young, name="first", uid="first")
+        flow.sync(TAINTED, node("n2", room=ONE_PLACE), other, A, elsewhere)
+        await anyio.sleep(1)
+        assert flow.asked == ["first"]
+
+        flow.deliver(replacement("n2"))
+        flow.deliver(node("n3", room=ONE_PLACE))  # the limit stops the one who is woken first
+        await anyio.sleep(1)
+
+    assert flow.asked == ["first", "b"]
+
+
+async def test_ended_pods_make_room_when_they_end() -> None:
+    blocker = pod("blocker", on="n2")
+    async with fitting().running() as flow:
+        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, blocker)
+        await anyio.sleep(60)
+        assert flow.asked == []
+
+        flow.deliver(msgspec.structs.replace(blocker, status=PodStatus("Succeeded")))
+        await anyio.sleep(0.01)
+
+    assert flow.asked == ["a"]
+
+
+async def test_news_of_room_is_no_news_for_who_could_not_use_it() -> None:
+    async with fitting().running() as flow:
+        flow.sync(TAINTED, node("n2", unschedulable=True), A, B, pod("x", on="n2"))
+        await anyio.sleep(1)
+        looks = flow.core.engine.looks
+
+        flow.delete(pod("x", on="n2"))
+        await anyio.sleep(1)
+
+        assert flow.core.engine.looks == looks
+
+
+async def test_upstream_promises_nothing_so_all_go_for_one_place() -> None:
+    async with fitting(UPSTREAM).running() as flow:
+        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
+        await anyio.sleep(1)
+
+    assert set(flow.asked) == {"a", "b"}
+
+
+async def test_upstreams_strength_wakes_everybody_when_any_room_grows() -> None:
+    async with fitting(UPSTREAM).running() as flow:
+        flow.sync(TAINTED, node("n2", unschedulable=True), A, B)
+        await anyio.sleep(60)
+        assert flow.asked == []
+
+        flow.deliver(node("n2"))
+        await anyio.sleep(0.01)
+
+    assert set(flow.asked) == {"a", "b"}
+
+
+async def test_another_plan_leaves_what_is_booked() -> None:
+    async with fitting().running() as flow:
+        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
+        await anyio.sleep(1)
+        flow.core.adopt(msgspec.structs.replace(flow.plan, dry_run=True))
+        await anyio.sleep(1)
+        assert flow.asked == ["a"]
+
+        flow.core.adopt(msgspec.structs.replace(flow.plan, node_fit=UPSTREAM))
+        await anyio.sleep(1)
+
+    assert flow.asked == ["a", "b"]
+
+
+async def test_a_refusal_has_the_numbers_apart_from_the_reason() -> None:
+    async with fitting().running() as flow:
+        flow.sync(TAINTED, node("n2", room={**ONE_PLACE, "cpu": "0"}), node("n3", "x:NoExecute"), A)
+        await anyio.sleep(1)
+
+    [judgement] = flow.diary.judgements
+    assert isinstance(judgement.decision, Refuse)
+    assert judgement.decision.reason == (
+        "no other node fits the pod: Insufficient cpu, node(s) had untolerated taint(s)"
+    )
+    assert judgement.decision.detail == (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)"
+    )

@@ -1,0 +1,376 @@
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from reactive_desched.kube import events as events_module
+from reactive_desched.kube.events import (
+    PACE,
+    RETRY_AFTER_S,
+    TIDY_EVERY_S,
+    Event,
+    EventRecorder,
+    Regarding,
+)
+from reactive_desched.kube.session import KubeConfig, Session, open_session
+from reactive_desched.kube.throttle import Rate
+from reactive_desched.sim.clock import VirtualClock
+from reactive_desched.sim.faults import FaultPlan
+from reactive_desched.sim.seed import seed
+from reactive_desched.sim.server import Settings, serve
+from reactive_desched.sim.store import Store
+from reactive_desched.testing.manual_clock import ManualClock, until
+from reactive_desched.testing.scripted_api import Reply, ScriptedApi, status
+
+pytestmark = pytest.mark.anyio
+
+EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
+CREATED, PATCHED = Reply(201, b"{}"), Reply(200, b"{}")
+POD = Regarding("Pod", "shop", "web-1", "uid-1")
+
+
+def event(note: str = "moved", pod: Regarding = POD, **more: Any) -> Event:  # fields of Event
+    return Event(pod, "PodLifeTime", "Descheduled", note, **more)
+
+
+def refusal(code: int, reason: str) -> Reply:
+    return Reply(code, msgspec.json.encode(status(reason, code, "no")))
+
+
+class Bench:
+    """A recorder, the server it writes to, and what it said."""
+
+    def __init__(self, api: ScriptedApi, session: Session, clock: ManualClock) -> None:
+        self.api, self.clock = api, clock
+        self.said: list[dict[str, str]] = []
+        self.recorder = EventRecorder(session, "node-7", self._tell, clock=clock)
+
+    def _tell(self, _: str, **values: str) -> None:
+        self.said.append(values)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Bench"]:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.recorder.run)
+            yield self
+            group.cancel_scope.cancel()
+
+    async def asked(self, count: int) -> list[tuple[str, str, Any]]:
+        """Return method, path and body of the requests once there are so many, and no more."""
+        await until(lambda: len(self.api.asked) >= count)
+        await anyio.sleep(0.01)
+        assert len(self.api.asked) == count
+        return [(a.kind, a.path, msgspec.json.decode(a.body)) for a in self.api.asked]
+
+    async def record(self, *notes: str) -> None:
+        """Record one after the other, each when the server knows of the one before."""
+        for note in notes:
+            self.recorder.record(event(note))
+            seen = self.recorder._seen.values()
+            await until(lambda seen=seen: all(one.told >= min(one.count, 2) for one in seen))  # type: ignore[misc]  # a lambda with a default
+
+    async def minute(self) -> None:
+        """Let a minute pass, and what is due then be done."""
+        self.clock.advance(TIDY_EVERY_S)
+        await until(lambda: TIDY_EVERY_S in self.clock.waits and not self.recorder._unsent)
+
+
+@pytest.fixture
+async def bench(api: ScriptedApi, session: Session, clock: ManualClock) -> AsyncIterator[Bench]:
+    made = Bench(api, session, clock)
+    async with made.running():
+        yield made
+
+
+async def test_an_event_says_what_happened_to_whom_and_who_says_so(bench: Bench) -> None:
+    bench.api.answer_next("POST", CREATED)
+    bench.recorder.record(event())
+
+    [(_, path, body)] = await bench.asked(1)
+    assert path == EVENTS
+    assert body == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "web-1.18d75b8423f30000", "namespace": "shop"},
+        "eventTime": "2026-09-21T14:13:20.000000Z",
+        "reportingController": "reactive-desched",
+        "reportingInstance": "node-7",
+        "action": "Descheduled",
+        "reason": "PodLifeTime",
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": "shop",
+            "name": "web-1",
+            "uid": "uid-1",
+        },
+        "note": "moved",
+        "type": "Normal",
+    }
+    assert bench.recorder.sent == 1
+
+
+async def test_what_repeats_becomes_a_series_and_later_ones_only_count(bench: Bench) -> None:
+    bench.api.answer_next("POST", CREATED)
+    bench.api.answer_next("PATCH", PATCHED)
+    for _ in range(3):
+        await bench.record("moved")
+        bench.clock.advance(1)
+
+    (_, _, created), (kind, path, patch) = await bench.asked(2)
+    assert kind == "PATCH"
+    assert path == f"{EVENTS}/{created['metadata']['name']}"
+    assert patch == {"series": {"count": 2, "lastObservedTime": "2026-09-21T14:13:21.000000Z"}}
+    assert bench.api.asked[1].headers["Content-Type"] == "application/merge-patch+json"
+
+
+async def test_other_words_are_another_event(bench: Bench) -> None:
+    bench.api.answer_next("POST", CREATED, CREATED, CREATED)
+    bench.recorder.record(event())
+    bench.recorder.record(event("moved again"))
+    bench.recorder.record(event(is_warning=True))
+
+    bodies = [body for _, _, body in await bench.asked(3)]
+    assert [(body["note"], body["type"]) for body in bodies] == [
+        ("moved", "Normal"),
+        ("moved again", "Normal"),
+        ("moved", "Warning"),
+    ]
+    assert len({body["metadata"]["name"] for body in bodies}) == 3
+
+
+async def test_what_repeats_before_it_could_be_sent_is_sent_once_with_its_count(
+    bench: Bench,
+) -> None:
+    bench.api.answer_next("POST", CREATED)
+    for _ in range(3):
+        bench.recorder.record(event())
+
+    [(_, _, body)] = await bench.asked(1)
+    assert body["series"]["count"] == 3
+
+
+async def test_the_last_count_of_a_series_is_written_when_it_has_been_quiet(bench: Bench) -> None:
+    bench.api.answer_next("POST", CREATED)
+    bench.api.answer_next("PATCH", PATCHED, PATCHED)
+    await bench.record(*["moved"] * 5)
+    assert len(await bench.asked(2)) == 2
+    for _ in range(6):
+        await bench.minute()
+
+    *_, (_, _, patch) = await bench.asked(3)
+    assert patch["series"]["count"] == 5
+    await bench.minute()
+    assert bench.recorder._seen == {}
+
+
+async def test_a_series_that_never_rests_is_written_every_half_hour(bench: Bench) -> None:
+    bench.api.answer_next("POST", CREATED)
+    bench.api.answer_next("PATCH", PATCHED, PATCHED)
+    for _ in range(32):
+        await bench.record("moved")
+        await bench.minute()
+
+    *_, (_, _, patch) = await bench.asked(3)
+    assert patch["series"]["count"] == 31
+
+
+async def test_an_event_whose_hour_is_over_begins_anew(bench: Bench) -> None:
+    bench.api.answer_next("POST", CREATED, CREATED)
+    await bench.record("moved")
+    bench.recorder.record(event())  # the scripted server answers a PATCH with 404
+
+    (_, _, first), (kind, _, _), (_, _, anew) = await bench.asked(3)
+    assert kind == "PATCH"
+    assert anew["metadata"]["name"] != first["metadata"]["name"]
+    assert anew["series"]["count"] == 2
+    assert bench.recorder.sent == 2
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(Reply(then="cut"), id="the line breaks"),
+        pytest.param(refusal(500, "InternalError"), id="the server fails"),
+        pytest.param(refusal(429, "TooManyRequests"), id="the server is busy"),
+    ],
+)
+async def test_what_could_not_be_sent_is_tried_again_later(bench: Bench, trouble: Reply) -> None:
+    bench.api.answer_next("POST", trouble, CREATED)
+    bench.recorder.record(event())
+    await until(lambda: RETRY_AFTER_S in bench.clock.waits)
+    bench.clock.advance(RETRY_AFTER_S)
+
+    first, second = await bench.asked(2)
+    assert first == second
+    assert (bench.recorder.sent, bench.recorder.failed) == (1, 0)
+
+
+async def test_an_event_an_earlier_try_created_is_there(bench: Bench) -> None:
+    bench.api.answer_next("POST", Reply(then="cut"), refusal(409, "AlreadyExists"))
+    bench.recorder.record(event())
+    await until(lambda: RETRY_AFTER_S in bench.clock.waits)
+    bench.clock.advance(RETRY_AFTER_S)
+
+    await bench.asked(2)
+    assert (bench.recorder.sent, bench.recorder.failed) == (1, 0)
+
+
+async def test_three_tries_are_all_and_the_next_event_has_its_turn(bench: Bench) -> None:
+    bench.api.answer_next("POST", *[Reply(then="cut")] * 3, CREATED)
+    bench.recorder.record(event())
+    bench.recorder.record(event("other"))
+    for _ in range(2):
+        await until(lambda: RETRY_AFTER_S in bench.clock.waits)
+        bench.clock.advance(RETRY_AFTER_S)
+
+    assert [body["note"] for _, _, body in await bench.asked(4)] == ["moved"] * 3 + ["other"]
+    assert (bench.recorder.sent, bench.recorder.failed) == (1, 1)
+
+
+async def test_what_the_server_refuses_is_counted_and_told_and_not_tried_again(
+    bench: Bench,
+) -> None:
+    bench.api.answer_next("POST", refusal(403, "Forbidden"))
+    bench.recorder.record(event())
+    await bench.asked(1)
+
+    assert (bench.recorder.sent, bench.recorder.failed) == (0, 1)
+    await bench.minute()
+    assert bench.recorder._seen == {}
+    assert bench.said == [{"about": "shop/web-1", "event": "PodLifeTime", "because": "403: no"}]
+    assert not [wait for wait in bench.clock.waits if wait == RETRY_AFTER_S]
+
+
+async def test_the_pace_is_kept_after_a_burst(bench: Bench) -> None:
+    bench.api.answer_next("POST", *[CREATED] * 60)
+    for number in range(60):
+        bench.recorder.record(event(str(number)))
+    await bench.asked(PACE.burst)
+
+    bench.clock.advance(1)
+    await bench.asked(PACE.burst + int(PACE.per_s))
+
+
+async def test_beyond_the_bound_events_are_dropped_and_counted(
+    api: ScriptedApi, session: Session, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "UNSENT", 2)
+    bench = Bench(api, session, clock)
+    bench.api.answer_next("POST", CREATED, CREATED, CREATED)
+    for note in ("a", "b", "c", "a"):
+        bench.recorder.record(event(note))
+    assert bench.recorder.dropped == 1
+
+    async with bench.running():
+        assert [body["note"] for _, _, body in await bench.asked(2)] == ["a", "b"]
+        bench.recorder.record(event("c"))
+        assert [body["note"] for _, _, body in await bench.asked(3)] == ["a", "b", "c"]
+
+
+async def test_at_the_bound_the_event_not_seen_for_longest_is_forgotten(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "REMEMBERED", 2)
+    bench.api.answer_next("POST", *[CREATED] * 4)
+    await bench.record("a", "b", "c", "a")
+
+    kinds = [(kind, body["note"]) for kind, _, body in await bench.asked(4)]
+    assert kinds == [("POST", note) for note in "abca"]
+
+
+async def test_what_repeats_while_it_is_being_sent_becomes_a_series(bench: Bench) -> None:
+    entered, go_on = anyio.Event(), anyio.Event()
+
+    async def hold() -> None:
+        entered.set()
+        await go_on.wait()
+
+    bench.api.before_answering = hold
+    bench.api.answer_next("POST", CREATED)
+    bench.api.answer_next("PATCH", PATCHED)
+    bench.recorder.record(event())
+    await entered.wait()
+    bench.recorder.record(event())
+    go_on.set()
+
+    (_, _, created), (_, _, patch) = await bench.asked(2)
+    assert "series" not in created
+    assert patch["series"]["count"] == 2
+
+
+async def test_one_can_wait_until_all_is_written(bench: Bench) -> None:
+    await bench.recorder.ended()
+    bench.api.answer_next("POST", CREATED, refusal(403, "Forbidden"))
+    bench.recorder.record(event("a"))
+    bench.recorder.record(event("b"))
+    with anyio.fail_after(5):
+        await bench.recorder.ended()
+
+    assert (bench.recorder.sent, bench.recorder.failed) == (1, 1)
+
+
+async def test_texts_that_are_too_long_are_cut_to_what_the_api_takes(bench: Bench) -> None:
+    bench.api.answer_next("POST", CREATED)
+    long = Regarding("Pod", "shop", "a" * 235 + "." + "b" * 17)
+    bench.recorder.record(Event(long, "R" * 200, "A" * 200, "ä" * 1000))
+
+    [(_, _, body)] = await bench.asked(1)
+    name = body["metadata"]["name"]
+    assert len(name) <= 253
+    assert name.startswith("a" * 235 + ".18")
+    assert (len(body["reason"]), len(body["action"])) == (128, 128)
+    assert len(body["note"].encode()) <= 1024
+    assert body["note"].endswith("ä…")
+
+
+class Simulated:
+    """A simulated API server and a session to it."""
+
+    def __init__(self, store: Store, session: Session) -> None:
+        self.store, self.session = store, session
+
+    def shown(self) -> Iterator[tuple[str, int, str]]:
+        """Give note, count and reporting controller of every Event."""
+        for one in self.store.list("events"):
+            series = one.get("series") or {"count": 1}
+            yield one["message"], series["count"], one["reportingComponent"]
+
+
+@pytest.fixture
+async def simulated(kubeconfig: Callable[[str], Path]) -> AsyncIterator[Simulated]:
+    store = Store(VirtualClock(1_790_000_000), random.Random(1))
+    seed(store)
+    store.create("namespaces", {"metadata": {"name": "shop"}})
+    async with serve(store, faults=FaultPlan(), settings=Settings()) as url:
+        config = KubeConfig(kubeconfig=str(kubeconfig(url)))
+        async with open_session(config, rate=Rate(per_s=1000, burst=1000)) as session:
+            yield Simulated(store, session)
+
+
+async def test_a_server_that_checks_them_takes_events_and_series(
+    simulated: Simulated, clock: ManualClock
+) -> None:
+    said: list[dict[str, str]] = []
+    recorder = EventRecorder(
+        simulated.session, "node-7", lambda _, **values: said.append(values), clock=clock
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(recorder.run)
+        recorder.record(event(is_warning=True))
+        await until(lambda: recorder.sent == 1)
+        recorder.record(event(is_warning=True))
+        recorder.record(event("ü" * 2000))
+        await until(lambda: recorder.sent == 3)
+        group.cancel_scope.cancel()
+
+    assert sorted(simulated.shown()) == [
+        ("moved", 2, "reactive-desched"),
+        ("ü" * 510 + "…", 1, "reactive-desched"),
+    ]
+    assert said == []

@@ -1,0 +1,330 @@
+"""LowNodeUtilization: its arguments, their defaults and what is refused."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from pydantic import BaseModel
+
+from reactive_desched.planning import registry
+from reactive_desched.plugins.low_node_utilization import LowNodeUtilizationArgs
+from reactive_desched.policy.documents import Source
+from reactive_desched.policy.load import configure
+from reactive_desched.policy.problems import LENIENT, PolicyErrors
+
+Read = Callable[[str, str], BaseModel]
+Ask = Callable[[str, str], list[str]]
+
+NAME = "LowNodeUtilization"
+BOTH = "thresholds: {cpu: 20}\ntargetThresholds: {cpu: 50}\n"
+METRIC = "thresholds: {MetricResource: 20}\ntargetThresholds: {MetricResource: 50}\n"
+
+
+def low(read_args: Read, args: str) -> LowNodeUtilizationArgs:
+    made = read_args(NAME, args)
+    assert isinstance(made, LowNodeUtilizationArgs)
+    return made
+
+
+def test_with_thresholds_alone_everything_else_is_as_upstream_has_it(read_args: Read) -> None:
+    args = low(read_args, BOTH)
+
+    assert args.thresholds == {"cpu": 20}
+    assert args.target_thresholds == {"cpu": 50}
+    assert args.use_deviation_thresholds is False
+    assert args.number_of_nodes == 0
+    assert args.eviction_limits.node is None
+    assert args.metrics_utilization is None
+    assert args.evictable_namespaces.exclude == ()
+
+
+def test_every_argument_is_read(read_args: Read) -> None:
+    args = low(
+        read_args,
+        METRIC
+        + """\
+        useDeviationThresholds: true
+        numberOfNodes: 3
+        evictionLimits: {node: 0}
+        evictableNamespaces: {exclude: [kube-system]}
+        metricsUtilization: {source: Prometheus, prometheus: {query: up}}
+        """.replace("        ", ""),
+    )
+
+    assert args.use_deviation_thresholds is True
+    assert args.number_of_nodes == 3
+    assert args.eviction_limits.node == 0
+    assert args.evictable_namespaces.exclude == ("kube-system",)
+    assert args.metrics_utilization is not None
+    assert args.metrics_utilization.source == "Prometheus"
+    assert args.metrics_utilization.prometheus is not None
+    assert args.metrics_utilization.prometheus.query == "up"
+
+
+def test_the_deprecated_switch_needs_no_source(read_args: Read) -> None:
+    measured = low(
+        read_args, BOTH + "metricsUtilization: {metricsServer: true}"
+    ).metrics_utilization
+
+    assert measured is not None
+    assert (measured.metrics_server, measured.source) == (True, "")
+
+
+def test_thresholds_may_be_fractions_and_lie_on_the_bounds(read_args: Read) -> None:
+    args = low(
+        read_args, "thresholds: {cpu: 0, pods: 33.3}\ntargetThresholds: {cpu: 100, pods: 50}"
+    )
+
+    assert args.thresholds == {"cpu": 0, "pods": 33.3}
+
+
+def test_equal_thresholds_leave_no_window_and_are_allowed(read_args: Read) -> None:
+    args = low(read_args, "thresholds: {cpu: 50}\ntargetThresholds: {cpu: 50}")
+
+    assert args.thresholds == args.target_thresholds
+
+
+def test_distances_from_the_mean_need_no_order(read_args: Read) -> None:
+    args = low(
+        read_args,
+        "useDeviationThresholds: true\nthresholds: {cpu: 30}\ntargetThresholds: {cpu: 10}",
+    )
+
+    assert args.thresholds["cpu"] > args.target_thresholds["cpu"]
+
+
+EMPTY = "config is not valid: no resource threshold is configured"
+WRITE = "write per cent by resource, for example cpu: 20"
+RANGE = "threshold not in [0, 100] range"
+METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" resource'
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        pytest.param(
+            "{}",
+            [
+                f"thresholds: thresholds {EMPTY}; {WRITE}",
+                f"targetThresholds: targetThresholds {EMPTY}; {WRITE}",
+            ],
+            id="no thresholds at all",
+        ),
+        pytest.param(
+            "thresholds: {cpu: 20}",
+            [f"targetThresholds: targetThresholds {EMPTY}; {WRITE}"],
+            id="no upper thresholds",
+        ),
+        pytest.param(
+            "thresholds: {}\ntargetThresholds: {cpu: 20}",
+            [f"thresholds: thresholds {EMPTY}; {WRITE}"],
+            id="empty lower thresholds",
+        ),
+        pytest.param(
+            "thresholds: {memory: -1}\ntargetThresholds: {memory: 100.5}",
+            [
+                f"thresholds.memory: thresholds config is not valid: memory {RANGE}; it is -1",
+                (
+                    "targetThresholds.memory: targetThresholds config is not valid: memory "
+                    f"{RANGE}; it is 100.5"
+                ),
+            ],
+            id="thresholds that are no share of a node",
+        ),
+        pytest.param(
+            "thresholds: {cpu: 20, memory: 20}\ntargetThresholds: {cpu: 50, pods: 50}",
+            [
+                (
+                    "targetThresholds: thresholds and targetThresholds configured different "
+                    "resources; targetThresholds has no memory; thresholds has no pods"
+                )
+            ],
+            id="different resources",
+        ),
+        pytest.param(
+            "thresholds: {cpu: 70, pods: 9}\ntargetThresholds: {cpu: 50, pods: 10}",
+            [
+                (
+                    "targetThresholds.cpu: thresholds' cpu percentage is greater than "
+                    "targetThresholds'; 70 is above 50"
+                )
+            ],
+            id="a lower threshold above the upper one",
+        ),
+        pytest.param(
+            'thresholds: {cpu: "20"}\ntargetThresholds: {cpu: 50}',
+            ['thresholds.cpu: must be a number, not the text "20"; remove the quotes'],
+            id="a threshold in quotes",
+        ),
+        pytest.param(
+            "thresholds: {cpu: 20%}\ntargetThresholds: {cpu: 50}",
+            ['thresholds.cpu: must be a number, not the text "20%"; write 20 without quotes'],
+            id="a threshold with its sign",
+        ),
+        pytest.param(
+            f"{BOTH}evictableNamespaces: {{include: [a]}}",
+            [
+                (
+                    "evictableNamespaces.include: only Exclude namespaces can be set, inclusion is "
+                    "not supported: list the namespaces to leave alone under exclude"
+                )
+            ],
+            id="namespaces to look at",
+        ),
+        pytest.param(
+            f"{BOTH}numberOfNodes: -1",
+            ["numberOfNodes: must be at least 0, not -1; write 0"],
+            id="fewer nodes than none",
+        ),
+        pytest.param(
+            f"{BOTH}evictionLimits: {{node: -1}}",
+            ["evictionLimits.node: must be at least 0, not the number -1"],
+            id="fewer evictions than none",
+        ),
+        pytest.param(
+            f"{BOTH}metricsUtilization: {{metricsServer: true, source: KubernetesMetrics}}",
+            [
+                (
+                    'metricsUtilization.source: it is not allowed to set both "KubernetesMetrics" '
+                    "source and metricsServer; remove metricsServer: it is deprecated"
+                )
+            ],
+            id="the metrics server twice",
+        ),
+        pytest.param(
+            f"{BOTH}metricsUtilization: {{source: kubernetesMetrics}}",
+            [
+                (
+                    'metricsUtilization.source: unrecognized metrics source "kubernetesMetrics"; '
+                    "did you mean KubernetesMetrics?"
+                )
+            ],
+            id="a source in another case",
+        ),
+        pytest.param(
+            f"{BOTH}metricsUtilization: {{}}",
+            [
+                (
+                    "metricsUtilization.source: metrics source is empty; "
+                    "write source: KubernetesMetrics or Prometheus"
+                )
+            ],
+            id="no source",
+        ),
+        pytest.param(
+            f"{METRIC}metricsUtilization: {{source: Prometheus}}",
+            [
+                (
+                    "metricsUtilization.prometheus: prometheus query is required when metrics "
+                    'source is set to "Prometheus"; write prometheus: {query: …} beside source'
+                )
+            ],
+            id="no query",
+        ),
+        pytest.param(
+            f"{METRIC}metricsUtilization: {{source: Prometheus, prometheus: {{query: ''}}}}",
+            [
+                (
+                    "metricsUtilization.prometheus: prometheus query is required when metrics "
+                    'source is set to "Prometheus"; write prometheus: {query: …} beside source'
+                )
+            ],
+            id="an empty query",
+        ),
+        pytest.param(
+            f"{BOTH}metricsUtilization: {{source: KubernetesMetrics, prometheus: {{query: up}}}}",
+            [
+                (
+                    "metricsUtilization.prometheus: prometheus configuration is not allowed to "
+                    'set when source is set to "KubernetesMetrics"; remove it, or write source: '
+                    "Prometheus"
+                )
+            ],
+            id="a query for the metrics server",
+        ),
+        pytest.param(
+            "thresholds: {cpu: 20, pods: 1}\ntargetThresholds: {cpu: 50, pods: 1}\n"
+            "metricsUtilization: {source: Prometheus, prometheus: {query: up}}",
+            [
+                (
+                    f"thresholds: thresholds {METRIC_ONLY}, got [cpu pods] instead; a Prometheus "
+                    "query measures one thing: MetricResource"
+                ),
+                (
+                    f"targetThresholds: targetThresholds {METRIC_ONLY}, got [cpu pods] instead; a "
+                    "Prometheus query measures one thing: MetricResource"
+                ),
+            ],
+            id="thresholds of what a query does not measure",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_at_their_place(
+    args: str, told: list[str], refused: Ask
+) -> None:
+    assert refused(NAME, args) == told
+
+
+def test_everything_wrong_is_told_at_once(refused: Ask) -> None:
+    lines = refused(
+        NAME,
+        "evictableNamespaces: {include: [a]}\n"
+        "metricsUtilization: {metricsServer: true, source: KubernetesMetrics, prometheus: {}}\n"
+        "thresholds: {cpu: x}\ntargetThresholds: {cpu: 101}\nnumberOfNodes: many\n"
+        "evictionLimits: {nodes: 5}",
+    )
+
+    assert [line.split(": ")[0] for line in lines] == [
+        "evictableNamespaces.include",
+        "metricsUtilization.source",
+        "thresholds.cpu",
+        "targetThresholds.cpu",
+        "numberOfNodes",
+        "evictionLimits.nodes",
+    ]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param({"numberOfNodes": -1}, id="fewer nodes than none"),
+        pytest.param({"metricsUtilization": {"source": "x"}}, id="an unknown source"),
+        pytest.param({"metricsUtilization": {}}, id="no source"),
+    ],
+)
+def test_a_lenient_reading_forgives_what_upstream_finds_out_later_or_never(
+    args: dict[str, object],
+) -> None:
+    text = json.dumps({"thresholds": {"cpu": 1}, "targetThresholds": {"cpu": 2}, **args})
+
+    made = LowNodeUtilizationArgs.model_validate_json(text, strict=True, context=LENIENT)
+
+    assert made.number_of_nodes == 0
+
+
+def test_a_lenient_reading_takes_the_switch_over_a_query_beside_it() -> None:
+    measured = {"metricsServer": True, "source": "Prometheus", "prometheus": {"query": "up"}}
+    maps = {"thresholds": {"MetricResource": 1}, "targetThresholds": {"MetricResource": 2}}
+    text = json.dumps({"metricsUtilization": measured, **maps})
+
+    with pytest.raises(ValueError, match="metricsServer"):
+        LowNodeUtilizationArgs.model_validate_json(text, strict=True)
+    made = LowNodeUtilizationArgs.model_validate_json(text, strict=True, context=LENIENT)
+
+    assert made.metrics_utilization is not None
+    assert made.metrics_utilization.metrics_server is True
+
+
+def test_shares_where_per_cent_are_read_are_told(warned: Ask) -> None:
+    assert warned(NAME, "thresholds: {cpu: 0.2}\ntargetThresholds: {cpu: 50}") == [
+        "thresholds.cpu: 0.2 is less than one per cent; write 20 for 20 %"
+    ]
+
+
+def test_an_enabled_plugin_without_an_entry_is_told_what_it_needs() -> None:
+    text = (
+        "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
+        f"profiles: [{{name: p, plugins: {{balance: {{enabled: [{NAME}]}}}}}}]"
+    )
+    with pytest.raises(PolicyErrors, match="required: thresholds, targetThresholds"):
+        configure([Source(text, "p.yaml")], registry())

@@ -1,0 +1,115 @@
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from reactive_desched.planning import registry
+from reactive_desched.plugins.pod_life_time import STATES, PodLifeTime, PodLifeTimeArgs
+from reactive_desched.policy.documents import Source
+from reactive_desched.policy.load import configure
+from reactive_desched.policy.problems import PolicyErrors
+
+MAX: dict[str, object] = {"maxPodLifeTimeSeconds": 600}
+
+
+def plugin(**args: object) -> PodLifeTime:
+    """Build the plugin with arguments as a policy writes them."""
+    return PodLifeTime(PodLifeTimeArgs.model_validate_json(json.dumps(args), strict=True))
+
+
+CRITERION = (
+    r"at least one filtering criterion must be specified "
+    r"\(maxPodLifeTimeSeconds, states, conditions, or exitCodes\)"
+)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        pytest.param({}, CRITERION, id="nothing"),
+        pytest.param(
+            {"states": [], "conditions": [], "exitCodes": [], "ownerKinds": {"include": ["Job"]}},
+            CRITERION,
+            id="no criterion among what is given",
+        ),
+        pytest.param(
+            {**MAX, "namespaces": {"include": ["a"], "exclude": ["b"]}},
+            "only one of Include/Exclude namespaces can be set",
+            id="both namespace lists",
+        ),
+        pytest.param(
+            {**MAX, "ownerKinds": {"include": ["Job"], "exclude": ["Pod"]}},
+            "only one of Include/Exclude ownerKinds can be set",
+            id="both owner lists",
+        ),
+        pytest.param(
+            {"conditions": [{"type": "Ready"}, {}]},
+            "type, status, reason, or minTimeSinceLastTransitionSeconds must be set",
+            id="an empty condition",
+        ),
+        pytest.param({"states": ["Sleeping"]}, "cannot be in states", id="an unknown state"),
+        pytest.param({"maxPodLifeTimeSeconds": -1}, "greater than or equal to 0", id="below 0"),
+        pytest.param({"maxPodLifeTimeSeconds": 2**64}, "less than or equal to", id="65 bits"),
+        pytest.param({"exitCodes": [-(2**31) - 1]}, "greater than or equal to", id="33 bits"),
+        pytest.param({"maxPodLifetimeSeconds": 5}, "Extra inputs", id="nearly the right name"),
+    ],
+)
+def test_wrong_arguments_are_refused(args: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        plugin(**args)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param({"maxPodLifeTimeSeconds": 0}, id="an age, even zero"),
+        pytest.param({"states": list(STATES)}, id="every state there is"),
+        pytest.param(
+            {"conditions": [{"minTimeSinceLastTransitionSeconds": 300}]},
+            id="a condition of any kind",
+        ),
+        pytest.param(
+            {"conditions": [{"minTimeSinceLastTransitionSeconds": 0}]}, id="a condition, zero time"
+        ),
+        pytest.param({"exitCodes": [0]}, id="an exit code"),
+    ],
+)
+def test_one_criterion_is_enough(args: dict[str, object]) -> None:
+    plugin(**args)
+
+
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: p
+  plugins: {deschedule: {enabled: [PodLifeTime]}}
+  pluginConfig:
+  - name: PodLifeTime
+    args:
+      namespaces: {include: [a], exclude: [b]}
+"""
+
+
+def told(args: str) -> dict[str, str]:
+    """Read a policy with more arguments, from line 10 on; what is wrong, by place."""
+    with pytest.raises(PolicyErrors) as caught:
+        configure([Source(POLICY + args, "p.yaml")], registry())
+    return {p.path.partition(".args.")[2]: str(p) for p in caught.value.problems}
+
+
+def test_a_missing_criterion_is_told_beside_what_else_is_wrong() -> None:
+    problems = told("      ownerKinds: {include: [a], exclude: [b]}\n")
+
+    assert problems.keys() == {"namespaces", "ownerKinds", "maxPodLifeTimeSeconds"}
+    assert "at least one filtering criterion must be" in problems["maxPodLifeTimeSeconds"]
+
+
+def test_everything_wrong_is_told_at_once_each_at_its_place() -> None:
+    problems = told("      states: [Runing, Running]\n      conditions: [{type: Ready}, {}]\n")
+
+    assert problems.keys() == {"namespaces", "states[0]", "conditions[1]"}
+    assert "p.yaml:10:" in problems["states[0]"]
+    assert "did you mean Running?" in problems["states[0]"]
+    assert f"states must be one of [{' '.join(STATES)}]" in problems["states[0]"]
+    assert "p.yaml:11:" in problems["conditions[1]"]

@@ -1,0 +1,43 @@
+from typing import Annotated
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from reactive_desched.policy.choices import AnyOf
+from reactive_desched.policy.problems import Complaints
+
+
+class Meal(BaseModel):
+    fruits: Annotated[tuple[str, ...], AnyOf("fruits", ("Apple", "Pear"))] = ()
+
+
+def complaints(*fruits: str) -> list[tuple[str, str, tuple[str | int, ...]]]:
+    with pytest.raises(ValidationError) as caught:
+        Meal(fruits=fruits)
+    [detail] = caught.value.errors()
+    assert detail["loc"] == ("fruits",)
+    cause = detail["ctx"]["error"]
+    assert isinstance(cause, Complaints)
+    return [(it.message, it.hint, it.path) for it in cause.complaints]
+
+
+def test_words_that_are_allowed_are_taken_as_they_are() -> None:
+    assert Meal(fruits=("Pear", "Apple", "Pear")).fruits == ("Pear", "Apple", "Pear")
+
+
+def test_every_other_word_is_told_where_it_stands_with_what_may_be_there() -> None:
+    assert complaints("aple", "Pear", "Brick") == [
+        (
+            '"aple" cannot be in fruits',
+            "did you mean Apple? fruits must be one of [Apple Pear]",
+            (0,),
+        ),
+        ('"Brick" cannot be in fruits', "fruits must be one of [Apple Pear]", (2,)),
+    ]
+
+
+def test_editors_are_told_the_words() -> None:
+    assert Meal.model_json_schema()["properties"]["fruits"]["items"] == {
+        "type": "string",
+        "enum": ["Apple", "Pear"],
+    }

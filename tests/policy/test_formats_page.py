@@ -1,0 +1,35 @@
+"""The page on policy formats: its examples are read, and say the same in both formats."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.planning import registry
+from reactive_desched.policy.conversion import convert
+from reactive_desched.policy.documents import Source
+from reactive_desched.policy.load import check
+from reactive_desched.policy.reader import read_documents
+from reactive_desched.policy.strategies import EVICTOR_FLAGS, STRATEGIES
+from reactive_desched.policy.tree import Table, plain
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "reference" / "policy-formats.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=["v1alpha2", "v1alpha1", "converted"])
+def test_every_example_is_sound(example: str) -> None:
+    assert check(Source(example, "page"), registry()).problems == ()
+
+
+def test_the_converted_example_is_what_the_legacy_one_becomes() -> None:
+    (old,), (new,) = (read_documents(text, "page") for text in EXAMPLES[1:])
+    assert isinstance(old, Table)
+    assert plain(convert(old).tree) == plain(new)
+
+
+def test_every_parameter_that_moves_is_named() -> None:
+    paths = (path for it in STRATEGIES.values() for path in (*it.copies.values(), *it.makes))
+    names = {path[0] for path in paths} | {*EVICTOR_FLAGS, "maxNoOfPodsToEvictTotal"}
+    assert {name for name in names if f"`{name}" not in PAGE} == set()

@@ -1,0 +1,197 @@
+"""A lenient reading takes what upstream takes, reads it as upstream does, and warns."""
+
+from textwrap import dedent
+
+import pytest
+
+from reactive_desched.planning import registry
+from reactive_desched.policy.documents import Source
+from reactive_desched.policy.load import Configuration, Verdict, check, configure
+from reactive_desched.policy.problems import PolicyErrors
+
+NEW = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
+OLD = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
+SETTINGS = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+TAINTS = "RemovePodsViolatingNodeTaints"
+AFFINITY = "RemovePodsViolatingNodeAffinity"
+ENABLED = f"plugins: {{deschedule: {{enabled: [{TAINTS}]}}}}"
+
+
+def lenient(text: str) -> Configuration:
+    return configure([Source(dedent(text), "p.yaml")], registry(), lenient=True)
+
+
+def verdict(text: str, *, lenient: bool) -> Verdict:
+    return check(Source(dedent(text), "p.yaml"), registry(), lenient=lenient)
+
+
+def args(plugin: str, written: str) -> str:
+    return (
+        f"{NEW}profiles: [{{name: p, plugins: {{deschedule: {{enabled: [{plugin}]}}}}, "
+        f"pluginConfig: [{{name: {plugin}, args: {written}}}]}}]"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"{NEW}ignorePvcPods: true", id="an unknown key at the top"),
+        pytest.param(f"{NEW}metadata: {{}}\nspec: {{}}", id="a wrapped policy"),
+        pytest.param(f"{NEW}profiles: [{{nodeFit: true, {ENABLED}}}]", id="in a profile"),
+        pytest.param(f"{NEW}profiles: [{{plugins: {{preEvictionFilter: 5}}}}]", id="in plugins"),
+        pytest.param(f"{NEW}profiles: [{{plugins: {{sort: {{on: []}}}}}}]", id="in a point"),
+        pytest.param(
+            f"{NEW}profiles: [{{pluginConfig: [{{name: {TAINTS}, namespaces: {{}}}}]}}]",
+            id="in an entry of pluginConfig",
+        ),
+        pytest.param(
+            f"{NEW}metricsProviders: [{{source: KubernetesMetrics, url: x}}]", id="in a provider"
+        ),
+        pytest.param(args(AFFINITY, "{nodeAffinityType: [required]}"), id="a type that is none"),
+        pytest.param("apiVersion: descheduler/v1alpha2", id="no kind"),
+        pytest.param("apiVersion: ''\nkind: ''\nprofiles: 5", id="an empty apiVersion"),
+        pytest.param("profiles: [{plugins: {deschedule: {enabled: [Xyz]}}}]", id="no apiVersion"),
+        pytest.param("strategies: {PodLifetime: {enabled: true}}", id="no apiVersion, and old"),
+        pytest.param(args(TAINTS, "{excludedTaints: [a, null]}"), id="an empty item"),
+        pytest.param(f"{NEW}nodeSelector: a=b\nnodeSelector: a=c", id="a key written twice"),
+        pytest.param(f"{NEW}---\n{OLD}", id="a second policy"),
+        pytest.param(f"{NEW}---\napiVersion: v1\nkind: ConfigMap", id="a second document"),
+        pytest.param(f"{OLD}profiles: 5", id="profiles in the legacy format"),
+        pytest.param(f"{OLD}strategies: {{PodLifeTime: {{args: {{}}}}}}", id="args there"),
+        pytest.param(
+            f"{OLD}strategies: {{{TAINTS}: {{enabled: true, params: {{labelSelector: "
+            "{matchlabels: {}}, namespaces: {only: []}}}}",
+            id="unknown keys deep in the legacy format",
+        ),
+        pytest.param(
+            f"{OLD}strategies: {{DefaultEvictor: {{enabled: false}}}}", id="a disabled evictor"
+        ),
+    ],
+)
+def test_what_upstream_lets_pass_is_refused_strictly_and_warned_of_leniently(text: str) -> None:
+    strict = verdict(text, lenient=False).problems
+    warnings = verdict(text, lenient=True).warnings
+
+    assert strict
+    assert verdict(text, lenient=True).problems == ()
+    told = {(it.line, it.path) for it in warnings}
+    assert {(it.line, it.path) for it in strict if it.forgivable} <= told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(args(TAINTS, "{zzz: 1}"), id="an unknown argument"),
+        pytest.param(args(TAINTS, "{namespaces: {Include: []}}"), id="in another case"),
+        pytest.param(args(TAINTS, "{labelSelector: {matchlabels: {}}}"), id="in a selector"),
+        pytest.param(args(TAINTS, "{includePreferNoSchedule: 1}"), id="a wrong type"),
+        pytest.param(args("PodLifetime", "{}"), id="a plugin that does not exist"),
+        pytest.param(args("RemoveDuplicates", "{}"), id="a plugin at the wrong point"),
+        pytest.param(
+            f"{NEW}profiles: [{{plugins: {{deschedule: {{enabled: [{AFFINITY}]}}}}}}]",
+            id="no arguments where some are required",
+        ),
+        pytest.param(f"{NEW}profiles: {{name: p}}", id="profiles as a mapping"),
+        pytest.param(f"{NEW}profiles: [{{name: 5}}]", id="a number for a name"),
+        pytest.param(f"{NEW}maxNoOfPodsToEvictTotal: 2.5", id="a fraction"),
+        pytest.param(f"{NEW}nodeSelector: pool in", id="a node selector cut short"),
+        pytest.param(f"{NEW}strategies: {{PodLifeTime: {{enabled: true}}}}", id="strategies"),
+        pytest.param("apiVersion: descheduler/v9\nkind: DeschedulerPolicy", id="a version"),
+        pytest.param("apiVersion: descheduler/v1alpha2\nkind: Policy", id="a kind"),
+        pytest.param("kind: Policy", id="a kind without a version"),
+        pytest.param("apiVersion: {a: b}\nkind: DeschedulerPolicy", id="a version that is none"),
+        pytest.param("", id="an empty text"),
+        pytest.param(f"{NEW}a: [", id="no YAML"),
+        pytest.param(f"{NEW}---\na: [", id="no YAML after the policy"),
+        pytest.param(f"{OLD}strategies: {{Xyz: {{enabled: false}}}}", id="a strategy"),
+        pytest.param(f"{OLD}strategies: {{DefaultEvictor: {{enabled: true}}}}", id="the evictor"),
+        pytest.param(f"{OLD}strategies: {{{TAINTS}: {{params: []}}}}", id="a type, disabled"),
+        pytest.param(f"{OLD}strategies: {{{AFFINITY}: {{enabled: true}}}}", id="no parameter"),
+        pytest.param(f"{NEW}---\n{SETTINGS}zzz: 1", id="an unknown setting"),
+        pytest.param(
+            f"{NEW}---\n{SETTINGS}debounce: {{perPlugin: {{{TAINTS}: null}}}}",
+            id="an empty setting",
+        ),
+        pytest.param(f"{NEW}---\n{SETTINGS}journal: {{}}\njournal: {{}}", id="a setting twice"),
+    ],
+)
+def test_what_upstream_refuses_is_refused_leniently_too(text: str) -> None:
+    assert verdict(text, lenient=True).problems
+    with pytest.raises(PolicyErrors):
+        lenient(text)
+
+
+def test_of_a_key_written_twice_the_last_counts() -> None:
+    text = f"""\
+        apiVersion: descheduler/v1alpha2
+        kind: DeschedulerPolicy
+        maxNoOfPodsToEvictTotal: 1
+        maxNoOfPodsToEvictTotal: 2
+        profiles:
+        - name: p
+          plugins: {{deschedule: {{enabled: [{TAINTS}]}}}}
+          pluginConfig: []
+          pluginConfig: [{{name: {TAINTS}, args: {{excludedTaints: [a], excludedTaints: [b]}}}}]
+        """
+    policy = lenient(text).policy
+    assert policy.limits.total == 2
+    assert policy.profiles[0].args[TAINTS].model_dump()["excluded_taints"] == ("b",)
+
+
+def test_the_first_document_counts_and_settings_wherever_they_are() -> None:
+    policy = f"{NEW}maxNoOfPodsToEvictTotal: 1\n"
+    other = f"{NEW}maxNoOfPodsToEvictTotal: 2\n"
+    settings = f"{SETTINGS}server: {{listen: ':1'}}\n"
+    for text in (f"{settings}---\n{policy}---\n{other}", f"{policy}---\n{other}---\n{settings}"):
+        read = lenient(text)
+        assert read.policy.limits.total == 1
+        assert read.settings.server.listen == ":1"
+        (warning,) = (it for it in read.warnings if not it.path)
+        assert warning.message == "this document is not read"
+
+
+def test_without_a_version_nothing_is_read_as_upstream_reads_nothing() -> None:
+    read = lenient(f"maxNoOfPodsToEvictTotal: 1\nprofiles: [{{{ENABLED}}}]")
+    assert read.policy.profiles == ()
+    assert read.policy.limits.total is None
+    assert str(read.warnings[0]).startswith(
+        "p.yaml:1:1: apiVersion: is required: without it upstream reads nothing of the document, "
+        "and evicts nothing"
+    )
+
+
+def test_types_of_affinity_that_do_not_exist_are_skipped_beside_one_that_does() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    line = (
+        "p.yaml:3:172: profiles[0].pluginConfig[0].args.nodeAffinityType[0]: "
+        f'"{required}s" is no nodeAffinityType: it is skipped; did you mean {required}? '
+        f"(in profile p, {AFFINITY})"
+    )
+    both = args(AFFINITY, f"{{nodeAffinityType: [{required}s, {required}]}}")
+    none = args(AFFINITY, f"{{nodeAffinityType: [{required}s]}}")
+
+    for is_lenient in (True, False):
+        assert list(map(str, verdict(both, lenient=is_lenient).warnings)) == [line]
+    assert list(map(str, verdict(none, lenient=True).warnings)) == [line]
+    assert list(map(str, verdict(none, lenient=False).problems)) == [line]
+    (profile,) = lenient(none).policy.profiles
+    assert profile.args[AFFINITY].model_dump()["node_affinity_type"] == (f"{required}s",)
+
+
+def test_an_empty_item_is_what_go_makes_of_it() -> None:
+    text = args(TAINTS, "{excludedTaints: [null]}")
+    (profile,) = lenient(text).policy.profiles
+    assert profile.args[TAINTS].model_dump()["excluded_taints"] == ("",)
+    (warning,) = lenient(text).warnings
+    assert str(warning).endswith(f'[0]: is empty; it counts as "" (in profile p, {TAINTS})')
+
+
+def test_a_plugin_that_needs_no_arguments_needs_no_entry_in_either_reading() -> None:
+    text = f"{NEW}profiles: [{{name: p, {ENABLED}}}]"
+    assert verdict(text, lenient=False) == verdict(text, lenient=True) == Verdict()
+
+
+def test_what_is_sound_reads_the_same_either_way() -> None:
+    text = args(TAINTS, "{includePreferNoSchedule: yes, excludedTaints: [a]}")
+    strict = configure([Source(text, "p.yaml")], registry())
+    assert lenient(text) == strict

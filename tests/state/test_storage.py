@@ -1,0 +1,178 @@
+"""Claims, volumes and drivers touch the nodes where they decide what is attached."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.model.objects import (
+    ClusterObject,
+    CSINode,
+    HostPort,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodStatus,
+)
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.nodes import TOUCHED_NODES, Touched
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import node, pod
+
+WEB = msgspec.structs.replace(pod("web", on="n1"), claims=("data", "logs"))
+ENDED = msgspec.structs.replace(WEB, status=PodStatus("Failed"))
+CLAIM = PersistentVolumeClaim("default", "data", volume="v1")
+VOLUME = PersistentVolume("v1", claim="default/data")
+
+
+def followed(*things: ClusterObject) -> tuple[ClusterState, Touched]:
+    state = ClusterState()
+    for thing in things:
+        state.upsert(thing)
+    touched = state.nodes.follow()
+    touched.names.clear()
+    return state, touched
+
+
+def users(state: ClusterState, claim: str) -> set[str]:
+    return {user.name for user in ClusterView(state, lambda: 0).claim_users("default", claim)}
+
+
+def test_who_uses_a_claim_is_known_while_it_is_active_on_a_node() -> None:
+    state, _ = followed(WEB, msgspec.structs.replace(WEB, name="db", uid="db", claims=("data",)))
+    assert (users(state, "data"), users(state, "logs")) == ({"web", "db"}, {"web"})
+
+    state.upsert(ENDED)
+    assert (users(state, "data"), users(state, "logs")) == ({"db"}, set())
+    state.remove(pod("db", on="n1"))
+    assert users(state, "data") == set()
+    assert state.pods.claim_users._pods == {}
+
+
+def test_an_unscheduled_pod_uses_nothing_yet() -> None:
+    state, _ = followed(msgspec.structs.replace(WEB, node=""))
+
+    assert users(state, "data") == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "touched"),
+    [
+        pytest.param(node("n1"), {"n1"}, id="a node"),
+        pytest.param(pod("new", on="n2"), {"n2"}, id="a pod that came"),
+        pytest.param(ENDED, {"n1"}, id="a pod that ended"),
+        pytest.param(
+            msgspec.structs.replace(WEB, labels={"a": "b"}), set(), id="a pod's other labels"
+        ),
+        pytest.param(
+            msgspec.structs.replace(WEB, resized={"cpu": 5}), {"n1"}, id="a pod that is resized"
+        ),
+        pytest.param(
+            msgspec.structs.replace(CLAIM, volume="v2", resource_version=1),
+            {"n1"},
+            id="a claim in use",
+        ),
+        pytest.param(PersistentVolumeClaim("default", "other"), set(), id="a claim of nobody"),
+        pytest.param(
+            msgspec.structs.replace(VOLUME, driver="x", resource_version=1),
+            {"n1"},
+            id="a volume in use",
+        ),
+        pytest.param(PersistentVolume("v9", claim="default/x"), set(), id="a volume of nobody"),
+        pytest.param(CSINode("n7", attachable={"x": 1}), {"n7"}, id="what drivers can attach"),
+    ],
+)
+def test_followers_learn_which_nodes_may_differ(change: ClusterObject, touched: set[str]) -> None:
+    state, seen = followed(WEB, CLAIM, VOLUME)
+
+    state.upsert(change)
+
+    assert set(seen.names) == touched
+
+
+def test_a_heartbeat_touches_nothing() -> None:
+    state, seen = followed(node("n1", version=1))
+
+    state.upsert(node("n1", version=2))
+
+    assert not seen.names
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"labels": {"a": "b"}}, id="labels"),
+        pytest.param({"unschedulable": True}, id="cordoned"),
+        pytest.param({"ready": "False"}, id="not ready"),
+        pytest.param({"room": {"cpu": "1"}}, id="less room"),
+    ],
+)
+def test_whatever_pods_mind_about_a_node_touches_it(change: dict[str, Any]) -> None:
+    state, seen = followed(node("n1", version=1))
+
+    state.upsert(node("n1", version=2, **change))
+
+    assert set(seen.names) == {"n1"}
+
+
+def test_a_taint_touches_the_node() -> None:
+    state, seen = followed(node("n1", version=1))
+
+    state.upsert(node("n1", "a:NoSchedule", version=2))
+
+    assert set(seen.names) == {"n1"}
+
+
+def test_followers_learn_of_what_is_gone() -> None:
+    state, seen = followed(node("n2"), WEB, CLAIM)
+    for thing in (node("n2"), CLAIM, WEB):
+        state.remove(thing)
+        assert set(seen.names) == ({"n2"} if thing.name == "n2" else {"n1", "n2"})
+
+
+def test_a_follower_begins_with_every_node_there_is() -> None:
+    state, _ = followed(node("n1"), WEB)
+
+    assert set(state.nodes.follow().names) == {"n1"}
+
+
+def test_too_many_touched_nodes_are_all_nodes() -> None:
+    touched = Touched(map(str, range(TOUCHED_NODES)))
+
+    touched.add("one more")
+
+    assert (touched.everything, set(touched.names)) == (True, {"one more"})
+
+
+def test_a_node_knows_who_listens_on_its_ports() -> None:
+    web = msgspec.structs.replace(pod("web", on="n1"), spec=_listening(pod("web")))
+    state, _ = followed(web, pod("db", on="n1"))
+    entry = state.nodes.entry("n1")
+    assert [p.name for p in entry.listening] == ["web"]
+
+    before = entry.listening
+    state.upsert(msgspec.structs.replace(web, resized={"cpu": 1}))
+    assert [p.name for p in entry.listening] == ["web"]
+    assert entry.listening is not before
+    state.remove(web)
+    assert entry.listening == ()
+
+
+def _listening(thing: Pod) -> object:
+    return msgspec.structs.replace(thing.spec, host_ports=(HostPort(80),))
+
+
+def test_pods_whose_deletion_has_begun_are_known_until_they_are_gone() -> None:
+    leaving = msgspec.structs.replace(WEB, deletion_s=1)
+    state, _ = followed(WEB)
+    view = ClusterView(state, lambda: 0)
+    assert list(view.terminating("default")) == []
+
+    state.upsert(leaving)
+    assert list(view.terminating("default")) == [leaving]
+    assert list(view.terminating("bank")) == []
+    state.upsert(msgspec.structs.replace(ENDED, deletion_s=1))
+    assert list(view.terminating("default")) == []
+    state.upsert(msgspec.structs.replace(leaving, uid="w2"))
+    state.remove(msgspec.structs.replace(leaving, uid="w2"))
+    assert state.pods._terminating == {}

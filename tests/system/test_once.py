@@ -1,0 +1,64 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.journal.reading import read
+from reactive_desched.journal.records import IntentRecord
+
+NODE = "node-1"
+
+
+def test_one_sweep_moves_what_is_wrong_and_ends(
+    cluster: Any, controller: Callable[..., Any], tmp_path: Path
+) -> None:
+    before = cluster.pods_on(NODE)
+    movable = {uid for uid, kind in before.items() if kind != "DaemonSet"}
+    cluster.taint(NODE, "gpu")
+    program = controller("--once", "--log-format", "json")
+
+    assert program.process.wait(60) == 0
+    lines = [json.loads(line) for line in program.output.splitlines()]
+    [looked] = [line for line in lines if line["event"] == "looking at"]
+    assert (looked["dry_run"], looked["nodes"] > 1, looked["pods"] > 1) == (False, True, True)
+    evicted = {line["pod"] for line in lines if line["event"] == "evicted"}
+    intents = [r for r in read(tmp_path / "journal") if isinstance(r, IntentRecord)]
+    assert evicted == {f"{intent.namespace}/{intent.pod}" for intent in intents}
+    # Disruption budgets may keep some: a sweep does not wait for them.
+    refused = {line["pod"] for line in lines if line["event"] == "refused by disruption budget"}
+    assert {intent.uid for intent in intents} <= movable
+    assert len(evicted | refused) == len(movable)
+    assert evicted
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_dry_sweep_is_right_the_first_time_and_moves_nobody(
+    cluster: Any, controller: Callable[..., Any], attempt: int
+) -> None:
+    cluster.taint(NODE, "gpu")
+    before = cluster.pods_on(NODE)
+    movable = [uid for uid, kind in before.items() if kind != "DaemonSet"]
+    program = controller("--once", "--dry-run", "--log-format", "json")
+
+    assert program.process.wait(60) == 0
+    lines = [json.loads(line) for line in program.output.splitlines()]
+    told = [line for line in lines if line["event"] == "would be evicted"]
+    assert len(told) == len(movable), attempt
+    assert cluster.pods_on(NODE) == before
+
+
+def test_a_cluster_that_is_not_there_is_a_failure_and_nobody_is_told_to_go(
+    controller: Callable[..., Any], tmp_path: Path
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    nowhere.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+        'clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]\n'
+        "users: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
+    )
+    program = controller("--once", "--kubeconfig", str(nowhere))
+
+    assert program.process.wait(60) == 1
+    assert "cannot be looked at whole" in program.output

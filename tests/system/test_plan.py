@@ -1,0 +1,58 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+NODE = "node-1"
+LISTED = (
+    *("/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses"),
+    *("/apis/policy/v1/poddisruptionbudgets", "/api/v1/persistentvolumeclaims"),
+    *("/api/v1/nodes", "/api/v1/pods"),
+)
+NOW = ("--now", "2030-01-01T00:00:00Z")
+
+
+def plan(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "reactive_desched", "plan", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def gone(answer: Any) -> set[str]:
+    return {each["pod"]["uid"] for each in answer["decisions"] if each["action"] == "Evict"}
+
+
+def test_a_live_cluster_and_its_files_give_the_same_answer_and_nothing_is_touched(
+    cluster: Any, policy: Path, tmp_path: Path
+) -> None:
+    cluster.taint(NODE, "gpu")
+    before = cluster.pods_on(NODE)
+    movable = {uid for uid, kind in before.items() if kind != "DaemonSet"}
+    live = plan(
+        *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig), *NOW, "-o", "json")
+    )
+    for number, path in enumerate(LISTED):
+        (tmp_path / "lists").mkdir(exist_ok=True)
+        listed = json.dumps(cluster.call("GET", path))
+        (tmp_path / "lists" / f"{number}.json").write_text(listed, encoding="utf-8")
+    files = plan("--policy", str(policy), "-f", str(tmp_path / "lists"), *NOW, "-o", "json")
+
+    assert (live.returncode, live.stderr) == (files.returncode, files.stderr) == (0, "")
+    said, of_files = json.loads(live.stdout), json.loads(files.stdout)
+    assert gone(said) == movable != set()
+    assert said["decisions"] == of_files["decisions"]
+    assert said["lookedAt"]["server"] == cluster.url
+    assert said["lookedAt"]["whole"]
+    assert said["lookedAt"]["pods"] == of_files["lookedAt"]["pods"] > 20
+    assert cluster.pods_on(NODE) == before
+
+
+def test_a_cluster_that_went_away_is_status_1_and_half_an_answer_is_never_given(
+    cluster: Any, policy: Path
+) -> None:
+    cluster.program.stop()
+    ended = plan("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "the cluster cannot be looked at whole, so nothing is said about it" in ended.stderr
+    assert "Traceback" not in ended.stderr

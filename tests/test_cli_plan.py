@@ -1,0 +1,391 @@
+"""`plan` as it is called: files in, an answer and an exit status out."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # it ships no types
+
+from reactive_desched.api.plugin import PluginArgs
+from reactive_desched.cli import main
+from reactive_desched.errors import CannotLook
+from reactive_desched.planning import registry
+from reactive_desched.policy.registry import PluginSpec
+from reactive_desched.preview import command, live
+from reactive_desched.preview.command import PlanOptions
+from reactive_desched.state.cluster import RESOURCES
+
+NOW = "2026-05-01T12:00:00Z"
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: default
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+"""
+
+Plan = Callable[..., tuple[int, str, str]]
+
+
+def node(name: str, *tainted: str) -> dict[str, Any]:
+    taints = [{"key": key, "effect": "NoSchedule"} for key in tainted]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "3"},
+        "spec": {"taints": taints},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def pod(name: str, on: str) -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": "shop",
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": "3",
+            "ownerReferences": [owner],
+        },
+        "spec": {"nodeName": on},
+        "status": {"phase": "Running"},
+    }
+
+
+CLUSTER = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [node("n1", "gpu"), node("n2"), pod("b", "n1"), pod("a", "n1"), pod("c", "n2")],
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(CLUSTER), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Plan:
+    """Call `plan` with a policy and the time said; return its exit status, output and errors."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "policy.yaml").write_text(POLICY, encoding="utf-8")
+
+    def call(*words: str) -> tuple[int, str, str]:
+        status = main(["plan", "--policy", str(tmp_path / "policy.yaml"), "--now", NOW, *words])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return call
+
+
+def gone(output: str) -> list[str]:
+    decisions = json.loads(output)["decisions"]
+    return [each["pod"]["name"] for each in decisions if each["action"] == "Evict"]
+
+
+def test_what_would_go_is_printed_and_the_status_is_0(plan: Plan, cluster: Path) -> None:
+    status, output, errors = plan("-f", str(cluster))
+
+    assert status == 0
+    assert output.startswith("2 of 3 pods would be evicted, in this order:\n")
+    assert errors == ""
+
+
+def test_json_and_yaml_say_the_same(plan: Plan, cluster: Path) -> None:
+    (_, as_json, _), (_, as_yaml, _) = (plan("-f", str(cluster), "-o", o) for o in ("json", "yaml"))
+
+    assert yaml.safe_load(as_yaml) == json.loads(as_json)
+    assert gone(as_json) == ["a", "b"]
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml"])
+def test_the_same_command_says_the_same_byte_by_byte(plan: Plan, cluster: Path, form: str) -> None:
+    words = ("-f", str(cluster), "--all", "-o", form)
+
+    assert plan(*words) == plan(*words)
+
+
+def test_standard_input_is_a_file_like_any_other(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(CLUSTER).encode())))
+    status, output, _ = plan("-f", "-")
+
+    assert status == 0
+    assert output.startswith("2 of 3 pods would be evicted")
+    assert "\nin         standard input\n" in output
+
+
+def test_files_and_folders_may_be_named_together(plan: Plan, tmp_path: Path) -> None:
+    folder = tmp_path / "objects" / "pods"
+    folder.mkdir(parents=True)
+    (folder / "pods.yml").write_text(yaml.safe_dump_all(CLUSTER["items"][2:]), encoding="utf-8")
+    nodes = tmp_path / "nodes"
+    nodes.write_text("".join(map(json.dumps, CLUSTER["items"][:2])), encoding="utf-8")
+    status, output, _ = plan("-f", str(tmp_path / "objects"), "-f", str(nodes), "-o", "json")
+
+    assert (status, gone(output)) == (0, ["a", "b"])
+
+
+def test_all_accounts_for_every_pod_once(plan: Plan, cluster: Path) -> None:
+    said = json.loads(plan("-f", str(cluster), "--all", "-o", "json")[1])
+
+    named = [each["pod"]["name"] for each in (*said["decisions"], *said["others"])]
+    assert sorted(named) == ["a", "b", "c"]
+
+
+def test_nothing_to_evict_is_status_0_as_well(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "calm.json"
+    path.write_text(json.dumps([node("n1"), node("n2"), pod("a", "n1")]), encoding="utf-8")
+    status, output, _ = plan("-f", str(path))
+
+    assert status == 0
+    assert output.startswith("Nothing would be evicted")
+
+
+def test_what_was_left_out_is_warned_of_and_marked(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "torn.json"
+    torn = {**pod("torn", "n1"), "status": 7}
+    path.write_text(json.dumps([*CLUSTER["items"], torn]), encoding="utf-8")
+    status, output, errors = plan("-f", str(path), "-o", "json")
+
+    assert (status, gone(output)) == (0, ["a", "b"])
+    assert "warning: Pod shop/torn cannot be read and was left out: " in errors
+    assert json.loads(output)["lookedAt"]["whole"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["-f", "none.json"], "none.json: cannot be read: No such file", id="no file"),
+        pytest.param(["-f", "{empty}"], "there are no nodes in here", id="no objects"),
+        pytest.param(["-f", "{torn}"], "not valid JSON at byte 11: the text ends", id="cut short"),
+        pytest.param(["-f", "{cluster}", "--now", "noon"], '--now: "noon" is no RFC', id="no time"),
+        pytest.param(
+            ["-f", "{cluster}", "--kubeconfig", "k"],
+            "--kubeconfig and --context mean nothing with -f",
+            id="a file and a cluster",
+        ),
+        pytest.param(["-f", "{cluster}", "--profile", "x"], 'no profile "x"', id="no such profile"),
+        pytest.param(
+            ["-f", "{cluster}", "--settings", "none.yaml"], "none.yaml", id="no such settings"
+        ),
+        pytest.param([], "no way into a cluster: --kubeconfig is not given", id="nowhere to look"),
+        pytest.param([], "or pass -f FILE with what kubectl get nodes,pods", id="and what to do"),
+        pytest.param(
+            ["--kubeconfig", "none"], "kubeconfig none does not exist", id="no kubeconfig"
+        ),
+    ],
+)
+def test_wrong_input_is_status_2_and_says_what_to_do(
+    plan: Plan, tmp_path: Path, cluster: Path, words: list[str], said: str
+) -> None:
+    files = {"cluster": cluster, "empty": tmp_path / "empty", "torn": tmp_path / "torn"}
+    files["empty"].write_text('{"kind": "List", "items": []}', encoding="utf-8")
+    files["torn"].write_text('{"items": [{"a": ', encoding="utf-8")
+    status, output, errors = plan(*(word.format(**files) for word in words))
+
+    assert (status, output) == (2, "")
+    assert said in errors
+
+
+def test_a_policy_that_cannot_run_is_status_2(plan: Plan, tmp_path: Path, cluster: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(POLICY.replace("NodeTaints", "NodeTaint"))
+    status, output, errors = plan("-f", str(cluster))
+
+    assert (status, output) == (2, "")
+    assert "RemovePodsViolatingNodeTaints" in errors
+
+
+def test_a_plugin_that_is_not_built_yet_is_status_2(
+    plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = PluginSpec(PluginArgs, frozenset({"deschedule"}), is_built=False)
+    monkeypatch.setattr(command, "registry", lambda: {**registry(), "Later": later})
+    (tmp_path / "policy.yaml").write_text(POLICY.replace("RemovePodsViolatingNodeTaints", "Later"))
+    status, output, errors = plan("-f", str(cluster))
+
+    assert (status, output) == (2, "")
+    assert "Later can be checked, but not run yet" in errors
+
+
+@pytest.mark.parametrize(
+    ("node_fit", "spared"),
+    [("upstream", {"persistentvolumes", "csinodes"}), ("scheduler", set())],
+)
+def test_what_node_fit_does_not_ask_about_is_not_listed(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, node_fit: str, spared: set[str]
+) -> None:
+    asked: list[str] = []
+
+    async def read_cluster(_kube: object, _client: object, resources: list[str], _: object) -> None:
+        asked.extend(resources)
+        raise CannotLook("far away")
+
+    monkeypatch.setattr(live, "read_cluster", read_cluster)
+
+    assert plan("--node-fit", node_fit) == (1, "", "reactive-desched: far away\n")
+    assert set(RESOURCES) - set(asked) == spared
+
+
+def test_a_cluster_that_is_not_there_is_status_1(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reactive_desched.preview.live.TRIES", 1)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+        "contexts: [{name: here, context: {cluster: c}}]\n",
+        encoding="utf-8",
+    )
+    status, output, errors = plan("--kubeconfig", str(kubeconfig))
+
+    assert (status, output) == (1, "")
+    assert "the cluster cannot be looked at whole" in errors
+    assert "namespaces: GET /api/v1/namespaces: " in errors
+
+
+def test_a_lenient_reading_takes_what_a_strict_one_does_not(
+    plan: Plan, tmp_path: Path, cluster: Path
+) -> None:
+    loose = POLICY.replace("profiles:", "nodeFit: true\nprofiles:")
+    (tmp_path / "policy.yaml").write_text(loose, encoding="utf-8")
+    strict = plan("-f", str(cluster))
+    status, output, errors = plan("-f", str(cluster), "--lenient-policy", "-o", "json")
+
+    assert strict[0] == 2
+    assert (status, gone(output)) == (0, ["a", "b"])
+    assert "warning: " in errors
+    assert "nodeFit" in errors
+
+
+def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[PlanOptions] = []
+
+    def run(options: PlanOptions) -> int:
+        asked.append(options)
+        return 7
+
+    monkeypatch.setattr(command, "run", run)
+    words = (
+        "plan --policy p --settings s --lenient-policy -f a -f b --kubeconfig k --context c"
+        " --now n --passes 3 --profile one --node-fit scheduler --all -o yaml"
+    )
+
+    assert main(words.split()) == 7
+    assert main(["plan", "--policy-config-file", "p"]) == 7
+    assert asked == [
+        PlanOptions(
+            policy="p",
+            settings="s",
+            lenient=True,
+            files=("a", "b"),
+            kubeconfig="k",
+            context="c",
+            now="n",
+            passes=3,
+            profile="one",
+            node_fit="scheduler",
+            others=True,
+            output="yaml",
+        ),
+        PlanOptions(policy="p"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["plan"], "--policy", id="no policy"),
+        pytest.param(["plan", "--policy", "p", "-o", "xml"], "'xml'", id="no such form"),
+        pytest.param(["plan", "--policy", "p", "--passes", "0"], "'0' is no number", id="no pass"),
+        pytest.param(["plan", "--policy", "p", "--node-fit", "x"], "'x'", id="no such fit"),
+    ],
+)
+def test_words_that_make_no_sense_are_status_2(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_file_is_looked_at_without_any_network(tmp_path: Path, cluster: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    code = (
+        "import sys\n"
+        "def hook(event, _):\n"
+        "    if event.startswith('socket.'): raise SystemExit(f'{event} was called')\n"
+        "sys.addaudithook(hook)\n"
+        "from reactive_desched.cli import main\n"
+        f"status = main(['plan', '--policy', {str(policy)!r}, '-f', {str(cluster)!r}])\n"
+        "print([m for m in ('aiohttp', 'kubernetes_asyncio') if m in sys.modules])\n"
+        "sys.exit(status)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("2 of 3 pods would be evicted")
+    assert ended.stdout.endswith("[]\n")
+
+
+def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path, cluster: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    words = ["plan", "--policy", str(policy), "-f", str(cluster), "-o", "json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "reactive_desched", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        program.stdout.close()
+        errors = program.stderr.read()
+
+    assert (program.returncode, errors) == (0, b"")
+
+
+class Terminal(io.StringIO):
+    """Takes itself for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_sees_how_far_reading_has_come_and_then_only_the_errors(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "torn.json"
+    path.write_text(json.dumps(CLUSTER)[:-20], encoding="utf-8")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+
+    assert plan("-f", str(path))[0] == 2
+    bar, rest = terminal.getvalue().split("\r\x1b[K")[1:]
+    assert bar.startswith(f"reading {path} [")
+    assert rest.startswith(f"{path}: not valid JSON")

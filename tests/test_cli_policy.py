@@ -1,0 +1,186 @@
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from reactive_desched.cli import main
+
+TAINTS = "RemovePodsViolatingNodeTaints"
+SOUND = f"""\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles: [{{name: p, plugins: {{deschedule: {{enabled: [{TAINTS}]}}}}}}]
+"""
+MISPLACED = f"{SOUND}ignorePvcPods: true\nmaxNoOfPodsToEvictTotal: x\n"
+OLD = f"apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\nstrategies: {{{TAINTS}: }}\n"
+SETTINGS = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+
+
+class Files:
+    """Writes files and checks them."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._folder = folder
+        self._capsys = capsys
+
+    def check(self, *flags: str, **texts: str) -> tuple[int, str]:
+        """Give the exit status and what was printed, with the folder left out."""
+        for name, text in texts.items():
+            (self._folder / name).write_text(text)
+        paths = [str(self._folder / name) for name in texts]
+        status = main(["policy", "check", *paths, *flags])
+        written = self._capsys.readouterr()
+        assert written.err == ""
+        return status, written.out.replace(f"{self._folder}/", "")
+
+
+@pytest.fixture
+def files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Files:
+    return Files(tmp_path, capsys)
+
+
+def test_a_sound_policy_gets_a_summary_and_status_0(files: Files) -> None:
+    assert files.check(p=SOUND) == (0, "1 file: 0 errors, 0 warnings\n")
+
+
+def test_errors_and_warnings_are_told_in_the_order_of_the_lines_with_status_2(
+    files: Files,
+) -> None:
+    status, said = files.check(p=f"{MISPLACED}profiles: [{{name: q}}]\n", q=OLD)
+
+    assert status == 2
+    assert said.splitlines() == [
+        "p:4:1: error: ignorePvcPods: is not read here; move it to the args of DefaultEvictor",
+        'p:5:1: error: maxNoOfPodsToEvictTotal: must be a whole number, not the text "x"',
+        (
+            "p:6:1: error: profiles: is written twice; the first is on line 3; "
+            "keep one: upstream reads the last"
+        ),
+        (
+            "q:1:1: warning: apiVersion: descheduler/v1alpha1 is the legacy format; "
+            "it is converted on load; `reactive-desched policy convert` writes the new one"
+        ),
+        "q:3:1: warning: strategies: no strategy is enabled; nothing will be evicted",
+        f"q:3:14: warning: strategies.{TAINTS}: is not enabled; it runs only with enabled: true",
+        "2 files: 3 errors, 3 warnings; 2 of the errors would be warnings with --lenient-policy",
+    ]
+
+
+def test_warnings_alone_are_fine(files: Files) -> None:
+    status, said = files.check(p=OLD)
+    assert status == 0
+    assert said.endswith("1 file: 0 errors, 3 warnings\n")
+
+
+def test_a_lenient_check_warns_of_what_is_not_read(files: Files) -> None:
+    text = f"{SOUND}ignorePvcPods: true\n"
+    assert files.check("--lenient-policy", p=text) == (
+        0,
+        (
+            "p:4:1: warning: ignorePvcPods: is not read here; "
+            "move it to the args of DefaultEvictor\n"
+            "1 file: 0 errors, 1 warning\n"
+        ),
+    )
+    assert files.check(p=text)[0] == 2
+
+
+def test_each_file_is_taken_for_itself(files: Files) -> None:
+    assert files.check(p=SOUND, q=SOUND, settings=SETTINGS)[0] == 0
+
+
+def test_settings_are_checked_with_a_policy_and_alone(files: Files) -> None:
+    line = "zzz: error: zzz: unknown field"
+    alone = files.check(p=f"{SETTINGS}zzz: 1\n")
+    beside = files.check(p=f"{SOUND}---\n{SETTINGS}zzz: 1\n")
+    for (status, said), place in ((alone, "p:3:1"), (beside, "p:7:1")):
+        assert status == 2
+        assert said.startswith(line.replace("zzz", place, 1))
+
+
+def test_a_plugin_that_is_configured_in_settings_must_exist(files: Files) -> None:
+    text = f"{SETTINGS}debounce: {{perPlugin: {{PodLifetime: {{quiet: 1s}}}}}}\n"
+    status, said = files.check(p=text)
+    assert status == 2
+    assert "debounce.perPlugin.PodLifetime: there is no such plugin; did you mean PodLife" in said
+
+
+def test_a_file_that_holds_neither_is_wrong(files: Files) -> None:
+    status, said = files.check(p="# nothing\n")
+    assert status == 2
+    assert said.startswith("p: error: there is no DeschedulerPolicy here; begin one with ")
+
+
+def test_a_file_that_is_not_there_is_one_line_among_others(files: Files, tmp_path: Path) -> None:
+    status, said = files.check(str(tmp_path / "gone"), p=SOUND)
+    assert status == 2
+    assert said.splitlines() == [
+        "gone: error: cannot be read: No such file or directory; check the path",
+        "2 files: 1 error, 0 warnings",
+    ]
+
+
+def test_a_hyphen_reads_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    piped = SimpleNamespace(buffer=io.BytesIO(MISPLACED.encode()))
+    monkeypatch.setattr("sys.stdin", piped)
+    assert main(["policy", "check", "-"]) == 2
+    assert capsys.readouterr().out.startswith("stdin:4:1: error: ignorePvcPods: is not read here")
+
+
+def test_more_problems_than_are_told_are_told_of(files: Files) -> None:
+    status, said = files.check(p=SOUND + "".join(f"key{i}: 1\n" for i in range(200)))
+    assert status == 2
+    assert said.splitlines()[100] == "p: error: there are more problems than these"
+
+
+def test_json_holds_what_the_lines_say(files: Files, tmp_path: Path) -> None:
+    status, said = files.check("-o", "json", p=MISPLACED, q=OLD)
+    answer = json.loads(said)
+
+    assert status == 2
+    assert {key: answer[key] for key in answer if key != "problems"} == {
+        "ok": False,
+        "errors": 2,
+        "warnings": 3,
+        "complete": True,
+    }
+    assert answer["problems"][0] == {
+        "severity": "error",
+        "file": "p",
+        "line": 4,
+        "column": 1,
+        "path": "ignorePvcPods",
+        "message": "is not read here",
+        "hint": "move it to the args of DefaultEvictor",
+        "context": "",
+        "forgivable": True,
+    }
+    assert [it["severity"] for it in answer["problems"]] == ["error"] * 2 + ["warning"] * 3
+
+
+def test_json_of_what_is_sound_is_ok(files: Files) -> None:
+    status, said = files.check("-o", "json", p=SOUND)
+    assert (status, json.loads(said)["ok"], json.loads(said)["problems"]) == (0, True, [])
+
+
+def test_help_describes_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["policy", "check", "--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    for key in ("severity", "file", "line", "column", "path", "message", "hint", "context"):
+        assert f'"{key}"' in said
+
+
+@pytest.mark.parametrize("words", [["policy"], ["policy", "check"]], ids=["what", "which"])
+def test_a_command_without_its_words_ends_with_usage(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "usage: reactive-desched policy" in capsys.readouterr().err
