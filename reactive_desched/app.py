@@ -93,7 +93,7 @@ class Reload(Struct, frozen=True):
 
 
 class Parts(Struct, frozen=True):
-    """What a controller is made of."""
+    """What a controller is made of; `node_fit` is the strength a flag asked for."""
 
     configuration: Configuration
     kube: KubeConfig
@@ -105,6 +105,7 @@ class Parts(Struct, frozen=True):
     dry_run: bool = False
     serve_metrics: bool = True
     reload: Reload | None = None
+    node_fit: str | None = None
 
 
 class Controller(Struct, frozen=True):
@@ -168,6 +169,7 @@ def _parts(options: Options, configuration: Configuration, reload: Reload) -> Pa
         options.dry_run,
         options.serve_metrics,
         reload,
+        options.overrides.node_fit,
     )
 
 
@@ -342,6 +344,7 @@ def _measure(
     policy = parts.configuration.policy
     parts.metrics.policy_loaded(policy.source, policy.revision)
     core.stage.took = parts.metrics.upstream.cycle_took
+    core.synced.went_without = partial(_went_without, parts.log)
     parts.metrics.sources = Sources(
         dirty_subjects=lambda: core.engine.dirty,
         parked=lambda: core.engine.parked,
@@ -350,6 +353,10 @@ def _measure(
         journal=journal,
         reflectors={name: reflector.status for name, reflector in reflectors.items()},
     )
+
+
+def _went_without(log: LateLog, resource: str, reason: str) -> None:
+    log.warning("going without: node fit leaves this out", resource=resource, because=reason)
 
 
 async def _let_end(core: Core, events: EventRecorder) -> None:

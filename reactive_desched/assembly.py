@@ -37,7 +37,7 @@ from reactive_desched.react.instances import AnyPlugin, Instance
 from reactive_desched.react.judgement import Judgement
 from reactive_desched.react.stage import Clock, Stage
 from reactive_desched.react.synced import Synced
-from reactive_desched.state.cluster import RESOURCES, ClusterState
+from reactive_desched.state.cluster import RESOURCES, STORAGE, ClusterState
 from reactive_desched.state.view import ClusterView
 
 
@@ -141,7 +141,7 @@ class Core:
     ) -> None:
         self.state = ClusterState(plan.selects)
         self.view = ClusterView(self.state, wall_clock)
-        self.synced = Synced(RESOURCES, self._sync_changed)
+        self.synced = Synced(RESOURCES, self._sync_changed, dispensable=STORAGE)
         self.budgets = Budgets(plan.rates)
         self._windows = Windows(plan.limits)
         self.in_flight = InFlight(clock)

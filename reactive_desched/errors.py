@@ -9,7 +9,7 @@ ReactiveDeschedError
 │   ├── Refused            the server answered, and said no
 │   ├── Saturated          too many calls already wait for our own throttle
 │   └── Unreachable        no whole answer came back
-├── ConversionError        a converted policy would not say what the old one says: nothing is written
+├── ConversionError        a converted policy would not say what the old one says
 ├── CannotLook             a whole picture is not to be had: nothing is answered rather than half
 └── JournalError           the record could not be made durable: nothing may be evicted
     └── JournalUnavailable the disk fails, is stuck or is full for now: retryable

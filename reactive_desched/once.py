@@ -29,6 +29,8 @@ from reactive_desched.app import (
 )
 from reactive_desched.assembly import Listener, Listeners, Plan
 from reactive_desched.errors import ConfigError
+from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
+from reactive_desched.gate.scheduler_fit import SchedulerFit
 from reactive_desched.housekeeping import settle_open_intents
 from reactive_desched.kube.evictor import ApiEvictor
 from reactive_desched.model.changes import Resynced
@@ -85,7 +87,8 @@ async def _until_done(parts: Parts) -> int:
         beside.start_soon(events.run)
         ledger, asker = make_ledger(journal), ApiEvictor(session)
         await settle_open_intents(lambda _: None, ledger, asker, log)
-        needed = [resource for resource in RESOURCES if resource not in STORAGE]
+        node_fit = parts.node_fit or UPSTREAM
+        needed = [r for r in RESOURCES if node_fit == SCHEDULER or r not in STORAGE]
         picture = await list_everything(session, needed, Progress())
         sweep = Sweep(
             make_plan(parts.configuration, dry_run=parts.dry_run),
@@ -96,6 +99,7 @@ async def _until_done(parts: Parts) -> int:
             ),
             lambda: stop.reason or journal.reason or None,
             parts.metrics.upstream,
+            node_fit,
         )
         _tell_of(picture, parts, log)
         status = await sweep.over(picture, log)
@@ -118,7 +122,9 @@ class Sweep:
         listener: Listener,
         why_stop: WhyStop,
         timings: UpstreamMetrics,
+        node_fit: str = UPSTREAM,
     ) -> None:
+        self._node_fit = node_fit
         self._plan = plan
         self._means = means
         self._listener = listener
@@ -139,7 +145,8 @@ class Sweep:
         begun, state = time.monotonic(), picture.state(self._plan.selects)
         view = ClusterView(state, time.time)
         check_thresholds(self._plan.profiles, view)
-        cycle = Cycle(self._plan, state, view, around=self._timed)
+        fit = SchedulerFit(view, time.monotonic) if self._node_fit == SCHEDULER else None
+        cycle = Cycle(self._plan, state, view, fit, around=self._timed)
         if (skipped := cycle.why_not()) is not None:
             log.warning("nothing to do", because=skipped)
         await self._drive(cycle)

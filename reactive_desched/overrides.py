@@ -14,13 +14,14 @@ from reactive_desched.policy.settings import Client, Journal, ReactiveSettings, 
 class Overrides(Struct, frozen=True):
     """Flags beside the files; None says nothing.
 
-    Requests and burst count before the files; the node selector, the address to listen on and the
-    journal's directory only where the files say nothing about them.
+    Requests, burst and node fit count before the files; the node selector, the address to listen
+    on and the journal's directory only where the files say nothing about them.
     """
 
     node_selector: Selector | None = None
     requests_per_second: float | None = None
     burst: int | None = None
+    node_fit: str | None = None
     usual_listen: str | None = None
     usual_journal_dir: str | None = None
 
@@ -47,11 +48,13 @@ class Overrides(Struct, frozen=True):
         return (Problem(policy.source, 0, 0, "nodeSelector", message, "take one of them away"),)
 
     def _settings(self, settings: ReactiveSettings) -> ReactiveSettings:
-        parts = {
+        parts: dict[str, object] = {
             "client": self._client(settings.client),
             "server": self._server(settings.server),
             "journal": self._journal(settings.journal),
         }
+        if self.node_fit is not None:
+            parts["node_fit"] = self.node_fit
         return settings.model_copy(update=parts)
 
     def _client(self, client: Client) -> Client:

@@ -63,10 +63,11 @@ class Reporter:
                 self._metrics.decision("defer", gate)
                 self._limited(judgement, gate, reason)
                 self._say(judgement, "deferred", gate=gate, because=reason)
-            case Refuse(gate=gate, reason=reason):
+            case Refuse(gate=gate, reason=reason, detail=detail):
                 self._metrics.decision("refuse", gate)
                 self._limited(judgement, gate, reason)
-                self._say(judgement, "refused", gate=gate, because=reason)
+                more = {"detail": detail} if detail else {}
+                self._say(judgement, "refused", gate=gate, because=reason, **more)
 
     def ended(self, judgement: Judgement, outcome: Outcome, asked_at: float, /) -> None:
         """Count and log the end of an eviction."""

@@ -7,6 +7,7 @@ import trio.testing
 from reactive_desched.act.evictions import Means
 from reactive_desched.assembly import Plan, ProfilePlan
 from reactive_desched.errors import ConfigError
+from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import (
@@ -55,7 +56,9 @@ class Log:
 class Bench:
     """A sweep with fakes at its edges; `stop_after` evictions somebody asks it to end."""
 
-    def __init__(self, stop_after: int = 1000, **evictor_args: Any) -> None:
+    def __init__(
+        self, stop_after: int = 1000, node_fit: str = UPSTREAM, **evictor_args: Any
+    ) -> None:
         self.ledger, self.evictor, self.diary = MemoryLedger(), FakeEvictor(), Diary()
         self.log, self.timings = Log(), UpstreamMetrics()
         self._stop_after = stop_after
@@ -63,7 +66,7 @@ class Bench:
         profile = ProfilePlan("night", (NodeTaints(NodeTaintsArgs()),), evictor)
         plan = Plan((profile,), EVERYTHING, {}, {"node": 5}, lambda _: Pause(), dry_run=False)
         means = Means(self.ledger, self.evictor, lambda: 0.0)
-        self.sweep = Sweep(plan, means, self.diary, self.why_stop, self.timings)
+        self.sweep = Sweep(plan, means, self.diary, self.why_stop, self.timings, node_fit)
 
     def why_stop(self) -> str | None:
         return "asked to stop" if len(self.evictor.asked) >= self._stop_after else None
@@ -125,6 +128,21 @@ async def test_whoever_is_asked_to_stop_begins_nothing_more_and_has_not_complete
     assert await bench.over(FULL) == NOT_COMPLETED
     assert bench.asked == ["a"]
     assert bench.log.lines == [("swept", {"stopped": "asked to stop", "evicted": 1})]
+
+
+@pytest.mark.parametrize(
+    ("node_fit", "asked"),
+    [
+        pytest.param(UPSTREAM, ["a", "b"], id="upstream counts on one place twice"),
+        pytest.param(SCHEDULER, ["a"], id="the scheduler's filters book it"),
+    ],
+)
+async def test_node_fit_is_as_strict_as_told(node_fit: str, asked: list[str]) -> None:
+    bench = Bench(node_fit=node_fit, nodeFit=True)
+    one_place = node("n2", room={"cpu": "4", "memory": "8Gi", "pods": "1"})
+    await bench.over([TAINTED, one_place, pod("a", on="n1"), pod("b", on="n1")])
+
+    assert bench.asked == asked
 
 
 async def test_a_sweep_with_too_few_nodes_says_so_and_is_complete() -> None:

@@ -50,6 +50,12 @@ def _add_what(command: argparse.ArgumentParser) -> None:
         help="do everything but evict",
     )
     command.add_argument(
+        "--node-fit",
+        choices=["scheduler", "upstream"],
+        help="how strictly nodeFit looks for another node (default: as the settings say;"
+        " upstream with --once)",
+    )
+    command.add_argument(
         "--lenient-policy",
         action="store_true",
         help="take what the SIG descheduler takes, and warn of what it would not read",
@@ -114,6 +120,7 @@ def _overrides(arguments: argparse.Namespace, also: "Said") -> "Overrides":
         node_selector=arguments.node_selector,
         requests_per_second=arguments.requests_per_second,
         burst=arguments.burst,
+        node_fit=arguments.node_fit,
         usual_listen=also.usual_listen,
         usual_journal_dir=also.usual_journal_dir,
     )

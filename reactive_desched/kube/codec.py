@@ -85,6 +85,10 @@ class Feed(Protocol[T_contra]):
         """Know that the link is lost: nothing may be evicted until `fresh`."""
         ...
 
+    def denied(self, reason: str, /) -> None:
+        """Know that the server refuses this resource, and not only for a moment."""
+        ...
+
     def fresh(self) -> None:
         """Know that a watch is open on a complete picture."""
         ...

@@ -276,6 +276,7 @@ class Reflector(Generic[T]):
         if ending.why is End.DENIED:
             self._denials += 1
             if self._denials > _PASSING_DENIALS:
+                self._feed.denied(ending.detail)
                 return self._settings.denied_s * (1.0 + self._rng.random())
         if ending.why is End.CLEAN and self._progressed:
             return max(_SHORT_S - lived_s, 0.0) + self._rng.random() / 2

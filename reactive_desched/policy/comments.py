@@ -87,6 +87,9 @@ class _Finder:
         self._spots: dict[int, list[Spot]] = {}
         for spot in outline.spots:
             self._spots.setdefault(self._line(spot.start), []).append(spot)
+        self._dashes = {number: spot for spot in outline.spots for number in self._dash(spot)}
+        for number, spot in self._dashes.items():
+            self._spots[number] = [spot]
         self._columns = {spot.path: spot.column for spot in outline.spots if not spot.is_flow}
 
     def found(self) -> Iterator[Comment]:
@@ -102,7 +105,7 @@ class _Finder:
             yield from self._settled(waiting, above, spots[0] if spots else None)
             waiting = []
             yield from self._beside(number, above)
-            above = spots[-1] if spots else None if self._begins_item(number) else above
+            above = spots[-1] if spots else above
         yield from self._settled(waiting, above, None)
 
     def _settled(
@@ -164,18 +167,22 @@ class _Finder:
         at, end = self._hashes[number]
         spots = [spot for spot in self._spots.get(number, []) if spot.start < at]
         line = _Line(self._outline.text[at:end].rstrip(), at - self._lines[number], number, end)
-        if self._begins_item(number):
-            following = (spot for spot in self._outline.spots if spot.start > at)
-            yield self._comment(next(following).path, Where.ABOVE, [line])
+        if number in self._dashes:
+            yield self._comment(self._dashes[number].path, Where.ABOVE, [line])
             return
         spot = _holder(spots) or self._closed(number) or above
         yield self._comment(spot.path if spot is not None else (), Where.BESIDE, [line])
 
-    def _begins_item(self, number: int) -> bool:
-        """Say whether a line has a dash, and what is to follow it is on a line below."""
-        end, _ = self._hashes.get(number, (self._end(number), 0))
-        written = self._outline.text[self._lines[number] : end].strip()
-        return bool(written) and not written.strip(" -")
+    def _dash(self, spot: Spot) -> Iterator[int]:
+        """Give the line of the dash of an item if the item itself begins on one below."""
+        if spot.is_flow or not isinstance(spot.path[-1], int):
+            return
+        for number in range(self._line(spot.start) - 1, -1, -1):
+            end, _ = self._hashes.get(number, (self._end(number), 0))
+            if written := self._outline.text[self._lines[number] : end].strip():
+                if not written.strip(" -"):
+                    yield number
+                return
 
     def _closed(self, number: int) -> Spot | None:
         """Give what ends on a line on which nothing begins: a bracket, or the rest of a text."""

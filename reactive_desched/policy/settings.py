@@ -221,7 +221,7 @@ class Events(Section):
 
     kubernetes: bool = Field(
         default=True,
-        description="Write Kubernetes Events beside evicted pods and our own pod; not in a dry run.",
+        description="Write Kubernetes Events beside evicted pods and our own; not in a dry run.",
     )
 
 

@@ -16,7 +16,7 @@ from reactive_desched.preview.given import Given
 from reactive_desched.preview.kinds import Kind, kinds
 from reactive_desched.preview.report import Unread
 from reactive_desched.preview.stand_ins import completed, in_a_namespace, with_own_uid
-from reactive_desched.state.cluster import NODES, PODS, RESOURCES, ClusterState
+from reactive_desched.state.cluster import NODES, PODS, RESOURCES, STORAGE, ClusterState
 
 __all__ = ["NAMED", "Gathering", "Picture"]
 
@@ -61,6 +61,7 @@ class Picture(Struct, frozen=True, gc=False):
     def state(self, selects: Selector) -> ClusterState:
         """Make a state of it, which may then be changed."""
         state = ClusterState(selects)
+        state.untold.update(resource for resource in STORAGE if not self.things[resource])
         for resource in RESOURCES:
             for thing in self.things[resource]:
                 state.upsert(thing)

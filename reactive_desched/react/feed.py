@@ -58,11 +58,17 @@ class ResourceFeed:
                 changes := self._state.remove(thing)
             ):
                 self._tell(changes)
+        self._state.untold.discard(self._resource)
         self._synced.replaced(self._resource)
 
     def stale(self, reason: str, /) -> None:
         """The link is lost: nothing may be evicted on this picture."""
         self._synced.stale(self._resource, reason)
+
+    def denied(self, reason: str, /) -> None:
+        """The server refuses it for good, as far as anybody can tell."""
+        self._synced.denied(self._resource, reason)
+        self._state.untold.add(self._resource)
 
     def fresh(self) -> None:
         """A watch is open on a whole picture."""

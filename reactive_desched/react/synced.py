@@ -1,14 +1,26 @@
 """Is our picture whole and live? Nothing is judged or evicted unless every resource is."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 _NOT_LISTED = "not listed yet"
 
 
 class Synced:
-    """What each resource still lacks; `on_first` is called once, when nothing does any more."""
+    """What each resource still lacks; `on_change` is called whenever that differs.
 
-    def __init__(self, resources: Iterable[str], on_change: Callable[[], None]) -> None:
+    A `dispensable` resource that the server refuses counts as in order, as if there were none of
+    it, until it can be read after all; `went_without` hears of it.
+    """
+
+    def __init__(
+        self,
+        resources: Iterable[str],
+        on_change: Callable[[], None],
+        dispensable: Collection[str] = (),
+    ) -> None:
+        self.went_without: Callable[[str, str], None] = lambda *_: None
+        self._dispensable = dispensable
+        self._without: set[str] = set()
         self._whole = dict.fromkeys(resources, False)
         self._lacks = dict.fromkeys(self._whole, _NOT_LISTED)
         self._on_change = on_change
@@ -39,10 +51,19 @@ class Synced:
 
     def stale(self, resource: str, reason: str) -> None:
         """The link is lost."""
-        self._note(resource, reason or "link lost")
+        if resource not in self._without:
+            self._note(resource, reason or "link lost")
+
+    def denied(self, resource: str, reason: str) -> None:
+        """The server refuses it: go without it where that can be."""
+        if resource in self._dispensable and resource not in self._without:
+            self._without.add(resource)
+            self.went_without(resource, reason)
+            self._note(resource, "")
 
     def fresh(self, resource: str) -> None:
         """A watch is open; this counts only on a whole picture."""
+        self._without.discard(resource)
         if self._whole[resource]:
             self._note(resource, "")
 

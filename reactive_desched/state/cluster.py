@@ -56,10 +56,12 @@ Storage = PersistentVolumeClaim | PersistentVolume | CSINode
 class ClusterState:
     """Objects in, changes out; everything is kept up to date per change, nothing recomputed.
 
-    `selects` is the policy's node selector: other nodes do not count.
+    `selects` is the policy's node selector: other nodes do not count. `untold` names resources
+    that nobody may tell us of: that something of them is not here means nothing.
     """
 
     def __init__(self, selects: Selector = EVERYTHING) -> None:
+        self.untold: set[str] = set()
         self.nodes = NodeTable(selects)
         self.preferences = Preferences(self.nodes)
         self.pods = PodTable(self.nodes, self.preferences)

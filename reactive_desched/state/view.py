@@ -17,7 +17,7 @@ from reactive_desched.model.objects import (
     PriorityClass,
 )
 from reactive_desched.model.subjects import OnePod, OnNode, Places
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import VOLUMES, ClusterState
 from reactive_desched.state.domains import Domains
 from reactive_desched.state.nodes import NodeEntry, Touched
 from reactive_desched.state.terms import Avoidance
@@ -225,6 +225,11 @@ class ClusterView:
     def claim_users(self, namespace: str, name: str) -> Collection[Pod]:
         """Return the pods on nodes, not ended, that use a claim."""
         return self._state.pods.claim_users.of(f"{namespace}/{name}")
+
+    @property
+    def volumes_are_told(self) -> bool:
+        """Whether a volume that is not here does not exist; else nobody told us of any."""
+        return VOLUMES not in self._state.untold
 
     def volume(self, name: str) -> PersistentVolume | None:
         """Return a persistent volume by name."""

@@ -130,6 +130,11 @@ class RememberingFeed:
         self.reason = reason
         self.story.append("stale")
 
+    def denied(self, reason: str, /) -> None:
+        """Know that the server refuses."""
+        self.reason = reason
+        self.story.append("denied")
+
     def fresh(self) -> None:
         """Know that the link is up."""
         self.is_fresh = True

@@ -549,8 +549,10 @@ class TestTrouble:
                 wait_s = await pause(reflector, clock, nth)
                 assert feed.reason == f"list {api.path}: 403 {why}"
                 assert wait_s < 30  # a server that has just started denies in passing
+                assert "denied" not in feed.story
                 clock.advance(wait_s)
             assert 60 <= await pause(reflector, clock, 5) < 120
+            assert feed.story[-1] == "denied"
             clock.advance(120)
             await until(lambda: feed.is_fresh)
 

@@ -117,7 +117,9 @@ def _text(value: Json, seed: int, beside: tuple[str, str]) -> tuple[str, list[st
 
 LISTS = st.lists(st.sampled_from(WORDS), max_size=3, unique=True)
 SOME = LISTS.filter(bool)
-LABELS = st.dictionaries(st.sampled_from(("app", "on", "a.b/c")), st.sampled_from(("a", "yes", "1")))
+LABELS = st.dictionaries(
+    st.sampled_from(("app", "on", "a.b/c")), st.sampled_from(("a", "yes", "1"))
+)
 SELECTORS = st.fixed_dictionaries(
     {},
     optional={

@@ -166,3 +166,14 @@ def test_an_object_that_cannot_be_read_is_told_with_its_resource() -> None:
     bench.nodes.malformed(Malformed("Node", "n1", "spec is no object"))
 
     assert bench.malformed == [("nodes", "n1")]
+
+
+def test_what_nobody_may_tell_us_of_is_known_as_such_until_it_is_told_after_all() -> None:
+    bench = Bench()
+    volumes = bench.feeds["persistentvolumes"]
+    volumes.denied("403")
+    assert bench.state.untold == {"persistentvolumes"}
+
+    volumes.begin_replace()
+    volumes.end_replace()
+    assert bench.state.untold == set()

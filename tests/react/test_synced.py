@@ -6,7 +6,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.synced = Synced(("nodes", "pods"), self._changed)
+        self.synced = Synced(("nodes", "pods"), self._changed, dispensable={"nodes"})
 
     def _changed(self) -> None:
         self.changes += 1
@@ -96,3 +96,32 @@ def test_only_differences_are_told() -> None:
     assert bench.changes == before + 1
     bench.synced.stale("nodes", "refused")
     assert bench.changes == before + 2
+
+
+def test_a_dispensable_resource_that_is_refused_is_done_without_until_it_can_be_read() -> None:
+    bench, told = Bench(), []
+    bench.synced.went_without = lambda *words: told.append(words)
+    bench.list_and_watch("pods")
+    bench.synced.denied("nodes", "403")
+    bench.synced.denied("nodes", "403")
+    assert bench.synced.complete
+    assert told == [("nodes", "403")]
+
+    bench.synced.stale("nodes", "500")
+    assert bench.synced.complete
+
+    bench.synced.replacing("nodes")
+    assert not bench.synced.complete
+    bench.synced.replaced("nodes")
+    bench.synced.fresh("nodes")
+    assert bench.synced.complete
+    bench.synced.stale("nodes", "lost")
+    assert bench.synced.why_not() == "nodes: lost"
+
+
+def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_refused() -> None:
+    bench = Bench()
+    bench.list_and_watch("nodes")
+    bench.synced.denied("pods", "403")
+
+    assert bench.synced.why_not() == "pods: not listed yet"

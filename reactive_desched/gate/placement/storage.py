@@ -56,7 +56,8 @@ class Storage:
         """Return the slots from which a volume of the pod cannot be reached."""
         for volume in self.volumes_of(pod):
             if volume is None:
-                yield NO_VOLUME, self._nodes.existing
+                if self._view.volumes_are_told:
+                    yield NO_VOLUME, self._nodes.existing
                 continue
             existing = self._nodes.existing
             if volume.reachable_from is not None:

@@ -496,6 +496,16 @@ def test_whether_the_other_node_fits(
     assert here.fitting(candidate) == (set() if why else {"n2"})
 
 
+def test_a_volume_nobody_may_tell_us_of_closes_no_node(place: Callable[..., Any]) -> None:
+    candidate = claiming("data")
+    here = place(node("n1"), node("n2"), claim(), candidate)
+    assert here.why_not(candidate) == {NO_VOLUME: 1}
+
+    here = place(node("n1"), node("n2"), claim(), candidate)
+    here.state.untold.add("persistentvolumes")
+    assert here.why_not(candidate) == {}
+
+
 @pytest.mark.parametrize(
     ("candidate", "things"),
     [
