@@ -93,3 +93,10 @@ def test_the_usual_journal_counts_where_the_settings_name_none(settings: str, fo
     found = Overrides(usual_journal_dir="/spare").applied_to(files(settings=settings))
 
     assert found.settings.journal.directory == folder
+
+
+def test_node_fit_counts_before_the_files() -> None:
+    before = files(settings="nodeFit: scheduler")
+
+    assert Overrides(node_fit="upstream").applied_to(before).settings.node_fit == "upstream"
+    assert Overrides().applied_to(before).settings.node_fit == "scheduler"

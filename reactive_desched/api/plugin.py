@@ -65,6 +65,10 @@ class View(Protocol):
         """
         ...
 
+    def declaring(self) -> Iterable[str]:
+        """Name the nodes that count and have an active pod with required anti-affinity."""
+        ...
+
     def avoiding(self, subject: Places, keys: frozenset[str] | None = None) -> Iterable[Pod]:
         """Return the active pods whose required anti-affinity a subject may violate now.
 

@@ -88,6 +88,8 @@ def _convert(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"{line(notice, 'warning')}\n")
     if not new.is_changed:
         sys.stderr.write(f"{source.name}: nothing to convert\n")
+    if new.needs_lenience:
+        sys.stderr.write(f"{source.name}: the new text still needs --lenient-policy\n")
     if not arguments.in_place:
         _write(arguments.output, new.text)
     elif new.is_changed:

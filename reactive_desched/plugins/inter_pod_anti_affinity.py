@@ -109,7 +109,7 @@ class InterPodAntiAffinity(Plugin[OnePod, InterPodAntiAffinityArgs]):
 
 def _everybody(view: View) -> Iterator[OnePod]:
     """Name all pods with terms, node by node; each node's once it is its turn."""
-    for node in sorted(node.name for node in view.nodes()):
+    for node in sorted(view.declaring()):
         place = view.place(OnNode(node))
         if place is not None:
             yield from _in_order([pod for pod in place[1] if pod.spec.anti_affinity])

@@ -1,5 +1,6 @@
 """Where in a converted document the comments of the old one go."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -8,6 +9,8 @@ from reactive_desched.policy.comments import Comment, Line, Where
 from reactive_desched.policy.draft import Block, Draft, Leaf, Part, parts, rebuilt, steps
 from reactive_desched.policy.problems import Path, spelled
 
+_ENTRY: Final = 3
+_SEVERAL: Final = 2
 _HEADING: Final = "# Comments on what this format has no place for:"
 
 
@@ -57,6 +60,13 @@ class Homes:
         for path, part in self._parts:
             if part.written is not None:
                 self._exact.setdefault(part.written, (path, part))
+        strategies = [path for path, part in self._parts if _is_strategy(part)]
+        profiles = Counter(path[:2] for path in strategies)
+        self._new = {
+            path
+            for path, part in self._parts
+            if part.written is None and (len(path) > _ENTRY or profiles[path[:2]] < _SEVERAL)
+        }
         self.remarks: dict[Path, Remarks] = {}
         self.homeless: list[Comment] = []
 
@@ -97,7 +107,7 @@ class Homes:
         """Place a comment below what it stood below, or else at the end of what that was in."""
         written = comment.path[:2] if _is_switch(comment.path) else comment.path
         if (exact := self._exact.get(written)) is not None:
-            path = self._outward(exact[0])
+            path = exact[0] if _is_switch(comment.path) else self._outward(exact[0])
         elif inside := self._inside(written) or self._inside(written[:-1]):
             path = max(inside, key=lambda path: (-len(path), self._order[path]))
         else:
@@ -111,8 +121,7 @@ class Homes:
 
     def _outward(self, path: Path) -> Path:
         """Go up to the outermost part that is new around a part: the rest is not about it."""
-        new = {each for each, part in self._parts if part.written is None}
-        while path[:-1] in new:
+        while path[:-1] in self._new:
             path = path[:-1]
         return path
 
@@ -135,6 +144,10 @@ class Homes:
 def _is_same(path: Path, comment: Comment) -> bool:
     """Say whether a comment stays where it is, so that the empty lines around it may stay too."""
     return path == comment.path or len(path) == len(comment.path) == 1
+
+
+def _is_strategy(part: Part) -> bool:
+    return part.written is not None and part.written[:-1] == ("strategies",)
 
 
 def _is_switch(path: Path) -> bool:

@@ -59,7 +59,7 @@ def _modern_evictor(part: Part, entry: Block) -> Part:
         return part
     old = args.value.part(_PROTECTIONS)
     new = _protections(old, [each for each in switches if _is_on(each)])
-    lists = _exchanged(args.value, [*switches, *([] if old is None else [old])], new)
+    lists = _exchanged(args.value, [*([] if old is None else [old]), *switches], new)
     return changed(part, _exchanged(entry, [args], changed(args, lists) if lists.parts else None))
 
 
@@ -109,7 +109,7 @@ def _without_collector(policy: Block) -> Block:
         new = Part(_PROVIDERS, provider, collector.written)
     else:
         new = _with_items(providers, Part(None, Block((source,)), collector.written))
-    return _exchanged(policy, [collector, *([] if providers is None else [providers])], new)
+    return _exchanged(policy, [*([] if providers is None else [providers]), collector], new)
 
 
 def _with_items(part: Part, *added: Part) -> Part:
@@ -124,10 +124,10 @@ def _is_on(part: Part) -> bool:
 
 
 def _exchanged(block: Block, old: Sequence[Part], new: Part | None) -> Block:
-    """Put a part in the place of the last of those that are taken out."""
+    """Put a part in the place of the first of those that are taken out."""
     made: list[Part] = []
     for part in block.parts:
-        if part is old[-1] and new is not None:
+        if part is old[0] and new is not None:
             made.append(new)
         elif all(part is not each for each in old):
             made.append(part)

@@ -46,12 +46,14 @@ class Wishes:
 class Rewriting:
     """A text with its policy in today's format, and what is worth telling about it.
 
-    Documents beside the policy are as they were; so is everything if nothing `is_changed`.
+    Documents beside the policy are as they were; so is everything if nothing `is_changed`. What
+    `needs_lenience` has values that only a lenient reading takes.
     """
 
     text: bytes
     notices: tuple[Problem, ...]
     is_changed: bool
+    needs_lenience: bool
 
 
 def rewrite(source: Source, registry: Registry, wishes: Wishes) -> Rewriting:
@@ -69,12 +71,11 @@ def rewrite(source: Source, registry: Registry, wishes: Wishes) -> Rewriting:
     for notice in (*read, *notices(document, found), *_of_merging(document, old, wishes)):
         told.warn(notice)
     draft = _Drafting(document, found, registry, wishes).draft(old)
-    if draft is None:
-        return Rewriting(raw, told.warnings, is_changed=False)
-    new = (_BOM if raw.startswith(_BOM) else b"") + _spliced(found, draft).encode()
-    for notice in _left_over(Source(new, source.name), registry, old, wishes):
-        told.warn(notice)
-    return Rewriting(new, told.warnings, is_changed=True)
+    new = raw
+    if draft is not None:
+        new = (_BOM if raw.startswith(_BOM) else b"") + _spliced(found, draft).encode()
+    read_again = _read_again(Source(new, source.name), registry, old, wishes)
+    return Rewriting(new, told.warnings, new != raw, _has_forgiven(read_again))
 
 
 def _of_merging(document: Document, old: Configuration, wishes: Wishes) -> Iterator[Problem]:
@@ -117,7 +118,7 @@ class _Drafting:
         is_old = self._document.kind is Kind.LEGACY_POLICY
         draft = self._from_strategies(old) if is_old else self._from_profiles(old)
         new = draft if self._wishes.keep_deprecated else modern(draft)
-        is_same = new is draft and not is_old and not _has_unread(old)
+        is_same = new is draft and not is_old and not _has_forgiven(old)
         return None if is_same else new
 
     def _from_strategies(self, old: Configuration) -> Draft:
@@ -132,12 +133,12 @@ class _Drafting:
 
     def _from_profiles(self, old: Configuration) -> Draft:
         """Draft the document as it is, without what is not read."""
-        place, keeps = self._document.place, not (self._outline.shares or _has_unread(old))
+        place, keeps = self._document.place, not (self._outline.shares or _has_forgiven(old))
         read = Place(place.source, known_part(place.root, PolicyDocument))
         return _with_kind(Drafter(self._outline, keeps=keeps).draft(read))
 
 
-def _has_unread(old: Configuration) -> bool:
+def _has_forgiven(old: Configuration) -> bool:
     """Say whether the policy needs a lenient reading."""
     return any(warning.forgivable for warning in old.warnings)
 
@@ -165,13 +166,10 @@ def _spliced(found: Outline, draft: Draft) -> str:
     return f"{before}{gap}{line_break.join(lines)}{rest}{after}"
 
 
-def _left_over(
+def _read_again(
     new: Source, registry: Registry, old: Configuration, wishes: Wishes
-) -> Iterator[Problem]:
-    """Make sure that the new text says what the old one did; give what is still wrong with it.
-
-    Something can be only after a lenient reading. Raises ConversionError.
-    """
+) -> Configuration:
+    """Make sure that the new text says what the old one did; raises ConversionError."""
     try:
         read = configure([new], registry, lenient=wishes.lenient)
     except PolicyErrors as errors:
@@ -179,4 +177,4 @@ def _left_over(
     say = meaning_by_plugin if wishes.merge else meaning
     if say(read.policy) != say(old.policy) or read.settings != old.settings:
         raise ConversionError(f"{_BUG} the new text would not say what the old one says")
-    yield from (warning for warning in read.warnings if warning.forgivable)
+    return read

@@ -50,6 +50,7 @@ class Engine:
         self._instances = tuple(instances)
         self._routes = Routes(self._instances)
         self._dirty = {i: Debounce[Key, Cause](i.pause) for i in self._instances}
+        self._busy: dict[Instance, Debounce[Key, Cause]] = {}  # those with anything dirty
         self._timers: Timers[Key] = Timers()
         self._parking: Parking[Key, Cause] = Parking()
         self._sweeps: list[tuple[Iterator[Key], Cause]] = []
@@ -87,9 +88,8 @@ class Engine:
         for change in changes:
             cause = Cause(change, now)
             for instance in self._routes.interested(change):
-                dirty = self._dirty[instance]
                 for subject in instance.plugin.subjects(change, self._view):
-                    dirty.touch((instance, subject), now, cause)
+                    self._touch((instance, subject), now, cause)
             if makes_room(change):
                 self._room_grew()
             for key in self._parking.woken_by(change):
@@ -108,7 +108,7 @@ class Engine:
         if self._sweeps:
             return now
         earliest = self._timers.next_due()
-        for dirty in self._dirty.values():
+        for dirty in self._busy.values():
             due = dirty.next_due()
             if due is not None and (earliest is None or due < earliest):
                 earliest = due
@@ -126,7 +126,7 @@ class Engine:
         if key[0] in self._dirty:  # else it is not in force any more, and the pod merely rests
             self._block(key, _later(finding, outcome, until), judgement.cause)
         for other in self._parking.waiting_for(("eviction", pod.uid)):
-            self._dirty[other[0]].touch(other, now, judgement.cause)
+            self._touch(other, now, judgement.cause)
         self._tell_of_room(judgement.cause, now)
 
     def waiting_with(self, key: Key) -> Blocked | None:
@@ -138,8 +138,10 @@ class Engine:
             yield instance, subject
 
     def _pop_due(self, now: float) -> tuple[Key, Cause] | None:
-        for dirty in self._dirty.values():
+        for instance, dirty in self._busy.items():
             if (due := dirty.pop_due(now)) is not None:
+                if not dirty:
+                    del self._busy[instance]
                 return due
         if (key := self._timers.pop_due(now)) is not None:
             return key, self._parking.cause(key) or Cause(TimePassed(), now)
@@ -155,7 +157,11 @@ class Engine:
             verdict = self._parking.verdict(key)
             assert verdict is not None
             self._backoff.budget_changed(verdict.finding.pod.uid, now)
-        self._dirty[key[0]].touch(key, now, cause)
+        self._touch(key, now, cause)
+
+    def _touch(self, key: Key, now: float, cause: Cause) -> None:
+        dirty = self._busy[key[0]] = self._dirty[key[0]]
+        dirty.touch(key, now, cause)
 
     def _tell_of_room(self, cause: Cause, now: float) -> None:
         """Wake as many as may fit now, among those who are not to look again anyway."""
@@ -164,27 +170,33 @@ class Engine:
             for key in self._parking.may_wake(news):
                 if left == 0:
                     break
-                dirty = self._dirty[key[0]]
-                if key not in dirty:
-                    dirty.touch(key, now, cause)
+                if key not in self._dirty[key[0]]:
+                    self._touch(key, now, cause)
                     left = None if left is None else left - 1
 
     def _judge(self, key: Key, cause: Cause, now: float) -> None:
         instance, subject = key
         self.looks += 1
         before = self._parking.leave_family(key)
-        for outdated in (key, *before):
+        self._timers.cancel(key)
+        for outdated in before:
             self._timers.cancel(outdated)
         findings = []
         for opinion in instance.plugin.judge(subject, self._view):
             if isinstance(opinion, LookAgain):
-                self._timers.set_if_sooner(key, now + opinion.after_s)
+                self._timers.set_if_sooner(self._whole(key), now + opinion.after_s)
             else:
                 findings.append(opinion)
         for finding in sorted(findings, key=_rank) if len(findings) > 1 else findings:
             self._decide(key, finding, cause, now, before)
         if findings:
             self._tell_of_room(cause, now)
+
+    def _whole(self, key: Key) -> Key:
+        """Return what rings for a subject: its pod's node, or there would be a timer per pod."""
+        instance, subject = key
+        bound = self._view.bound(subject.pod) if isinstance(subject, OnePod) else None
+        return key if bound is None else (instance, OnNode(bound[1].name))
 
     def _decide(
         self, key: Key, finding: Finding, cause: Cause, now: float, before: Mapping[Key, Blocked]

@@ -38,12 +38,14 @@ class NodeEntry:
     `active` and `ended` hold the pods by uid. `requested` sums the requests of the active ones,
     terminating ones included, with their number under "pods"; `resizing` sums what in-place
     resizes add to that, which only the kube-scheduler minds. `listening` are the active pods with
-    host ports; it is another tuple whenever they differ.
+    host ports; it is another tuple whenever they differ. `declaring` counts the active pods with
+    required anti-affinity.
     """
 
     __slots__ = (
         "active",
         "counts",
+        "declaring",
         "ended",
         "listening",
         "name",
@@ -61,6 +63,7 @@ class NodeEntry:
         self.requested: dict[str, int] = {}
         self.resizing: dict[str, int] = {}
         self.listening: tuple[Pod, ...] = ()
+        self.declaring = 0
 
     @property
     def standing(self) -> Standing:
@@ -80,6 +83,7 @@ class NodeEntry:
             return differs
         old = self.active.get(pod.uid)
         self.active[pod.uid] = pod
+        self.declaring += _declares(pod) - (old is not None and _declares(old))
         if old is None:
             self.ended.pop(pod.uid, None)
         elif old.spec.requests is pod.spec.requests and old.resized is pod.resized:
@@ -100,6 +104,7 @@ class NodeEntry:
         if old is None:
             self.ended.pop(uid, None)
             return False
+        self.declaring -= _declares(old)
         self._release(old)
         return True
 
@@ -110,6 +115,10 @@ class NodeEntry:
             subtract(self.resizing, pod.resized)
         if pod.spec.host_ports:
             self.listening = tuple(other for other in self.listening if other.uid != pod.uid)
+
+
+def _declares(pod: Pod) -> bool:
+    return bool(pod.spec.anti_affinity)
 
 
 class Touched:

@@ -153,6 +153,10 @@ class ClusterView:
         """
         return self._state.neighbours.avoidances.avoided(pod, node)
 
+    def declaring(self) -> list[str]:
+        """Name the nodes that count and have a pod with required anti-affinity."""
+        return [e.name for e in self._state.nodes if e.counts and e.declaring]
+
     def avoiding(self, subject: Places, keys: frozenset[str] | None = None) -> Iterator[Pod]:
         """Return the active pods whose anti-affinity a subject may violate, itself perhaps.
 

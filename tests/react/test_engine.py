@@ -275,7 +275,19 @@ def test_whoever_is_blocked_and_asked_to_look_again_does_so_at_the_earlier_time(
     bench.gate.defer("a", 300)
     bench.plugin.again[OnePod("a")] = 60
     bench.see(PodBound(A), now=3)
-    assert bench.engine.next_due(3) == 63
+    assert bench.engine.next_due(3) == 61  # as its node was first asked to look again
+
+
+def test_what_is_asked_for_one_pod_rings_for_its_whole_node(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    bench.plugin.again |= {OnePod("a"): 60, OnePod("b"): 50}
+    bench.see(PodBound(A), now=1)
+    bench.see(PodBound(B), now=2)
+    bench.looked()
+
+    bench.work(52)
+    assert bench.looked() == [OnNode("n1")]
+    assert bench.engine.next_due(52) is None
 
 
 def test_only_room_makes_the_fit_search_begin_anew(make_bench: MakeBench) -> None:

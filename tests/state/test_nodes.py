@@ -2,7 +2,7 @@ import msgspec
 
 from reactive_desched.model.changes import NodeAdded, NodeGone, NodeLabelsChanged, NodeTaintsChanged
 from reactive_desched.model.labels import EVERYTHING, parse_selector
-from reactive_desched.model.objects import Pod, PodStatus
+from reactive_desched.model.objects import Pod, PodAffinityTerm, PodStatus
 from reactive_desched.model.resources import PODS
 from reactive_desched.state.nodes import NodeEntry, NodeTable, changed_keys
 from reactive_desched.testing.builders import node, pod
@@ -47,6 +47,23 @@ def test_what_a_resize_adds_is_summed_apart() -> None:
     assert room.resizing == {"cpu": 700}
     room.drop("web")
     assert (room.requested, room.resizing) == ({}, {})
+
+
+def test_pods_with_required_anti_affinity_are_counted_while_they_are_active() -> None:
+    declaring = msgspec.structs.replace(
+        web(), spec=msgspec.structs.replace(web().spec, anti_affinity=(PodAffinityTerm(ZONE),))
+    )
+    room = entry(web())
+    assert room.declaring == 0
+
+    for known, count in ((declaring, 1), (declaring, 1), (web(), 0), (declaring, 1)):
+        room.put(known)
+        assert room.declaring == count
+    room.put(msgspec.structs.replace(declaring, status=PodStatus("Failed")))
+    assert room.declaring == 0
+    room.put(declaring)
+    room.drop("web")
+    assert room.declaring == 0
 
 
 def test_a_record_of_the_same_size_is_taken_in_all_the_same() -> None:
