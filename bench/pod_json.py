@@ -272,11 +272,12 @@ def _affinity(owner: Workload) -> Obj:
     affinity: Obj = {"nodeAffinity": _required({"matchExpressions": [arch, pool]})}
     if owner.has_anti_affinity:
         term = {"labelSelector": _selector(owner), "topologyKey": "kubernetes.io/hostname"}
-        affinity["podAntiAffinity"] = {
-            "preferredDuringSchedulingIgnoredDuringExecution": [
-                {"weight": 100, "podAffinityTerm": term}
-            ]
-        }
+        wish = {"weight": 100, "podAffinityTerm": term}
+        affinity["podAntiAffinity"] = (
+            {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+            if owner.keeps_apart
+            else {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}
+        )
     return affinity
 
 

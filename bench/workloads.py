@@ -67,8 +67,13 @@ class Workload:
 
     @property
     def has_anti_affinity(self) -> bool:
-        """Say whether its pods prefer to avoid each other."""
+        """Say whether its pods avoid each other."""
         return self.is_replicated and self.number % 2 == 0
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Say whether they must, and do not only prefer to."""
+        return self.has_anti_affinity and self.number % 3 == 0
 
     @property
     def is_dedicated(self) -> bool:

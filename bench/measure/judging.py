@@ -21,6 +21,7 @@ from reactive_desched.model.changes import (
     PodLabelsChanged,
     PodStatusChanged,
 )
+from reactive_desched.model.objects import HOSTNAME_LABEL
 from reactive_desched.react.instances import AnyPlugin
 from reactive_desched.state.view import ClusterView
 
@@ -53,7 +54,11 @@ def one_change(live: Live, plugins: Iterable[AnyPlugin]) -> dict[str, Numbers]:
 
 def _of_nodes(plugin: AnyPlugin, view: ClusterView) -> Iterator[Change]:
     if kind := next((kind for kind in _NODE_CHANGES if kind in plugin.reacts_to), None):
-        yield from map(kind, _chosen(sorted(node.name for node in view.nodes())))
+        names = _chosen(sorted(node.name for node in view.nodes()))
+        if kind is NodeLabelsChanged:
+            yield from (NodeLabelsChanged(name, frozenset({HOSTNAME_LABEL})) for name in names)
+        else:
+            yield from map(kind, names)
 
 
 def _of_pods(plugin: AnyPlugin, view: ClusterView) -> Iterator[Change]:

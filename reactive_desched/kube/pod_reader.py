@@ -88,7 +88,7 @@ class PodReader:
             phase=wire.phase,
             reason=wire.reason,
             qos_class=wire.qos_class,
-            conditions=tuple(map(_condition, wire.conditions)),
+            conditions=tuple([PodCondition(c.type, c.status, c.reason) for c in wire.conditions]),
             containers=tuple(map(_container, wire.container_statuses)),
             init_containers=tuple(map(_container, wire.init_container_statuses)),
             ephemeral_containers=tuple(map(_container, wire.ephemeral_container_statuses)),
@@ -133,13 +133,9 @@ class PodReader:
 
         Told that way, most healthy pods have the same few small numbers.
         """
-        moments = (seconds(condition.last_transition_time) for condition in conditions)
-        since = tuple(None if at is None else at - created_s for at in moments)
+        moments = [seconds(condition.last_transition_time) for condition in conditions]
+        since = tuple([None if at is None else at - created_s for at in moments])
         return self._shared.transitions.of(since)
-
-
-def _condition(wire: WireCondition) -> PodCondition:
-    return PodCondition(wire.type, wire.status, wire.reason)
 
 
 def _container(wire: WireContainerStatus) -> ContainerStatus:

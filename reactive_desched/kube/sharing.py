@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reactive_desched.model.node_affinity import NodeAffinity
     from reactive_desched.model.objects import (
         Annotations,
+        HostPort,
         OwnerReference,
         PodAffinityTerm,
         PodCondition,
@@ -128,6 +129,7 @@ class SharedParts:
         self.spreads: Shelf[bytes, tuple[TopologySpreadConstraint, ...]] = Shelf(
             "topologySpreadConstraints", limit
         )
+        self.host_ports: Shelf[bytes, tuple[HostPort, ...]] = Shelf("ports", limit)
         self.requests: Shelf[Hashable, Amounts] = Shelf("requests", limit)
         self.resizes: Shelf[Hashable, Amounts] = Shelf("resizes", limit)
         self.transitions: Canon[tuple[int | None, ...]] = Canon("transitions", limit)

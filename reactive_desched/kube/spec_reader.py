@@ -1,8 +1,9 @@
 """Makes the spec of a pod's record, once for all pods of a template, and what a resize adds."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from cachetools import LRUCache
 from msgspec import Raw
 from msgspec.json import Decoder
 
@@ -34,6 +35,11 @@ from reactive_desched.model.taints import Tolerations
 __all__ = ["SpecReader"]
 
 _NO_AMOUNTS: Final[Amounts] = {}
+REMEMBERED_CLASSES: Final = 10_000
+"""For so many different sums of requests and limits the class of service is kept; beyond that the
+one not used for longest is worked out again."""
+
+_REQUESTS: Final = b'"requests":'
 # NUL cannot occur in JSON, so joined texts never run into each other.
 _BETWEEN: Final = b"\0"
 
@@ -53,6 +59,7 @@ class SpecReader:
         self._resources: Final = Decoder(Resources).decode
         self._amounts: Final = Decoder(dict[str, Raw]).decode
         self._priority: Final = Decoder(int | None).decode
+        self._qos: Final[LRUCache[bytes, str]] = LRUCache(REMEMBERED_CLASSES)
 
     def spec(self, parts: PodSpecParts, *, has_local_storage: bool) -> PodSpec:
         """Return the spec that these parts come to."""
@@ -78,7 +85,7 @@ class SpecReader:
             spread=shared_part(shared.spreads, spread, self._spread),
             host_ports=tuple(self._host_ports(parts)),
             requests=self._requests(parts),
-            qos_class=computed_qos(map(self._asks, (*parts.containers, *parts.init_containers))),
+            qos_class=self._qos_class(parts),
             priority=self._priority(parts.priority),
             has_local_storage=has_local_storage,
             has_resource_claims=bool(parts.resource_claims),
@@ -87,12 +94,19 @@ class SpecReader:
     def _host_ports(self, parts: PodSpecParts) -> Iterator[HostPort]:
         """Give the node's ports that containers and sidecars listen on, as NodePorts."""
         for container in (*parts.containers, *filter(_is_sidecar, parts.init_containers)):
-            for port in self._ports(container.ports):
-                if port.host_port > 0:
-                    given = HostPort(port.host_port)
-                    yield HostPort(
-                        port.host_port, port.protocol or given.protocol, port.host_ip or given.ip
-                    )
+            yield from shared_part(self._shared.host_ports, container.ports, self._ports_of)
+
+    def _ports_of(self, text: bytes) -> tuple[HostPort, ...]:
+        return tuple(_host_port(port) for port in self._ports(text) if port.host_port > 0)
+
+    def _qos_class(self, parts: PodSpecParts) -> str:
+        """Return the computed class; DaemonSets have a spec per pod, which ask the same."""
+        key = _BETWEEN.join(_asked(parts))
+        found = self._qos.get(key)
+        if found is None:
+            containers = (*parts.containers, *parts.init_containers)
+            found = self._qos[key] = computed_qos(map(self._asks, containers))
+        return found
 
     def _asks(self, container: Container) -> Asks:
         found = self._resources(container.resources)
@@ -130,6 +144,10 @@ class SpecReader:
         As kube-scheduler since 1.35: a container holds the most of what its spec says, what the
         kubelet has allocated and what is in force; an infeasible spec does not count.
         """
+        if _holds_what_it_asks(parts.containers, status.container_statuses) and (
+            _holds_what_it_asks(parts.init_containers, status.init_container_statuses)
+        ):
+            return _NO_AMOUNTS
         reported = {
             held.name: held
             for held in (*status.container_statuses, *status.init_container_statuses)
@@ -170,6 +188,28 @@ class SpecReader:
             if held.get(resource, 0) != asked.get(resource, 0)
         }
         return differing or _NO_AMOUNTS
+
+
+def _holds_what_it_asks(
+    containers: Sequence[Container], statuses: Sequence[WireContainerStatus]
+) -> bool:
+    """Say whether every status repeats its container's resources to the letter, as most do."""
+    if len(containers) != len(statuses):
+        return False
+    for container, held in zip(containers, statuses, strict=True):
+        if container.name != held.name or container.resources != held.resources:
+            return False
+        allocated = held.allocated_resources
+        if allocated is not NO_OBJECT and (
+            _REQUESTS + bytes(allocated) not in bytes(container.resources)
+        ):
+            return False
+    return True
+
+
+def _host_port(port: Port) -> HostPort:
+    given = HostPort(port.host_port)
+    return HostPort(port.host_port, port.protocol or given.protocol, port.host_ip or given.ip)
 
 
 def _most(lists: Iterable[Mapping[str, str]]) -> dict[str, str]:

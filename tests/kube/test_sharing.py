@@ -14,7 +14,7 @@ from reactive_desched.model.objects import Pod
 
 JSON = dict[str, Any]  # any JSON object
 # There is one empty text in the whole interpreter, so it always has other holders.
-ONLY_WHAT_IS_EMPTY = {"texts": 1, "podAffinity": 1, "topologySpreadConstraints": 1}
+ONLY_WHAT_IS_EMPTY = {"texts": 1, "podAffinity": 1, "topologySpreadConstraints": 1, "ports": 1}
 TOLERATIONS = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
 
 
