@@ -34,9 +34,8 @@ from reactive_desched.kube.evictor import ApiEvictor
 from reactive_desched.kube.kubeconfig import KubeConfig
 from reactive_desched.kube.reflect import Reflector
 from reactive_desched.kube.revival import Revival
-from reactive_desched.kube.session import Limits, Session, Transport, open_session
+from reactive_desched.kube.session import Session, Transport, open_session
 from reactive_desched.kube.sharing import SharedParts
-from reactive_desched.kube.throttle import Rate
 from reactive_desched.late_log import LateLog
 from reactive_desched.metrics import Metrics, Sources
 from reactive_desched.model.addresses import Listen, parse_listen
@@ -44,7 +43,7 @@ from reactive_desched.overrides import Overrides
 from reactive_desched.planning import plan, registry
 from reactive_desched.policy.load import Configuration, load
 from reactive_desched.policy.runnable import require_runnable
-from reactive_desched.policy.settings import Client
+from reactive_desched.preview.live import limits_of, rate_of
 from reactive_desched.reloading import Files, InForce, Prepared, Reloader, Texts, fingerprint
 from reactive_desched.reporting import Reporter
 from reactive_desched.state import cluster
@@ -225,7 +224,7 @@ def make_ledger(journal: Journal) -> Ledger:
 def open_cluster(parts: Parts) -> AbstractAsyncContextManager[Session]:
     """Open the session with the API server."""
     client = parts.configuration.settings.client
-    return open_session(parts.kube, limits=_limits(client), rate=_rate(client))
+    return open_session(parts.kube, limits=limits_of(client), rate=rate_of(client))
 
 
 def open_records(parts: Parts) -> AbstractAsyncContextManager[Journal]:
@@ -366,18 +365,6 @@ async def _let_end(core: Core, events: EventRecorder) -> None:
         await core.evictions.ended()
     with anyio.move_on_after(TOLD_WITHIN_S, shield=True):
         await events.ended()
-
-
-def _limits(client: Client) -> Limits:
-    return Limits(
-        connect_s=client.connect_timeout_s,
-        read_s=client.read_timeout_s,
-        total_s=client.total_timeout_s,
-    )
-
-
-def _rate(client: Client) -> Rate:
-    return Rate(client.requests_per_second, client.burst, client.burst // 5)
 
 
 def _utc_now() -> datetime:

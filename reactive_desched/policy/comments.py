@@ -151,7 +151,7 @@ class _Finder:
         begin = max(self._lines[number], self._outline.start)
         at, end = self._hashes.get(number, (self._end(number), self._end(number)))
         text = self._outline.text
-        if text[begin:at].strip() or self._is_inside_a_value(begin):
+        if text[begin:at].strip():
             return None
         return _Line(text[at:end].rstrip(), at - begin, number, end)
 
@@ -190,12 +190,6 @@ class _Finder:
         closed = [spot for spot in self._outline.spots if begin < spot.end <= end]
         last = closed[-1] if closed else None
         return next((spot for spot in closed if spot.spans_brackets), last)
-
-    def _is_inside_a_value(self, at: int) -> bool:
-        """Say whether a line is one of a text of several lines."""
-        masks = self._outline.masks
-        index = bisect_right(masks, (at, len(self._outline.text))) - 1
-        return index >= 0 and masks[index][0] <= at < masks[index][1]
 
     def _line(self, at: int) -> int:
         return bisect_right(self._lines, at) - 1

@@ -23,7 +23,7 @@ def notices(document: Document, found: Outline) -> Iterator[Problem]:
     """Say what becomes different, or is left out, and does not show in the new text."""
     place = document.place
     if found.shares:
-        message = "anchors, aliases and merge keys are written out"
+        message = "anchors and aliases are written out"
         yield place.problem(message, "the new text says the same without them")
     if document.kind is Kind.LEGACY_POLICY:
         yield from _of_strategies(place)

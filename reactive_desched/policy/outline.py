@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ruamel.yaml.events import (
-    AliasEvent,
     CollectionEndEvent,
     DocumentEndEvent,
     DocumentStartEvent,
@@ -20,6 +19,7 @@ from reactive_desched.policy.problems import Path
 from reactive_desched.policy.tree import Mark
 from reactive_desched.policy.yaml_text import YamlText, mark_of_event
 
+_CLOSING: Final = "..."
 TAGGED: Final = "!"
 """The style of a value with an explicit tag: it cannot be written again as it stands."""
 
@@ -47,7 +47,7 @@ class Outline:
 
     `spots` are in written order, what is outside before what is inside. `masks` are the spans in
     which a # begins no comment. `styles` has the style of each single value, `brackets` the places
-    of collections in flow style. A document that `shares` has anchors, aliases or merge keys.
+    of collections in flow style. A document that `shares` has anchors or aliases.
     """
 
     text: str
@@ -83,19 +83,22 @@ def _documents(text: str) -> Iterator[Outline]:
                 continue
             found = Outline(text, begin, mark_of_event(first))
             _Outliner(found, events).follow(first)
-            end = found.end + len("...") * text.startswith("...", found.end)
+            is_closed = text.startswith(_CLOSING, found.end)
+            end = _below(text, found.end + len(_CLOSING)) if is_closed else found.end
             yield found
 
 
 def _first_place(event: Event, text: str, after: int) -> int:
-    """Say where a document begins: below its `---`, unless something is on that line."""
+    """Say where a document begins: below its `---`, or after what ended the one before."""
     at = _place(event)
-    if not at.explicit:
-        return after
-    end: int = at.end_mark.index
-    line, line_break, _ = text[end:].partition("\n")
+    return _below(text, at.end_mark.index) if at.explicit else after
+
+
+def _below(text: str, at: int) -> int:
+    """Go to the next line, unless something is on the rest of this one."""
+    line, line_break, _ = text[at:].partition("\n")
     is_free = not line.strip() or line.strip().startswith("#")
-    return end + len(line) + 1 if is_free and line_break else end
+    return at + len(line) + 1 if is_free and line_break else at
 
 
 class _Outliner:
@@ -108,7 +111,6 @@ class _Outliner:
     def follow(self, first: Event) -> None:
         """Follow the document to its end."""
         self._value(first, (), is_flow=False)
-        self._found.brackets.discard(self._found.root)
         self._found.end = _place(next(self._events)).start_mark.index
 
     def _value(self, event: Event, path: Path, *, is_flow: bool) -> int:
@@ -152,7 +154,6 @@ class _Outliner:
         at = _place(key)
         begin, end = at.start_mark.index, at.end_mark.index
         self._found.masks.append((begin, end))
-        self._found.shares |= at.value == "<<" and at.style is None
         below = (*path[:-1], str(at.value))
         return self._spot(next(self._events), below, (begin, end, column), is_flow=is_flow)
 
@@ -166,8 +167,6 @@ class _Outliner:
         index = len(self._found.spots)
         self._found.spots.append(Spot(path, begin, least, column, is_flow))
         has_brackets = bool(getattr(event, "flow_style", False))
-        is_alias = isinstance(event, AliasEvent)
-        self._found.shares |= is_alias
         end = max(least, self._value(event, path, is_flow=is_flow))
         end = least if _is_empty(event) else end
         self._found.spots[index] = Spot(path, begin, end, column, is_flow, has_brackets)

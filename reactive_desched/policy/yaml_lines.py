@@ -87,11 +87,10 @@ class YamlLines:
     def _kept(self, part: Part, indent: int, path: Path) -> Iterator[str] | None:
         """Give the lines as they were, if the part is still where it was and begins a line."""
         spot = self._spots.get(path)
-        if not part.is_kept or spot is None or spot.is_flow or spot.column != indent:
+        if not part.is_kept or spot is None or spot.is_flow:
             return None
         begin = self._text.rfind("\n", 0, spot.start) + 1
-        before = self._text[begin : spot.start]
-        if before.strip(" -") or (part.key is None and before[spot.column :][:1] != "-"):
+        if part.key is None and "-" not in self._text[begin : spot.start]:
             return None
         end = max((spot.end, *(each.end for each in self._comments if _is_inside(each, path))))
         first, *rest = self._text[begin:end].splitlines()

@@ -17,7 +17,7 @@ from reactive_desched.preview.kinds import kinds
 from reactive_desched.preview.picture import Gathering, Picture
 from reactive_desched.preview.progress import Progress
 
-__all__ = ["list_everything", "read_cluster"]
+__all__ = ["limits_of", "list_everything", "rate_of", "read_cluster"]
 
 TRIES: Final = 3
 _PAUSE_S: Final = 1.0
@@ -32,7 +32,7 @@ async def read_cluster(
 
     Raises ConfigError when there is no way in, and CannotLook as `list_everything`.
     """
-    async with open_session(kube, limits=_limits(client), rate=_rate(client)) as session:
+    async with open_session(kube, limits=limits_of(client), rate=rate_of(client)) as session:
         return await list_everything(session, resources, progress), session.server
 
 
@@ -119,7 +119,8 @@ class _Counted:
         return self._codec.item(raw)
 
 
-def _limits(client: Client) -> Limits:
+def limits_of(client: Client) -> Limits:
+    """Return the timeouts that the settings ask for."""
     return Limits(
         connect_s=client.connect_timeout_s,
         read_s=client.read_timeout_s,
@@ -127,5 +128,6 @@ def _limits(client: Client) -> Limits:
     )
 
 
-def _rate(client: Client) -> Rate:
+def rate_of(client: Client) -> Rate:
+    """Return the pace of requests that the settings ask for."""
     return Rate(client.requests_per_second, client.burst, client.burst // 5)

@@ -23,6 +23,7 @@ NEEDED = {
     "priorityclasses",
     "poddisruptionbudgets",
 }
+DISPENSABLE = {"persistentvolumes", "csinodes"}  # a server that denies them for long is obeyed
 
 
 def brings_up_to_date(request: AuditedRequest) -> bool:
@@ -70,7 +71,8 @@ def test_an_outage_of_the_api_server_loses_no_work_and_evicts_nobody_unseen(
     assert len(evicted) == len(set(evicted))
     assert slow.keys() | web.keys() <= set(evicted)
     since = before_the_first_eviction(control_plane.audit.requests(referee.user, before))
-    assert {each.resource for each in since if brings_up_to_date(each)} == NEEDED
+    renewed = {each.resource for each in since if brings_up_to_date(each)}
+    assert renewed - DISPENSABLE == NEEDED
 
 
 def test_a_change_made_while_the_watch_was_cut_and_history_compacted_is_acted_on(
@@ -98,4 +100,5 @@ def test_a_change_made_while_the_watch_was_cut_and_history_compacted_is_acted_on
 
     assert {each.uid for each in referee.evicted()} == set(doomed)
     since = before_the_first_eviction(control_plane.audit.requests(referee.user, before))
-    assert {each.resource for each in since if starts_from_nothing(each)} == NEEDED
+    listed = {each.resource for each in since if starts_from_nothing(each)}
+    assert listed - DISPENSABLE == NEEDED

@@ -218,6 +218,7 @@ strategies:
   RemovePodsViolatingNodeTaints:
     enabled: yes
     params:
+      nodeFit: on
       excludedTaints: [ "a,b",c, 'd' ]
       namespaces: {{exclude: [{names}]}}
       labelSelector: {{matchLabels: {{on: "y", "1": '2'}}}}
@@ -225,6 +226,7 @@ strategies:
     new = converted(text)
 
     assert "\nnodeSelector: 'a in (b,c)'\n" in new
+    assert "\n          nodeFit: true\n" in new
     assert """\n          excludedTaints: ["a,b", c, 'd']\n""" in new
     assert "\n            exclude:\n              - namespace-0\n              - name" in new
     assert """\n          labelSelector: {matchLabels: {"on": "y", "1": '2'}}\n""" in new
@@ -275,11 +277,23 @@ def test_aliases_and_merge_keys_are_written_out_and_told_of() -> None:
     assert "- RemovePodsViolatingInterPodAntiAffinity\n" in new
     assert not set("&*") & set(new)
     assert told(text) == [
-        (
-            "p.yaml:1:1: anchors, aliases and merge keys are written out; "
-            "the new text says the same without them"
-        )
+        ("p.yaml:1:1: anchors and aliases are written out; the new text says the same without them")
     ]
+
+
+def test_a_word_that_had_no_quotes_gets_them_inside_brackets() -> None:
+    text = f"""\
+{OLD}strategies:
+  RemoveFailedPods:
+    enabled: true
+    params:
+      failedPods:
+        reasons:
+        - &reason a, b
+        excludeOwnerKinds: [*reason, c]
+"""
+    assert "\n      - a, b\n" in converted(text)
+    assert '\n      excludeOwnerKinds: ["a, b", c]\n' in converted(text)
 
 
 def test_json_becomes_yaml() -> None:
@@ -299,8 +313,9 @@ def test_json_becomes_yaml() -> None:
         (f"# x\n---  # y\n{SETTINGS}---\n", ""),
         ("%YAML 1.1\n--- # z\n", "...\n"),
         ("---\n# nothing\n---\n", f"\n---\n{SETTINGS}"),
+        (f"{SETTINGS}... # z\n", ""),
     ],
-    ids=["after", "before", "directives", "an empty one"],
+    ids=["after", "before", "directives", "an empty one", "without a beginning"],
 )
 def test_what_is_beside_the_policy_stays_as_it_is(before: str, after: str) -> None:
     new = converted(f"{before}{TWO}{after}")
@@ -367,6 +382,14 @@ strategies:
     assert "includedTaints: [a]\n" in converted(text)
 
 
+def test_what_is_of_a_strategy_that_is_off_does_not_take_effect() -> None:
+    text = f"""\
+{OLD}strategies:
+  RemovePodsViolatingNodeTaints: {{enabled: false, params: {{includedTaints: [a]}}}}
+"""
+    assert "takes effect" not in "".join(told(text))
+
+
 def test_everything_wrong_is_told_at_once_and_nothing_converted() -> None:
     with pytest.raises(PolicyErrors) as caught:
         convert(
@@ -404,6 +427,16 @@ def test_a_text_that_would_say_something_else_is_not_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rewriting, "modern", lambda draft: type(draft)(draft.parts[:2]))
+
+    with pytest.raises(ConversionError, match="would not say what the old one says"):
+        convert(TWO)
+
+
+def test_a_text_that_would_change_the_settings_is_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changed = f"{TWO}---\n{SETTINGS}debounce: {{quiet: 7s}}\n"
+    monkeypatch.setattr(rewriting, "_spliced", lambda *_: changed)
 
     with pytest.raises(ConversionError, match="would not say what the old one says"):
         convert(TWO)

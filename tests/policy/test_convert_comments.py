@@ -32,7 +32,7 @@ def around(text: str, line: str, *, above: int = 0, below: int = 0) -> list[str]
 
 
 def test_what_is_above_a_strategy_goes_above_its_entry_in_plugin_config() -> None:
-    text = LIFE.replace("  PodLife", "  # old pods\n\n  # must go\n  PodLife", 1)
+    text = LIFE.replace("  PodLife", "\n  # old pods\n\n  # must go\n\n  PodLife", 1)
 
     assert around(text, "- name: PodLifeTime", above=4) == [
         "- name: DefaultEvictor",
@@ -47,6 +47,21 @@ def test_what_is_beside_a_strategy_goes_beside_or_above_its_entry() -> None:
     text = LIFE.replace("PodLifeTime:\n", "PodLifeTime: # old\n")
 
     assert around(text, "- name: PodLifeTime", above=1) == ["# old", "- name: PodLifeTime"]
+
+
+def test_what_is_moved_is_indented_as_what_it_is_about() -> None:
+    text = LIFE.replace("PodLifeTime:\n", "PodLifeTime:          # old\n").replace(
+        "    params", "#   p\n    params"
+    )
+    new = rewrite(Source(text, "p.yaml"), registry(), Wishes()).text.decode()
+
+    assert "\n      # old\n      - name: PodLifeTime\n        #   p\n        args:\n" in new
+
+
+def test_what_is_said_of_the_parameters_goes_to_the_arguments_of_the_plugin() -> None:
+    text = LIFE.replace("params:\n", "params: # p\n      thresholdPriority: 5\n")
+
+    assert around(text, "args: # p", above=1) == ["- name: PodLifeTime", "args: # p"]
 
 
 def test_what_is_said_of_the_switch_goes_to_the_name_that_is_enabled() -> None:
@@ -144,14 +159,52 @@ def test_a_comment_inside_brackets_makes_them_lines() -> None:
     params:
       excludedTaints: [a, # first
         # second
-        b] # both
+        b, # both
+                              # far away
+        c
+        ] # end
 """
-    assert around(text, "excludedTaints: # first", below=3) == [
+    assert around(text, "excludedTaints: # first", above=1, below=5) == [
+        "# end",
         "excludedTaints: # first",
         "- a",
         "# second",
         "- b # both",
+        "# far away",
+        "- c",
     ]
+
+
+def test_a_dash_may_stand_alone() -> None:
+    text = f"""\
+{LIFE}        states:
+        # one
+        -
+          # two
+          Pending # three
+        - # four
+          Running
+          # five
+        # six
+        -
+          Unknown
+"""
+    assert around(text, "- Pending # three", above=2, below=5) == [
+        "# one",
+        "# two",
+        "- Pending # three",
+        "# four",
+        "- Running",
+        "# five",
+        "# six",
+        "- Unknown",
+    ]
+
+
+def test_what_is_indented_deeper_than_the_first_of_its_kind_is_about_it() -> None:
+    text = LIFE.replace("      podLifeTime", "         # deep\n      podLifeTime")
+
+    assert around(text, "maxPodLifeTimeSeconds: 5", above=1)[0] == "# deep"
 
 
 def test_settings_that_are_commented_out_stay_at_the_end_of_what_they_were_in() -> None:
@@ -196,6 +249,32 @@ def test_parameters_that_are_commented_out_below_the_switch_go_below_the_entry()
     ]
 
 
+def test_settings_that_are_commented_out_below_what_is_dropped_stay_where_they_were() -> None:
+    text = f"""\
+{LIFE}      nodeFit: true
+      # labelSelector: {{}}
+"""
+    assert around(text, "maxPodLifeTimeSeconds: 5", below=2)[1:] == [
+        "# labelSelector: {}",
+        "plugins:",
+    ]
+
+
+def test_a_strategy_that_is_commented_out_below_merged_ones_stays_among_them() -> None:
+    text = f"""\
+{HEAD}strategies:
+  RemoveDuplicates: {{enabled: true}}
+  RemoveFailedPods: {{enabled: true}}
+  # PodLifeTime: {{enabled: true}}
+"""
+    new = lines(text, merge=True)
+
+    assert new[new.index("- name: RemoveFailedPods") :][1:3] == [
+        "# PodLifeTime: {enabled: true}",
+        "plugins:",
+    ]
+
+
 def test_what_is_above_and_below_everything_stays_there() -> None:
     text = f"# yaml-language-server: $schema=x\n\n# Ours\n{LIFE}\n# the end\n"
 
@@ -213,7 +292,6 @@ def test_what_is_above_and_below_everything_stays_there() -> None:
 def test_what_is_said_of_what_is_dropped_is_told_at_the_top_with_its_place() -> None:
     text = f"""\
 # Ours
-
 {HEAD}evictDaemonSetPods: false # never
 strategies:
   # later

@@ -4,8 +4,10 @@ from difflib import unified_diff
 
 import pytest
 
+from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.planning import registry
 from reactive_desched.policy.documents import Source
+from reactive_desched.policy.registry import PluginSpec
 from reactive_desched.policy.rewriting import Rewriting, Wishes, rewrite
 
 HEAD = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
@@ -130,6 +132,21 @@ def evictor(args: str) -> str:
             "        - PodsWithPVC\n",
             id="all of them, in their order",
         ),
+        pytest.param(
+            "    args:\n"
+            "      labelSelector:   # all\n"
+            "      # claims\n"
+            "      ignorePvcPods: true\n"
+            "      minReplicas:   2\n",
+            "    args:\n"
+            "      labelSelector:   # all\n"
+            "      podProtections:\n"
+            "        extraEnabled:\n"
+            "        # claims\n"
+            "        - PodsWithPVC\n"
+            "      minReplicas:   2\n",
+            id="below an empty value",
+        ),
     ],
 )
 def test_switches_of_the_evictor_become_protections(old: str, new: str) -> None:
@@ -146,6 +163,16 @@ PROVIDER = "{source: Prometheus, prometheus: {url: 'http://a'}}"
             "\n# measured\nmetricsCollector: # c\n  enabled: true # on\n",
             "\n# measured\nmetricsProviders: # c\n  - source: KubernetesMetrics # on\n",
             id="alone",
+        ),
+        pytest.param(
+            "metricsCollector:\n  # on\n  enabled: true\n",
+            "metricsProviders:\n  # on\n  - source: KubernetesMetrics\n",
+            id="with what is said of the switch",
+        ),
+        pytest.param(
+            "nodeSelector: |\n  a=b\n\n\nmetricsCollector: {enabled: true}\n",
+            "nodeSelector: |\n  a=b\n\n\nmetricsProviders:\n  - source: KubernetesMetrics\n",
+            id="below a text of several lines",
         ),
         pytest.param(
             f"metricsProviders:\n- {PROVIDER}\nmetricsCollector: {{enabled: true}}\n",
@@ -171,6 +198,38 @@ def test_a_metrics_server_that_is_off_beside_a_source_goes() -> None:
         "  plugins: {balance: {enabled: [LowNodeUtilization]}}\n"
     )
     assert "metricsUtilization: {source: KubernetesMetrics}" in converted(text)
+
+
+def test_what_is_below_a_collector_that_goes_stays_at_the_end() -> None:
+    plugins = "{balance: {enabled:  [RemoveDuplicates]}}"
+    rest = f"{HEAD}profiles:\n  - name:  p\n    plugins: {plugins}\n"
+
+    assert converted(f"{rest}metricsCollector: {{}}\n# the end\n") == f"{rest}# the end\n"
+
+
+def test_a_metrics_server_that_is_off_and_no_source_stay_for_a_lenient_reading() -> None:
+    text = (
+        f"{HEAD}profiles:\n- name: p\n  pluginConfig:\n  - name: LowNodeUtilization\n    args:\n"
+        "      metricsUtilization: {metricsServer: false}\n"
+        "      thresholds: {cpu: 1}\n"
+        "      targetThresholds: {cpu: 2}\n"
+        "  plugins:\n    balance: {enabled: [LowNodeUtilization]}\n"
+    )
+    assert not convert(text, lenient=True).is_changed
+
+
+class OtherArgs(PluginArgs):
+    ignore_pvc_pods: bool = False
+
+
+def test_arguments_of_other_plugins_are_their_own() -> None:
+    plugins = {**registry(), "Other": PluginSpec(OtherArgs, frozenset({"balance"}))}
+    text = (
+        f"{HEAD}profiles:\n- name: p\n  pluginConfig:\n"
+        "  - {name: Other, args: {ignorePvcPods: true}}\n"
+        "  plugins: {balance: {enabled: [Other]}}\n"
+    )
+    assert not rewrite(Source(text, "p.yaml"), plugins, Wishes()).is_changed
 
 
 def test_a_policy_without_deprecated_forms_stays_as_it_is() -> None:
