@@ -152,7 +152,7 @@ class EventRecorder:
             self.failed += 1
             self._seen.pop(event, None)
             about = f"{event.regarding.namespace}/{event.regarding.name}"
-            self._tell("event not written", about=about, event=event.reason, because=str(error))
+            self._tell("no Event written", about=about, reason=event.reason, because=str(error))
         else:
             self.sent += 1
             series.told, series.told_at = count, self._clock.now()

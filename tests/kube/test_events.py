@@ -50,7 +50,8 @@ class Bench:
         self.said: list[dict[str, str]] = []
         self.recorder = EventRecorder(session, "node-7", self._tell, clock=clock)
 
-    def _tell(self, _: str, **values: str) -> None:
+    def _tell(self, event: str, **values: str) -> None:  # named as structlog names it
+        assert event == "no Event written"
         self.said.append(values)
 
     @asynccontextmanager
@@ -243,7 +244,7 @@ async def test_what_the_server_refuses_is_counted_and_told_and_not_tried_again(
     assert (bench.recorder.sent, bench.recorder.failed) == (0, 1)
     await bench.minute()
     assert bench.recorder._seen == {}
-    assert bench.said == [{"about": "shop/web-1", "event": "PodLifeTime", "because": "403: no"}]
+    assert bench.said == [{"about": "shop/web-1", "reason": "PodLifeTime", "because": "403: no"}]
     assert not [wait for wait in bench.clock.waits if wait == RETRY_AFTER_S]
 
 
