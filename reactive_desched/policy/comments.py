@@ -187,9 +187,8 @@ class _Finder:
     def _closed(self, number: int) -> Spot | None:
         """Give what ends on a line on which nothing begins: a bracket, or the rest of a text."""
         begin, end = self._lines[number], self._end(number)
-        closed = [spot for spot in self._outline.spots if begin < spot.end <= end]
-        last = closed[-1] if closed else None
-        return next((spot for spot in closed if spot.spans_brackets), last)
+        closed = (spot for spot in reversed(self._outline.spots) if begin < spot.end <= end)
+        return next(closed, None)
 
     def _line(self, at: int) -> int:
         return bisect_right(self._lines, at) - 1

@@ -37,8 +37,6 @@ class Spot:
     column: int
     is_flow: bool
     """Whether it is inside brackets or braces."""
-    spans_brackets: bool = False
-    """Whether its value is in brackets or braces."""
 
 
 @dataclass(slots=True)
@@ -166,10 +164,9 @@ class _Outliner:
         begin, least, column = where
         index = len(self._found.spots)
         self._found.spots.append(Spot(path, begin, least, column, is_flow))
-        has_brackets = bool(getattr(event, "flow_style", False))
         end = max(least, self._value(event, path, is_flow=is_flow))
         end = least if _is_empty(event) else end
-        self._found.spots[index] = Spot(path, begin, end, column, is_flow, has_brackets)
+        self._found.spots[index] = Spot(path, begin, end, column, is_flow)
         return end
 
 

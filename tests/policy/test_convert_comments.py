@@ -50,12 +50,13 @@ def test_what_is_beside_a_strategy_goes_beside_or_above_its_entry() -> None:
 
 
 def test_what_is_moved_is_indented_as_what_it_is_about() -> None:
-    text = LIFE.replace("PodLifeTime:\n", "PodLifeTime:          # old\n").replace(
-        "    params", "#   p\n    params"
-    )
+    text = LIFE.replace("PodLifeTime:\n", "PodLifeTime:          # old\n")
+    text = text.replace("podLifeTime:", "podLifeTime:          # block")
+    text = text.replace("    params", "#   p\n    params")
     new = rewrite(Source(text, "p.yaml"), registry(), Wishes()).text.decode()
 
     assert "\n      # old\n      - name: PodLifeTime\n        #   p\n        args:\n" in new
+    assert "\n          # block\n          maxPodLifeTimeSeconds" in new
 
 
 def test_what_is_said_of_the_parameters_goes_to_the_arguments_of_the_plugin() -> None:
@@ -305,6 +306,7 @@ strategies:
       nodeFit: true #fits
       podLifeTime: {{maxPodLifeTimeSeconds: 5}}
 """
+    assert lines(text.replace("# Ours\n", "# Ours\n\n")) == lines(text)
     assert lines(text)[:11] == [
         "# Ours",
         "",
