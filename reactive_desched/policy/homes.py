@@ -38,9 +38,10 @@ def _at_home(path: Path, part: Part) -> Part:
             return part if is_own else replace(part, written=None)
         case ("strategies", name), (*_, "enabled", int()) if _is(part.value, name):
             return replace(part, written=(*part.written, "enabled"))
-        case ("strategies", _, "params"), ("profiles", int(), "pluginConfig", 0, "args"):
-            return replace(part, written=None)
-        case ("strategies", _), _:
+        case (("strategies", _, "params"), ("profiles", int(), "pluginConfig", 0, "args")) | (
+            ("strategies", _),
+            _,
+        ):
             return replace(part, written=None)
         case _:
             return part
@@ -95,10 +96,11 @@ class Homes:
 
     def _attach(self, comment: Comment, path: Path, part: Part) -> None:
         """Place a comment at the part it is about."""
-        remarks = self._remarks(_leafward(path, part))
         if comment.where is Where.ABOVE:
             self._add(self._remarks(path).above, comment, is_same=_is_same(path, comment))
-        elif remarks.beside:
+            return
+        remarks = self._remarks(_leafward(path, part))
+        if remarks.beside:
             self._add(remarks.above, comment, is_same=False)
         else:
             remarks.beside = comment.lines[0].text

@@ -66,15 +66,16 @@ def rewrite(source: Source, registry: Registry, wishes: Wishes) -> Rewriting:
     raw = source.text if isinstance(source.text, bytes) else source.text.encode()
     document, decoded = _policy_in(source, wishes), raw.decode("utf-8-sig")
     found = outline(decoded, document.place.root.mark)
-    told = ProblemList()
-    read = (warning for warning in old.warnings if warning.path != "apiVersion")
-    for notice in (*read, *notices(document, found), *_of_merging(document, old, wishes)):
-        told.warn(notice)
     draft = _Drafting(document, found, registry, wishes).draft(old)
     new = raw
     if draft is not None:
         new = (_BOM if raw.startswith(_BOM) else b"") + _spliced(found, draft).encode()
     read_again = _read_again(Source(new, source.name), registry, old, wishes)
+    told = ProblemList()
+    read = (warning for warning in old.warnings if warning.path != "apiVersion")
+    ours = notices(document, found) if new != raw else ()
+    for notice in (*read, *ours, *_of_merging(document, old, wishes)):
+        told.warn(notice)
     return Rewriting(new, told.warnings, new != raw, _has_forgiven(read_again))
 
 

@@ -274,6 +274,14 @@ def test_a_policy_with_aliases_is_written_anew_as_a_whole() -> None:
     assert new.count("podProtections:") == 2
     assert "- name: b # spaces\n" in new
     assert "evictor" not in new.replace("DefaultEvictor", "")
+    assert "anchors and aliases" in convert(text).notices[0].message
+
+
+def test_aliases_in_a_policy_that_stays_as_it_is_are_not_told_of() -> None:
+    text = f"{HEAD}profiles: [&p {{name: a}}, *p]\n"
+
+    assert not convert(text).is_changed
+    assert "anchors and aliases" not in "".join(map(str, convert(text).notices))
 
 
 def test_merging_is_not_for_profiles() -> None:
