@@ -17,6 +17,7 @@ from reactive_desched.kube.answers import parse_status
 from reactive_desched.kube.codec import Codec, Page, WatchEvent
 from reactive_desched.kube.parts import quantities, seconds, shared_part, version
 from reactive_desched.kube.pod_reader import PodReader
+from reactive_desched.kube.pod_wire import WirePod
 from reactive_desched.kube.sharing import SharedParts
 from reactive_desched.kube.wire import (
     AnyLine,
@@ -30,7 +31,6 @@ from reactive_desched.kube.wire import (
     WireNamespace,
     WireNode,
     WireObject,
-    WirePod,
     WirePriorityClass,
     WireVolume,
 )

@@ -6,9 +6,7 @@ from typing import Final
 from msgspec.json import Decoder
 
 from reactive_desched.kube.parts import seconds, shared_part, version
-from reactive_desched.kube.sharing import SharedParts
-from reactive_desched.kube.spec_reader import SpecReader
-from reactive_desched.kube.wire import (
+from reactive_desched.kube.pod_wire import (
     PodAnnotations,
     Volume,
     WireCondition,
@@ -16,6 +14,8 @@ from reactive_desched.kube.wire import (
     WirePod,
     WirePodStatus,
 )
+from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.kube.spec_reader import SpecReader
 from reactive_desched.model.objects import (
     Annotations,
     ContainerStatus,

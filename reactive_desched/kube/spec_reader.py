@@ -8,10 +8,7 @@ from msgspec import Raw
 from msgspec.json import Decoder
 
 from reactive_desched.kube.parts import quantities, shared_part
-from reactive_desched.kube.sharing import SharedParts
-from reactive_desched.kube.wire import (
-    NO_OBJECT,
-    NOTHING,
+from reactive_desched.kube.pod_wire import (
     Affinity,
     Container,
     PodSpecParts,
@@ -20,6 +17,8 @@ from reactive_desched.kube.wire import (
     WireContainerStatus,
     WirePodStatus,
 )
+from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.kube.wire import NO_OBJECT, NOTHING
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import (
     HostPort,
@@ -63,15 +62,19 @@ class SpecReader:
 
     def spec(self, parts: PodSpecParts, *, has_local_storage: bool) -> PodSpec:
         """Return the spec that these parts come to."""
-        joined = _BETWEEN.join([*_demanded(parts), *_asked(parts)])
-        key = (joined, has_local_storage, bool(parts.resource_claims))
+        asked = _BETWEEN.join(_asked(parts))
+        key = (
+            _BETWEEN.join([*_demanded(parts), asked]),
+            has_local_storage,
+            bool(parts.resource_claims),
+        )
         found = self._shared.specs.get(key)
         if found is not None:
             return found
-        made = self._new_spec(parts, has_local_storage=has_local_storage)
+        made = self._new_spec(parts, asked, has_local_storage=has_local_storage)
         return self._shared.specs.put(key, made)
 
-    def _new_spec(self, parts: PodSpecParts, *, has_local_storage: bool) -> PodSpec:
+    def _new_spec(self, parts: PodSpecParts, asked: bytes, *, has_local_storage: bool) -> PodSpec:
         shared, affinity = self._shared, self._affinity(parts.affinity)
         terms, spread = shared.pod_terms, parts.topology_spread_constraints
         return PodSpec(
@@ -84,8 +87,8 @@ class SpecReader:
             anti_affinity=shared_part(terms, affinity.pod_anti_affinity.required, self._terms),
             spread=shared_part(shared.spreads, spread, self._spread),
             host_ports=tuple(self._host_ports(parts)),
-            requests=self._requests(parts),
-            qos_class=self._qos_class(parts),
+            requests=self._requests(parts, asked),
+            qos_class=self._qos_class(parts, asked),
             priority=self._priority(parts.priority),
             has_local_storage=has_local_storage,
             has_resource_claims=bool(parts.resource_claims),
@@ -99,25 +102,23 @@ class SpecReader:
     def _ports_of(self, text: bytes) -> tuple[HostPort, ...]:
         return tuple(_host_port(port) for port in self._ports(text) if port.host_port > 0)
 
-    def _qos_class(self, parts: PodSpecParts) -> str:
+    def _qos_class(self, parts: PodSpecParts, asked: bytes) -> str:
         """Return the computed class; DaemonSets have a spec per pod, which ask the same."""
-        key = _BETWEEN.join(_asked(parts))
-        found = self._qos.get(key)
+        found = self._qos.get(asked)
         if found is None:
             containers = (*parts.containers, *parts.init_containers)
-            found = self._qos[key] = computed_qos(map(self._asks, containers))
+            found = self._qos[asked] = computed_qos(map(self._asks, containers))
         return found
 
     def _asks(self, container: Container) -> Asks:
         found = self._resources(container.resources)
         return Asks(quantities(found.requests), quantities(found.limits))
 
-    def _requests(self, parts: PodSpecParts) -> Amounts:
-        key = _BETWEEN.join(_asked(parts))
-        found = self._shared.requests.get(key)
+    def _requests(self, parts: PodSpecParts, asked: bytes) -> Amounts:
+        found = self._shared.requests.get(asked)
         if found is not None:
             return found
-        return self._shared.requests.put(key, self._summed(parts, self._requested))
+        return self._shared.requests.put(asked, self._summed(parts, self._requested))
 
     def _summed(
         self, parts: PodSpecParts, requested: Callable[[Container], dict[str, str]]
@@ -158,16 +159,18 @@ class SpecReader:
         infeasible = any(
             c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions
         )
-        key = _BETWEEN.join([*_asked(parts), *_held(parts, reported), b"!" if infeasible else b""])
+        asked = _BETWEEN.join(_asked(parts))
+        key = _BETWEEN.join([asked, *_held(parts, reported), b"!" if infeasible else b""])
         found = self._shared.resizes.get(key)
         if found is not None:
             return found
-        made = self._difference(parts, reported, infeasible=infeasible)
+        made = self._difference(parts, asked, reported, infeasible=infeasible)
         return self._shared.resizes.put(key, made)
 
     def _difference(
         self,
         parts: PodSpecParts,
+        asked_text: bytes,
         reported: Mapping[str, WireContainerStatus],
         *,
         infeasible: bool,
@@ -181,7 +184,7 @@ class SpecReader:
             allocated = quantities(self._amounts(held.allocated_resources))
             return _most([actual, allocated] if infeasible else [own, actual, allocated])
 
-        asked, held = self._requests(parts), self._summed(parts, effective)
+        asked, held = self._requests(parts, asked_text), self._summed(parts, effective)
         differing = {
             resource: held.get(resource, 0) - asked.get(resource, 0)
             for resource in asked.keys() | held.keys()
