@@ -136,6 +136,10 @@ class PodStatus(Struct, frozen=True, gc=False):
     init_containers: tuple[ContainerStatus, ...] = ()
     ephemeral_containers: tuple[ContainerStatus, ...] = ()
 
+    def app_containers(self, *, and_init: bool) -> tuple[ContainerStatus, ...]:
+        """Return the app containers, and the init containers if asked for; no ephemeral ones."""
+        return self.containers + self.init_containers if and_init else self.containers
+
     @property
     def is_ready(self) -> bool:
         """Say whether the Ready condition is True."""

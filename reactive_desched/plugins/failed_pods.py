@@ -21,7 +21,7 @@ from reactive_desched.model.changes import (
     Resynced,
 )
 from reactive_desched.model.findings import Finding, LookAgain
-from reactive_desched.model.objects import FAILED, ContainerStatus, Pod, PodStatus
+from reactive_desched.model.objects import FAILED, Pod, PodStatus
 from reactive_desched.model.subjects import Places
 from reactive_desched.policy.fields import Count, Int32
 
@@ -74,6 +74,7 @@ class FailedPods(PlacePlugin[FailedPodsArgs]):
         super().__init__(args)
         self._min_age_s = args.min_pod_lifetime_seconds or -inf
         self._reasons = frozenset(args.reasons)
+        self._with_init = args.including_init_containers
         self._exit_codes = frozenset(args.exit_codes)
         self._excluded = frozenset(args.exclude_owner_kinds)
 
@@ -108,19 +109,14 @@ class FailedPods(PlacePlugin[FailedPodsArgs]):
         """Give all reasons there are, the pod's own first."""
         if status.reason:
             yield status.reason
-        for container in self._containers(status):
+        for container in status.app_containers(and_init=self._with_init):
             yield from filter(None, (container.waiting, container.terminated))
 
     def _codes_of(self, status: PodStatus) -> Iterator[int]:
         """Give the exit codes of the containers that have ended."""
-        for container in self._containers(status):
+        for container in status.app_containers(and_init=self._with_init):
             if container.exit_code is not None:
                 yield container.exit_code
-
-    def _containers(self, status: PodStatus) -> tuple[ContainerStatus, ...]:
-        if self.args.including_init_containers:
-            return status.containers + status.init_containers
-        return status.containers
 
     def _why(self, pod: Pod, now_s: float) -> str:
         """Tell the reason and the exit code that were asked for, else the first there are."""

@@ -184,6 +184,7 @@ class PodLifeTime(PlacePlugin[PodLifeTimeArgs]):
         limit_s = args.max_pod_life_time_seconds
         self._due_age_s = -inf if limit_s is None else limit_s + 1
         self._states = frozenset(args.states)
+        self._with_init = args.including_init_containers
         self._exit_codes = frozenset(args.exit_codes)
         self._included_owners = frozenset(args.owner_kinds.include)
         self._excluded_owners = frozenset(args.owner_kinds.exclude)
@@ -256,20 +257,15 @@ class PodLifeTime(PlacePlugin[PodLifeTimeArgs]):
 
     def _exit_code(self, status: PodStatus) -> int | None:
         """Give the first of the wanted exit codes with which a container ended."""
-        for container in self._containers(status):
+        for container in status.app_containers(and_init=self._with_init):
             if container.exit_code in self._exit_codes:
                 return container.exit_code
         return None
 
-    def _containers(self, status: PodStatus) -> tuple[ContainerStatus, ...]:
-        if self.args.including_init_containers:
-            return status.containers + status.init_containers
-        return status.containers
-
     def _containers_with_state(self, status: PodStatus) -> tuple[ContainerStatus, ...]:
         if self.args.including_ephemeral_containers:
-            return self._containers(status) + status.ephemeral_containers
-        return self._containers(status)
+            return status.app_containers(and_init=self._with_init) + status.ephemeral_containers
+        return status.app_containers(and_init=self._with_init)
 
     def _why(self, pod: Pod, now_s: float) -> str:
         """Tell each thing that was asked for, with the pod's own numbers."""

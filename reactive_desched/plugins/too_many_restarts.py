@@ -18,7 +18,7 @@ from reactive_desched.model.changes import (
     Resynced,
 )
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import ContainerStatus, PodStatus
+from reactive_desched.model.objects import PodStatus
 from reactive_desched.model.subjects import Places
 from reactive_desched.policy.choices import AnyOf
 from reactive_desched.policy.fields import Int32
@@ -81,7 +81,7 @@ class TooManyRestarts(PlacePlugin[TooManyRestartsArgs]):
             return
         for pod in place[1]:
             restarts = 0
-            for container in self._containers(pod.status):
+            for container in pod.status.app_containers(and_init=self._with_init):
                 restarts += container.restarts
             if restarts < self._threshold:
                 continue
@@ -93,9 +93,7 @@ class TooManyRestarts(PlacePlugin[TooManyRestartsArgs]):
         """Only what a container waits for counts, not why it ended."""
         if not self._states or status.phase in self._states:
             return True
-        return any(container.waiting in self._states for container in self._containers(status))
-
-    def _containers(self, status: PodStatus) -> tuple[ContainerStatus, ...]:
-        if self._with_init:
-            return status.containers + status.init_containers
-        return status.containers
+        return any(
+            container.waiting in self._states
+            for container in status.app_containers(and_init=self._with_init)
+        )
