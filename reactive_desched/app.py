@@ -40,9 +40,8 @@ from reactive_desched.late_log import LateLog
 from reactive_desched.metrics import Metrics, Sources
 from reactive_desched.model.addresses import Listen, parse_listen
 from reactive_desched.overrides import Overrides
-from reactive_desched.planning import plan, registry
-from reactive_desched.policy.load import Configuration, load
-from reactive_desched.policy.runnable import require_runnable
+from reactive_desched.planning import plan, read_runnable
+from reactive_desched.policy.load import Configuration
 from reactive_desched.preview.live import limits_of, rate_of
 from reactive_desched.reloading import Files, InForce, Prepared, Reloader, Texts, fingerprint
 from reactive_desched.reporting import Reporter
@@ -142,8 +141,7 @@ def make_parts(options: Options) -> Parts:
 
 def _prepare(options: Options, paths: tuple[str, ...]) -> Prepared:
     """Read and check files and flags, and plan; the same at the start and at every reload."""
-    read = load(paths, registry(), lenient=options.lenient)
-    require_runnable(read.unbuilt)
+    read = read_runnable(paths, lenient=options.lenient)
     configuration = options.overrides.applied_to(read)
     return Prepared(configuration, make_plan(configuration, dry_run=options.dry_run))
 

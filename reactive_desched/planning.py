@@ -1,6 +1,6 @@
 """From what people wrote to what is put together: a policy and settings become a plan."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.assembly import Plan, ProfilePlan
@@ -19,8 +19,10 @@ from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
 from reactive_desched.plugins.too_many_restarts import TooManyRestarts, TooManyRestartsArgs
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs
+from reactive_desched.policy.load import Configuration, load
 from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.policy.registry import PluginSpec, Registry
+from reactive_desched.policy.runnable import require_runnable
 from reactive_desched.policy.settings import Budget, ReactiveSettings
 from reactive_desched.react.debounce import Pause
 from reactive_desched.react.instances import AnyPlugin
@@ -57,6 +59,16 @@ def registry() -> Registry:
         for name, args in TO_COME.items()
     }
     return {**coming, **built}
+
+
+def read_runnable(files: Iterable[str], *, lenient: bool) -> Configuration:
+    """Read files of policy and settings, and see that all they enable can run.
+
+    Raises PolicyErrors.
+    """
+    configuration = load(files, registry(), lenient=lenient)
+    require_runnable(configuration.unbuilt)
+    return configuration
 
 
 def plan(policy: Policy, settings: ReactiveSettings, *, dry_run: bool) -> Plan:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
+from reactive_desched import planning
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.cli import main
 from reactive_desched.errors import CannotLook
@@ -219,7 +220,7 @@ def test_a_plugin_that_is_not_built_yet_is_status_2(
     plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = PluginSpec(PluginArgs, frozenset({"deschedule"}), is_built=False)
-    monkeypatch.setattr(command, "registry", lambda: {**registry(), "Later": later})
+    monkeypatch.setattr(planning, "registry", lambda: {**registry(), "Later": later})
     (tmp_path / "policy.yaml").write_text(POLICY.replace("RemovePodsViolatingNodeTaints", "Later"))
     status, output, errors = plan("-f", str(cluster))
 

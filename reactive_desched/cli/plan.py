@@ -2,6 +2,7 @@
 
 import argparse
 
+from reactive_desched.cli import policy_flags
 from reactive_desched.cli.commands import Commands
 
 
@@ -24,19 +25,7 @@ def add(commands: Commands) -> None:
 
 
 def _add_what(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--policy",
-        "--policy-config-file",
-        metavar="FILE",
-        required=True,
-        help="a DeschedulerPolicy; may also hold a ReactiveSettings",
-    )
-    command.add_argument("--settings", metavar="FILE", help="a ReactiveSettings file")
-    command.add_argument(
-        "--lenient-policy",
-        action="store_true",
-        help="take what the SIG descheduler takes, and warn of what it would not read",
-    )
+    policy_flags.add(command)
     command.add_argument("--profile", metavar="NAME", help="run this profile of the policy only")
 
 

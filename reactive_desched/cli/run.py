@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from reactive_desched.cli import upstream_flags
+from reactive_desched.cli import policy_flags, upstream_flags
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.flag_values import yes_no
 
@@ -31,14 +31,7 @@ def add(commands: Commands) -> None:
 
 
 def _add_what(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--policy",
-        "--policy-config-file",
-        metavar="FILE",
-        required=True,
-        help="a DeschedulerPolicy; may also hold a ReactiveSettings",
-    )
-    command.add_argument("--settings", metavar="FILE", help="a ReactiveSettings file")
+    policy_flags.add(command)
     command.add_argument("--once", action="store_true", help="one sweep, then end")
     command.add_argument(
         "--dry-run",
@@ -54,11 +47,6 @@ def _add_what(command: argparse.ArgumentParser) -> None:
         choices=["scheduler", "upstream"],
         help="how strictly nodeFit looks for another node (default: as the settings say;"
         " upstream with --once)",
-    )
-    command.add_argument(
-        "--lenient-policy",
-        action="store_true",
-        help="take what the SIG descheduler takes, and warn of what it would not read",
     )
 
 

@@ -17,9 +17,8 @@ from reactive_desched.assembly import Plan
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.fit import UPSTREAM
 from reactive_desched.kube.kubeconfig import KubeConfig
-from reactive_desched.planning import plan, registry
-from reactive_desched.policy.load import Configuration, load
-from reactive_desched.policy.runnable import require_runnable
+from reactive_desched.planning import plan, read_runnable
+from reactive_desched.policy.load import Configuration
 from reactive_desched.policy.settings import Client
 from reactive_desched.preview.bystanders import bystanders
 from reactive_desched.preview.judging import Judged, judge
@@ -111,9 +110,7 @@ def preview(options: PlanOptions, progress: Progress) -> Report:
 
 def _configuration(options: PlanOptions) -> Configuration:
     files = [options.policy, *([options.settings] if options.settings else [])]
-    configuration = load(files, registry(), lenient=options.lenient)
-    require_runnable(configuration.unbuilt)
-    return configuration
+    return read_runnable(files, lenient=options.lenient)
 
 
 def _plan(configuration: Configuration, options: PlanOptions) -> Plan:

@@ -1,0 +1,20 @@
+"""The flags that say which policy, for every command that runs one."""
+
+import argparse
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    """Describe them to a command's parser."""
+    command.add_argument(
+        "--policy",
+        "--policy-config-file",
+        metavar="FILE",
+        required=True,
+        help="a DeschedulerPolicy; may also hold a ReactiveSettings",
+    )
+    command.add_argument("--settings", metavar="FILE", help="a ReactiveSettings file")
+    command.add_argument(
+        "--lenient-policy",
+        action="store_true",
+        help="take what the SIG descheduler takes, and warn of what it would not read",
+    )
