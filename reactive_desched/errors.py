@@ -11,8 +11,12 @@ ReactiveDeschedError
 │   └── Unreachable        no whole answer came back
 ├── ConversionError        a converted policy would not say what the old one says
 ├── CannotLook             a whole picture is not to be had: nothing is answered rather than half
-└── JournalError           the record could not be made durable: nothing may be evicted
-    └── JournalUnavailable the disk fails, is stuck or is full for now: retryable
+├── JournalError           the record could not be made durable, or cannot be read
+│   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
+│   └── RecordsGone        what a reader asks for was removed, or never was
+└── SinkError              who follows the journal could not be told
+    ├── SinkUnavailable    not now: it is tried again for ever
+    └── EventRefused       never: this one event goes to the dead letters
 """
 
 
@@ -91,3 +95,32 @@ class JournalUnavailable(JournalError):  # noqa: N818  # the state of a part, as
     """The journal cannot write just now: do not rely on the record; it may be tried again."""
 
     retryable = True
+
+
+class RecordsGone(JournalError):  # noqa: N818  it is raised as the fact it names
+    """A reader's place is not in the journal; `oldest` is the first sequence that is."""
+
+    def __init__(self, text: str, oldest: int) -> None:
+        super().__init__(text)
+        self.oldest = oldest
+
+
+# --- who follows the journal ------------------------------------------------------------------
+
+
+class SinkError(ReactiveDeschedError):
+    """An event could not be delivered."""
+
+
+class SinkUnavailable(SinkError):  # noqa: N818  the state of a part, as in HTTP 503
+    """Nothing can be delivered just now; `retry_after_s` is what the other side asked for."""
+
+    retryable = True
+
+    def __init__(self, text: str, retry_after_s: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after_s = retry_after_s
+
+
+class EventRefused(SinkError):  # noqa: N818  it is raised as the fact it names
+    """The first event that was handed over will never be taken; the text says why."""

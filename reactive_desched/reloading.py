@@ -30,7 +30,10 @@ from reactive_desched.reporting import Log
 LOOK_EVERY_S = 1.0
 """How often the files are read. What differs counts once two looks in a row agree on it."""
 
-RESTART_ONLY = ("client.", "server.", "journal.", "logging.", "evictions.maxInFlight")
+RESTART_ONLY = (
+    *("client.", "server.", "journal.", "logging.", "evictions.maxInFlight"),
+    *("events.cluster", "events.stream.", "sinks."),
+)
 """The settings that are read at the start alone."""
 
 Texts = tuple[str, ...]

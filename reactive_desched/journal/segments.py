@@ -1,13 +1,16 @@
 """Which files make up a journal, and what lines they hold."""
 
+import gzip
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Final, NamedTuple, cast
 
-from reactive_desched.journal.records import MAX_RECORD_BYTES, mark
+from reactive_desched.journal.records import MAX_RECORD_BYTES, Entry, Mark, mark
 
-_NAME = re.compile(r"journal-(\d{20})\.jsonl")
+_NAME: Final = re.compile(r"journal-(\d{20})\.jsonl(\.gz)?")
+COMPRESSED: Final = ".gz"
+"""What the name of a compressed segment ends in."""
 
 
 class Segment(NamedTuple):
@@ -16,18 +19,34 @@ class Segment(NamedTuple):
     first_seq: int
     path: Path
 
+    @property
+    def is_compressed(self) -> bool:
+        """Say whether the file is compressed."""
+        return self.path.name.endswith(COMPRESSED)
+
+    def open(self) -> IO[bytes]:
+        """Open it to read its lines; raises OSError."""
+        if self.is_compressed:
+            return cast("IO[bytes]", gzip.open(self.path, "rb"))
+        return self.path.open("rb")
+
 
 class Line(NamedTuple):
-    """One line; `seq` is None when it is torn or damaged."""
+    """One line with its end, if it has one; `mark` is None when it is torn or damaged."""
 
     raw: bytes
     offset: int
-    seq: int | None
+    mark: Mark | None
 
     @property
     def end(self) -> int:
         """Where the next line begins."""
         return self.offset + len(self.raw)
+
+    @property
+    def seq(self) -> int | None:
+        """Its place in the journal; None when it is torn or damaged."""
+        return None if self.mark is None else self.mark.seq
 
 
 def segment(directory: Path, first_seq: int) -> Segment:
@@ -36,16 +55,30 @@ def segment(directory: Path, first_seq: int) -> Segment:
 
 
 def segments(directory: Path) -> list[Segment]:
-    """Return the directory's segments, oldest first."""
+    """Return the directory's segments, oldest first.
+
+    Of a segment that is there twice, because its compression was cut short, the plain one counts.
+    """
     named = ((_NAME.fullmatch(path.name), path) for path in directory.iterdir())
-    return sorted(Segment(int(match[1]), path) for match, path in named if match)
+    found = sorted(Segment(int(match[1]), path) for match, path in named if match)
+    plain = {one.first_seq for one in found if not one.is_compressed}
+    return [one for one in found if not (one.is_compressed and one.first_seq in plain)]
 
 
-def lines(path: Path) -> Iterator[Line]:
-    """Yield the file's lines; what is too long for a line comes in damaged pieces."""
+def lines(one: Segment) -> Iterator[Line]:
+    """Yield the file's lines; what is too long for a line comes in damaged pieces.
+
+    Raises OSError or EOFError where a file cannot be read, or a compressed one is damaged.
+    """
     offset = 0
-    with path.open("rb") as file:
+    with one.open() as file:
         while raw := file.readline(MAX_RECORD_BYTES):
-            found = mark(raw)
-            yield Line(raw, offset, found.seq if found else None)
+            yield Line(raw, offset, mark(raw) if raw.endswith(b"\n") else None)
             offset += len(raw)
+
+
+def entries(one: Segment) -> Iterator[Entry]:
+    """Yield the whole records of a file; damaged lines are left out."""
+    for line in lines(one):
+        if line.seq is not None:
+            yield Entry(line.seq, line.raw[:-1])

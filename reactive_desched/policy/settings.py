@@ -9,6 +9,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.model.addresses import parse_listen
 from reactive_desched.policy.fields import Seconds, Section
 from reactive_desched.policy.problems import Complaint, Complaints, quoted, refuse_if_any
+from reactive_desched.policy.recording import Events, Journal, Sinks
 
 API_VERSION: Final = "reactive-desched/v1alpha1"
 KIND: Final = "ReactiveSettings"
@@ -17,7 +18,6 @@ KIND: Final = "ReactiveSettings"
 Several = Annotated[int, Field(ge=1, le=1_000_000)]
 PerSecond = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 AtOnce = Annotated[int, Field(ge=1, le=1000)]
-Bytes = Annotated[int, Field(ge=4096, le=2**40)]
 
 
 class PluginDebounce(Section):
@@ -166,19 +166,6 @@ class Server(Section):
         return listen
 
 
-class Journal(Section):
-    """The durable record of what was decided and what came of it."""
-
-    directory: str = Field(
-        default="",
-        description="Folder of the segments; it must survive a restart. "
-        "Default: $STATE_DIRECTORY/journal, else ~/.local/state/reactive-desched/journal.",
-    )
-    max_segment_bytes: Bytes = Field(
-        default=16 * 1024 * 1024, description="Begin a new segment at this size."
-    )
-
-
 class Logging(Section):
     """What we say while running, and how."""
 
@@ -216,15 +203,6 @@ class Evictions(Section):
     retry: Retry = Field(default=Retry(), description="Waits after a refusal.")
 
 
-class Events(Section):
-    """Where else we say what we did, besides the log and the journal."""
-
-    kubernetes: bool = Field(
-        default=True,
-        description="Write Kubernetes Events beside evicted pods and our own; not in a dry run.",
-    )
-
-
 class ReactiveSettings(Section):
     """All settings; a part is given only its own section."""
 
@@ -243,3 +221,4 @@ class ReactiveSettings(Section):
         "kube-scheduler with promised room counted in, or as upstream does.",
     )
     events: Events = Field(default=Events(), description="Saying what was done.")
+    sinks: Sinks = Field(default=Sinks(), description="Who follows the journal.")

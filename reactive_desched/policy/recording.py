@@ -1,0 +1,234 @@
+"""Settings of the durable record and of whoever is told about it, with safe defaults."""
+
+import re
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from reactive_desched.policy.fields import Seconds, Section
+from reactive_desched.policy.problems import Complaint, Complaints, quoted
+
+Bytes = Annotated[int, Field(ge=4096, le=2**50)]
+Records = Annotated[int, Field(ge=1, le=1_000_000)]
+PerSecond = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
+Clients = Annotated[int, Field(ge=1, le=10_000)]
+
+MIB: Final = 1024 * 1024
+DAY_S: Final = 86_400.0
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_BROKER = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s:/\[\]]+):\d{1,5}")
+
+
+class Retention(Section):
+    """When closed segments are removed; a sink that has not read one keeps it."""
+
+    max_bytes: Bytes = Field(
+        default=1024 * MIB, description="Remove the oldest segments beyond this size in all."
+    )
+    max_age_s: Seconds = Field(default=30 * DAY_S, description="Remove segments older than this.")
+    hard_max_bytes: Bytes = Field(
+        default=4096 * MIB,
+        description="Beyond this size segments go even if a sink has not read them; "
+        "the loss is counted and recorded.",
+    )
+
+    @model_validator(mode="after")
+    def _sound(self) -> "Retention":
+        if self.hard_max_bytes < self.max_bytes:
+            message = "hardMaxBytes is smaller than maxBytes"
+            raise Complaints([Complaint(message, "raise hardMaxBytes", ("hardMaxBytes",))])
+        return self
+
+
+class Checkpoints(Section):
+    """How often the journal is signed, so that nobody can rewrite it unnoticed."""
+
+    every_records: Records = Field(
+        default=1000, description="Sign after so many records at the latest."
+    )
+    every_s: Seconds = Field(
+        default=60.0, description="Sign after this time at the latest, if there is a new record."
+    )
+    key_file: str = Field(
+        default="",
+        description="Ed25519 private key (PEM, PKCS #8), best from a Secret. "
+        "Default: one made in the journal's folder, which who can write there can read.",
+    )
+
+
+class Verdicts(Section):
+    """How many verdicts other than evictions are recorded; what is beyond is counted."""
+
+    per_second: PerSecond = Field(default=200.0, description="The steady rate.")
+    burst: Records = Field(default=20_000, description="Most at once after a quiet time.")
+
+
+class Journal(Section):
+    """The durable record of what was decided and what came of it."""
+
+    directory: str = Field(
+        default="",
+        description="Folder of the segments; it must survive a restart. "
+        "Default: $STATE_DIRECTORY/journal, else ~/.local/state/reactive-desched/journal.",
+    )
+    max_segment_bytes: Bytes = Field(
+        default=16 * MIB, description="Begin a new segment at this size."
+    )
+    max_segment_age_s: Seconds = Field(
+        default=DAY_S, description="Begin a new segment when one is this old."
+    )
+    compress: Literal["none", "gzip"] = Field(
+        default="gzip", description="How closed segments are compressed."
+    )
+    retention: Retention = Field(default=Retention(), description="Removing old segments.")
+    checkpoints: Checkpoints = Field(default=Checkpoints(), description="Signing the record.")
+    verdicts: Verdicts = Field(default=Verdicts(), description="Bounding what is recorded.")
+
+
+class Stream(Section):
+    """The stream of events over HTTP, at /events."""
+
+    max_clients: Clients = Field(
+        default=256, description="Clients at once; one more is answered 503."
+    )
+    heartbeat_s: Seconds = Field(
+        default=15.0, description="Say something at least this often, so that a dead link shows."
+    )
+    stalled_after_s: Seconds = Field(
+        default=20.0, description="Cut a client that has taken nothing for so long."
+    )
+
+
+class Events(Section):
+    """Who else is told what we did, besides the log and the journal."""
+
+    kubernetes: bool = Field(
+        default=True,
+        description="Write Kubernetes Events beside evicted pods, their owners and our own pod; "
+        "not in a dry run.",
+    )
+    cluster: str = Field(
+        default="kubernetes",
+        description="The cluster's name in the source of every event; taken when a journal begins.",
+    )
+    stream: Stream = Field(default=Stream(), description="The stream over HTTP.")
+
+    @field_validator("cluster")
+    @classmethod
+    def _is_name(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", name):
+            message = f"{quoted(name)} cannot stand in a URI as the name of a cluster"
+            raise Complaints([Complaint(message, "use letters, digits, dots and dashes")])
+        return name
+
+
+class Sasl(Section):
+    """Who we are to Kafka; the password is read from a file whenever we connect."""
+
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="SCRAM-SHA-512", description="How the password is proved."
+    )
+    username: str = Field(description="The user's name.")
+    password_file: str = Field(
+        description="File that holds the password and nothing else, best from a Secret."
+    )
+
+
+class KafkaTls(Section):
+    """Encryption towards Kafka; files are PEM."""
+
+    ca_file: str = Field(default="", description="Trust these; default: the system's.")
+    cert_file: str = Field(default="", description="Our certificate, where brokers ask for one.")
+    key_file: str = Field(default="", description="Its private key.")
+
+    @model_validator(mode="after")
+    def _both(self) -> "KafkaTls":
+        if bool(self.cert_file) != bool(self.key_file):
+            message = "certFile and keyFile go together"
+            raise Complaints([Complaint(message, "set both or neither", ("certFile",))])
+        return self
+
+
+class Kafka(Section):
+    """Every event into a Kafka topic, in order for each workload."""
+
+    brokers: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        description="Some brokers to begin with, as host:port."
+    )
+    topic: str = Field(default="reactive-desched.events", description="The topic; make it first.")
+    checkpoint_topic: str = Field(
+        default="", description="Another topic for checkpoints; default: the same."
+    )
+    mode: Literal["structured", "binary"] = Field(
+        default="structured",
+        description="structured: a value is a whole event; binary: its attributes are headers alone.",
+    )
+    compression: Literal["none", "gzip"] = Field(default="none", description="Of record batches.")
+    max_request_bytes: Bytes = Field(
+        default=MIB, description="The largest request; not above the topic's max.message.bytes."
+    )
+    tls: KafkaTls | None = Field(default=None, description="Encrypt; null: in the clear.")
+    sasl: Sasl | None = Field(default=None, description="Authenticate; null: do not.")
+
+    @field_validator("brokers")
+    @classmethod
+    def _are_addresses(cls, brokers: tuple[str, ...]) -> tuple[str, ...]:
+        for broker in brokers:
+            if not _BROKER.fullmatch(broker):
+                message = f"{quoted(broker)} is not the address of a broker"
+                raise Complaints([Complaint(message, "write host:port, for example kafka:9092")])
+        return brokers
+
+    @field_validator("topic", "checkpoint_topic")
+    @classmethod
+    def _is_topic(cls, topic: str) -> str:
+        if topic and (not _TOPIC.fullmatch(topic) or topic in (".", "..")):
+            message = f"{quoted(topic)} cannot be the name of a topic"
+            raise Complaints([Complaint(message, "use letters, digits, dots, dashes, underlines")])
+        return topic
+
+
+class Webhook(Section):
+    """Events sent to an address over HTTP, one after the other."""
+
+    url: str = Field(description="Where to; https unless it is this machine.")
+    secret_file: str = Field(
+        default="", description="File with the secret that signs each request; default: unsigned."
+    )
+    token_file: str = Field(
+        default="", description="File with a bearer token for the Authorization header."
+    )
+    types: tuple[str, ...] = Field(
+        default=(),
+        description="Only these types of event, such as eviction.succeeded; all if empty.",
+    )
+    timeout_s: Seconds = Field(default=10.0, description="For one request; not 0.")
+
+    @field_validator("url")
+    @classmethod
+    def _is_url(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Complaints([Complaint(f"{quoted(url)} is not a URL", "write https://host/path")])
+        if parts.username or parts.password:
+            message = "a URL must not hold a password"
+            raise Complaints([Complaint(message, "put a token into tokenFile")])
+        return url
+
+
+class Stdout(Section):
+    """Events on standard output, one JSON object on each line."""
+
+    types: tuple[str, ...] = Field(
+        default=(),
+        description="Only these types of event, such as eviction.succeeded; all if empty.",
+    )
+
+
+class Sinks(Section):
+    """Who follows the journal, each at its own pace; null: nobody."""
+
+    kafka: Kafka | None = Field(default=None, description="Into a Kafka topic.")
+    webhook: Webhook | None = Field(default=None, description="To an address over HTTP.")
+    stdout: Stdout | None = Field(default=None, description="On standard output; {} to have it.")

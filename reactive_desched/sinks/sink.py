@@ -1,0 +1,37 @@
+"""What a sink is: somewhere to hand records to, in order, as often as it takes."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from reactive_desched.journal.records import Entry
+
+
+class Sink(Protocol):
+    """Where records go. A relay drives it, with one call at a time.
+
+    `name` names its position, metrics and log lines. `from_start` tells where it begins when it
+    has no position yet: at the oldest record, or with whatever comes next.
+    """
+
+    @property
+    def name(self) -> str:
+        """What its position, metrics and log lines call it."""
+        ...
+
+    @property
+    def from_start(self) -> bool:
+        """Whether a new follower wants what was recorded before."""
+        ...
+
+    async def deliver(self, entries: Sequence[Entry]) -> int:
+        """Hand over records in their order; return how many, from the first, are safely there.
+
+        At least one is, or it raises: SinkUnavailable when the rest must be tried again, and
+        EventRefused when the first of them will never be taken. Either may have handed over some
+        already; those come again.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections; never raises, and ends within seconds."""
+        ...
