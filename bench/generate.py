@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench.node_json import host_ip, node_name, render_csi_node, render_node
+from bench.owner_json import OWNER_KINDS
 from bench.pod_json import PodValues, pod_template
 from bench.small_json import SMALL_KINDS, SmallKind
 from bench.workloads import Workload, population, uid_text
@@ -165,7 +166,8 @@ def _own_text_digest() -> str:
     here = Path(__file__).parent
     names = ("generate.py", "render.py", "workloads.py", "pod_json.py", "node_json.py")
     texts = b"".join(
-        (here / name).read_bytes() for name in (*names, "pod_status.py", "small_json.py")
+        (here / name).read_bytes()
+        for name in (*names, "pod_status.py", "small_json.py", "owner_json.py")
     )
     return hashlib.blake2b(texts, digest_size=6).hexdigest()
 
@@ -177,6 +179,8 @@ def _write(cluster: Cluster, folder: Path) -> None:
     _write_items(folder, "csinodes", map(render_csi_node, range(cluster.nodes)))
     for kind in SMALL_KINDS:
         _write_items(folder, kind.resource, _small_items(kind, cluster))
+    for each in OWNER_KINDS:
+        _write_items(folder, each.resource, each.items(cluster.owners))
 
 
 def _small_items(kind: SmallKind, cluster: Cluster) -> Iterable[bytes]:

@@ -85,7 +85,7 @@ def _metadata(owner: Workload) -> Obj:
         "resourceVersion": mark("version"),
         "generation": 1,
         "creationTimestamp": time_at(0),
-        "labels": _labels(owner),
+        "labels": pod_labels(owner),
         "annotations": {"checksum/config": sha256(owner.app), "prometheus.io/scrape": "true"},
         "ownerReferences": [
             {
@@ -100,7 +100,8 @@ def _metadata(owner: Workload) -> Obj:
     }
 
 
-def _labels(owner: Workload) -> dict[str, str]:
+def pod_labels(owner: Workload) -> dict[str, str]:
+    """Return the labels that the owner gives its pods."""
     labels = {
         "app.kubernetes.io/instance": owner.app,
         "app.kubernetes.io/name": owner.app.rpartition("-")[0],
@@ -309,11 +310,8 @@ _SET_BY_SERVER = ("nodeName", "tolerations", "priority", "priorityClassName", "p
 
 
 def _managed_fields(metadata: Obj, spec: Obj, status: Obj) -> list[Obj]:
-    written = {name: value for name, value in spec.items() if name not in _SET_BY_SERVER}
-    written["volumes"] = spec["volumes"][:2]
-    written["containers"] = [_without_token(container) for container in spec["containers"]]
     named = ("generateName", "labels", "annotations", "ownerReferences")
-    created = {"metadata": {name: metadata[name] for name in named}, "spec": written}
+    created = {"metadata": {name: metadata[name] for name in named}, "spec": _written(spec)}
     reported = {name: value for name, value in status.items() if name != "qosClass"}
     common = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     return [
@@ -324,6 +322,18 @@ def _managed_fields(metadata: Obj, spec: Obj, status: Obj) -> list[Obj]:
         | common
         | {"fieldsV1": owned_fields({"status": reported | {"containerStatuses": 0}})},
     ]
+
+
+def written_spec(owner: Workload) -> Obj:
+    """Return what the owner's template says of a pod, without what the server adds."""
+    return _written(_spec(owner))
+
+
+def _written(spec: Obj) -> Obj:
+    written = {name: value for name, value in spec.items() if name not in _SET_BY_SERVER}
+    written["volumes"] = spec["volumes"][:2]
+    written["containers"] = [_without_token(container) for container in spec["containers"]]
+    return written
 
 
 def _without_token(container: Obj) -> Obj:

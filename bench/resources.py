@@ -23,6 +23,9 @@ _KINDS = {
         "PriorityClass",
         "scheduling.k8s.io/v1",
     ),
+    # Only their metadata is asked for, in this form.
+    "/apis/apps/v1/replicasets": ("replicasets", "PartialObjectMetadata", "meta.k8s.io/v1"),
+    "/apis/batch/v1/jobs": ("jobs", "PartialObjectMetadata", "meta.k8s.io/v1"),
 }
 
 

@@ -8,12 +8,10 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import anyio
@@ -22,14 +20,15 @@ from msgspec import Struct
 from reactive_desched import logs
 from reactive_desched.act.rehearsal import Rehearsal
 from reactive_desched.announcing import Announcer, own_pod
-from reactive_desched.assembly import Core, Listener, Listeners, Plan
+from reactive_desched.assembly import Core, Listener, Plan
+from reactive_desched.bookkeeping import Books, open_books, utc_now
 from reactive_desched.housekeeping import keep_house, settle_open_intents
-from reactive_desched.journal.ids import Ids
-from reactive_desched.journal.journal import Journal, open_journal
+from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.ledger import Ledger
+from reactive_desched.journal.place import default_directory
 from reactive_desched.kube.codec import Codec
 from reactive_desched.kube.decode import codecs
-from reactive_desched.kube.events import Event, EventRecorder
+from reactive_desched.kube.events import EventRecorder
 from reactive_desched.kube.evictor import ApiEvictor
 from reactive_desched.kube.kubeconfig import KubeConfig
 from reactive_desched.kube.reflect import Reflector
@@ -44,8 +43,9 @@ from reactive_desched.planning import plan, read_runnable
 from reactive_desched.policy.load import Configuration
 from reactive_desched.preview.live import limits_of, rate_of
 from reactive_desched.reloading import Files, InForce, Prepared, Reloader, Texts, fingerprint
-from reactive_desched.reporting import Reporter
+from reactive_desched.reporting import Log, Reporter
 from reactive_desched.state import cluster
+from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import CheckResult, Health, pulse
 from reactive_desched.web.server import serve
 
@@ -143,12 +143,12 @@ def _prepare(options: Options, paths: tuple[str, ...]) -> Prepared:
     """Read and check files and flags, and plan; the same at the start and at every reload."""
     read = read_runnable(paths, lenient=options.lenient)
     configuration = options.overrides.applied_to(read)
-    return Prepared(configuration, make_plan(configuration, dry_run=options.dry_run))
+    return Prepared(configuration, make_plan(configuration))
 
 
-def make_plan(configuration: Configuration, *, dry_run: bool) -> Plan:
+def make_plan(configuration: Configuration) -> Plan:
     """Turn a configuration into a plan."""
-    return plan(configuration.policy, configuration.settings, dry_run=dry_run)
+    return plan(configuration.policy, configuration.settings)
 
 
 def _parts(options: Options, configuration: Configuration, reload: Reload) -> Parts:
@@ -158,7 +158,7 @@ def _parts(options: Options, configuration: Configuration, reload: Reload) -> Pa
     return Parts(
         configuration,
         KubeConfig(options.kubeconfig, options.context),
-        Path(directory) if directory else default_journal_dir(os.environ),
+        Path(directory) if directory else default_directory(os.environ),
         parse_listen(options.listen or settings.server.listen),
         metrics,
         Reporter(metrics, log, dry_run=options.dry_run),
@@ -182,17 +182,25 @@ async def _until_stopped(parts: Parts) -> None:
 @asynccontextmanager
 async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
     """Run everything while the block lasts; on leaving, let what is under way end first."""
-    async with open_cluster(parts) as session, open_records(parts) as journal:
-        ledger, in_force = make_ledger(journal), InForce(parts.configuration)
-        events = make_events(parts, session)
-        announcer = make_announcer(parts, events, in_force)
-        core = _core(parts, session, journal, ledger, announcer)
+    in_force = InForce(parts.configuration)
+    async with (
+        running(parts.log.run),
+        open_cluster(parts) as session,
+        run_events(session, parts.log, TOLD_WITHIN_S) as events,
+        open_records(parts, events, in_force, parts.log) as books,
+    ):
+        journal, ledger = books.journal, books.ledger
+        core = _core(parts, session, journal, ledger)
         shared = SharedParts()
         reflectors = make_reflectors(session, core, shared)
         health = _health(core, journal, in_force)
-        _measure(parts, core, journal, reflectors, events)
+        _measure(parts, core, books, reflectors, events)
+        stream = _stream(parts, journal)
+        parts.metrics.sources.stream = stream.clients.numbers
         async with (
-            serve(parts.listen, health, parts.metrics if parts.serve_metrics else None) as url,
+            serve(
+                parts.listen, health, parts.metrics if parts.serve_metrics else None, stream
+            ) as url,
             anyio.create_task_group() as stages,
         ):
             await stages.start(core.evictions.run)  #          decisions -> outcomes
@@ -202,21 +210,14 @@ async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
             asker = ApiEvictor(session)
             stages.start_soon(settle_open_intents, core.hold_back, ledger, asker, parts.log)
             stages.start_soon(keep_house, core, shared, parts.log)
-            stages.start_soon(parts.log.run)
-            stages.start_soon(events.run)
             if parts.reload is not None:
-                stages.start_soon(_reloader(parts, parts.reload, in_force, core, announcer).run)
+                stages.start_soon(_reloader(parts, parts.reload, in_force, core, ledger).run)
             stages.start_soon(_pulse, health, parts.metrics)
             try:
                 yield Controller(core, url)
             finally:
-                await _let_end(core, events)
+                await _let_end(core)
                 stages.cancel_scope.cancel()
-
-
-def make_ledger(journal: Journal) -> Ledger:
-    """Make what writes intents and outcomes down."""
-    return Ledger(journal, Ids(_utc_now, Random()), _utc_now)  # noqa: S311 -- no secrets
 
 
 def open_cluster(parts: Parts) -> AbstractAsyncContextManager[Session]:
@@ -225,14 +226,38 @@ def open_cluster(parts: Parts) -> AbstractAsyncContextManager[Session]:
     return open_session(parts.kube, limits=limits_of(client), rate=rate_of(client))
 
 
-def open_records(parts: Parts) -> AbstractAsyncContextManager[Journal]:
-    """Open the journal."""
-    return open_journal(
+@asynccontextmanager
+async def open_records(
+    parts: Parts, events: EventRecorder, in_force: InForce, log: Log
+) -> AsyncIterator[Books]:
+    """Open the journal, write down the policy in force, and let everyone follow."""
+    async with open_books(
         parts.journal_dir,
-        max_segment_bytes=parts.configuration.settings.journal.max_segment_bytes,
-        clock=_utc_now,
-        committed=parts.metrics.journal_written,
-    )
+        parts.configuration.settings,
+        parts.metrics,
+        log,
+        [Announcer(events.record, lambda: in_force.configuration, own_pod(os.environ), time.time)],
+        dry_run=parts.dry_run,
+    ) as books:
+        _tell_of_recovery(books.journal, log)
+        policy = parts.configuration.policy
+        books.ledger.policy_loaded(policy.source, policy.revision)
+        yield books
+
+
+def _tell_of_recovery(journal: Journal, log: Log) -> None:
+    """Say what the journal's last writer left behind that is out of order."""
+    found = journal.recovery
+    if found.torn is not None:
+        log.warning(
+            "repaired the journal's torn last line", bytes=found.torn_bytes, kept_in=str(found.torn)
+        )
+    if found.damaged_lines:
+        log.warning(
+            "the journal has damaged lines; see `audit verify`",
+            lines=found.damaged_lines,
+            first=found.damaged[0],
+        )
 
 
 def make_reflectors(
@@ -247,6 +272,8 @@ def make_reflectors(
         cluster.CLAIMS: codec.claims,
         cluster.VOLUMES: codec.volumes,
         cluster.CSI_NODES: codec.csi_nodes,
+        cluster.REPLICA_SETS: codec.replica_sets,
+        cluster.JOBS: codec.jobs,
         cluster.NODES: codec.nodes,
         cluster.PODS: codec.pods,
     }
@@ -257,55 +284,61 @@ def make_reflectors(
     }
 
 
-def default_journal_dir(environ: Mapping[str, str]) -> Path:
-    """Return where records go when nobody says: the service's state folder, or the user's."""
-    if state := environ.get("STATE_DIRECTORY"):
-        return Path(state) / "journal"
-    home = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "/var/lib")) / ".local/state"
-    return Path(home) / "reactive-desched" / "journal"
+@asynccontextmanager
+async def run_events(session: Session, log: Log, within_s: float) -> AsyncIterator[EventRecorder]:
+    """Write Kubernetes Events while the block lasts, and so long at most after it."""
+    events = EventRecorder(session, socket.gethostname(), log.debug)
+    async with running(events.run):
+        try:
+            yield events
+        finally:
+            with anyio.move_on_after(within_s, shield=True):
+                await events.ended()
 
 
-def make_events(parts: Parts, session: Session) -> EventRecorder:
-    """Make what writes Kubernetes Events."""
-    return EventRecorder(session, socket.gethostname(), parts.log.debug)
+@asynccontextmanager
+async def running(stage: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterator[None]:
+    """Run a stage beside the block."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(stage)
+        try:
+            yield
+        finally:
+            group.cancel_scope.cancel()
 
 
-def make_announcer(parts: Parts, events: EventRecorder, in_force: InForce) -> Announcer:
-    """Make what turns news into Events; a dry run, which changes nothing, has none."""
-    record = _leave if parts.dry_run else events.record
-    return Announcer(record, lambda: in_force.configuration, own_pod(os.environ))
-
-
-def _leave(_: Event) -> None:
-    pass
+def _stream(parts: Parts, journal: Journal) -> EventStream:
+    said = parts.configuration.settings.events.stream
+    limits = StreamLimits(said.max_clients, said.heartbeat_s, said.stalled_after_s)
+    return EventStream(journal.tail, limits, utc_now, parts.log)
 
 
 def _reloader(
-    parts: Parts, reload: Reload, in_force: InForce, core: Core, announcer: Announcer
+    parts: Parts, reload: Reload, in_force: InForce, core: Core, ledger: Ledger
 ) -> Reloader:
     return Reloader(
         reload.files,
         reload.begun_with,
         in_force,
         core.adopt,
-        announcer,
+        ledger,
         parts.metrics,
         parts.log,
     )
 
 
-def _core(
-    parts: Parts, session: Session, journal: Journal, ledger: Ledger, announcer: Announcer
-) -> Core:
-    return Core(
-        make_plan(parts.configuration, dry_run=parts.dry_run),
+def _core(parts: Parts, session: Session, journal: Journal, ledger: Ledger) -> Core:
+    core = Core(
+        make_plan(parts.configuration),
         ledger=ledger,
         evictor=Rehearsal() if parts.dry_run else ApiEvictor(session),
-        listener=Listeners(parts.listener, announcer),
+        listener=parts.listener,
         clock=time.monotonic,
         wall_clock=time.time,
         may_write=lambda: journal.reason or None,
     )
+    journal.when_better = core.poke
+    return core
 
 
 def _health(core: Core, journal: Journal, in_force: InForce) -> Health:
@@ -333,7 +366,7 @@ async def _pulse(health: Health, metrics: Metrics) -> None:
 def _measure(
     parts: Parts,
     core: Core,
-    journal: Journal,
+    books: Books,
     reflectors: Mapping[str, AnyReflector],
     events: EventRecorder,
 ) -> None:
@@ -347,7 +380,9 @@ def _measure(
         parked=lambda: core.engine.parked,
         tokens=lambda: core.budgets.lowest(time.monotonic()),
         events=events.numbers,
-        journal=journal,
+        journal=books.journal,
+        folder=books.keeper.numbers,
+        sinks=books.relays,
         reflectors={name: reflector.status for name, reflector in reflectors.items()},
     )
 
@@ -356,14 +391,8 @@ def _went_without(log: LateLog, resource: str, reason: str) -> None:
     log.warning("going without: node fit leaves this out", resource=resource, because=reason)
 
 
-async def _let_end(core: Core, events: EventRecorder) -> None:
-    """Begin nothing new, and give evictions under way and their Events a little time to end."""
+async def _let_end(core: Core) -> None:
+    """Begin nothing new, and give evictions under way a little time to end."""
     core.hold_back("stopping")
     with anyio.move_on_after(STOP_WITHIN_S, shield=True):
         await core.evictions.ended()
-    with anyio.move_on_after(TOLD_WITHIN_S, shield=True):
-        await events.ended()
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)

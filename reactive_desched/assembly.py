@@ -10,7 +10,8 @@ from typing import Protocol
 import anyio
 from msgspec import Struct
 
-from reactive_desched.act.evictions import Evictions, Evictor, Ledger
+from reactive_desched.act.evictions import Evictions, Evictor
+from reactive_desched.act.evictions import Ledger as IntentLedger
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.budgets import Budgets, Rate
 from reactive_desched.gate.disruption import DisruptionBudgets
@@ -22,8 +23,9 @@ from reactive_desched.gate.in_flight import InFlight
 from reactive_desched.gate.leaving import Leaving
 from reactive_desched.gate.scheduler_fit import SchedulerFit
 from reactive_desched.gate.windows import Windows
+from reactive_desched.model.accounts import Account
 from reactive_desched.model.changes import Change, Resynced
-from reactive_desched.model.decisions import Evict, Room
+from reactive_desched.model.decisions import Decision, Evict, Room
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import PodKey
@@ -37,7 +39,7 @@ from reactive_desched.react.instances import AnyPlugin, Instance
 from reactive_desched.react.judgement import Judgement
 from reactive_desched.react.stage import Clock, Stage
 from reactive_desched.react.synced import Synced
-from reactive_desched.state.cluster import RESOURCES, STORAGE, ClusterState
+from reactive_desched.state.cluster import DISPENSABLE, RESOURCES, ClusterState
 from reactive_desched.state.view import ClusterView
 
 
@@ -62,7 +64,6 @@ class Plan(Struct, frozen=True):
     at_once: int = 50
     grace_period_s: int | None = None
     node_fit: str = SCHEDULER
-    dry_run: bool = False
 
 
 class Listener(Protocol):
@@ -86,6 +87,14 @@ class Listener(Protocol):
 
     def malformed(self, resource: str, error: Malformed, /) -> None:
         """An object could not be read and was skipped."""
+        ...
+
+
+class Ledger(IntentLedger, Protocol):
+    """The durable record of verdicts, of intents and of their ends."""
+
+    def decided(self, account: Account, decision: Decision) -> None:
+        """Write down a verdict that is news, soon; nobody waits for it."""
         ...
 
 
@@ -141,13 +150,14 @@ class Core:
     ) -> None:
         self.state = ClusterState(plan.selects)
         self.view = ClusterView(self.state, wall_clock)
-        self.synced = Synced(RESOURCES, self._sync_changed, dispensable=STORAGE)
+        self.synced = Synced(RESOURCES, self._sync_changed, dispensable=DISPENSABLE)
         self.budgets = Budgets(plan.rates)
         self._windows = Windows(plan.limits)
         self.in_flight = InFlight(clock)
         self._plan = plan
         self._clock = clock
         self._listener = listener
+        self._ledger = ledger
         self._fits: dict[str, NodeSearch] = {}
         self._fit = self._strength(plan.node_fit)
         self._disruption = DisruptionBudgets(self.view, clock)
@@ -201,7 +211,11 @@ class Core:
         return self.held_back or self.synced.why_not() or self._may_write()
 
     def _may_judge(self) -> bool:
-        return self._told is None
+        return self._told is None and self._may_write() is None
+
+    def poke(self) -> None:
+        """What kept us from judging may be over."""
+        self.stage.poke(self._clock())
 
     def hold_back(self, reason: str | None) -> None:
         """Judge and evict nothing, for this reason, until told None."""
@@ -212,16 +226,17 @@ class Core:
         """Count what we know of the cluster."""
         return {"nodes": self.state.nodes.counting, "pods": len(self.state.pods)}
 
-    def tell(self, changes: list[Change]) -> None:
+    def tell(self, changes: list[Change], version: int = 0) -> None:
         """Take in changes of the state and act on what is due at once.
 
-        Until the engine has started they are the first picture being drawn, and no news.
+        `version` is the resourceVersion of the object they came from. Until the engine has
+        started they are the first picture being drawn, and no news.
         """
         if not self.engine.started:
             return
         self._note(changes)
         now = self._clock()
-        self.engine.observe(changes, now)
+        self.engine.observe(changes, now, version)
         self.stage.poke(now)
 
     def _note(self, changes: list[Change]) -> None:
@@ -245,9 +260,12 @@ class Core:
 
     def _judged(self, judgement: Judgement) -> None:
         """Start an eviction first and tell about it then: words can wait, the request need not."""
-        if isinstance(judgement.decision, Evict):
-            self._acting[judgement.finding.pod.uid] = judgement
-            self.evictions.submit(self._intent(judgement))
+        if judgement.is_news:
+            account = account_of(judgement, self.view)
+            if isinstance(judgement.decision, Evict):
+                self._acting[judgement.finding.pod.uid] = judgement
+                self.evictions.submit(Intent(account, self._plan.grace_period_s))
+            self._ledger.decided(account, judgement.decision)
         self._listener.judged(judgement)
 
     def _ended(self, intent: Intent, outcome: Outcome, asked_at: float) -> None:
@@ -256,18 +274,6 @@ class Core:
         self.engine.settled(judgement, outcome, now)
         self._listener.ended(judgement, outcome, asked_at)
         self.stage.poke(now)
-
-    def _intent(self, judgement: Judgement) -> Intent:
-        finding, cause = judgement.finding, judgement.cause
-        return Intent(
-            finding.pod,
-            finding.plugin,
-            finding.reason,
-            judgement.instance.profile,
-            str(cause),
-            self._plan.dry_run,
-            self._plan.grace_period_s,
-        )
 
     def _instances(self) -> list[Instance]:
         return [
@@ -306,3 +312,15 @@ class Core:
         steps.append(self._disruption)
         memories = (self.in_flight, self._disruption, self._fit)
         return Gate(tuple(steps), self._windows, self.budgets, memories)
+
+
+def account_of(judgement: Judgement, view: ClusterView) -> Account:
+    """Gather what the record tells of a judgement."""
+    pod = judgement.finding.pod
+    return Account(
+        judgement.finding,
+        judgement.instance.profile,
+        judgement.cause.trigger,
+        view.owner_chain(pod),
+        view.zone(pod.node),
+    )

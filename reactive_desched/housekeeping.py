@@ -38,17 +38,18 @@ async def settle_open_intents(
 ) -> None:
     """End every intent that an earlier life left open, and hold back until that is done."""
     for intent in ledger.unended():
-        if intent.dry_run:
+        who = intent.who
+        if intent.is_dry_run:
             outcome = Outcome(WITHHELD, "a dry run that was cut short")
             await ledger.end(intent.id, outcome)
         else:
-            hold_back(f"settling the eviction of {intent.namespace}/{intent.pod}")
-            request = EvictionRequest(intent.namespace, intent.pod, intent.uid)
+            hold_back(f"settling the eviction of {who.namespace}/{who.name}")
+            request = EvictionRequest(who.namespace, who.name, who.uid)
             outcome = await read_back(evictor, request)
             await ledger.end(intent.id, outcome)
         log.info(
             "settled an open intent",
-            pod=f"{intent.namespace}/{intent.pod}",
+            pod=f"{who.namespace}/{who.name}",
             result=outcome.result,
             detail=outcome.detail,
         )

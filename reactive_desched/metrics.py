@@ -8,18 +8,26 @@ number is bounded by both.
 
 import platform
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from reactive_desched._version import __version__
+from reactive_desched.journal_metrics import (
+    FolderNumbers,
+    JournalNumbers,
+    StreamNumbers,
+    folder_families,
+    journal_families,
+    stream_families,
+)
+from reactive_desched.metric_families import counter, gauge, histogram
+from reactive_desched.sink_metrics import SinkNumbers, sink_families
 from reactive_desched.timing import Timing
 from reactive_desched.upstream_metrics import UpstreamMetrics
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
-
-PREFIX = "reactive_desched_"
 
 SECONDS = (
     *(10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6),
@@ -30,17 +38,6 @@ SECONDS = (
 
 
 RELOADED, REJECTED = "ok", "rejected"
-
-
-class JournalNumbers(Protocol):
-    """What is read of a journal."""
-
-    records_written: int
-    records_refused: int
-
-    @property
-    def healthy(self) -> bool:
-        """Say whether records can be written now."""
 
 
 class ReflectorNumbers(Protocol):
@@ -70,7 +67,10 @@ class Sources:
     tokens: Callable[[], Mapping[str, float]] = _none
     events: Callable[[], Mapping[str, float]] = _none
     journal: JournalNumbers | None = None
+    folder: FolderNumbers | None = None
+    stream: StreamNumbers | None = None
     reflectors: Mapping[str, ReflectorNumbers] = field(default_factory=dict)
+    sinks: Mapping[str, SinkNumbers] = field(default_factory=dict)
 
 
 class Metrics:
@@ -176,56 +176,52 @@ class Metrics:
         yield from self._told()
 
     def _counted(self) -> "Iterator[Metric]":
-        yield _counter("changes", "Changes seen.", ["change"], _labelled(self._changes))
-        yield _counter("findings", "Findings of plugins.", ["plugin"], _labelled(self._findings))
+        yield counter("changes", "Changes seen.", ["change"], _labelled(self._changes))
+        yield counter("findings", "Findings of plugins.", ["plugin"], _labelled(self._findings))
         text = "Decisions on findings, and the gate that decided."
-        yield _counter("decisions", text, ["decision", "gate"], self._decisions)
+        yield counter("decisions", text, ["decision", "gate"], self._decisions)
         text = "Ends of begun evictions."
-        yield _counter("outcomes", text, ["result", "plugin"], self._outcomes)
+        yield counter("outcomes", text, ["result", "plugin"], self._outcomes)
         text = "Changed policy and settings files, taken or refused."
-        yield _counter("policy_reloads", text, ["result"], _labelled(self._reloads))
+        yield counter("policy_reloads", text, ["result"], _labelled(self._reloads))
 
     def _timed(self) -> "Iterator[Metric]":
         text = "From a change to the decision it led to."
-        yield _histogram("change_to_decision_seconds", text, self._change_to_decision)
+        yield histogram("change_to_decision_seconds", text, self._change_to_decision)
         text = "From a change to the eviction request it led to."
-        yield _histogram("change_to_eviction_seconds", text, self._change_to_eviction)
+        yield histogram("change_to_eviction_seconds", text, self._change_to_eviction)
         text = "One journal write, until the disk has it."
-        yield _histogram("journal_fsync_seconds", text, self._journal_write)
+        yield histogram("journal_fsync_seconds", text, self._journal_write)
         text = "How late the event loop ran a timer."
-        yield _histogram("loop_lag_seconds", text, self._loop_lag)
+        yield histogram("loop_lag_seconds", text, self._loop_lag)
 
     def _read_now(self) -> "Iterator[Metric]":
         sources = self.sources
         text = "Subjects waiting to be judged."
-        yield _gauge("dirty_subjects", text, [], {(): sources.dirty_subjects()})
+        yield gauge("dirty_subjects", text, [], {(): sources.dirty_subjects()})
         text = "Findings waiting for something to change, by what they wait for."
-        yield _gauge("parked", text, ["reason"], _labelled(sources.parked()))
+        yield gauge("parked", text, ["reason"], _labelled(sources.parked()))
         text = "Evictions a scope allows at this moment."
-        yield _gauge("tokens_available", text, ["scope"], _labelled(sources.tokens()))
+        yield gauge("tokens_available", text, ["scope"], _labelled(sources.tokens()))
         text = "Kubernetes Events by what became of them."
-        yield _counter("events", text, ["result"], _labelled(sources.events()))
+        yield counter("events", text, ["result"], _labelled(sources.events()))
         if sources.journal is not None:
-            yield from _journal(sources.journal)
+            yield from journal_families(sources.journal)
+        if sources.folder is not None:
+            yield from folder_families(sources.folder)
+        if sources.stream is not None:
+            yield from stream_families(sources.stream)
         yield from _reflectors(sources.reflectors)
+        yield from sink_families(sources.sinks)
 
     def _told(self) -> "Iterator[Metric]":
         labels = (__version__, platform.python_version())
-        yield _gauge("build_info", "Always 1.", ["version", "python"], {labels: 1})
+        yield gauge("build_info", "Always 1.", ["version", "python"], {labels: 1})
         if self._policy is not None:
             text = "The policy in force; always 1."
-            yield _gauge("policy_info", text, ["policy", "digest"], {self._policy: 1})
+            yield gauge("policy_info", text, ["policy", "digest"], {self._policy: 1})
         text = "1 while the files are refused and an earlier policy stays in force."
-        yield _gauge("policy_kept", text, [], {(): self._is_kept})
-
-
-def _journal(journal: JournalNumbers) -> "Iterator[Metric]":
-    text = "Records made durable."
-    yield _counter("journal_records", text, [], {(): journal.records_written})
-    text = "Records refused because the disk failed or was stuck."
-    yield _counter("journal_records_refused", text, [], {(): journal.records_refused})
-    text = "1 while the journal can write; else nothing is evicted."
-    yield _gauge("journal_healthy", text, [], {(): journal.healthy})
+        yield gauge("policy_kept", text, [], {(): self._is_kept})
 
 
 def _reflectors(reflectors: Mapping[str, ReflectorNumbers]) -> "Iterator[Metric]":
@@ -234,46 +230,16 @@ def _reflectors(reflectors: Mapping[str, ReflectorNumbers]) -> "Iterator[Metric]
 
     label = ["resource"]
     text = "1 while the picture of this resource is whole and followed."
-    yield _gauge("reflector_synced", text, label, each(lambda one: one.fresh))
+    yield gauge("reflector_synced", text, label, each(lambda one: one.fresh))
     text = "Lists after the first."
-    yield _counter("reflector_relists", text, label, each(lambda one: one.relists))
+    yield counter("reflector_relists", text, label, each(lambda one: one.relists))
     text = "Watches opened after the first."
-    yield _counter("reflector_reconnects", text, label, each(lambda one: one.reconnects))
+    yield counter("reflector_reconnects", text, label, each(lambda one: one.reconnects))
     text = "Watch events applied."
-    yield _counter("reflector_events", text, label, each(lambda one: one.events))
+    yield counter("reflector_events", text, label, each(lambda one: one.events))
     text = "Objects and events that could not be read and were skipped."
-    yield _counter("reflector_malformed", text, label, each(lambda one: one.malformed))
+    yield counter("reflector_malformed", text, label, each(lambda one: one.malformed))
 
 
 def _labelled(values: Mapping[str, float]) -> dict[tuple[str, ...], float]:
     return {(label,): value for label, value in values.items()}
-
-
-def _counter(
-    name: str, text: str, labels: Sequence[str], values: Mapping[tuple[str, ...], float]
-) -> "Metric":
-    from prometheus_client.core import CounterMetricFamily
-
-    family = CounterMetricFamily(PREFIX + name, text, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key, value)
-    return family
-
-
-def _gauge(
-    name: str, text: str, labels: Sequence[str], values: Mapping[tuple[str, ...], float]
-) -> "Metric":
-    from prometheus_client.core import GaugeMetricFamily
-
-    family = GaugeMetricFamily(PREFIX + name, text, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key, value)
-    return family
-
-
-def _histogram(name: str, text: str, timing: Timing) -> "Metric":
-    from prometheus_client.core import HistogramMetricFamily
-
-    return HistogramMetricFamily(
-        PREFIX + name, text, buckets=timing.cumulative(), sum_value=timing.total_s
-    )

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 
 import anyio
+import msgspec
 
 from reactive_desched import logs
 from reactive_desched.act.evictions import Means
@@ -19,15 +20,13 @@ from reactive_desched.act.rehearsal import Rehearsal
 from reactive_desched.app import (
     Options,
     Parts,
-    make_announcer,
-    make_events,
-    make_ledger,
     make_parts,
     make_plan,
     open_cluster,
     open_records,
+    run_events,
 )
-from reactive_desched.assembly import Listener, Listeners, Plan
+from reactive_desched.assembly import Ledger, Listener, Plan, account_of
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
 from reactive_desched.gate.scheduler_fit import SchedulerFit
@@ -40,6 +39,7 @@ from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import BUDGET_REFUSED, LEFT, REPLACED, Outcome
 from reactive_desched.model.subjects import OnePod
+from reactive_desched.model.triggers import Trigger
 from reactive_desched.preview.live import list_everything
 from reactive_desched.preview.picture import Picture
 from reactive_desched.preview.progress import Progress
@@ -47,7 +47,7 @@ from reactive_desched.react.instances import AnyPlugin, Instance
 from reactive_desched.react.judgement import Cause, Judgement
 from reactive_desched.reloading import InForce
 from reactive_desched.reporting import Log, Reporter
-from reactive_desched.state.cluster import RESOURCES, STORAGE
+from reactive_desched.state.cluster import OWNERS, RESOURCES, STORAGE, going_without
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, Decided
 from reactive_desched.sweep.thresholds import check_thresholds
@@ -79,32 +79,27 @@ async def _until_done(parts: Parts) -> int:
     async with (
         _served(parts, log),
         open_cluster(parts) as session,
-        open_records(parts) as journal,
+        run_events(session, log, TOLD_WITHIN_S) as events,
+        open_records(parts, events, InForce(parts.configuration), log) as books,
         anyio.create_task_group() as beside,
     ):
-        events = make_events(parts, session)
         beside.start_soon(stop.when_told)
-        beside.start_soon(events.run)
-        ledger, asker = make_ledger(journal), ApiEvictor(session)
+        journal, ledger, asker = books.journal, books.ledger, ApiEvictor(session)
         await settle_open_intents(lambda _: None, ledger, asker, log)
         node_fit = parts.node_fit or UPSTREAM
         needed = [r for r in RESOURCES if node_fit == SCHEDULER or r not in STORAGE]
-        picture = await list_everything(session, needed, Progress())
+        picture = await list_everything(session, needed, Progress(), dispensable=OWNERS)
         sweep = Sweep(
-            make_plan(parts.configuration, dry_run=parts.dry_run),
+            make_plan(parts.configuration),
             Means(ledger, Rehearsal() if parts.dry_run else asker, time.monotonic),
-            Listeners(
-                Reporter(parts.metrics, log, dry_run=parts.dry_run),
-                make_announcer(parts, events, InForce(parts.configuration)),
-            ),
+            ledger,
+            Reporter(parts.metrics, log, dry_run=parts.dry_run),
             lambda: stop.reason or journal.reason or None,
             parts.metrics.upstream,
             node_fit,
         )
         _tell_of(picture, parts, log)
         status = await sweep.over(picture, log)
-        with anyio.move_on_after(TOLD_WITHIN_S):
-            await events.ended()
         beside.cancel_scope.cancel()
     return status
 
@@ -119,6 +114,7 @@ class Sweep:
         self,
         plan: Plan,
         means: Means,
+        ledger: Ledger,
         listener: Listener,
         why_stop: WhyStop,
         timings: UpstreamMetrics,
@@ -127,6 +123,7 @@ class Sweep:
         self._node_fit = node_fit
         self._plan = plan
         self._means = means
+        self._ledger = ledger
         self._listener = listener
         self._why_stop = why_stop
         self._timings = timings
@@ -149,31 +146,33 @@ class Sweep:
         cycle = Cycle(self._plan, state, view, fit, around=self._timed)
         if (skipped := cycle.why_not()) is not None:
             log.warning("nothing to do", because=skipped)
-        await self._drive(cycle)
+        await self._drive(cycle, view)
         self._timings.cycle_took(time.monotonic() - begun)
         stopped = self._why_stop()
         log.info("swept", stopped=stopped, **dict(sorted(self._results.items())))
         return NOT_COMPLETED if stopped or self._results.keys() - _FINE - {"refused"} else COMPLETED
 
-    async def _drive(self, cycle: Cycle) -> None:
+    async def _drive(self, cycle: Cycle, view: ClusterView) -> None:
         """Go from decision to decision; the cycle hears what became of each."""
         steps = cycle.run()
         decided = next(steps, None)
         while decided is not None and self._why_stop() is None:
-            left = await self._act(decided)
+            left = await self._act(decided, view)
             try:
                 decided = steps.send(left)
             except StopIteration:
                 return
 
-    async def _act(self, decided: Decided) -> bool:
-        """Carry out one decision; returns whether its pod left."""
+    async def _act(self, decided: Decided, view: ClusterView) -> bool:
+        """Write down and carry out one decision; returns whether its pod left."""
         judgement = self._judgement(decided)
+        account = msgspec.structs.replace(account_of(judgement, view), trigger=Trigger("Sweep"))
+        self._ledger.decided(account, decided.decision)
         self._listener.judged(judgement)
         if not isinstance(decided.decision, Evict):
             self._results["refused"] += 1
             return False
-        intent = _intent(judgement, self._plan)
+        intent = Intent(account, self._plan.grace_period_s)
         outcome, asked_at = await self._means.carry_out(intent, self._why_stop)
         self._listener.ended(judgement, outcome, asked_at)
         self._results[outcome.result] += 1
@@ -216,24 +215,13 @@ class _Stop:
                 self.reason = f"asked to stop by {signal.Signals(number).name}"
 
 
-def _intent(judgement: Judgement, plan: Plan) -> Intent:
-    finding = judgement.finding
-    return Intent(
-        finding.pod,
-        finding.plugin,
-        finding.reason,
-        judgement.instance.profile,
-        "sweep",
-        plan.dry_run,
-        plan.grace_period_s,
-    )
-
-
 def _tell_of(picture: Picture, parts: Parts, log: Log) -> None:
     """Say what is looked at: a sweep is worth no more than its picture."""
     policy = parts.configuration.policy
     for unread in picture.unread:
         log.warning("skipped an object", kind=unread.kind, name=unread.name, reason=unread.reason)
+    for resource, reason in picture.refused.items():
+        log.warning(going_without(resource), resource=resource, because=reason)
     log.info(
         "looking at",
         nodes=len(picture.nodes),

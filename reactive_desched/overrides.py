@@ -8,7 +8,8 @@ from reactive_desched.model.labels import Selector
 from reactive_desched.policy.load import Configuration
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.problems import Problem
-from reactive_desched.policy.settings import Client, Journal, ReactiveSettings, Server
+from reactive_desched.policy.recording import Journal
+from reactive_desched.policy.settings import Client, ReactiveSettings, Server
 
 
 class Overrides(Struct, frozen=True):

@@ -71,7 +71,7 @@ def read_runnable(files: Iterable[str], *, lenient: bool) -> Configuration:
     return configuration
 
 
-def plan(policy: Policy, settings: ReactiveSettings, *, dry_run: bool) -> Plan:
+def plan(policy: Policy, settings: ReactiveSettings) -> Plan:
     """Turn a checked policy and settings into a plan."""
     budgets = settings.budgets
     return Plan(
@@ -93,7 +93,6 @@ def plan(policy: Policy, settings: ReactiveSettings, *, dry_run: bool) -> Plan:
         at_once=settings.evictions.max_in_flight,
         grace_period_s=policy.grace_period_s,
         node_fit=settings.node_fit,
-        dry_run=dry_run,
     )
 
 

@@ -101,11 +101,11 @@ class InForce:
 class Audience(Protocol):
     """Hears what became of changed files."""
 
-    def reloaded(self, note: str) -> None:
+    def policy_loaded(self, source: str, revision: str) -> None:
         """Another policy, or other settings, are in force."""
         ...
 
-    def rejected(self, note: str) -> None:
+    def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
         """The files were refused."""
         ...
 
@@ -178,6 +178,7 @@ class Reloader:
 
     def _take(self, new: Prepared) -> None:
         before, policy = self._in_force.policy.revision, new.configuration.policy
+        self._audience.policy_loaded(policy.source, policy.revision)
         self._adopt(new.plan)
         self._in_force.configuration = new.configuration
         self._in_force.refused = ()
@@ -189,7 +190,6 @@ class Reloader:
             self._log.warning(str(warning))
         for kept in restart_needed(self._settings_at_start, new.configuration.settings):
             self._log.warning("a restart is needed", **kept)
-        self._audience.reloaded(f"{self._in_force.note()} is in force, after revision {before}")
 
     def _refuse(self, problems: tuple[str, ...]) -> None:
         self._in_force.refused = problems
@@ -198,7 +198,7 @@ class Reloader:
         self._log.warning("policy rejected", kept=revision, problems=len(problems))
         for problem in problems:
             self._log.warning(problem)
-        self._audience.rejected(self._in_force.note())
+        self._audience.policy_rejected(self._in_force.policy.source, problems)
 
     def _good_again(self) -> None:
         self._in_force.refused = ()

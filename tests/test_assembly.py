@@ -11,6 +11,7 @@ from reactive_desched.errors import Malformed
 from reactive_desched.gate.budgets import Rate
 from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
 from reactive_desched.gate.gate import Gate
+from reactive_desched.model.accounts import Account
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,
@@ -19,10 +20,12 @@ from reactive_desched.model.changes import (
     PodLabelsChanged,
     Resynced,
 )
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import Answer, Denied, EvictionRequest, Outcome
+from reactive_desched.model.triggers import Trigger
 from reactive_desched.plugins.node_affinity import (
     PREFERRED,
     REQUIRED,
@@ -222,17 +225,22 @@ async def test_every_plugin_has_its_own_patience() -> None:
 
 async def test_an_intent_says_all_there_is_to_say() -> None:
     web = pod("web", on="n1")
-    bench = Bench(dry_run=True, grace_period_s=9)
+    bench = Bench(grace_period_s=9)
     await bench.live(web)
 
     assert bench.ledger.intents == [
         Intent(
-            web,
-            TAINTS.name,
-            "does not tolerate gpu:NoSchedule on n1",
-            "day",
-            "NodeTaintsChanged node n1",
-            dry_run=True,
+            Account(
+                Finding(
+                    web,
+                    TAINTS.name,
+                    "does not tolerate gpu:NoSchedule on n1",
+                    numbers={"taintKey": "gpu", "taintValue": "", "taintEffect": "NoSchedule"},
+                ),
+                "day",
+                Trigger("NodeTaintsChanged", "node n1"),
+                web.owners,
+            ),
             grace_period_s=9,
         )
     ]
@@ -309,7 +317,10 @@ async def test_while_the_journal_cannot_write_nobody_is_asked_and_it_is_made_up_
         await anyio.sleep(60)
         assert (bench.asked, bench.ledger.lines) == ([], [])
 
+        assert (bench.listener.of("judged"), bench.ledger.verdicts) == ([], [])
+
         trouble.clear()
+        bench.core.poke()
         await anyio.sleep(6)
         assert bench.asked == ["web"]
         group.cancel_scope.cancel()
@@ -418,13 +429,13 @@ async def test_another_plan_is_in_force_for_everything_from_its_adoption_on() ->
         await anyio.sleep(1)
         assert bench.asked == []
 
-        bench.core.adopt(make_plan(profile("night"), dry_run=True, grace_period_s=9))
+        bench.core.adopt(make_plan(profile("night"), grace_period_s=9))
         await anyio.sleep(1)
         group.cancel_scope.cancel()
 
     [intent] = bench.ledger.intents
-    assert (intent.profile, intent.trigger) == ("night", "Resynced")
-    assert (intent.dry_run, intent.grace_period_s) == (True, 9)
+    assert (intent.account.profile, intent.account.trigger.change) == ("night", "Resynced")
+    assert intent.grace_period_s == 9
     assert bench.listener.of("changed") == [Resynced()]
 
 

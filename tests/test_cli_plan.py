@@ -232,7 +232,7 @@ def test_a_plugin_that_is_not_built_yet_is_status_2(
     ("node_fit", "spared"),
     [("upstream", {"persistentvolumes", "csinodes"}), ("scheduler", set())],
 )
-def test_what_node_fit_does_not_ask_about_is_not_listed(
+def test_what_no_decision_asks_about_is_not_listed(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, node_fit: str, spared: set[str]
 ) -> None:
     asked: list[str] = []
@@ -244,7 +244,7 @@ def test_what_node_fit_does_not_ask_about_is_not_listed(
     monkeypatch.setattr(live, "read_cluster", read_cluster)
 
     assert plan("--node-fit", node_fit) == (1, "", "reactive-desched: far away\n")
-    assert set(RESOURCES) - set(asked) == spared
+    assert set(RESOURCES) - set(asked) == spared | {"replicasets", "jobs"}
 
 
 def test_a_cluster_that_is_not_there_is_status_1(

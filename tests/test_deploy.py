@@ -120,11 +120,13 @@ def test_the_role_grants_reading_what_is_judged_asking_for_evictions_and_telling
         ("scheduling.k8s.io", "priorityclasses"),
         ("policy", "poddisruptionbudgets"),
     }
+    owners = {("apps", "replicasets"), ("batch", "jobs")}
     reading = {(*resource, verb) for resource in read for verb in ("get", "list", "watch")}
-
+    following = {(*resource, verb) for resource in owners for verb in ("list", "watch")}
     events = {("events.k8s.io", "events", verb) for verb in ("create", "patch")}
+    acting = {("", "pods/eviction", "create")}
 
-    assert set(granted()) == reading | events | {("", "pods/eviction", "create")}
+    assert set(granted()) == reading | following | events | acting
 
 
 def test_no_rule_has_a_wildcard_or_reaches_beside_resources() -> None:

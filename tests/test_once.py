@@ -64,9 +64,9 @@ class Bench:
         self._stop_after = stop_after
         evictor = DefaultEvictorArgs.model_validate(evictor_args)
         profile = ProfilePlan("night", (NodeTaints(NodeTaintsArgs()),), evictor)
-        plan = Plan((profile,), EVERYTHING, {}, {"node": 5}, lambda _: Pause(), dry_run=False)
+        plan = Plan((profile,), EVERYTHING, {}, {"node": 5}, lambda _: Pause())
         means = Means(self.ledger, self.evictor, lambda: 0.0)
-        self.sweep = Sweep(plan, means, self.diary, self.why_stop, self.timings, node_fit)
+        self.sweep = Sweep(plan, means, self.ledger, self.diary, self.why_stop, self.timings, node_fit)
 
     def why_stop(self) -> str | None:
         return "asked to stop" if len(self.evictor.asked) >= self._stop_after else None
@@ -88,9 +88,9 @@ async def test_what_the_cycle_lets_go_is_written_down_and_evicted_in_its_order()
     assert await bench.over([*FULL, pod("bare", on="n1", owner=None)]) == COMPLETED
     assert bench.asked == ["a", "b"]
     assert bench.ledger.lines == [
-        ("intent", "a", "sweep"),
+        ("intent", "a", "Sweep"),
         ("outcome", "a", "evicted"),
-        ("intent", "b", "sweep"),
+        ("intent", "b", "Sweep"),
         ("outcome", "b", "evicted"),
     ]
     assert bench.diary.decisions == [

@@ -1,4 +1,3 @@
-import pytest
 
 from reactive_desched.assembly import Plan
 from reactive_desched.gate.budgets import Rate
@@ -54,10 +53,10 @@ evictions:
 BARE = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 
 
-def planned(*texts: str, dry_run: bool = False) -> Plan:
+def planned(*texts: str) -> Plan:
     sources = [Source(text, f"{number}.yaml") for number, text in enumerate(texts)]
     configuration = configure(sources, registry())
-    return plan(configuration.policy, configuration.settings, dry_run=dry_run)
+    return plan(configuration.policy, configuration.settings)
 
 
 def test_every_profile_has_its_plugins_in_order_with_their_arguments() -> None:
@@ -111,12 +110,6 @@ def test_without_settings_the_documented_defaults_hold() -> None:
     assert (made.backoff_first_s, made.backoff_longest_s, made.at_once) == (5, 300, 50)
     assert made.grace_period_s is None
 
-
-@pytest.mark.parametrize("dry_run", [True, False])
-def test_a_dry_run_is_asked_for_on_the_command_line(
-    dry_run: bool,  # noqa: FBT001 -- a row's value
-) -> None:
-    assert planned(POLICY, dry_run=dry_run).dry_run == dry_run
 
 
 def test_the_policy_reader_knows_every_built_in_plugin_and_where_it_belongs() -> None:

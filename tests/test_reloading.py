@@ -77,7 +77,7 @@ class Bench:
         configuration = load(self.paths, registry())
         self.while_read()
         return Prepared(
-            configuration, plan(configuration.policy, configuration.settings, dry_run=False)
+            configuration, plan(configuration.policy, configuration.settings)
         )
 
     # as a source: without threads, which know no virtual time
@@ -441,7 +441,7 @@ async def test_files_are_read_in_a_thread(path: Path) -> None:
         threads.append(threading.current_thread())
         configuration = load([path], registry())
         return Prepared(
-            configuration, plan(configuration.policy, configuration.settings, dry_run=False)
+            configuration, plan(configuration.policy, configuration.settings)
         )
 
     files = Files((str(path),), read)

@@ -42,7 +42,7 @@ class Live:
     def plugins(self) -> list[AnyPlugin]:
         """Every plugin of the policy, made as the application makes them."""
         read = self.target.configuration()
-        profiles = plan(read.policy, read.settings, dry_run=False).profiles
+        profiles = plan(read.policy, read.settings).profiles
         return [plugin for profile in profiles for plugin in profile.plugins]
 
     def phase(self, name: str) -> AbstractContextManager[None]:

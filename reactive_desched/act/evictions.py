@@ -189,5 +189,5 @@ async def read_back(evictor: Evictor, request: EvictionRequest) -> Outcome:
 
 def _request(intent: Intent) -> EvictionRequest:
     pod = intent.pod
-    reason = f"{intent.profile}/{intent.plugin}: {intent.reason}"
+    reason = f"{intent.account.profile}/{intent.plugin}: {intent.reason}"
     return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.grace_period_s)

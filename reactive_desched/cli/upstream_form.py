@@ -87,9 +87,9 @@ def _notices(arguments: argparse.Namespace, spare: str | None) -> Iterator[str]:
 
 def _spare_journal(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
     """Name a place for the journal where a manifest of the SIG descheduler leaves none."""
-    from reactive_desched.app import default_journal_dir
+    from reactive_desched.journal.place import default_directory
 
-    if not arguments.bare or arguments.journal_dir or _writable(default_journal_dir(environ)):
+    if not arguments.bare or arguments.journal_dir or _writable(default_directory(environ)):
         return None
     return str(IN_MEMORY) if _writable(IN_MEMORY) else None
 

@@ -7,7 +7,7 @@ from reactive_desched.gate.windows import Windows
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.outcomes import EVICTED, LEFT, Outcome
+from reactive_desched.model.outcomes import DISRUPTED, LEFT, Outcome
 
 
 class Step(Protocol):
@@ -69,6 +69,6 @@ class Gate:
         left = outcome.result in LEFT
         for memory in self._memories:
             memory.end(pod, evicted=left)
-        evicted = outcome.result == EVICTED
+        evicted = outcome.result in DISRUPTED
         self._windows.end(pod, now, evicted=evicted)
         self._budgets.let_go(pod, now, spent=evicted)

@@ -22,10 +22,10 @@ class DiskThread:
     Made in that loop. What is asked for waits in line; whoever asks is to bound how much.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "journal disk") -> None:
         self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()  # jobs of every kind of result
         self._tell = _teller()
-        Thread(target=self._work, name="journal disk", daemon=True).start()
+        Thread(target=self._work, name=name, daemon=True).start()
 
     async def do(self, work: Callable[[], _T]) -> _T:
         """Return or raise what the work does; when cancelled, it goes on and nobody hears of it."""

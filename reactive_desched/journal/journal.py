@@ -7,24 +7,22 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
-from anyio import to_thread
+from anyio import TASK_STATUS_IGNORED, to_thread
+from anyio.abc import TaskStatus
 
+from reactive_desched.api.event import JOURNAL_RESUMED, JournalResumed
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.disk_thread import DiskThread
+from reactive_desched.journal.envelope import Story, envelope, epoch_of
 from reactive_desched.journal.fitness import Fitness
-from reactive_desched.journal.lock import DirectoryLock
-from reactive_desched.journal.log import Log
+from reactive_desched.journal.log import Written
 from reactive_desched.journal.open_intents import OpenIntents
-from reactive_desched.journal.opening import said, take
-from reactive_desched.journal.records import (
-    IntentRecord,
-    OutcomeRecord,
-    ResumedRecord,
-    Stamped,
-    encode,
-)
-from reactive_desched.journal.recovery import Recovery
+from reactive_desched.journal.opening import Making, Opened, said, take
+from reactive_desched.journal.records import AnyEvent, Body, encode
+from reactive_desched.journal.recovery import OpenIntent
+from reactive_desched.journal.seals import Context
+from reactive_desched.journal.tail import Tail
 
 MAX_BUFFERED = 10_000
 """So many records may be on their way to disk; further appends wait for a place."""
@@ -44,14 +42,14 @@ _REAL_DISK = Disk()
 
 
 class _Pending:
-    """A record on its way to disk, and the one who waits for it."""
+    """A record on its way to disk, and the one who waits for it, if anyone does."""
 
-    __slots__ = ("body", "done", "failure", "record", "seq")
+    __slots__ = ("body", "done", "event", "failure", "seq")
 
-    def __init__(self, record: Stamped) -> None:
-        self.record = record
-        self.body = encode(record)
-        self.done = anyio.Event()
+    def __init__(self, event: AnyEvent, done: anyio.Event | None) -> None:
+        self.event = event
+        self.body = encode(event)
+        self.done = done
         self.seq = 0
         self.failure = ""
 
@@ -61,31 +59,41 @@ def _measure_nothing(records: int, seconds: float) -> None:
 
 
 class Journal:
-    """Append-only records in a directory that only this process may write to.
+    """Append-only events in a directory that only this process may write to.
 
     Whatever `append` has returned for survives a crash. While the disk fails or is stuck, appends
-    are refused at once, so that nothing is evicted unrecorded; the journal recovers by itself.
-    `recovery` tells what opening found.
+    are refused at once, so that nothing is evicted unrecorded; the journal recovers by itself, and
+    `when_better` is called. `recovery` tells what opening found, `tail` is how others follow.
     """
 
     def __init__(
         self,
-        log: Log,
-        lock: DirectoryLock,
-        recovery: Recovery,
+        opened: Opened,
         clock: Callable[[], datetime],
         committed: Callable[[int, float], None],
     ) -> None:
+        recovery = opened.recovery
         self.recovery = recovery
+        self.source = opened.log.source
+        self._seals = opened.seals
+        self.tail = Tail(
+            opened.directory,
+            self.source,
+            min(recovery.oldest_seq, opened.log.last),
+            opened.log.last,
+        )
         self.records_written = 0
         self.records_refused = 0
-        self._log = log
-        self._lock = lock
+        self.records_unrecorded = 0
+        self.when_better: Callable[[], None] = _do_nothing
+        self._log = opened.log
+        self._lock = opened.lock
         self._clock = clock
         self._committed = committed
         self._intents = OpenIntents(recovery.open.values())
         self._fitness = Fitness()
         self._buffer: list[_Pending] = []
+        self._unrecorded = 0
         self._slots = anyio.Semaphore(MAX_BUFFERED, fast_acquire=True)
         self._thread = DiskThread()
         self._work = anyio.Event()
@@ -98,8 +106,8 @@ class Journal:
     async def open(
         cls,
         directory: Path,
+        making: Making,
         *,
-        max_segment_bytes: int,
         clock: Callable[[], datetime],
         committed: Callable[[int, float], None] = _measure_nothing,
         disk: Disk = _REAL_DISK,
@@ -107,11 +115,11 @@ class Journal:
         """Take the directory, repair a torn end, and go on behind the last record.
 
         `clock` tells the time of day. `committed` hears of every write: how many records, how
-        many seconds. Raises JournalError when the directory is in use or cannot be written to.
+        many seconds. Raises JournalError when the directory is in use or cannot be written to,
+        and ConfigError for a key that cannot sign.
         """
-        log = Log(directory, disk=disk, max_segment_bytes=max_segment_bytes, clock=clock)
-        lock, recovery = await to_thread.run_sync(take, directory, log)
-        return cls(log, lock, recovery, clock, committed)
+        opened = await to_thread.run_sync(take, directory, disk, making, clock)
+        return cls(opened, clock, committed)
 
     @property
     def healthy(self) -> bool:
@@ -126,11 +134,50 @@ class Journal:
         return self._fitness.unfit(anyio.current_time)
 
     @property
-    def open_intents(self) -> tuple[IntentRecord, ...]:
+    def open_intents(self) -> tuple[OpenIntent, ...]:
         """The intents on disk that have no outcome yet, oldest first, whoever wrote them."""
         return self._intents.all()
 
-    async def append(self, record: Stamped) -> int:
+    @property
+    def segment_began(self) -> int:
+        """The first record of the file that is being written."""
+        return self._log.first_seq
+
+    @property
+    def last_seq(self) -> int:
+        """The sequence of the newest durable record."""
+        return self.tail.last
+
+    @property
+    def torn_bytes(self) -> int:
+        """How much of a torn last line was set aside at the opening."""
+        return self.recovery.torn_bytes
+
+    @property
+    def damaged_lines(self) -> int:
+        """How many damaged lines the opening found."""
+        return self.recovery.damaged_lines
+
+    @property
+    def checkpoint_size(self) -> int:
+        """How many records the last checkpoint covers."""
+        return self._seals.size
+
+    @property
+    def checkpoint_root(self) -> str:
+        """The hash that the last checkpoint signs."""
+        return self._seals.root
+
+    def open_intent(self, key: str) -> OpenIntent | None:
+        """Return an intent on disk that has no outcome yet, by its id."""
+        return self._intents.get(key)
+
+    @property
+    def oldest_open(self) -> int | None:
+        """Where the oldest intent without outcome stands."""
+        return self._intents.oldest_seq
+
+    async def append(self, event: AnyEvent) -> int:
         """Return the record's seq as soon as it is on disk.
 
         Waits for a place while MAX_BUFFERED records are on their way. Raises JournalUnavailable
@@ -138,40 +185,59 @@ class Journal:
         reach the disk all the same.
         """
         self._refuse_if_unfit()
-        pending = _Pending(record)
+        done = anyio.Event()
+        pending = _Pending(event, done)
         await self._slots.acquire()
         try:
             self._refuse_if_unfit()
-            self._intents.admit(record)
+            self._intents.admit(event)
         except JournalError:
             self._slots.release()
             raise
         self._buffer.append(pending)
         self._work.set()
-        await pending.done.wait()
+        await done.wait()
         if pending.failure:
             raise JournalUnavailable(pending.failure)
         return pending.seq
 
-    async def append_outcome(self, record: OutcomeRecord) -> int:
-        """Append, waiting out every fault of the disk: an outcome is a fact already.
+    async def append_lasting(self, event: AnyEvent) -> int:
+        """Append, waiting out every fault of the disk: what it tells is a fact already.
 
-        Raises JournalError only when the intent is not open, or the journal is closed.
+        Raises JournalError only when its intent is not open, or the journal is closed.
         """
         while True:
             try:
-                return await self.append(record)
+                return await self.append(event)
             except JournalUnavailable as error:
                 if self._stop.is_set():
                     raise JournalUnavailable(_CLOSED) from error
                 await self._fitness.until_better(anyio.current_time)
 
-    async def run(self) -> None:
+    def note(self, event: AnyEvent) -> None:
+        """Have it written soon, before whatever is appended later; nobody waits for it.
+
+        It outlasts faults of the disk. While MAX_BUFFERED records are on their way it is left out
+        and counted.
+        """
+        if len(self._buffer) >= MAX_BUFFERED or self._stop.is_set():
+            self.leave_out()
+            return
+        self._buffer.append(_Pending(event, None))
+        self._work.set()
+
+    def leave_out(self) -> None:
+        """Count a record that is not written; the next checkpoint tells how many there were."""
+        self._unrecorded += 1
+        self.records_unrecorded += 1
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Write what is appended until closed or cancelled; either way, flush first."""
         self._stopped = anyio.Event()
         flushing = anyio.CancelScope(shield=True)
         async with anyio.create_task_group() as group:
             group.start_soon(self._write, flushing)
+            task_status.started()
             try:
                 await self._stop.wait()
             finally:
@@ -198,7 +264,7 @@ class Journal:
             self.records_refused += 1
             raise JournalUnavailable(reason)
 
-    def _taken(self, limit: int = MAX_BUFFERED) -> list[_Pending]:
+    def _taken(self, limit: int = 2 * MAX_BUFFERED) -> list[_Pending]:
         taken = self._buffer[:limit]
         del self._buffer[:limit]
         return taken
@@ -210,16 +276,25 @@ class Journal:
                     if self._buffer:
                         await self._commit(self._taken(MAX_BATCH))
                     else:
-                        self._work = anyio.Event()
-                        await self._work.wait()
+                        await self._idle()
+                if self._fitness.unfit(anyio.current_time) == "":
+                    await self._commit([], seal=True)
         finally:
             self._settle_failed(self._taken(), _CLOSED)
             self._fitness.announce()
             self._stopped.set()
 
-    async def _commit(self, batch: list[_Pending]) -> None:
+    async def _idle(self) -> None:
+        """Wait for work; a checkpoint may come due meanwhile."""
+        self._work = anyio.Event()
+        with anyio.move_on_after(self._seals.every_s):
+            await self._work.wait()
+        if not self._buffer and self._log.seal_is_due():
+            await self._commit([])
+
+    async def _commit(self, batch: list[_Pending], *, seal: bool = False) -> None:
         try:
-            first = await self._timed_write([pending.body for pending in batch])
+            written = await self._timed_write([pending.body for pending in batch], seal=seal)
         except OSError as error:
             refused_before = self.records_refused
             self._settle_failed([*batch, *self._taken()], said(error))
@@ -228,19 +303,21 @@ class Journal:
             self._settle_failed(batch, _CLOSED)
             raise
         else:
-            self._settle_written(batch, first)
+            self._settle_written(batch, written)
 
-    async def _timed_write(self, bodies: list[bytes]) -> int:
-        began = anyio.current_time()
+    async def _timed_write(self, bodies: list[Body], *, seal: bool = False) -> Written:
+        began, unrecorded = anyio.current_time(), self._unrecorded
         self._fitness.writing(began)
+        context = Context(self._intents.oldest_seq, unrecorded)
         try:
-            oldest_open = self._intents.oldest_seq
-            first = await self._in_thread(lambda: self._log.commit(bodies, oldest_open))
+            written = await self._in_thread(lambda: self._log.commit(bodies, context, seal=seal))
         finally:
             self._fitness.returned(anyio.current_time())
-        self.records_written += len(bodies)
+        if written.sealed:
+            self._unrecorded -= unrecorded
+        self.records_written += len(written.entries)
         self._committed(len(bodies), anyio.current_time() - began)
-        return first
+        return written
 
     async def _mend(self, error: OSError, refused_before: int) -> None:
         """Try the disk again until it takes a record that tells of the fault, or until stopped."""
@@ -252,21 +329,30 @@ class Journal:
             delay_s = min(2 * delay_s, LAST_RETRY_S)
             try:
                 await self._in_thread(self._log.heal)
-                await self._timed_write([self._resumption(refused_before)])
+                written = await self._timed_write([self._resumption(refused_before)])
             except OSError as again:
                 self._fitness.failed(said(again), anyio.current_time())
             else:
                 self._fitness.recovered()
+                self.tail.published(written.entries)
+                self.when_better()
                 return
 
-    def _resumption(self, refused_before: int) -> bytes:
+    def _resumption(self, refused_before: int) -> Body:
         down_s = self._fitness.down_s(anyio.current_time())
+        reason = self._fitness.unfit(anyio.current_time)
+        refused = self.records_refused - refused_before
+        data = JournalResumed(down_ms=round(down_s * 1000), reason=reason, refused=refused)
+        epoch, last = epoch_of(self.source), self._log.last
         return encode(
-            ResumedRecord(
-                time=self._clock(),
-                reason=self._fitness.unfit(anyio.current_time),
-                refused=self.records_refused - refused_before,
-                down_s=round(down_s, 3),
+            envelope(
+                self.source,
+                JOURNAL_RESUMED,
+                Story(epoch, "journal", epoch),
+                self._clock(),
+                data,
+                id_=f"{epoch}.resumed.{last}",
+                cause=f"{epoch}.record.{last}",
             )
         )
 
@@ -277,39 +363,52 @@ class Journal:
             self._stuck = True
             raise
 
-    def _settle_written(self, batch: list[_Pending], first: int) -> None:
-        for seq, pending in enumerate(batch, first):
+    def _settle_written(self, batch: list[_Pending], written: Written) -> None:
+        if written.entries:
+            self.tail.published(written.entries)
+        for seq, pending in enumerate(batch, written.first):
             pending.seq = seq
-            self._intents.landed(pending.record, seq)
+            self._intents.landed(pending.event, seq)
             self._let_go(pending)
 
     def _settle_failed(self, batch: list[_Pending], reason: str) -> None:
-        self.records_refused += len(batch)
+        """Tell those who wait; what nobody waits for is kept for when the disk is better."""
+        notes = [pending for pending in batch if pending.done is None]
         for pending in batch:
-            pending.failure = reason
-            self._intents.withdrawn(pending.record)
-            self._let_go(pending)
+            if pending.done is not None:
+                self.records_refused += 1
+                pending.failure = reason
+                self._intents.withdrawn(pending.event)
+                self._let_go(pending)
+        if reason != _CLOSED:
+            self._buffer[:0] = notes
+            return
+        for _ in notes:
+            self.leave_out()
 
     def _let_go(self, pending: _Pending) -> None:
-        pending.done.set()
-        self._slots.release()
+        if pending.done is not None:
+            pending.done.set()
+            self._slots.release()
 
 
 @asynccontextmanager
 async def open_journal(
     directory: Path,
+    making: Making,
     *,
-    max_segment_bytes: int,
     clock: Callable[[], datetime],
     committed: Callable[[int, float], None] = _measure_nothing,
 ) -> AsyncIterator[Journal]:
     """Open a journal, write what the block appends, and flush and close it at the end."""
-    journal = await Journal.open(
-        directory, max_segment_bytes=max_segment_bytes, clock=clock, committed=committed
-    )
+    journal = await Journal.open(directory, making, clock=clock, committed=committed)
     async with anyio.create_task_group() as group:
-        group.start_soon(journal.run)
+        await group.start(journal.run)
         try:
             yield journal
         finally:
             await journal.close()
+
+
+def _do_nothing() -> None:
+    """Hear of it and do nothing."""

@@ -1,65 +1,230 @@
-"""What the eviction path sees of the journal: begin an intent, end it; no records, no files."""
+"""What the rest of the controller sees of the journal: what was found, decided, begun and ended."""
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
-from reactive_desched.journal.ids import Ids
+import anyio
+
+from reactive_desched._version import __version__
+from reactive_desched.api.event import (
+    DRY_RUN,
+    EVICTION_REQUESTED,
+    FINDING_MADE,
+    JOURNAL_LOST,
+    LIVE,
+    POLICY_LOADED,
+    POLICY_REJECTED,
+    DecisionMade,
+    Ending,
+    EvictionEnded,
+    EvictionRequested,
+    FindingMade,
+    JournalLost,
+    PolicyLoaded,
+    PolicyRejected,
+)
+from reactive_desched.journal.cases import Case, Cases
+from reactive_desched.journal.envelope import Story, digest_id, envelope, epoch_of
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.records import IntentRecord, OutcomeRecord
+from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.recovery import OpenIntent
+from reactive_desched.journal.wording import (
+    cause,
+    cause_id,
+    ending_type,
+    partition_key,
+    subject,
+    verdict,
+    what,
+    who,
+    why,
+)
+from reactive_desched.model.accounts import Account
+from reactive_desched.model.buckets import Bucket, Rate
+from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.objects import Pod
-from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.outcomes import LEFT, Outcome
+
+MOST_PROBLEMS = 20
+"""An event about a refused policy names so many problems at most."""
 
 
 class Ledger:
-    """Writes intents, and the outcomes that end them, as records with ids and times."""
+    """Makes events of what happens and has the journal write them.
 
-    def __init__(self, journal: Journal, ids: Ids, clock: Callable[[], datetime]) -> None:
+    Ids follow from what they are about and from the journal's own past, so that the same life
+    gives the same ids. `verdicts` bounds how many verdicts other than evictions are written.
+    `clock` is the time of day.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Callable[[], datetime],
+        *,
+        verdicts: Rate,
+        dry_run: bool = False,
+    ) -> None:
         self._journal = journal
-        self._ids = ids
         self._clock = clock
+        self._mode = DRY_RUN if dry_run else LIVE
+        self._bucket: Bucket | None = None
+        self._rate = verdicts
+        self._cases = Cases()
+        self._life = str(journal.tail.last)
+        self._begun = 0
+        self._revision = ""
+        self._asked_at: dict[str, float] = {}
+
+    # --- policies and the journal itself ---
+
+    def policy_loaded(self, source: str, revision: str) -> None:
+        """Write down that a policy came into force; what follows was decided by it."""
+        self._revision = revision
+        data = PolicyLoaded(
+            mode=self._mode,  # type: ignore[arg-type]  # one of the two
+            revision=revision,
+            source=source,
+            version=__version__,
+        )
+        self._note_about_policy(POLICY_LOADED, data, revision)
+
+    def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
+        """Write down that changed files were refused."""
+        some = problems[:MOST_PROBLEMS]
+        data = PolicyRejected(kept=self._revision, problems=some, source=source)
+        self._note_about_policy(POLICY_REJECTED, data, self._revision)
+
+    async def lost(self, sink: str, first: int, last: int) -> None:
+        """Write down, durably, that records are removed which a sink has not read."""
+        epoch = epoch_of(self._journal.source)
+        data = JournalLost(first=first, last=last, sink=sink)
+        id_, story = f"{epoch}.lost.{sink}.{last}", Story(epoch, "journal", epoch)
+        cause_ = f"{epoch}.record.{last}"
+        event = envelope(
+            self._journal.source, JOURNAL_LOST, story, self._clock(), data, id_=id_, cause=cause_
+        )
+        await self._journal.append_lasting(event)
+
+    def _note_about_policy(self, type_: str, data: Any, revision: str) -> None:
+        self._begun += 1
+        epoch = epoch_of(self._journal.source)
+        story = Story(f"{epoch}.policy.{revision}", "policy", epoch)
+        id_ = f"{epoch}.policy.{self._life}.{self._begun}"
+        event = envelope(
+            self._journal.source, type_, story, self._clock(), data, id_=id_, cause="policy files"
+        )
+        self._journal.note(event)
+
+    # --- pods ---
+
+    def decided(self, account: Account, decision: Decision) -> None:
+        """Write down a verdict that is news, and the finding when it is the first on it.
+
+        Nobody waits for it, but it stands before any intent that follows. Beyond the bound on
+        their rate verdicts other than evictions are only counted.
+        """
+        if not isinstance(decision, Evict) and not self._may_note():
+            self._journal.leave_out()
+            return
+        case = self._cases.find(account) or self._open(account)
+        case.verdicts += 1
+        type_, said = verdict(decision)
+        data = DecisionMade(decision=said, **self._about(account))
+        self._journal.note(
+            self._event(type_, case, account, data, id_=case.verdict_id, cause=case.finding_id)
+        )
 
     async def begin(self, intent: Intent) -> str:
         """Return the id of a new intent once it is on disk; only then may the pod be evicted.
 
         Raises JournalUnavailable, at once, while the journal cannot write.
         """
-        pod = intent.pod
-        record = IntentRecord(
-            time=self._clock(),
-            id=self._ids.next(),
-            namespace=pod.namespace,
-            pod=pod.name,
-            uid=pod.uid,
-            node=pod.node,
-            owner=_owner(pod),
-            plugin=intent.plugin,
-            reason=intent.reason,
-            profile=intent.profile,
-            trigger=intent.trigger,
-            dry_run=intent.dry_run,
+        account = intent.account
+        case = self._cases.find(account) or self._open(account)
+        case.attempts += 1
+        data = EvictionRequested(
+            attempt=case.attempts, **self._about(account, intent.grace_period_s)
         )
-        await self._journal.append(record)
-        return record.id
+        event = self._event(
+            EVICTION_REQUESTED, case, account, data, id_=case.request_id, cause=case.verdict_id
+        )
+        await self._journal.append(event)
+        self._asked_at[event.id] = anyio.current_time()
+        return event.id
 
-    async def end(self, intent_id: str, outcome: Outcome, status: int | None = None) -> None:
+    async def end(self, intent_id: str, outcome: Outcome) -> None:
         """Return when the intent's outcome is on disk, however long the disk takes."""
-        await self._journal.append_outcome(
-            OutcomeRecord(
-                time=self._clock(),
-                intent=intent_id,
-                result=outcome.result,
-                detail=outcome.detail,
-                status=status,
-            )
-        )
+        open_ = self._journal.open_intent(intent_id)
+        assert open_ is not None, "an intent is ended once, by whoever began it"
+        begun = open_.event.data
+        began_at = self._asked_at.pop(intent_id, None)
+        took_ms = None if began_at is None else round((anyio.current_time() - began_at) * 1000)
+        await self._journal.append_lasting(self._ending(open_, outcome, took_ms))
+        if outcome.result in LEFT:
+            self._cases.close(begun.who.uid, begun.why.profile, begun.why.plugin)
 
-    def unended(self) -> tuple[IntentRecord, ...]:
+    def unended(self) -> tuple[OpenIntent, ...]:
         """Return the intents without outcome: at start, those that a crash cut short."""
         return self._journal.open_intents
 
+    def _may_note(self) -> bool:
+        now = anyio.current_time()
+        if self._bucket is None:
+            self._bucket = Bucket(self._rate, now)
+        return self._bucket.take(now)
 
-def _owner(pod: Pod) -> str:
-    controllers = (owner for owner in pod.owners if owner.controller)
-    owner = next(controllers, pod.owners[0] if pod.owners else None)
-    return "" if owner is None else str(owner)
+    def _open(self, account: Account) -> Case:
+        """Begin a case, and write down the finding it begins with."""
+        self._begun += 1
+        pod, number = account.finding.pod, f"{self._life}.{self._begun}"
+        names = (pod.uid, account.profile, account.finding.plugin, self._revision)
+        id_ = digest_id(self._journal.source, *names, cause_id(account), number)
+        case = self._cases.begin(account, id_)
+        data = FindingMade(**self._about(account))
+        self._journal.note(
+            self._event(
+                FINDING_MADE, case, account, data, id_=case.finding_id, cause=cause_id(account)
+            )
+        )
+        return case
+
+    def _about(self, account: Account, grace_period_s: int | None = None) -> dict[str, Any]:
+        return {
+            "mode": self._mode,
+            "trigger": cause(account),
+            "what": what(grace_period_s),
+            "who": who(account),
+            "why": why(account, self._revision),
+        }
+
+    def _event(
+        self, type_: str, case: Case, account: Account, data: Any, *, id_: str, cause: str
+    ) -> AnyEvent:
+        story = Story(case.id, subject(account.finding.pod), partition_key(account))
+        return envelope(
+            self._journal.source, type_, story, self._clock(), data, id_=id_, cause=cause
+        )
+
+    def _ending(self, open_: OpenIntent, outcome: Outcome, took_ms: int | None) -> AnyEvent:
+        event, begun = open_.event, open_.event.data
+        ending = Ending(result=outcome.result, detail=outcome.detail, took_ms=took_ms)
+        data = EvictionEnded(
+            attempt=begun.attempt,
+            mode=begun.mode,
+            outcome=ending,
+            trigger=begun.trigger,
+            what=begun.what,
+            who=begun.who,
+            why=begun.why,
+        )
+        return envelope(
+            self._journal.source,
+            ending_type(outcome, is_dry_run=begun.mode == DRY_RUN),
+            Story(event.correlationid, event.subject, event.partitionkey),
+            self._clock(),
+            data,
+            id_=event.id.replace(".requested.", ".outcome."),
+            cause=event.id,
+        )

@@ -1,15 +1,48 @@
 """Taking a directory for a journal: every way this can fail gets an error that says what to do."""
 
+import secrets
+import time
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
-from reactive_desched.errors import JournalError
+from msgspec import Struct
+
+from reactive_desched.errors import ConfigError, JournalError
+from reactive_desched.journal.checkpoint import open_signer
+from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.lock import DirectoryLock
-from reactive_desched.journal.log import Log
+from reactive_desched.journal.log import Log, Rotation
 from reactive_desched.journal.recovery import Recovery, recover
+from reactive_desched.journal.seals import Seals
+
+_EPOCH_BYTES = 8
 
 
-def take(directory: Path, log: Log) -> tuple[DirectoryLock, Recovery]:
-    """Lock the directory, repair what the last writer left, and let the log go on behind it."""
+class Making(Struct, frozen=True):
+    """How a journal is kept; cluster and instance name it when it is begun, and stay."""
+
+    rotation: Rotation
+    cluster: str = "kubernetes"
+    instance: str = "reactive-desched"
+    every_records: int = 1000
+    every_s: float = 60.0
+    key_file: str = ""
+
+
+class Opened(NamedTuple):
+    """A directory that is ours now."""
+
+    directory: Path
+    lock: DirectoryLock
+    recovery: Recovery
+    log: Log
+    seals: Seals
+
+
+def take(directory: Path, disk: Disk, making: Making, clock: Callable[[], datetime]) -> Opened:
+    """Lock the directory, repair what the last writer left, and let a log go on behind it."""
     try:
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         lock = DirectoryLock(directory)
@@ -17,14 +50,33 @@ def take(directory: Path, log: Log) -> tuple[DirectoryLock, Recovery]:
         raise _unusable(directory, error) from error
     try:
         recovery = recover(directory)
-        log.resume(recovery)
+        source = recovery.source or _source(making)
+        seals = _seals(directory, source, making, clock)
+        log = Log(directory, disk=disk, rotation=making.rotation, seals=seals, clock=clock)
+        log.resume(recovery, source)
     except OSError as error:
         lock.close()
         raise _unusable(directory, error) from error
-    except JournalError:
+    except (JournalError, ConfigError):
         lock.close()
         raise
-    return lock, recovery
+    return Opened(directory, lock, recovery, log, seals)
+
+
+def _seals(directory: Path, source: str, making: Making, clock: Callable[[], datetime]) -> Seals:
+    return Seals(
+        open_signer(directory, making.key_file, source.removeprefix("//")),
+        every_records=making.every_records,
+        every_s=making.every_s,
+        clock=clock,
+        monotonic=time.monotonic,
+    )
+
+
+def _source(making: Making) -> str:
+    """Name a new journal; nobody else's is called so."""
+    epoch = secrets.token_hex(_EPOCH_BYTES)
+    return f"//{making.cluster}/descheduler/{making.instance}/{epoch}"
 
 
 def _unusable(directory: Path, error: OSError) -> JournalError:

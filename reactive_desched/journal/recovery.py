@@ -1,41 +1,83 @@
 """What a journal's last writer left behind: where to go on, what was torn, what is still open."""
 
+import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from os import fsync
 from pathlib import Path
 
-from reactive_desched.errors import JournalError
-from reactive_desched.journal.reading import read_segment
-from reactive_desched.journal.records import (
-    FORMAT,
-    IntentRecord,
-    OutcomeRecord,
-    SegmentRecord,
-    decode,
+from reactive_desched.api.event import (
+    CHECKPOINT,
+    DRY_RUN,
+    EVICTION_REQUESTED,
+    OUTCOMES,
+    Checkpoint,
+    Event,
+    EvictionRequested,
+    Who,
 )
+from reactive_desched.errors import JournalError
+from reactive_desched.journal.events import event
+from reactive_desched.journal.records import GENESIS, AnyEvent, digest
 from reactive_desched.journal.segments import Line, Segment, lines, segments
 
 MAX_NAMED = 20
 """So many damaged lines are named; further ones are only counted."""
 
+_FORMER = re.compile(rb'\{"seq":\d+,"kind":')
+
+
+@dataclass
+class OpenIntent:
+    """An intent on disk without outcome, and where it stands."""
+
+    seq: int
+    event: Event[EvictionRequested]
+
+    @property
+    def id(self) -> str:
+        """Its id, by which it is ended."""
+        return self.event.id
+
+    @property
+    def who(self) -> Who:
+        """The pod that was to be evicted."""
+        return self.event.data.who
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Say whether nothing was to be asked."""
+        return self.event.data.mode == DRY_RUN
+
 
 @dataclass
 class Recovery:
-    """What opening a journal found; `next_seq` is the number of the next line."""
+    """What opening a journal found; `next_seq` is the number of the next line, `prev` its link.
+
+    `unsealed` counts the records since the last checkpoint, `began` is when the last file did.
+    """
 
     next_seq: int = 1
+    prev: str = GENESIS
+    oldest_seq: int = 1
+    source: str = ""
     last: Segment | None = None
     size: int = 0
-    open: dict[str, IntentRecord] = field(default_factory=dict)
+    began: datetime | None = None
+    unsealed: int = 0
+    open: dict[str, OpenIntent] = field(default_factory=dict)
     torn: Path | None = None
     torn_bytes: int = 0
     damaged_lines: int = 0
     damaged: list[str] = field(default_factory=list)
 
+    @property
+    def oldest_open(self) -> int | None:
+        """Where in the journal the oldest open intent stands."""
+        return next((intent.seq for intent in self.open.values()), None)
+
     def note_damage(self, path: Path, line: Line) -> None:
-        """Count and name a line that cannot be read; an unknown kind is a later version's."""
-        if line.seq is not None:
-            return
+        """Count and name a line that cannot be read."""
         self.damaged_lines += 1
         if len(self.damaged) < MAX_NAMED:
             self.damaged.append(f"{path}: byte {line.offset}")
@@ -45,25 +87,63 @@ def recover(directory: Path) -> Recovery:
     """Cut a torn end off the last segment (kept in a `.torn` file) and find the open intents.
 
     Reads no further back than the oldest open intent. A damaged line with whole lines behind it
-    is stepped over, never removed.
+    is stepped over, never removed. Raises JournalError for a journal of another format, or one
+    whose last file is compressed: no writer leaves that.
     """
     found = Recovery()
     files = segments(directory)
     if files:
+        if files[-1].is_compressed:
+            raise JournalError(
+                f"{files[-1].path}: the last segment is compressed, so later ones are missing;"
+                " restore them, or move this journal away and begin another"
+            )
         found.last = files[-1]
         found.next_seq = files[-1].first_seq
-        _repair(files[-1], found)
+        found.oldest_seq = files[0].first_seq
+        _repair(files, found)
         _find_open(files, found)
     return found
 
 
-def _repair(last: Segment, found: Recovery) -> None:
-    for line in lines(last.path):
-        if line.seq is not None:
-            found.size = line.end
-            found.next_seq = max(found.next_seq, line.seq + 1)
+def _repair(files: list[Segment], found: Recovery) -> None:
+    last = files[-1]
+    for line in lines(last):
+        if line.mark is not None:
+            _note_whole(last.path, line, found)
+        elif _FORMER.match(line.raw):
+            raise JournalError(
+                f"{last.path}: written by an earlier version, whose records are not chained;"
+                " move the folder away, and another is begun"
+            )
     if last.path.stat().st_size > found.size:
         _set_aside(last.path, found)
+    if found.size == 0 and len(files) > 1:
+        _link_to(files[-2], found)
+
+
+def _note_whole(path: Path, line: Line, found: Recovery) -> None:
+    """Take in a whole line of the last file: the next one follows the last of them."""
+    assert line.mark is not None
+    raw, mark = line.raw[:-1], line.mark
+    if found.size and mark.prev != found.prev:
+        found.note_damage(path, line)  # a whole line, but not the one that was written here
+    found.size = line.end
+    found.next_seq = max(found.next_seq, mark.seq + 1)
+    found.prev = digest(raw)
+    found.unsealed = 0 if mark.type == CHECKPOINT else found.unsealed + 1
+    if not found.source and (event_ := event(mark.type, raw)) is not None:
+        found.source = event_.source
+        found.began = event_.time
+
+
+def _link_to(before: Segment, found: Recovery) -> None:
+    """Find the link of a file that was begun and has no whole line, in the file before it."""
+    for line in lines(before):
+        if line.mark is not None:
+            found.prev = digest(line.raw[:-1])
+            if not found.source and (event_ := event(line.mark.type, line.raw[:-1])) is not None:
+                found.source = event_.source
 
 
 def _set_aside(path: Path, found: Recovery) -> None:
@@ -81,14 +161,21 @@ def _set_aside(path: Path, found: Recovery) -> None:
 
 def _find_open(files: list[Segment], found: Recovery) -> None:
     for segment in files[_first_needed(files) :]:
-        for record in read_segment(segment, found.note_damage):
-            match record:
-                case IntentRecord():
-                    found.open[record.id] = record
-                case OutcomeRecord():
-                    found.open.pop(record.intent, None)
-                case _:
-                    pass
+        for line in lines(segment):
+            if line.mark is None:
+                found.note_damage(segment.path, line)
+            elif line.mark.type == EVICTION_REQUESTED or line.mark.type in OUTCOMES:
+                _take(line, event(line.mark.type, line.raw[:-1]), found)
+
+
+def _take(line: Line, event_: AnyEvent | None, found: Recovery) -> None:
+    if event_ is None:
+        return
+    if isinstance(event_.data, EvictionRequested):
+        assert line.mark is not None
+        found.open[event_.id] = OpenIntent(line.mark.seq, event_)
+    else:
+        found.open.pop(event_.causationid, None)
 
 
 def _first_needed(files: list[Segment]) -> int:
@@ -106,14 +193,9 @@ def _holding(files: list[Segment], index: int, seq: int | None) -> int:
     return index
 
 
-def _heading(segment: Segment) -> SegmentRecord | None:
-    first = next(lines(segment.path), None)
-    record = decode(first.raw) if first else None
-    if not isinstance(record, SegmentRecord):
+def _heading(segment: Segment) -> Checkpoint | None:
+    first = next(lines(segment), None)
+    if first is None or first.mark is None or first.mark.type != CHECKPOINT:
         return None
-    if record.format > FORMAT:
-        raise JournalError(
-            f"{segment.path}: written in format {record.format} by a newer version (this one reads"
-            f" {FORMAT}); upgrade, or start with an empty directory"
-        )
-    return record
+    found = event(CHECKPOINT, first.raw[:-1])
+    return None if found is None else found.data

@@ -1,13 +1,13 @@
 """The two contracts of a reflector: how one resource is read, and where its objects go."""
 
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import Raw, Struct
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.answers import ApiStatus
 
-__all__ = ["Codec", "Feed", "Page", "WatchEvent"]
+__all__ = ["METADATA", "WHOLE", "Codec", "Feed", "Forms", "Page", "WatchEvent"]
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -31,6 +31,22 @@ class Page(Struct, frozen=True, gc=False):
     continue_token: str
 
 
+class Forms(Struct, frozen=True, gc=False):
+    """The form of answer to ask a list and a watch for, as Accept headers say it."""
+
+    listed: str
+    watched: str
+
+
+_JSON: Final = "application/json"
+WHOLE: Final = Forms(_JSON, _JSON)
+# A server that cannot leave the rest out sends whole objects, which read the same.
+METADATA: Final = Forms(
+    f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON};q=0.5",
+    f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON};q=0.5",
+)
+
+
 class Codec(Protocol[T]):
     """Reads one resource; never raises anything but `Malformed`."""
 
@@ -42,6 +58,11 @@ class Codec(Protocol[T]):
     @property
     def kind(self) -> str:
         """Its kind, for messages."""
+        ...
+
+    @property
+    def forms(self) -> Forms:
+        """How much of each object to ask for."""
         ...
 
     def event(self, line: bytes) -> WatchEvent[T]:

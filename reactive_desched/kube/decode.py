@@ -14,7 +14,8 @@ from msgspec.json import Decoder
 
 from reactive_desched.errors import Malformed, QuantityError
 from reactive_desched.kube.answers import parse_status
-from reactive_desched.kube.codec import Codec, Page, WatchEvent
+from reactive_desched.kube.codec import METADATA, WHOLE, Codec, Forms, Page, WatchEvent
+from reactive_desched.kube.owner_reader import OwnedReader
 from reactive_desched.kube.parts import quantities, seconds, shared_part, version
 from reactive_desched.kube.pod_reader import PodReader
 from reactive_desched.kube.pod_wire import WirePod
@@ -31,11 +32,13 @@ from reactive_desched.kube.wire import (
     WireNamespace,
     WireNode,
     WireObject,
+    WireOwned,
     WirePriorityClass,
     WireVolume,
 )
 from reactive_desched.model.objects import (
     CSINode,
+    Job,
     Namespace,
     Node,
     PersistentVolume,
@@ -43,6 +46,7 @@ from reactive_desched.model.objects import (
     Pod,
     PodDisruptionBudget,
     PriorityClass,
+    ReplicaSet,
 )
 from reactive_desched.model.resources import Amounts, amounts
 
@@ -50,6 +54,7 @@ __all__ = ["Codecs", "ResourceCodec", "codecs"]
 
 T = TypeVar("T")
 W = TypeVar("W", bound=WireObject)
+R = TypeVar("R", ReplicaSet, Job)
 
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -60,12 +65,20 @@ _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, Q
 class ResourceCodec(Generic[W, T]):
     """Reads one resource: `wire` is what its JSON holds, `record` makes the model's record of it.
 
-    A `Codec`; raises nothing but `Malformed`.
+    A `Codec`; raises nothing but `Malformed`. `forms` says how much of each object to ask for.
     """
 
-    def __init__(self, kind: str, path: str, wire: type[W], record: Callable[[W], T]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        path: str,
+        wire: type[W],
+        record: Callable[[W], T],
+        forms: Forms = WHOLE,
+    ) -> None:
         self.kind: Final = kind
         self.path: Final = path
+        self.forms: Final = forms
         self._record: Final = record
         self._object: Final = Decoder(wire)
         self._change: Final[Decoder[ChangeLine[W]]] = Decoder(
@@ -308,6 +321,8 @@ class Codecs(Struct, frozen=True):
     claims: Codec[PersistentVolumeClaim]
     volumes: Codec[PersistentVolume]
     csi_nodes: Codec[CSINode]
+    replica_sets: Codec[ReplicaSet]
+    jobs: Codec[Job]
 
 
 def codecs(shared: SharedParts) -> Codecs:
@@ -340,4 +355,10 @@ def codecs(shared: SharedParts) -> Codecs:
         csi_nodes=ResourceCodec(
             "CSINode", "/apis/storage.k8s.io/v1/csinodes", WireCSINode, _csi_node
         ),
+        replica_sets=_owned("ReplicaSet", "/apis/apps/v1/replicasets", shared, ReplicaSet),
+        jobs=_owned("Job", "/apis/batch/v1/jobs", shared, Job),
     )
+
+
+def _owned(kind: str, path: str, shared: SharedParts, made: type[R]) -> Codec[R]:
+    return ResourceCodec(kind, path, WireOwned, OwnedReader(shared, made).record, METADATA)

@@ -87,7 +87,9 @@ class Lister(Generic[T]):
         what = f"list {self._codec.path}"
         params = {"limit": str(size)} | ({"continue": token} if token else {})
         try:
-            answer = await self._session.request("GET", self._codec.path, params=params)
+            answer = await self._session.request(
+                "GET", self._codec.path, params=params, accept=self._codec.forms.listed
+            )
         except ClusterError as error:
             return of_error(error)
         if not answer.ok:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from reactive_desched.kube.parts import seconds, shared_part, version
 from reactive_desched.kube.pod_wire import (
@@ -36,7 +37,7 @@ class PodReader:
         self._text: Final = shared.texts.of
         self._specs: Final = SpecReader(shared)
         self._labels: Final = Decoder(dict[str, str]).decode
-        self._owners: Final = Decoder(tuple[OwnerReference, ...]).decode
+        self._references: Final = Decoder(tuple[OwnerReference, ...]).decode
 
     def record(self, wire: WirePod) -> Pod:
         """Return the record; raises what msgspec or a quantity raises when a part is unreadable."""
@@ -72,6 +73,13 @@ class PodReader:
             if (claim := volume.persistent_volume_claim) is not None:
                 claims += (self._text(claim.claim_name),)
         return claims, local
+
+    def _owners(self, text: bytes) -> tuple[OwnerReference, ...]:
+        own = self._text
+        return tuple(
+            replace(owner, kind=own(owner.kind), api_version=own(owner.api_version))
+            for owner in self._references(text)
+        )
 
     def _known_annotations(self, wire: PodAnnotations) -> Annotations:
         found = self._shared.annotations.get(wire)

@@ -5,6 +5,7 @@ that it is stale, and nothing is asked more than once a second.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import Generic, TypeVar
 
@@ -51,6 +52,7 @@ class Reflector(Generic[T]):
         self.status = ReflectorStatus(codec.kind, codec.path)
         self._session = session
         self._path = codec.path
+        self._form = codec.forms.watched
         self._feed = feed
         self._clock = clock or SystemClock()
         self._rng = rng or Random()  # noqa: S311  jitter is no secret
@@ -115,7 +117,7 @@ class Reflector(Generic[T]):
         staging: Staging[T] = Staging(self._path)
         initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
-            async with self._session.stream(self._path, self._watch_params() | initial) as reply:
+            async with self._opened(self._watch_params() | initial) as reply:
                 if not isinstance(reply, Stream):
                     return self._no_watch(reply)
                 self._opened_at = self._clock.now()
@@ -134,12 +136,15 @@ class Reflector(Generic[T]):
         self.status.state = "connecting"
         params = self._watch_params() | {"resourceVersion": self._place.version}
         try:
-            async with self._session.stream(self._path, params) as reply:
+            async with self._opened(params) as reply:
                 if not isinstance(reply, Stream):
                     return self._no_watch(reply)
                 return await self._follow(reply)
         except ClusterError as error:
             return of_error(error)
+
+    def _opened(self, params: dict[str, str]) -> AbstractAsyncContextManager[Stream | Answer]:
+        return self._session.stream(self._path, params, accept=self._form)
 
     async def _follow(self, stream: Stream) -> Ending:
         self._opened_at = self._clock.now()

@@ -73,6 +73,7 @@ class Transport(Protocol):
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = _JSON,
+        accept: str = _JSON,
         limits: Limits | None = None,
         lane: Lane = Lane.BULK,
     ) -> Answer:
@@ -80,7 +81,12 @@ class Transport(Protocol):
         ...
 
     def stream(
-        self, path: str, params: Mapping[str, str], *, limits: Limits | None = None
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        accept: str = _JSON,
+        limits: Limits | None = None,
     ) -> AbstractAsyncContextManager[Stream | Answer]:
         """Open a watch; whatever is not a 200 with JSON comes back as an Answer."""
         ...
@@ -114,6 +120,7 @@ class Session:
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = _JSON,
+        accept: str = _JSON,
         limits: Limits | None = None,
         lane: Lane = Lane.BULK,
     ) -> Answer:
@@ -121,7 +128,7 @@ class Session:
         limits = limits or self._limits
         if not self.throttle.take(lane):
             await self.throttle.wait(lane)
-        call = _Call(method, path, params, body, content_type, _whole(limits))
+        call = _Call(method, path, params, body, content_type, accept, _whole(limits))
         try:
             async with await self._send(call) as reply:
                 content = await _read(reply, limits.body_bytes)
@@ -133,12 +140,17 @@ class Session:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, params: Mapping[str, str], *, limits: Limits | None = None
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        accept: str = _JSON,
+        limits: Limits | None = None,
     ) -> AsyncIterator[Stream | Answer]:
         """Open a watch; whatever is not a 200 with JSON comes back as an Answer."""
         limits = limits or self._limits
         await self.throttle.wait(Lane.WATCH)
-        call = _Call("GET", path, params, None, _JSON, _lasting(limits))
+        call = _Call("GET", path, params, None, _JSON, accept, _lasting(limits))
         reply = await self._open(call, limits.open_s)
         try:
             if reply.status == HTTPStatus.OK and _is_json(reply):
@@ -175,9 +187,9 @@ class Session:
 
     async def _send(self, call: "_Call") -> aiohttp.ClientResponse:
         access = self.credentials.access
-        headers = access.headers
+        headers = {**access.headers, "Accept": call.accept}
         if call.body is not None:
-            headers = {**headers, "Content-Type": call.content_type}
+            headers["Content-Type"] = call.content_type
         query = f"?{urlencode(call.params)}" if call.params else ""
         return await self._http.request(
             call.method,
@@ -218,7 +230,6 @@ def _pool() -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={
             "User-Agent": f"reactive-desched/{__version__}",
-            "Accept": _JSON,
             "Accept-Encoding": "identity",  # inflating costs as much as the whole decoding
         },
         read_bufsize=_READ_BUFFER_BYTES,
@@ -243,6 +254,7 @@ class _Call(Struct, frozen=True, gc=False):
     params: Mapping[str, str] | None
     body: bytes | None
     content_type: str
+    accept: str
     timeout: aiohttp.ClientTimeout
 
 

@@ -122,6 +122,7 @@ class SharedParts:
         self.labels: Shelf[bytes, Labels] = Shelf("labels", limit)
         self.node_selectors: Shelf[bytes, Labels] = Shelf("nodeSelector", limit)
         self.owners: Shelf[bytes, tuple[OwnerReference, ...]] = Shelf("ownerReferences", limit)
+        self.controllers: Canon[OwnerReference] = Canon("controllers", limit)
         self.annotations: Shelf[Hashable, Annotations] = Shelf("annotations", limit)
         self.tolerations: Shelf[bytes, Tolerations] = Shelf("tolerations", limit)
         self.node_affinities: Shelf[bytes, NodeAffinity] = Shelf("nodeAffinity", limit)

@@ -11,6 +11,7 @@ from msgspec import Meta, Raw, Struct, field
 
 from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.model.node_affinity import NodeSelector
+from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.taints import Taint
 
 Name = Annotated[str, Meta(min_length=1)]
@@ -113,6 +114,23 @@ class Identity(Wire, frozen=True, gc=False):
     """What can be said of an object that cannot be read."""
 
     metadata: IdentityMetadata
+
+
+# --- those of which only the metadata is asked for ----------------------------------------------
+
+
+class OwnedMetadata(Wire, frozen=True, gc=False):
+    """Who an object is, and what owns it."""
+
+    uid: Name
+    resource_version: str = ""
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class WireOwned(Wire, frozen=True, gc=False):
+    """An object of which only its owners matter, whole or as PartialObjectMetadata."""
+
+    metadata: OwnedMetadata
 
 
 # --- the others --------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """A plugin's opinion: this pod should leave its node, and why."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from reactive_desched.model.objects import Pod, PodKey
@@ -10,7 +12,8 @@ class Finding(Struct, frozen=True, gc=False):
 
     `needs_fit` is set by plugins that demand a feasible node whatever the evictor says. Of
     findings made together those of lower `rank` go first. `against` names the pods it cannot be
-    together with: if they all leave, nothing is wrong any more.
+    together with: if they all leave, nothing is wrong any more. `numbers` are the figures behind
+    the reason, by names in camelCase that end in their unit: whole numbers and texts, no fractions.
     """
 
     pod: Pod
@@ -19,6 +22,7 @@ class Finding(Struct, frozen=True, gc=False):
     needs_fit: bool = False
     rank: tuple[int, ...] = ()
     against: tuple[PodKey, ...] = ()
+    numbers: Mapping[str, int | str] = {}
 
 
 class LookAgain(Struct, frozen=True, gc=False):

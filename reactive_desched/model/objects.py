@@ -5,7 +5,7 @@ usually the same object for all of them: compare shared parts with `is` first.
 Times are whole seconds since the epoch (UTC).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -36,9 +36,15 @@ class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
     name: str
     uid: str
     controller: bool = False
+    api_version: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
+
+
+def controller_of(owners: Iterable[OwnerReference]) -> OwnerReference | None:
+    """Return the one of an object's owners that controls it, or None."""
+    return next((owner for owner in owners if owner.controller), None)
 
 
 class PodAffinityTerm(Struct, frozen=True, gc=False, rename="camel"):
@@ -338,6 +344,27 @@ class CSINode(Struct, frozen=True, gc=False):
         return self.name
 
 
+class Controlled(Struct, frozen=True, gc=False):
+    """An object that stands between pods and what controls it; nothing else of it is kept."""
+
+    uid: str
+    resource_version: int = 0
+    controller: OwnerReference | None = None
+
+    @property
+    def key(self) -> str:
+        """The uid."""
+        return self.uid
+
+
+class ReplicaSet(Controlled, frozen=True, gc=False):
+    """One ReplicaSet; a Deployment controls it, as a rule."""
+
+
+class Job(Controlled, frozen=True, gc=False):
+    """One Job; a CronJob may control it."""
+
+
 ClusterObject = (
     Pod
     | Node
@@ -347,4 +374,6 @@ ClusterObject = (
     | PersistentVolumeClaim
     | PersistentVolume
     | CSINode
+    | ReplicaSet
+    | Job
 )

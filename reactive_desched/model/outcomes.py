@@ -99,8 +99,12 @@ DENIED = "denied"
 FAILED = "failed"
 WITHHELD = "withheld"
 """Not asked for after all: the picture went stale, or we are stopping."""
-LEFT = frozenset({EVICTED, GONE})
+UNKNOWN = "unknown"
+"""The answer was lost and the pod is gone: by this eviction, or by somebody else."""
+LEFT = frozenset({EVICTED, GONE, UNKNOWN})
 """The results after which the pod is on its way or away."""
+DISRUPTED = frozenset({EVICTED, UNKNOWN})
+"""The results that count against budgets and windows: we evicted it, or may have."""
 
 
 def outcome_of(answer: Answer) -> Outcome | None:
@@ -132,4 +136,4 @@ def settled(uid: str, pod: PodNow) -> Outcome:
                 return Outcome(EVICTED, "settled by reading the pod: it is terminating")
             return Outcome(FAILED, "settled by reading the pod: it was not evicted")
         case _:
-            return Outcome(EVICTED, "settled by reading the pod: it is gone")
+            return Outcome(UNKNOWN, "settled by reading the pod: it is gone")

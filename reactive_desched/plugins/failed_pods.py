@@ -90,7 +90,8 @@ class FailedPods(PlacePlugin[FailedPodsArgs]):
             if due_s > now_s:
                 next_s = min(next_s, due_s)
             else:
-                yield Finding(pod, self.name, self._why(pod, now_s))
+                reason, numbers = self._why(pod, now_s)
+                yield Finding(pod, self.name, reason, numbers=numbers)
         if next_s < inf:
             yield LookAgain(next_s - now_s)
 
@@ -118,16 +119,23 @@ class FailedPods(PlacePlugin[FailedPodsArgs]):
             if container.exit_code is not None:
                 yield container.exit_code
 
-    def _why(self, pod: Pod, now_s: float) -> str:
+    def _why(self, pod: Pod, now_s: float) -> tuple[str, dict[str, int | str]]:
         """Tell the reason and the exit code that were asked for, else the first there are."""
+        age_s = now_s - pod.created_s
         reason = _foremost(self._reasons_of(pod.status), self._reasons)
         code = _foremost(self._codes_of(pod.status), self._exit_codes)
         told = [
             *([] if reason is None else [f"reason {reason}"]),
             *([] if code is None else [f"exit code {code}"]),
-            f"{spoken(now_s - pod.created_s)} old",
+            f"{spoken(age_s)} old",
         ]
-        return f"failed: {', '.join(told)}"
+        numbers: dict[str, int | str] = {
+            "ageSeconds": max(0, int(age_s)),
+            "minAgeSeconds": self.args.min_pod_lifetime_seconds,
+            **({} if reason is None else {"reason": reason}),
+            **({} if code is None else {"exitCode": code}),
+        }
+        return f"failed: {', '.join(told)}", numbers
 
 
 def _foremost(found: Iterable[T], wanted: frozenset[T]) -> T | None:

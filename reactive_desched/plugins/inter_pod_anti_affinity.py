@@ -89,7 +89,13 @@ class InterPodAntiAffinity(Plugin[OnePod, InterPodAntiAffinityArgs]):
             return
         term, other = min(partners.values(), key=lambda pair: str(pair[1]))
         against = tuple(partners) if len(partners) <= LISTED_PARTNERS else ()
-        yield Finding(pod, self.name, _reason(term, node, other), against=against)
+        yield Finding(
+            pod,
+            self.name,
+            _reason(term, node, other),
+            against=against,
+            numbers=_numbers(term, node, other),
+        )
 
     def _partners(
         self, pod: Pod, node: Node, view: View
@@ -133,6 +139,16 @@ def _importance(pod: Pod) -> tuple[bool, int, int, bool, str, str]:
         pod.namespace,
         pod.name,
     )
+
+
+def _numbers(term: PodAffinityTerm, node: Node, other: Pod) -> dict[str, int | str]:
+    """Name the domain they share, empty where the node lacks the label, and the other pod."""
+    return {
+        "topologyKey": term.topology_key,
+        "topologyValue": node.labels.get(term.topology_key, ""),
+        "conflictingPod": str(other),
+        "conflictingPodUid": other.uid,
+    }
 
 
 def _reason(term: PodAffinityTerm, node: Node, other: Pod) -> str:

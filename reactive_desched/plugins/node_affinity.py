@@ -33,6 +33,9 @@ from reactive_desched.policy.problems import (
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
+Why = tuple[str, dict[str, int | str]]
+"""A reason, and the figures behind it."""
+
 
 class NodeAffinityArgs(ScopedArgs):
     """Which kinds of affinity to hold pods to."""
@@ -104,32 +107,34 @@ class NodeAffinity(PlacePlugin[NodeAffinityArgs]):
             if pod.spec.node_affinity is None:
                 continue
             for verdict in self._verdicts:
-                if (reason := verdict(pod, node, view)) is not None:
+                if (why := verdict(pod, node, view)) is not None:
                     if self.args.covers(pod):
-                        yield Finding(pod, self.name, reason, needs_fit=True)
+                        reason, numbers = why
+                        yield Finding(pod, self.name, reason, needs_fit=True, numbers=numbers)
                     break
 
 
-def _violates_required(pod: Pod, node: Node, _: View) -> str | None:
+def _violates_required(pod: Pod, node: Node, _: View) -> Why | None:
     affinity = pod.spec.node_affinity
     if affinity is None or affinity.required is None:
         return None
     if satisfies_required(pod.spec.node_selector, affinity, node.name, node.labels):
         return None
-    return f"required node affinity does not match {node.name}"
+    return f"required node affinity does not match {node.name}", {"affinityType": REQUIRED}
 
 
-def _prefers_another(pod: Pod, node: Node, view: View) -> str | None:
+def _prefers_another(pod: Pod, node: Node, view: View) -> Why | None:
     affinity = pod.spec.node_affinity
     if affinity is None or not affinity.preferred:
         return None
     weight, best = view.preference(affinity, node.name)
     if best <= weight:
         return None
-    return f"prefers another node: weight {weight} on {node.name}, best is {best}"
+    reason = f"prefers another node: weight {weight} on {node.name}, best is {best}"
+    return reason, {"affinityType": PREFERRED, "weight": weight, "bestWeight": best}
 
 
-_VERDICTS: Final[dict[str, Callable[[Pod, Node, View], str | None]]] = {
+_VERDICTS: Final[dict[str, Callable[[Pod, Node, View], Why | None]]] = {
     REQUIRED: _violates_required,
     PREFERRED: _prefers_another,
 }

@@ -65,7 +65,8 @@ class NodeTaints(PlacePlugin[NodeTaintsArgs]):
             return
         for pod, taint in first_untolerated(pods, taints):
             if self.args.covers(pod):
-                yield Finding(pod, self.name, f"does not tolerate {taint} on {node.name}")
+                reason = f"does not tolerate {taint} on {node.name}"
+                yield Finding(pod, self.name, reason, numbers=_numbers(taint))
 
     def _is_relevant(self, taint: Taint) -> bool:
         args = self.args
@@ -87,6 +88,10 @@ def first_untolerated(pods: Iterable[Pod], taints: Iterable[Taint]) -> Iterator[
             known[key] = next(untolerated(tolerations, taints), None)
         if (taint := known[key]) is not None:
             yield pod, taint
+
+
+def _numbers(taint: Taint) -> dict[str, int | str]:
+    return {"taintKey": taint.key, "taintValue": taint.value, "taintEffect": taint.effect}
 
 
 def _is_listed(taint: Taint, entries: Iterable[str]) -> bool:

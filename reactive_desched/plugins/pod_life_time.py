@@ -108,8 +108,13 @@ class WantedCondition(PluginArgs):
         return inf if changed_s is None else created_s + changed_s + wait_s
 
 
-_Known = dict[int, tuple[tuple[int, WantedCondition], ...]]
+_Met = tuple[int, WantedCondition]
+"""The place of a pod's condition, and what is wanted of it."""
+
+_Known = dict[int, tuple[_Met, ...]]
 """Which of some conditions are wanted, for one judgement; siblings share conditions and answer."""
+
+_Numbers = dict[str, int | str]
 
 
 class PodLifeTimeArgs(ScopedArgs):
@@ -201,7 +206,8 @@ class PodLifeTime(PlacePlugin[PodLifeTimeArgs]):
             if due_s > now_s:
                 next_s = due_s
             else:
-                yield Finding(pod, self.name, self._why(pod, now_s), rank=(pod.created_s,))
+                reason, numbers = self._why(pod, now_s)
+                yield Finding(pod, self.name, reason, rank=(pod.created_s,), numbers=numbers)
         if next_s < inf:
             yield LookAgain(next_s - now_s)
 
@@ -234,21 +240,19 @@ class PodLifeTime(PlacePlugin[PodLifeTimeArgs]):
                 return container.terminated
         return None
 
-    def _condition(self, pod: Pod, known: _Known) -> tuple[float, int]:
+    def _condition(self, pod: Pod, known: _Known) -> tuple[float, _Met | None]:
         """Say from when on the first wanted condition has lasted for long enough, and which."""
         conditions = pod.status.conditions
         if (met := known.get(id(conditions))) is None:
             met = known[id(conditions)] = tuple(self._wanted_among(conditions))
-        first_s, which = inf, -1
-        for index, wanted in met:
-            due_s = wanted.due_s(pod.created_s, pod.transitions[index])
+        first_s, which = inf, None
+        for each in met:
+            due_s = each[1].due_s(pod.created_s, pod.transitions[each[0]])
             if due_s < first_s:
-                first_s, which = due_s, index
+                first_s, which = due_s, each
         return first_s, which
 
-    def _wanted_among(
-        self, conditions: Iterable[PodCondition]
-    ) -> Iterator[tuple[int, WantedCondition]]:
+    def _wanted_among(self, conditions: Iterable[PodCondition]) -> Iterator[_Met]:
         """Give the place of each condition that is wanted, with what is wanted of it."""
         for index, condition in enumerate(conditions):
             for wanted in self.args.conditions:
@@ -267,27 +271,43 @@ class PodLifeTime(PlacePlugin[PodLifeTimeArgs]):
             return status.app_containers(and_init=self._with_init) + status.ephemeral_containers
         return status.app_containers(and_init=self._with_init)
 
-    def _why(self, pod: Pod, now_s: float) -> str:
+    def _why(self, pod: Pod, now_s: float) -> tuple[str, _Numbers]:
         """Tell each thing that was asked for, with the pod's own numbers."""
-        told = []
+        told, age_s = [], max(0, int(now_s - pod.created_s))
+        numbers: _Numbers = {"ageSeconds": age_s}
         if (limit_s := self.args.max_pod_life_time_seconds) is not None:
-            age = spoken(now_s - pod.created_s)
-            told.append(f"is {age} old, the limit is {spoken(limit_s)}")
-        if self._states:
-            told.append(f"state {self._state(pod.status)}")
-        if self.args.conditions:
-            told.append(_told(pod, self._condition(pod, {})[1], now_s))
-        if self._exit_codes:
-            told.append(f"exit code {self._exit_code(pod.status)}")
-        return "; ".join(told)
+            told.append(f"is {spoken(age_s)} old, the limit is {spoken(limit_s)}")
+            numbers["maxAgeSeconds"] = limit_s
+        if self._states and (state := self._state(pod.status)) is not None:
+            told.append(f"state {state}")
+            numbers["state"] = state
+        if (met := self._condition(pod, {})[1]) is not None:
+            words, figures = _told(pod, met, now_s)
+            told.append(words)
+            numbers |= figures
+        if self._exit_codes and (code := self._exit_code(pod.status)) is not None:
+            told.append(f"exit code {code}")
+            numbers["exitCode"] = code
+        return "; ".join(told), numbers
 
 
 def _is_owned_by(pod: Pod, kinds: frozenset[str]) -> bool:
     return any(owner.kind in kinds for owner in pod.owners)
 
 
-def _told(pod: Pod, index: int, now_s: float) -> str:
+def _told(pod: Pod, met: _Met, now_s: float) -> tuple[str, _Numbers]:
+    """Tell how long a condition has been as it is, where that is known."""
+    index, wanted = met
     condition, since_s = pod.status.conditions[index], pod.transitions[index]
-    lasted = "" if since_s is None else f" for {spoken(now_s - pod.created_s - since_s)}"
     why = f" ({condition.reason})" if condition.reason else ""
-    return f"condition {condition.type} is {condition.status}{why}{lasted}"
+    words = f"condition {condition.type} is {condition.status}{why}"
+    numbers: _Numbers = {"conditionType": condition.type, "conditionStatus": condition.status}
+    if condition.reason:
+        numbers["conditionReason"] = condition.reason
+    if since_s is not None:
+        lasted_s = max(0, int(now_s - pod.created_s - since_s))
+        words += f" for {spoken(lasted_s)}"
+        numbers["conditionSeconds"] = lasted_s
+    if (least_s := wanted.min_time_since_last_transition_seconds) is not None:
+        numbers["minConditionSeconds"] = least_s
+    return words, numbers

@@ -87,7 +87,8 @@ class TooManyRestarts(PlacePlugin[TooManyRestartsArgs]):
                 continue
             if self._is_in_state(pod.status) and self.args.covers(pod):
                 reason = f"restarted {restarts} times, the limit is {self._threshold}"
-                yield Finding(pod, self.name, reason, rank=(-restarts,))
+                numbers = {"restarts": restarts, "restartThreshold": self._threshold}
+                yield Finding(pod, self.name, reason, rank=(-restarts,), numbers=numbers)
 
     def _is_in_state(self, status: PodStatus) -> bool:
         """Only what a container waits for counts, not why it ended."""

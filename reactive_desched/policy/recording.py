@@ -2,12 +2,12 @@
 
 import re
 from typing import Annotated, Final, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from reactive_desched.policy.fields import Seconds, Section
 from reactive_desched.policy.problems import Complaint, Complaints, quoted
+from reactive_desched.policy.webhook_url import complaint_of
 
 Bytes = Annotated[int, Field(ge=4096, le=2**50)]
 Records = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -162,7 +162,7 @@ class Kafka(Section):
     )
     mode: Literal["structured", "binary"] = Field(
         default="structured",
-        description="structured: a value is a whole event; binary: its attributes are headers alone.",
+        description="structured: a value is a whole event; binary: attributes are headers alone.",
     )
     compression: Literal["none", "gzip"] = Field(default="none", description="Of record batches.")
     max_request_bytes: Bytes = Field(
@@ -193,8 +193,13 @@ class Webhook(Section):
     """Events sent to an address over HTTP, one after the other."""
 
     url: str = Field(description="Where to; https unless it is this machine.")
+    ca_file: str = Field(
+        default="", description="PEM file of authorities to trust; default: the system's."
+    )
     secret_file: str = Field(
-        default="", description="File with the secret that signs each request; default: unsigned."
+        default="",
+        description="File with the secret that signs each request; two on two lines while secrets "
+        "are exchanged; default: unsigned.",
     )
     token_file: str = Field(
         default="", description="File with a bearer token for the Authorization header."
@@ -208,13 +213,16 @@ class Webhook(Section):
     @field_validator("url")
     @classmethod
     def _is_url(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Complaints([Complaint(f"{quoted(url)} is not a URL", "write https://host/path")])
-        if parts.username or parts.password:
-            message = "a URL must not hold a password"
-            raise Complaints([Complaint(message, "put a token into tokenFile")])
+        if (complaint := complaint_of(url)) is not None:
+            raise Complaints([complaint])
         return url
+
+    @field_validator("timeout_s")
+    @classmethod
+    def _is_some_time(cls, timeout_s: float) -> float:
+        if timeout_s <= 0:
+            raise Complaints([Complaint("must be longer than 0s", "write for example 10s")])
+        return timeout_s
 
 
 class Stdout(Section):

@@ -30,7 +30,7 @@ from reactive_desched.preview.progress import Bar, Progress
 from reactive_desched.preview.reading import read_files
 from reactive_desched.preview.report import LookedAt, NodeCounts, PolicyName, Report
 from reactive_desched.preview.summing_up import summary
-from reactive_desched.state.cluster import NODES, PODS, RESOURCES, STORAGE
+from reactive_desched.state.cluster import NODES, OWNERS, PODS, RESOURCES, STORAGE
 
 __all__ = ["PlanOptions", "preview", "run"]
 
@@ -115,7 +115,7 @@ def _configuration(options: PlanOptions) -> Configuration:
 
 def _plan(configuration: Configuration, options: PlanOptions) -> Plan:
     """Make the plan, of one profile only if one is named."""
-    ours = plan(configuration.policy, configuration.settings, dry_run=True)
+    ours = plan(configuration.policy, configuration.settings)
     if options.profile is None:
         return ours
     profiles = tuple(each for each in ours.profiles if each.name == options.profile)
@@ -143,10 +143,10 @@ def _seen(options: PlanOptions, client: Client, progress: Progress) -> Seen:
 
 
 def _live(options: PlanOptions, client: Client, progress: Progress) -> Seen:
-    """Look at a live cluster; what upstream's node fit does not ask about is not listed."""
+    """Look at a live cluster; what no decision asks about is not listed."""
     from reactive_desched.preview.live import read_cluster
 
-    spared = STORAGE if options.node_fit == UPSTREAM else frozenset[str]()
+    spared = OWNERS | STORAGE if options.node_fit == UPSTREAM else OWNERS
     resources = [resource for resource in RESOURCES if resource not in spared]
     kube = KubeConfig(options.kubeconfig, options.context)
     try:

@@ -1,6 +1,6 @@
 """From a live cluster to a picture: everything is listed once, and nothing else is asked for."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from msgspec import Raw
@@ -41,11 +41,12 @@ async def list_everything(
     resources: Iterable[str],
     progress: Progress,
     clock: Clock | None = None,
+    dispensable: Collection[str] = (),
 ) -> Picture:
     """List these resources, each in up to three tries.
 
     Raises CannotLook when one is not to be had whole, naming all that are refused: half a picture
-    would mislead.
+    would mislead. A `dispensable` one that is refused is done without.
     """
     codecs = {kind.resource: kind.codec for kind in kinds(SharedParts()).values()}
     gathering, missing = Gathering(), []
@@ -55,6 +56,9 @@ async def list_everything(
         try:
             things, unreadable = await _listed(session, codec, clock or SystemClock())
         except Refused as error:
+            if resource in dispensable and not error.retryable:
+                gathering.refused(resource, str(error))
+                continue
             missing.append(f"  {resource}: {error}")
             if error.retryable:
                 break  # the server is not there, or not well: the others would wait for it as long
@@ -64,7 +68,7 @@ async def list_everything(
             for malformed in unreadable:
                 gathering.malformed(malformed)
     if missing:
-        raise CannotLook(_refusal(missing, resources))
+        raise CannotLook(_refusal(missing, [r for r in resources if r not in dispensable]))
     return gathering.picture()
 
 
@@ -98,7 +102,7 @@ class _Counted:
     """A codec that shows how many objects it has decoded."""
 
     def __init__(self, codec: AnyCodec, what: str, progress: Progress) -> None:
-        self.kind, self.path = codec.kind, codec.path
+        self.kind, self.path, self.forms = codec.kind, codec.path, codec.forms
         self._codec = codec
         self._what = what
         self._progress = progress

@@ -1,10 +1,10 @@
 """The cluster as it was given: every object once, in an order of its own, and what was left out."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Raw, Struct
 
@@ -16,7 +16,7 @@ from reactive_desched.preview.given import Given
 from reactive_desched.preview.kinds import Kind, kinds
 from reactive_desched.preview.report import Unread
 from reactive_desched.preview.stand_ins import completed, in_a_namespace, with_own_uid
-from reactive_desched.state.cluster import NODES, PODS, RESOURCES, STORAGE, ClusterState
+from reactive_desched.state.cluster import NODES, OWNERS, PODS, RESOURCES, STORAGE, ClusterState
 
 __all__ = ["NAMED", "Gathering", "Picture"]
 
@@ -33,7 +33,8 @@ class Picture(Struct, frozen=True, gc=False):
 
     `unread` names the first of the objects that could not be read, `unread_count` says how many
     there were; `pages` names lists of which only a part was given. Where there is neither the
-    picture is whole. `ignored` counts objects of kinds nobody looks at, by kind.
+    picture is whole. `ignored` counts objects of kinds nobody looks at, by kind. `refused` says
+    of resources that can be done without why they were not to be had.
     """
 
     things: Mapping[str, Sequence[ClusterObject]]
@@ -41,6 +42,7 @@ class Picture(Struct, frozen=True, gc=False):
     unread_count: int = 0
     pages: tuple[str, ...] = ()
     ignored: Mapping[str, int] = {}
+    refused: Mapping[str, str] = {}
     repeated: int = 0
 
     @property
@@ -62,19 +64,28 @@ class Picture(Struct, frozen=True, gc=False):
         """Make a state of it, which may then be changed."""
         state = ClusterState(selects)
         state.untold.update(resource for resource in STORAGE if not self.things[resource])
+        state.untold.update(self.refused)
         for resource in RESOURCES:
-            for thing in self.things[resource]:
+            for thing in self.things.get(resource, ()):
                 state.upsert(thing)
         return state
 
 
 class Gathering:
-    """Takes objects in whatever order they come, and makes a picture of them."""
+    """Takes objects in whatever order they come, and makes a picture of them.
+
+    Of those given in files, what only tells of owners' owners is ignored: no decision needs it.
+    """
 
     def __init__(self) -> None:
         self.count = 0
-        self._kinds: Mapping[str, Kind] = kinds(SharedParts())
-        self._things: dict[str, list[ClusterObject]] = {resource: [] for resource in RESOURCES}
+        self._kinds: Mapping[str, Kind] = {
+            name: kind for name, kind in kinds(SharedParts()).items() if kind.resource not in OWNERS
+        }
+        self._things: dict[str, list[ClusterObject]] = {
+            kind.resource: [] for kind in self._kinds.values()
+        }
+        self._refused: dict[str, str] = {}
         self._unread: list[Unread] = []
         self._unread_count = 0
         self._pages: list[str] = []
@@ -93,7 +104,7 @@ class Gathering:
 
     def add(self, resource: str, thing: ClusterObject) -> None:
         """Take one object that has been read."""
-        self._things[resource].append(thing)
+        self._things.setdefault(resource, []).append(thing)
         self.count += 1
 
     def malformed(self, error: Malformed) -> None:
@@ -101,6 +112,10 @@ class Gathering:
         self._unread_count += 1
         if len(self._unread) < NAMED:
             self._unread.append(Unread(error.kind, error.name or "(no name)", error.reason))
+
+    def refused(self, resource: str, reason: str) -> None:
+        """Note that a resource was not to be had, and is done without."""
+        self._refused[resource] = reason
 
     def page(self, text: str) -> None:
         """Note that of a list only a part was given."""
@@ -118,6 +133,7 @@ class Gathering:
             unread_count=self._unread_count,
             pages=tuple(sorted(self._pages)),
             ignored=dict(sorted(self._ignored.items())),
+            refused=self._refused,
             repeated=self.count - kept,
         )
 
@@ -144,14 +160,19 @@ def _read(kind: Kind, raw: Raw) -> ClusterObject:
 
 def _newest(things: list[ClusterObject]) -> list[ClusterObject]:
     """Sort by name and keep the newest of each; of equally new ones the one given last."""
-    by_name = attrgetter("namespace", "name") if _are_namespaced(things) else attrgetter("name")
+    by_name = _naming(things)
     things.sort(key=by_name)
     same = (list(group) for _, group in groupby(things, by_name))
     return [max(reversed(group), key=attrgetter("resource_version")) for group in same]
 
 
-def _are_namespaced(things: list[ClusterObject]) -> bool:
-    return bool(things) and hasattr(things[0], "namespace")
+def _naming(things: list[ClusterObject]) -> Callable[[ClusterObject], Any]:  # names compare
+    """Return what tells objects of one kind apart; all that is kept of some is the uid."""
+    if not things or not hasattr(things[0], "name"):
+        return attrgetter("key")
+    return (
+        attrgetter("namespace", "name") if hasattr(things[0], "namespace") else attrgetter("name")
+    )
 
 
 def _told_apart(pods: Iterable[ClusterObject]) -> list[ClusterObject]:

@@ -81,12 +81,15 @@ class Engine:
         if self.started:
             self.resync(now)
 
-    def observe(self, changes: Iterable[Change], now: float) -> None:
-        """Mark what these changes may have made right or wrong."""
+    def observe(self, changes: Iterable[Change], now: float, version: int = 0) -> None:
+        """Mark what these changes may have made right or wrong.
+
+        `version` is the resourceVersion of the object whose event led to them.
+        """
         if not self.started:
             return
         for change in changes:
-            cause = Cause(change, now)
+            cause = Cause(change, now, version)
             for instance in self._routes.interested(change):
                 for subject in instance.plugin.subjects(change, self._view):
                     self._touch((instance, subject), now, cause)
@@ -125,9 +128,10 @@ class Engine:
         until = self._backoff.failed(pod.uid, outcome, now)
         if key[0] in self._dirty:  # else it is not in force any more, and the pod merely rests
             self._block(key, _later(finding, outcome, until), judgement.cause)
+        told = Cause(judgement.cause.change, judgement.cause.at)  # by no event of the cluster
         for other in self._parking.waiting_for(("eviction", pod.uid)):
-            self._touch(other, now, judgement.cause)
-        self._tell_of_room(judgement.cause, now)
+            self._touch(other, now, told)
+        self._tell_of_room(told, now)
 
     def waiting_with(self, key: Key) -> Blocked | None:
         """Return the verdict a blocked subject waits with."""

@@ -15,7 +15,8 @@ class ResourceFeed:
     """One resource's way in.
 
     A whole new picture is compared with the old one, so that what was missed while the link was
-    down, deletions included, becomes changes.
+    down, deletions included, becomes changes. `tell` is given changes and the resourceVersion of
+    the object they came from; 0 where it is missing from a picture and nobody told of its end.
     """
 
     def __init__(
@@ -23,7 +24,7 @@ class ResourceFeed:
         resource: str,
         state: ClusterState,
         synced: Synced,
-        tell: Callable[[list[Change]], None],
+        tell: Callable[[list[Change], int], None],
         on_malformed: OnMalformed,
     ) -> None:
         self._resource = resource
@@ -38,12 +39,12 @@ class ResourceFeed:
         if self._missing is not None:
             self._missing.discard(thing.key)
         if changes := self._state.upsert(thing):
-            self._tell(changes)
+            self._tell(changes, thing.resource_version)
 
     def remove(self, thing: ClusterObject, /) -> None:
         """Forget an object that is gone."""
         if changes := self._state.remove(thing):
-            self._tell(changes)
+            self._tell(changes, thing.resource_version)
 
     def begin_replace(self) -> None:
         """A whole new picture comes in; what it lacks is gone at its end."""
@@ -57,7 +58,7 @@ class ResourceFeed:
             if (thing := self._state.get(self._resource, key)) is not None and (
                 changes := self._state.remove(thing)
             ):
-                self._tell(changes)
+                self._tell(changes, 0)
         self._state.untold.discard(self._resource)
         self._synced.replaced(self._resource)
 

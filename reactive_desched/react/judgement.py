@@ -7,20 +7,29 @@ from msgspec import Struct
 from reactive_desched.model.changes import Change, about
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.triggers import Trigger
 from reactive_desched.react.instances import Instance, Key
 
 
 class Cause(Struct, frozen=True, gc=False):
     """What made us look: the first change since the last look, and when it was seen.
 
-    `at` is monotonic seconds.
+    `at` is monotonic seconds. `version` is the resourceVersion of the object whose event led to
+    the change; 0 where no event did, or where the server's versions are no numbers.
     """
 
     change: Change
     at: float
+    version: int = 0
+
+    @property
+    def trigger(self) -> Trigger:
+        """What records say of it."""
+        version = str(self.version) if self.version else ""
+        return Trigger(self.change.kind, about(self.change), version)
 
     def __str__(self) -> str:
-        return f"{self.change.kind} {about(self.change)}".rstrip()
+        return str(self.trigger)
 
 
 class Judgement(Struct, frozen=True):

@@ -18,6 +18,7 @@ from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import (
     ClusterObject,
     CSINode,
+    Job,
     Namespace,
     Node,
     PersistentVolume,
@@ -25,7 +26,9 @@ from reactive_desched.model.objects import (
     Pod,
     PodDisruptionBudget,
     PriorityClass,
+    ReplicaSet,
 )
+from reactive_desched.state.controllers import Controllers
 from reactive_desched.state.coverage import Coverage
 from reactive_desched.state.neighbours import Neighbours
 from reactive_desched.state.nodes import NodeTable
@@ -41,14 +44,29 @@ DISRUPTION_BUDGETS = "poddisruptionbudgets"
 CLAIMS = "persistentvolumeclaims"
 VOLUMES = "persistentvolumes"
 CSI_NODES = "csinodes"
+REPLICA_SETS = "replicasets"
+JOBS = "jobs"
 RESOURCES = (
     *(NAMESPACES, PRIORITY_CLASSES, DISRUPTION_BUDGETS),
     *(CLAIMS, VOLUMES, CSI_NODES),
+    *(REPLICA_SETS, JOBS),
     *(NODES, PODS),
 )
 """What we watch, by API resource name."""
 STORAGE = frozenset({VOLUMES, CSI_NODES})
 """Those of them that only the kube-scheduler's way to fit a node asks about."""
+OWNERS = frozenset({REPLICA_SETS, JOBS})
+"""Those of them that only tell what owns a pod's owner: records name it, no decision needs it."""
+DISPENSABLE = STORAGE | OWNERS
+"""Those of them that can be done without where nobody may read them."""
+
+
+def going_without(resource: str) -> str:
+    """Say what is lost where a dispensable resource may not be read."""
+    if resource in STORAGE:
+        return "going without: node fit leaves this out"
+    return "going without: records name no owner above a pod's own controller"
+
 
 Storage = PersistentVolumeClaim | PersistentVolume | CSINode
 
@@ -77,6 +95,8 @@ class ClusterState:
         )
         self.volumes: Table[PersistentVolume] = Table(lambda v: VolumeChanged(v.name))
         self.csi_nodes: Table[CSINode] = Table(lambda n: AttachLimitsChanged(n.name))
+        self.replica_sets = Controllers()
+        self.jobs = Controllers()
 
     def select(self, selects: Selector) -> list[Change]:
         """Let the nodes of another policy's selection count and say what differs.
@@ -109,6 +129,9 @@ class ClusterState:
                 return self._upsert_storage(thing)
             case PriorityClass():
                 return self.priority_classes.upsert(thing)
+            case ReplicaSet() | Job():
+                self._controllers(thing).upsert(thing)
+                return []  # nobody's place hangs on it
 
     def remove(self, thing: ClusterObject) -> list[Change]:
         """Forget an object, given as it was last seen, and say what differs."""
@@ -126,6 +149,9 @@ class ClusterState:
                 return self._remove_storage(thing)
             case PriorityClass():
                 return self.priority_classes.remove(thing)
+            case ReplicaSet() | Job():
+                self._controllers(thing).remove(thing.uid)
+                return []
 
     def keys(self, resource: str) -> Iterable[str]:
         """Return a snapshot of the keys held of a resource, to find what a new list lacks."""
@@ -138,6 +164,8 @@ class ClusterState:
             CLAIMS: self.claims.keys,
             VOLUMES: self.volumes.keys,
             CSI_NODES: self.csi_nodes.keys,
+            REPLICA_SETS: self.replica_sets.keys,
+            JOBS: self.jobs.keys,
         }
         return keys[resource]()
 
@@ -159,8 +187,14 @@ class ClusterState:
                 return self.claims.get(key)
             case "persistentvolumes":
                 return self.volumes.get(key)
-            case _:
+            case "csinodes":
                 return self.csi_nodes.get(key)
+            case "replicasets":
+                above = self.replica_sets.of(key)
+                return ReplicaSet(key, controller=above) if above is not None else None
+            case _:
+                above = self.jobs.of(key)
+                return Job(key, controller=above) if above is not None else None
 
     def _upsert_pod(self, pod: Pod) -> list[Change]:
         old = self.pods.get(pod.uid)
@@ -220,6 +254,9 @@ class ClusterState:
             case CSINode():
                 changes = self.csi_nodes.remove(thing)
         return self._told_to_nodes(thing, changes)
+
+    def _controllers(self, thing: ReplicaSet | Job) -> Controllers:
+        return self.replica_sets if isinstance(thing, ReplicaSet) else self.jobs
 
     def _told_to_nodes(self, thing: Storage, changes: list[Change]) -> list[Change]:
         """Touch the nodes where this decides what is attached; pass the changes on."""

@@ -8,6 +8,7 @@ from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import (
     Namespace,
     Node,
+    OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -18,6 +19,7 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.subjects import OnePod, OnNode, Places
 from reactive_desched.state.cluster import VOLUMES, ClusterState
+from reactive_desched.state.controllers import chain
 from reactive_desched.state.domains import Domains
 from reactive_desched.state.nodes import NodeEntry, Touched
 from reactive_desched.state.terms import Avoidance
@@ -136,6 +138,19 @@ class ClusterView:
     def replicas(self, owner_uid: str) -> int:
         """Count the pods that name this owner, in any phase."""
         return len(self._state.pods.owned_by(owner_uid))
+
+    def owner_chain(self, pod: Pod) -> tuple[OwnerReference, ...]:
+        """Return a pod's controller, that one's controller and so on, nearest first.
+
+        Empty for a bare pod. Of ReplicaSets and Jobs it is known what controls them, where they
+        may be read; the chain ends at anything else, and after `MOST_OWNERS`.
+        """
+        return chain(pod.owners, (self._state.replica_sets, self._state.jobs))
+
+    def zone(self, node_name: str) -> str:
+        """Return the zone of a node; the empty text when it has none or is not known."""
+        entry = self._state.nodes.find(node_name)
+        return "" if entry is None or entry.node is None else entry.node.zone
 
     def preference(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
         """Return the preferred weight of this node, and the best of any node that counts."""

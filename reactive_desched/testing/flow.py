@@ -10,8 +10,9 @@ from reactive_desched.assembly import Core, Plan, ProfilePlan
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.budgets import Rate
 from reactive_desched.gate.fit import SCHEDULER
+from reactive_desched.model.accounts import Account
 from reactive_desched.model.changes import Change
-from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.decisions import Decision, Defer, Refuse
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
@@ -39,6 +40,8 @@ _RESOURCE_OF = {
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "PersistentVolume": "persistentvolumes",
     "CSINode": "csinodes",
+    "ReplicaSet": "replicasets",
+    "Job": "jobs",
 }
 
 
@@ -47,14 +50,19 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str, str]] = []
+        self.verdicts: list[tuple[Account, Decision]] = []
         self._names: dict[str, str] = {}
+
+    def decided(self, account: Account, decision: Decision) -> None:
+        """Write a verdict."""
+        self.verdicts.append((account, decision))
 
     async def begin(self, intent: Intent) -> str:
         """Write an intent."""
         await anyio.lowlevel.checkpoint()
         intent_id = f"i{len(self._names) + 1}"
         self._names[intent_id] = intent.pod.name
-        self.lines.append(("intent", intent.pod.name, intent.trigger))
+        self.lines.append(("intent", intent.pod.name, str(intent.account.trigger)))
         return intent_id
 
     async def end(self, intent_id: str, outcome: Outcome) -> None:
@@ -126,7 +134,6 @@ class Flow:
         rates: Mapping[str, Rate | None] | None = None,
         limits: Mapping[str, int | None] | None = None,
         node_fit: str = SCHEDULER,
-        dry_run: bool = False,
     ) -> None:
         self.ledger = MemoryLedger()
         self.evictor = FakeEvictor()
@@ -138,7 +145,6 @@ class Flow:
             limits or {},
             lambda _: pause,
             node_fit=node_fit,
-            dry_run=dry_run,
         )
         self.plan = plan
         self.core = Core(

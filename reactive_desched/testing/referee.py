@@ -1,12 +1,12 @@
 """Holds the controller's journal against the API server's audit log: two books, one truth."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from reactive_desched.api.event import DRY_RUN, EVICTION_REQUESTED, OUTCOMES, Who
 from reactive_desched.journal.reading import read
-from reactive_desched.journal.records import IntentRecord, OutcomeRecord
 from reactive_desched.model.outcomes import (
     BUDGET_REFUSED,
     DENIED,
@@ -15,6 +15,7 @@ from reactive_desched.model.outcomes import (
     GONE,
     OVERLOADED,
     REPLACED,
+    UNKNOWN,
 )
 from reactive_desched.testing.audit_log import HTTP_FORBIDDEN, AuditedRequest, AuditLog
 
@@ -67,28 +68,39 @@ class Referee:
 
 def journalled(folder: Path) -> list[Eviction]:
     """Return the evictions that were tried and have ended, in the order they ended."""
-    intents: dict[str, IntentRecord] = {}
-    ended = []
-    for record in read(folder):
-        match record:
-            case IntentRecord(id=key, dry_run=False):
-                intents[key] = record
-            case OutcomeRecord(intent=key, result=result) if key in intents:
-                intent = intents[key]
-                ended.append(Eviction(intent.namespace, intent.pod, intent.uid, result))
-    return ended
+    return [
+        _of(event.data.who, event.data.outcome.result)
+        for event in read(folder)
+        if event.type in OUTCOMES and event.data.mode != DRY_RUN
+    ]
+
+
+def _of(who: Who, result: str) -> Eviction:
+    return Eviction(who.namespace, who.name, who.uid, result)
+
+
+def disagreements(audited: list[Eviction], told: list[Eviction]) -> list[Eviction]:
+    """Return the evictions that only one of the two books has.
+
+    One whose answer was lost is `unknown` in ours, and may or may not stand in the server's.
+    """
+    ours = Counter(each for each in told if each.result == EVICTED)
+    theirs = Counter(audited)
+    unsure = Counter(replace(each, result=EVICTED) for each in told if each.result == UNKNOWN)
+    return [*(ours - theirs).elements(), *(theirs - ours - unsure).elements()]
 
 
 def rehearsed(folder: Path) -> set[str]:
     """Return the uids of the pods that a dry run would have asked to evict."""
-    records = (record for record in read(folder) if isinstance(record, IntentRecord))
-    return {record.uid for record in records if record.dry_run}
+    requests = (event.data for event in read(folder) if event.type == EVICTION_REQUESTED)
+    return {data.who.uid for data in requests if data.mode == DRY_RUN}
 
 
 def intents_without_exactly_one_outcome(folder: Path) -> list[str]:
     """Return the ids that break the journal's promise: every intent ends, and ends once."""
-    begun = [record.id for record in read(folder) if isinstance(record, IntentRecord)]
-    ends = Counter(record.intent for record in read(folder) if isinstance(record, OutcomeRecord))
+    events = list(read(folder))
+    begun = [event.id for event in events if event.type == EVICTION_REQUESTED]
+    ends = Counter(event.causationid for event in events if event.type in OUTCOMES)
     return [key for key in {*begun, *ends} if begun.count(key) != 1 or ends[key] != 1]
 
 

@@ -5,7 +5,7 @@ from msgspec import Raw, Struct
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.answers import parse_status
-from reactive_desched.kube.codec import Page, WatchEvent
+from reactive_desched.kube.codec import WHOLE, Page, WatchEvent
 
 __all__ = ["RememberingFeed", "Thing", "ThingCodec"]
 
@@ -50,6 +50,7 @@ class ThingCodec:
 
     path = "/apis/testing/v1/things"
     kind = "Thing"
+    forms = WHOLE
 
     def event(self, line: bytes) -> WatchEvent[Thing]:
         """Decode one watch line."""

@@ -1,4 +1,4 @@
-"""What the controller shows over HTTP: health and metrics.
+"""What the controller shows over HTTP: health, metrics and events.
 
 Import `serve` from `web.server` and `Health` from `web.health`.
 """

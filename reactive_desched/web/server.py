@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from aiohttp import web
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.addresses import Listen
+from reactive_desched.web import schemas
 from reactive_desched.web.connections import Connections
+from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.health import Health, Report
 
 SHUTDOWN_S = 0.4
@@ -20,7 +23,6 @@ MAX_LINE_BYTES, MAX_HEADERS = 4096, 64
 
 _READING = ("GET", "HEAD")
 _HEADERS = {
-    "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -33,47 +35,60 @@ _INDEX = """reactive-desched
 /livez      is the process getting anywhere?   add ?verbose for every check
 /healthz    the same as /livez
 /readyz     could it evict now?                add ?verbose for every check
+/schemas/   what the data of each event holds
 """
 _INDEX_METRICS = "/metrics    numbers for Prometheus\n"
+_INDEX_EVENTS = (
+    "/events     what is recorded, as it happens   add ?from=oldest for everything there is\n"
+)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def serve(listen: Listen, health: Health, metrics: Metrics | None) -> AsyncIterator[str]:
-    """Serve health and, if given, metrics while the block runs; yield the address as a URL.
+async def serve(
+    listen: Listen, health: Health, metrics: Metrics | None, events: EventStream | None = None
+) -> AsyncIterator[str]:
+    """Serve health and, if given, metrics and events while the block runs; yield the URL.
 
     Raises ConfigError when the address cannot be had. Ends within a second.
     """
     runner = web.AppRunner(
-        application(health, metrics),
+        application(health, metrics, events),
         access_log=None,
         shutdown_timeout=SHUTDOWN_S,
         max_line_size=MAX_LINE_BYTES,
         max_field_size=MAX_LINE_BYTES,
         max_headers=MAX_HEADERS,
         lingering_time=0.0,
+        handler_cancellation=True,  # a client of the stream that goes away gives its place back
     )
     await runner.setup()
     assert runner.server is not None, "setup made it"
     loop = asyncio.get_running_loop()
-    connections = Connections(runner.server, loop)
+    connections = Connections(runner.server, loop, _streams(events))
     try:
         listener = await _listener(loop, connections, listen)
         try:
-            yield listen._replace(port=listener.sockets[0].getsockname()[1]).url
+            async with _opened(events):
+                yield listen._replace(port=listener.sockets[0].getsockname()[1]).url
         finally:
             listener.close()
     finally:
         connections.close()
+        if events is not None:
+            events.close()
         await runner.cleanup()
 
 
-def application(health: Health, metrics: Metrics | None) -> web.Application:
+def application(
+    health: Health, metrics: Metrics | None, events: EventStream | None = None
+) -> web.Application:
     """Return the routes."""
+    text = _INDEX + (_INDEX_METRICS if metrics else "") + (_INDEX_EVENTS if events else "")
 
     async def index(_: web.Request) -> web.Response:
-        return web.Response(text=_INDEX if metrics is None else _INDEX + _INDEX_METRICS)
+        return web.Response(text=text)
 
     async def livez(request: web.Request) -> web.Response:
         return _probe(request, health.livez())
@@ -87,9 +102,20 @@ def application(health: Health, metrics: Metrics | None) -> web.Application:
     app.router.add_get("/livez", livez)
     app.router.add_get("/healthz", livez)  # where the SIG descheduler's probes ask
     app.router.add_get("/readyz", readyz)
+    schemas.add(app.router, schemas.read_schemas())
     if metrics is not None:
         app.router.add_get("/metrics", _scraping(metrics))
+    if events is not None:
+        app.router.add_get("/events", events.handle)
     return app
+
+
+def _streams(events: EventStream | None) -> AbstractSet[object]:
+    return frozenset() if events is None else events.clients.connections
+
+
+def _opened(events: EventStream | None) -> AbstractAsyncContextManager[None]:
+    return nullcontext() if events is None else events.open()
 
 
 def _scraping(metrics: Metrics) -> Handler:
@@ -114,6 +140,7 @@ async def _only_reading(request: web.Request, handler: Handler) -> web.StreamRes
 
 async def _protect(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(_HEADERS)
+    response.headers.setdefault("Cache-Control", "no-store")
 
 
 async def _listener(

@@ -10,6 +10,8 @@ import trio.testing
 from reactive_desched.act.evictions import LONGEST_READ_S, Evictions, read_back
 from reactive_desched.act.rehearsal import Rehearsal
 from reactive_desched.errors import ClusterError, JournalUnavailable
+from reactive_desched.model.accounts import Account
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import (
     Accepted,
@@ -116,7 +118,8 @@ class Bench:
 
 
 def intent(name: str) -> Intent:
-    return Intent(pod(name, on="n1"), "NodeTaints", "does not tolerate gpu", "default")
+    finding = Finding(pod(name, on="n1"), "NodeTaints", "does not tolerate gpu")
+    return Intent(Account(finding, "default"))
 
 
 async def test_the_intent_is_on_record_before_the_call_and_its_outcome_after() -> None:
@@ -131,9 +134,8 @@ async def test_the_intent_is_on_record_before_the_call_and_its_outcome_after() -
 
 async def test_the_request_names_the_pod_by_uid_and_says_why_it_must_go() -> None:
     async with Bench().running() as bench:
-        what = Intent(
-            pod("web", uid="u7", on="n1"), "NodeTaints", "no gpu", "night", grace_period_s=3
-        )
+        finding = Finding(pod("web", uid="u7", on="n1"), "NodeTaints", "no gpu")
+        what = Intent(Account(finding, "night"), grace_period_s=3)
         bench.evictions.submit(what)
         await anyio.sleep(1)
 
@@ -190,7 +192,7 @@ async def test_without_a_durable_record_nobody_is_asked() -> None:
         pytest.param(Replaced("no"), "replaced", id="409"),
         pytest.param(Denied(403, "no"), "denied", id="another 4xx"),
         pytest.param(ServerFailed(500, "no"), "failed", id="5xx"),
-        pytest.param(Unknown("reset"), "evicted", id="no answer, and the pod is gone"),
+        pytest.param(Unknown("reset"), "unknown", id="no answer, and the pod is gone"),
     ],
 )
 async def test_every_answer_is_one_outcome_on_record_and_told_once(
@@ -362,10 +364,10 @@ class Reader:
 @pytest.mark.parametrize(
     ("now", "result"),
     [
-        pytest.param(PodAbsent(), "evicted", id="it is gone"),
+        pytest.param(PodAbsent(), "unknown", id="it is gone"),
         pytest.param(PodPresent("u1", terminating=True), "evicted", id="it is leaving"),
         pytest.param(PodPresent("u1", terminating=False), "failed", id="it stays"),
-        pytest.param(PodPresent("u2", terminating=False), "evicted", id="another has its name"),
+        pytest.param(PodPresent("u2", terminating=False), "unknown", id="another has its name"),
     ],
 )
 async def test_reading_the_pod_tells_what_became_of_it(now: PodNow, result: str) -> None:
@@ -382,7 +384,7 @@ async def test_a_pod_that_cannot_be_read_is_read_again_ever_less_often() -> None
 
     waits = [b - a for a, b in pairwise(reader.read_at)]
     assert waits == [1, 2, 4, 8, 16, LONGEST_READ_S, LONGEST_READ_S, LONGEST_READ_S]
-    assert outcome.result == "evicted"
+    assert outcome.result == "unknown"
 
 
 async def test_a_rehearsal_agrees_and_cannot_be_read_back() -> None:

@@ -14,6 +14,8 @@ from reactive_desched.kube.decode import codecs
 from reactive_desched.kube.sharing import SharedParts
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.taints import Taint, untolerated
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
 
 
 def pods_of(data: Dataset) -> list[dict[str, Any]]:
@@ -139,3 +141,31 @@ def test_the_taints_that_nodes_have_or_get_for_a_moment_drive_nobody_out(small: 
 
 def tolerated(pod: Pod, taint: Taint) -> bool:
     return next(untolerated(pod.spec.tolerations, (taint,)), None) is None
+
+
+def test_every_replica_set_and_job_leads_to_a_controller_and_most_have_no_pods(
+    small: Dataset,
+) -> None:
+    state, read = ClusterState(), codecs(SharedParts())
+    for made, resource in ((read.replica_sets, "replicasets"), (read.jobs, "jobs")):
+        items = small.items(resource)
+        for number in range(len(items)):
+            state.upsert(made.item(items.item(number)))
+    view = ClusterView(state, lambda: 0)
+
+    above = {"ReplicaSet": "Deployment", "Job": "CronJob"}
+    for pod in decoded_pods(small):
+        kinds = [owner.kind for owner in view.owner_chain(pod)]
+        assert kinds == [*kinds[:1], *([above[kinds[0]]] if kinds[0] in above else [])]
+    with_pods = {owner.kind for owner in small.cluster.owners} & above.keys()
+    assert with_pods == above.keys()
+    owned = sum(owner.kind == "ReplicaSet" for owner in small.cluster.owners)
+    assert owned < len(state.replica_sets.keys()) / 3
+
+
+def test_the_metadata_of_a_replica_set_is_as_large_as_in_a_real_cluster(small: Dataset) -> None:
+    items = small.items("replicasets")
+
+    assert 3_000 < items.offsets[-1] / len(items) < 6_000
+    for resource in ("replicasets", "jobs"):
+        assert b"@@" not in (small.folder / f"{resource}.json").read_bytes()

@@ -4,18 +4,21 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from reactive_desched.model.outcomes import EVICTED
+from reactive_desched.testing.authority import Authority
 from reactive_desched.testing.control_plane import ControlPlane, RealTools
 from reactive_desched.testing.controller_process import ControllerProcess, RunController
+from reactive_desched.testing.kafka_broker import KafkaBroker, KafkaTools, ServerTls
 from reactive_desched.testing.playground import Playground
 from reactive_desched.testing.referee import (
     Referee,
+    disagreements,
     intents_without_exactly_one_outcome,
     journalled,
 )
@@ -31,17 +34,61 @@ budgets: {cluster: null, node: null, namespace: null}
 evictions: {retry: {initial: 1s, max: 5s}}
 """
 MISSING = "REAL PARTS MISSING"
+KAFKA_USERS = {"desched": "the-first-password"}
 
 
 @pytest.fixture(scope="session")
 def real_tools() -> RealTools:
     """The built binaries; without them CI fails, and elsewhere every test here is skipped."""
-    build = (sys.executable, str(ROOT / "tools" / "real" / "build.py"), "--where")
-    tools = RealTools.parse(subprocess.run(build, check=True, capture_output=True).stdout.decode())
+    tools = RealTools.parse(where_they_are())
     if tools.missing:
-        told = f"{MISSING}: {', '.join(tools.missing)}; build them with `make real-tools`"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(told)
+        do_without(tools.missing)
     return tools
+
+
+@pytest.fixture(scope="session")
+def kafka_tools() -> KafkaTools:
+    """Java and the jars of Kafka; without them, as above."""
+    tools = KafkaTools.parse(where_they_are())
+    if tools.missing:
+        do_without(tools.missing)
+    return tools
+
+
+def where_they_are() -> str:
+    """Ask the build script, which builds nothing now."""
+    build = (sys.executable, str(ROOT / "tools" / "real" / "build.py"), "--where")
+    return subprocess.run(build, check=True, capture_output=True, text=True).stdout
+
+
+def do_without(missing: Sequence[str]) -> NoReturn:
+    """End the test: in CI as failed, elsewhere as skipped."""
+    told = f"{MISSING}: {', '.join(missing)}; build them with `make real-tools`"
+    if os.environ.get("CI") == "true":
+        pytest.fail(told)
+    pytest.skip(told)
+
+
+@pytest.fixture(scope="session")
+def broker(
+    kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KafkaBroker]:
+    """A Kafka broker, shared: each test keeps to its own topic."""
+    folder = tmp_path_factory.mktemp("kafka")
+    authority = Authority()
+    certificate, key = authority.issue(folder, "broker", "localhost")
+    authority.write(folder / "authority.crt")
+    tls = ServerTls(certificate.read_text(), key.read_text())
+    with KafkaBroker(kafka_tools, folder, KAFKA_USERS, tls) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: KafkaBroker, request: pytest.FixtureRequest) -> str:
+    """The name of this test's own topic, which is not made yet; the broker runs."""
+    broker.ensure_running()
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+    return f"{words[5:60].strip('-')}-{os.urandom(2).hex()}"
 
 
 @pytest.fixture(scope="session")
@@ -89,8 +136,7 @@ def run_controller(
         with ControllerProcess(tmp_path, kubeconfig, policy, SETTINGS, options) as controller:
             yield controller
             assert controller.stop() == 0, controller.tail()
-        agreed = [each for each in journalled(controller.journal) if each.result == EVICTED]
-        assert sorted(agreed) == sorted(referee.evicted())
+        assert disagreements(referee.evicted(), journalled(controller.journal)) == []
         assert intents_without_exactly_one_outcome(controller.journal) == []
         assert referee.never_allowed() == set()
 
@@ -107,6 +153,8 @@ def pytest_runtest_makereport(
         fixtures = getattr(item, "funcargs", {})
         if isinstance(plane := fixtures.get("control_plane"), ControlPlane):
             report.sections += [(f"end of {name}.log", text) for name, text in plane.tails()]
+        if isinstance(broker := fixtures.get("broker"), KafkaBroker):
+            report.sections.append(("end of kafka.log", broker.tail()))
         if isinstance(folder := fixtures.get("tmp_path"), Path):
             for log in sorted(folder.glob("*.log")):
                 report.sections.append((f"end of {log}", log.read_text(errors="replace")[-6000:]))

@@ -72,7 +72,7 @@ def test_the_sig_deschedulers_role_is_enough_to_evict_and_what_it_lacks_is_said(
     kubectl = control_plane.kubectl()
     playground.add_nodes("n1", "n2")
     playground.deploy("web", 4)
-    for resource in ("persistentvolumes", "csinodes"):
+    for resource in ("persistentvolumes", "csinodes", "replicasets", "jobs"):
         lacks = f"cannot list resource .{resource}.[^\n]*resource={resource}"
         eventually(
             lambda: re.search(lacks, log.read_text("utf-8")),  # noqa: B023 -- called at once

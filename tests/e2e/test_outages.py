@@ -23,7 +23,8 @@ NEEDED = {
     "priorityclasses",
     "poddisruptionbudgets",
 }
-DISPENSABLE = {"persistentvolumes", "csinodes"}  # a server that denies them for long is obeyed
+# A server that denies these for long is obeyed.
+DISPENSABLE = {"persistentvolumes", "csinodes", "replicasets", "jobs"}
 
 
 def brings_up_to_date(request: AuditedRequest) -> bool:

@@ -1,6 +1,6 @@
 """A true cluster, its links to a core, and an API server that checks every call made to it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import anyio
@@ -13,8 +13,9 @@ from anyio.abc import TaskGroup
 
 from reactive_desched.assembly import Core, Plan
 from reactive_desched.errors import ClusterError, JournalError
+from reactive_desched.model.accounts import Account
 from reactive_desched.model.changes import Resynced
-from reactive_desched.model.decisions import Evict
+from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import (
@@ -76,15 +77,21 @@ class Disk:
         self.fault = ""
         self.slow_s = 0.0
         self._healed = anyio.Event()
+        self.when_better: Callable[[], None] = lambda: None
+
+    def decided(self, account: Account, decision: Decision) -> None:
+        """Remember no verdicts: nobody waits for them."""
 
     def may_write(self) -> str | None:
         return self.fault or None
 
     def become(self, fault: str, slow_s: float) -> None:
-        """Fail, or work again; tell nobody but those who wait for it."""
+        """Fail, or work again; tell those who wait for it, and the core."""
         self.fault, self.slow_s = fault, slow_s
         self._healed.set()
         self._healed = anyio.Event()
+        if not fault:
+            self.when_better()
 
     async def begin(self, intent: Intent) -> str:
         await anyio.sleep(self.slow_s)
@@ -148,6 +155,7 @@ class World:
             wall_clock=anyio.current_time,
             may_write=self.disk.may_write,
         )
+        self.disk.when_better = watcher.core.poke
         return watcher.core
 
     async def live(self, start: Story, story: Story) -> None:

@@ -168,7 +168,7 @@ async def test_another_plan_leaves_what_is_booked() -> None:
     async with fitting().running() as flow:
         flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
         await anyio.sleep(1)
-        flow.core.adopt(msgspec.structs.replace(flow.plan, dry_run=True))
+        flow.core.adopt(msgspec.structs.replace(flow.plan, grace_period_s=9))
         await anyio.sleep(1)
         assert flow.asked == ["a"]
 

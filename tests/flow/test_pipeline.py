@@ -225,7 +225,7 @@ async def test_a_call_of_unknown_effect_is_settled_by_reading_the_pod() -> None:
         flow.deliver(TAINTED)
         await anyio.sleep(3)
 
-    assert flow.ledger.lines[-1] == ("outcome", "web", "evicted")
+    assert flow.ledger.lines[-1] == ("outcome", "web", "unknown")
 
 
 async def test_a_pod_is_not_evicted_twice_while_its_deletion_is_on_its_way() -> None:

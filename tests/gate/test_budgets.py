@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.gate import budgets as budgets_module
-from reactive_desched.gate.budgets import LONGEST_PROMISE_S, Budgets, Rate, Spent
+from reactive_desched.gate.budgets import Budgets, Rate, Spent
+from reactive_desched.model.buckets import LONGEST_PROMISE_S
 from reactive_desched.model.objects import Pod
 from reactive_desched.testing.builders import pod
 

@@ -7,13 +7,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+from reactive_desched.api import event as api
 from reactive_desched.journal.disk import Disk
+from reactive_desched.journal.envelope import Story, envelope
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.records import IntentRecord, OutcomeRecord
+from reactive_desched.journal.log import Rotation
+from reactive_desched.journal.opening import Making
+from reactive_desched.journal.records import AnyEvent
 
 NOW = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 
@@ -67,16 +72,18 @@ def running(tmp_path: Path, clock: Callable[[], datetime], disk: TroubledDisk) -
     async def run(
         max_segment_bytes: int = 1 << 20,
         committed: Callable[[int, float], None] = lambda _records, _seconds: None,
+        every_records: int = 1_000_000,
+        every_s: float = 1e6,
     ) -> AsyncIterator[Journal]:
         journal = await Journal.open(
             tmp_path,
-            max_segment_bytes=max_segment_bytes,
+            Making(Rotation(max_segment_bytes, 1e9), every_records=every_records, every_s=every_s),
             clock=clock,
             committed=committed,
             disk=disk,
         )
         async with anyio.create_task_group() as group:
-            group.start_soon(journal.run)
+            await group.start(journal.run)
             try:
                 yield journal
             finally:
@@ -86,23 +93,57 @@ def running(tmp_path: Path, clock: Callable[[], datetime], disk: TroubledDisk) -
     return run
 
 
-@pytest.fixture
-def intent() -> Callable[[str], IntentRecord]:
-    return lambda key: IntentRecord(
-        time=NOW,
-        id=key,
-        namespace="shop",
-        pod=f"web-{key}",
-        uid=f"uid-{key}",
-        node="n1",
-        owner="ReplicaSet/web",
-        plugin="RemovePodsViolatingNodeTaints",
-        reason="does not tolerate gpu:NoSchedule on n1",
-        trigger="NodeTaintsChanged",
-        dry_run=False,
-    )
+def about(key: str) -> dict[str, Any]:
+    return {
+        "mode": api.LIVE,
+        "trigger": api.Cause(change="NodeTaintsChanged", object="node n1", resource_version="7"),
+        "what": api.What(action="evict"),
+        "who": api.Who(
+            name=f"web-{key}", namespace="shop", node="n1", owners=(), uid=f"uid-{key}", zone=""
+        ),
+        "why": api.Why(
+            numbers={},
+            plugin="RemovePodsViolatingNodeTaints",
+            policy_revision="r1",
+            profile="day",
+            reason="does not tolerate gpu:NoSchedule on n1",
+        ),
+    }
+
+
+def made(type_: str, key: str, id_: str, cause: str, data: Any) -> AnyEvent:
+    story = Story(f"case-{key}", f"shop/web-{key}", f"uid-{key}")
+    return envelope("//test/descheduler/host/epoch", type_, story, NOW, data, id_=id_, cause=cause)
 
 
 @pytest.fixture
-def outcome() -> Callable[[str], OutcomeRecord]:
-    return lambda key: OutcomeRecord(time=NOW, intent=key, result="evicted", status=201)
+def intent() -> Callable[[str], AnyEvent]:
+    """Return a way to make the request to evict a pod; the key is its id."""
+
+    def make(key: str) -> AnyEvent:
+        data = api.EvictionRequested(attempt=1, **about(key))
+        return made(api.EVICTION_REQUESTED, key, key, "cause", data)
+
+    return make
+
+
+@pytest.fixture
+def outcome() -> Callable[..., AnyEvent]:
+    """Return a way to make the end of such a request."""
+
+    def make(key: str, detail: str = "") -> AnyEvent:
+        ending = api.Ending(result="evicted", detail=detail)
+        data = api.EvictionEnded(attempt=1, outcome=ending, **about(key))
+        return made(api.EVICTION_SUCCEEDED, key, f"end-{key}", key, data)
+
+    return make
+
+
+@pytest.fixture
+def finding() -> Callable[[str], AnyEvent]:
+    """Return a way to make a finding, for which nobody waits."""
+
+    def make(key: str) -> AnyEvent:
+        return made(api.FINDING_MADE, key, f"found-{key}", "change", api.FindingMade(**about(key)))
+
+    return make

@@ -7,24 +7,28 @@ from typing import Any  # the troubled disk's class lives in conftest, which can
 import anyio
 import pytest
 
+from reactive_desched.api.event import (
+    CHECKPOINT,
+    EVICTION_REQUESTED,
+    EVICTION_SUCCEEDED,
+    JOURNAL_RESUMED,
+)
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal import fitness, journal, open_intents
 from reactive_desched.journal.journal import Journal
+from reactive_desched.journal.log import Rotation
+from reactive_desched.journal.opening import Making
 from reactive_desched.journal.reading import read
-from reactive_desched.journal.records import (
-    IntentRecord,
-    OutcomeRecord,
-    ResumedRecord,
-    SegmentRecord,
-)
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.segments import lines, segments
 
 pytestmark = pytest.mark.anyio
 
 Running = Callable[..., AbstractAsyncContextManager[Journal]]
-MakeIntent = Callable[[str], IntentRecord]
-MakeOutcome = Callable[[str], OutcomeRecord]
+MakeIntent = Callable[[str], AnyEvent]
+MakeOutcome = Callable[..., AnyEvent]
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
+MAKING = Making(Rotation(1 << 20, 1e9))
 BROKEN = OSError(errno.EIO, "Input/output error")
 READ_ONLY = OSError(errno.EROFS, "Read-only file system")
 
@@ -36,7 +40,11 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ids(directory: Path) -> list[str]:
-    return [record.id for record in read(directory) if isinstance(record, IntentRecord)]
+    return [event.id for event in read(directory) if event.type == EVICTION_REQUESTED]
+
+
+def seqs(directory: Path) -> list[int]:
+    return [int(event.sequence) for event in read(directory)]
 
 
 async def until(claim: Callable[[], bool]) -> None:
@@ -53,11 +61,14 @@ async def test_a_record_can_be_read_by_others_as_soon_as_append_returns(
         assert await book.append(outcome("a")) == 3
         heading, first, second = read(tmp_path)
 
-    assert isinstance(heading, SegmentRecord)
-    assert isinstance(first, IntentRecord)
-    assert isinstance(second, OutcomeRecord)
-    assert (first.seq, first.id, first.pod, first.dry_run) == (2, "a", "web-a", False)
-    assert (second.seq, second.intent, second.result, second.status) == (3, "a", "evicted", 201)
+    assert [heading.type, first.type, second.type] == [
+        CHECKPOINT,
+        EVICTION_REQUESTED,
+        EVICTION_SUCCEEDED,
+    ]
+    assert (first.sequence, first.id, first.data.who.name) == (f"{2:020}", "a", "web-a")
+    assert (second.sequence, second.causationid) == (f"{3:020}", "a")
+    assert second.data.outcome.result == "evicted"
 
 
 async def test_append_does_not_return_before_the_disk_has_the_record(
@@ -96,7 +107,7 @@ async def test_what_arrives_during_a_write_shares_the_next_one(
         await until(lambda: len(book._buffer) == 100)
         disk.free.set()
 
-    assert commits == [1, 100]
+    assert commits[:2] == [1, 100]
     assert set(ids(tmp_path)) == {"first", *map(str, range(100))}
 
 
@@ -161,10 +172,10 @@ async def test_after_a_disk_error_nothing_counts_until_the_journal_has_healed_it
 
     records = list(read(tmp_path, skipped=lambda path, line: pytest.fail(f"{path}: {line}")))
     assert ids(tmp_path) == ["before", "after"]
-    assert [record.seq for record in records] == [1, 2, 3, 4]
+    assert [int(record.sequence) for record in records] == [1, 2, 3, 4, 5]
     resumed = records[2]
-    assert isinstance(resumed, ResumedRecord)
-    assert (resumed.reason, resumed.refused) == (fault.strerror, 2)
+    assert resumed.type == JOURNAL_RESUMED
+    assert (resumed.data.reason, resumed.data.refused) == (fault.strerror, 2)
 
 
 async def test_a_disk_with_room_for_one_small_record_does_not_count_as_healed(
@@ -180,7 +191,7 @@ async def test_a_disk_with_room_for_one_small_record_does_not_count_as_healed(
         disk.longest_write = None
         await until(lambda: book.healthy)
 
-    assert [type(record) for record in read(tmp_path)] == [SegmentRecord, ResumedRecord]
+    assert [event.type for event in read(tmp_path)] == [CHECKPOINT, JOURNAL_RESUMED, CHECKPOINT]
     assert not (tmp_path / "room").exists()
 
 
@@ -214,11 +225,11 @@ async def test_an_outcome_waits_until_the_disk_takes_it(
     async with running() as book, anyio.create_task_group() as group:
         await book.append(intent("a"))
         disk.fault = NO_SPACE
-        group.start_soon(book.append_outcome, outcome("a"))
+        group.start_soon(book.append_lasting, outcome("a"))
         await until(lambda: not book.healthy)
         disk.fault = None
 
-    assert isinstance(list(read(tmp_path))[-1], OutcomeRecord)
+    assert EVICTION_SUCCEEDED in [event.type for event in read(tmp_path)]
     assert book.open_intents == ()
 
 
@@ -230,7 +241,7 @@ async def test_closing_tells_an_outcome_that_still_waits_for_the_disk(
 
         async def end() -> None:
             with pytest.raises(JournalUnavailable, match="closed"):
-                await book.append_outcome(outcome("a"))
+                await book.append_lasting(outcome("a"))
 
         disk.fault = NO_SPACE
         group.start_soon(end)
@@ -287,7 +298,7 @@ async def test_an_outcome_held_back_by_a_hanging_write_follows_it(
         disk.free.clear()
         group.start_soon(book.append, intent("slow"))
         await until(lambda: not book.healthy)
-        group.start_soon(book.append_outcome, outcome("a"))
+        group.start_soon(book.append_lasting, outcome("a"))
         await anyio.sleep(0.01)
         disk.free.set()
 
@@ -297,23 +308,23 @@ async def test_an_outcome_held_back_by_a_hanging_write_follows_it(
 async def test_a_full_segment_is_followed_by_a_new_one_named_for_its_first_record(
     running: Running, intent: MakeIntent, tmp_path: Path
 ) -> None:
-    async with running(max_segment_bytes=600) as book:
+    async with running(max_segment_bytes=2500) as book:
         for key in "abcdef":
             await book.append(intent(key))
 
     files = [segment.path.name for segment in segments(tmp_path)]
-    headings = [r.seq for r in read(tmp_path) if isinstance(r, SegmentRecord)]
-    assert files == [f"journal-{seq:020}.jsonl" for seq in headings]
+    firsts = [next(lines(segment)) for segment in segments(tmp_path)]
+    assert files == [f"journal-{line.seq:020}.jsonl" for line in firsts]
+    assert {line.mark.type for line in firsts if line.mark} == {CHECKPOINT}
     assert len(files) > 2
     assert ids(tmp_path) == list("abcdef")
-    seqs = [record.seq for record in read(tmp_path)]
-    assert seqs == list(range(1, len(seqs) + 1))
+    assert seqs(tmp_path) == list(range(1, len(seqs(tmp_path)) + 1))
 
 
 async def test_a_disk_too_full_for_a_new_segment_loses_no_number_and_no_record(
     running: Running, intent: MakeIntent, disk: Any, tmp_path: Path
 ) -> None:
-    async with running(max_segment_bytes=600) as book:
+    async with running(max_segment_bytes=2500) as book:
         for key in "ab":
             await book.append(intent(key))
         disk.creation_fault = NO_SPACE
@@ -327,23 +338,22 @@ async def test_a_disk_too_full_for_a_new_segment_loses_no_number_and_no_record(
         await book.append(intent("d"))
 
     assert ids(tmp_path) == ["a", "b", "d"]
-    seqs = [record.seq for record in read(tmp_path)]
-    assert seqs == list(range(1, len(seqs) + 1))
+    assert seqs(tmp_path) == list(range(1, len(seqs(tmp_path)) + 1))
 
 
 async def test_intents_without_outcome_are_found_after_a_restart(
     running: Running, intent: MakeIntent, outcome: MakeOutcome
 ) -> None:
-    async with running(max_segment_bytes=600) as book:
+    async with running(max_segment_bytes=2500) as book:
         for key in "abcdefg":
             await book.append(intent(key))
         for key in "acdef":
             await book.append(outcome(key))
 
-    async with running(max_segment_bytes=600) as book:
+    async with running(max_segment_bytes=2500) as book:
         assert [record.id for record in book.open_intents] == ["b", "g"]
-        assert book.open_intents[0].uid == "uid-b"
-        await book.append_outcome(outcome("b"))
+        assert book.open_intents[0].who.uid == "uid-b"
+        await book.append_lasting(outcome("b"))
 
     async with running() as book:
         assert [record.id for record in book.open_intents] == ["g"]
@@ -352,13 +362,13 @@ async def test_intents_without_outcome_are_found_after_a_restart(
 async def test_a_restart_reads_no_further_back_than_the_oldest_open_intent(
     running: Running, intent: MakeIntent, outcome: MakeOutcome, tmp_path: Path
 ) -> None:
-    async with running(max_segment_bytes=600) as book:
+    async with running(max_segment_bytes=2500) as book:
         for key in "abcdef":
             await book.append(intent(key))
             await book.append(outcome(key))
         await book.append(intent("open"))
         await book.append(intent("also open"))
-    segments(tmp_path)[0].path.write_bytes(b"not read\n" * 10)
+    segments(tmp_path)[1].path.write_bytes(b"not read\n" * 10)
 
     async with running() as book:
         assert book.recovery.damaged_lines == 0
@@ -372,7 +382,7 @@ async def test_numbers_go_on_where_the_last_writer_ended(
         last = await book.append(intent("a"))
 
     async with running() as book:
-        assert await book.append(intent("b")) == last + 1
+        assert await book.append(intent("b")) == last + 2  # a checkpoint stands between
 
 
 async def test_an_intent_ends_once(
@@ -386,7 +396,7 @@ async def test_an_intent_ends_once(
             await book.append(intent("a"))
         await book.append(outcome("a"))
         with pytest.raises(JournalError, match="intent a is not open"):
-            await book.append_outcome(outcome("a"))
+            await book.append_lasting(outcome("a"))
 
 
 async def test_two_outcomes_at_the_same_moment_become_one(
@@ -399,7 +409,7 @@ async def test_two_outcomes_at_the_same_moment_become_one(
 
         async def end() -> None:
             try:
-                await book.append_outcome(outcome("a"))
+                await book.append_lasting(outcome("a"))
             except JournalError as error:
                 refused.append(error)
 
@@ -408,7 +418,8 @@ async def test_two_outcomes_at_the_same_moment_become_one(
             group.start_soon(end)
 
     assert len(refused) == 1
-    assert [r.intent for r in read(tmp_path) if isinstance(r, OutcomeRecord)] == ["a"]
+    ends = [event.causationid for event in read(tmp_path) if event.type == EVICTION_SUCCEEDED]
+    assert ends == ["a"]
 
 
 async def test_no_intent_is_begun_while_too_many_are_open(
@@ -428,16 +439,15 @@ async def test_no_intent_is_begun_while_too_many_are_open(
 async def test_a_record_nobody_could_read_is_refused_and_the_journal_stays_well(
     running: Running, intent: MakeIntent, outcome: MakeOutcome
 ) -> None:
-    long = OutcomeRecord(time=outcome("").time, intent="a", result="failed", detail="x" * (1 << 20))
-    not_unicode = OutcomeRecord(time=long.time, intent="a", result="failed", detail="\udc80")
+    long, not_unicode = outcome("a", detail="x" * (1 << 20)), outcome("a", detail="\udc80")
 
     async with running() as book:
         await book.append(intent("a"))
         with pytest.raises(JournalError, match="too long"):
-            await book.append_outcome(long)
+            await book.append_lasting(long)
         with pytest.raises(JournalError, match="not Unicode"):
-            await book.append_outcome(not_unicode)
-        await book.append_outcome(outcome("a"))
+            await book.append_lasting(not_unicode)
+        await book.append_lasting(outcome("a"))
         assert book.healthy
 
 
@@ -504,7 +514,7 @@ async def test_an_open_journal_writes_and_lets_go_of_its_directory(
     tmp_path: Path, clock: Any, intent: MakeIntent
 ) -> None:
     for key in "ab":
-        async with journal.open_journal(tmp_path, max_segment_bytes=1 << 20, clock=clock) as book:
+        async with journal.open_journal(tmp_path, MAKING, clock=clock) as book:
             await book.append(intent(key))
 
     assert ids(tmp_path) == ["a", "b"]

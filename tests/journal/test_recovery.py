@@ -1,49 +1,64 @@
 import tempfile
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_desched.api.event import CHECKPOINT, EVICTION_REQUESTED
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.disk import Disk
-from reactive_desched.journal.log import Log
+from reactive_desched.journal.log import Rotation
+from reactive_desched.journal.opening import Making, take
 from reactive_desched.journal.reading import read
-from reactive_desched.journal.records import IntentRecord, OutcomeRecord, encode
+from reactive_desched.journal.records import AnyEvent, digest, encode
 from reactive_desched.journal.recovery import recover
+from reactive_desched.journal.seals import Context
+from reactive_desched.testing.journals import some_events, write_journal
 
-MakeIntent = Callable[[str], IntentRecord]
-MakeOutcome = Callable[[str], OutcomeRecord]
+MakeIntent = Callable[[str], AnyEvent]
+MakeOutcome = Callable[..., AnyEvent]
 WriteLog = Callable[..., Path]
 
 
 @pytest.fixture
-def write(clock: Callable[[], object]) -> WriteLog:
+def write(clock: Callable[[], datetime]) -> WriteLog:
     """Return a way to go on writing in a directory; it returns the last file."""
 
-    def write(directory: Path, *records: IntentRecord | OutcomeRecord) -> Path:
-        log = Log(directory, disk=Disk(), max_segment_bytes=1 << 20, clock=clock)  # type: ignore[arg-type]  # tells the time
-        log.resume(recover(directory))
-        for record in records:
-            log.commit([encode(record)], None)
-        log.close()
+    def write(directory: Path, *events: AnyEvent) -> Path:
+        making = Making(Rotation(1 << 20, 1e9), every_records=1000, every_s=1e6)
+        opened = take(directory, Disk(), making, clock)
+        for event in events:
+            opened.log.commit([encode(event)], Context())
+        opened.log.close()
+        opened.lock.close()
         return max(directory.glob("*.jsonl"))
 
     return write
 
 
 def ids(directory: Path) -> list[str]:
-    return [record.id for record in read(directory) if isinstance(record, IntentRecord)]
+    return [event.id for event in read(directory) if event.type == EVICTION_REQUESTED]
 
 
-def test_a_journal_cut_at_any_byte_keeps_every_whole_record_and_goes_on(
+def broken_links(directory: Path) -> list[str]:
+    """Name the records whose `prev` is not the hash of the line before."""
+    raw = b"".join(path.read_bytes() for path in sorted(directory.glob("*.jsonl"))).splitlines()
+    events = list(read(directory))
+    assert len(raw) == len(events)
+    pairs = zip(raw, events[1:], strict=False)
+    return [event.sequence for line, event in pairs if event.prev != digest(line)]
+
+
+def test_a_journal_cut_at_any_byte_keeps_every_whole_record_and_goes_on_in_its_chain(
     tmp_path: Path, write: WriteLog, intent: MakeIntent
 ) -> None:
     whole = write(tmp_path, intent("a"), intent("b")).read_bytes()
     ends = [end for end in range(len(whole)) if whole[end : end + 1] == b"\n"]
 
-    for cut in range(len(whole)):
+    for cut in sorted({*range(0, len(whole), 13), *ends, *(end + 1 for end in ends[:-1])}):
         directory = tmp_path / str(cut)
         directory.mkdir()
         (directory / "journal-00000000000000000001.jsonl").write_bytes(whole[:cut])
@@ -55,7 +70,9 @@ def test_a_journal_cut_at_any_byte_keeps_every_whole_record_and_goes_on(
         kept = max((end + 1 for end in ends if end < cut), default=0)
         assert found.torn_bytes == cut - kept, cut
         assert ids(directory) == [*["a", "b"][: max(0, survivors - 1)], "c"], cut
-        assert [r.seq for r in read(directory)] == list(range(1, max(survivors, 1) + 2)), cut
+        seqs = [int(event.sequence) for event in read(directory)]
+        assert seqs == list(range(1, max(survivors, 1) + 2)), cut
+        assert broken_links(directory) == [], cut
         if found.torn is None:
             assert cut == kept, cut
         else:
@@ -64,15 +81,15 @@ def test_a_journal_cut_at_any_byte_keeps_every_whole_record_and_goes_on(
 
 @given(st.binary(min_size=1, max_size=200))
 def test_whatever_stands_behind_the_last_whole_record_is_set_aside(tail: bytes) -> None:
-    line = b'{"seq":1,"kind":"segment","time":"2026-03-29T01:30:00Z","format":1}\n'
     with tempfile.TemporaryDirectory() as name:
+        [entry] = write_journal(Path(name), some_events(0))
         path = Path(name) / "journal-00000000000000000001.jsonl"
-        path.write_bytes(line + tail)
+        path.write_bytes(entry.raw + b"\n" + tail)
 
         found = recover(Path(name))
 
-        assert path.read_bytes() == line
-        assert found.next_seq == 2
+        assert path.read_bytes() == entry.raw + b"\n"
+        assert (found.next_seq, found.prev) == (2, digest(entry.raw))
         assert found.torn is not None
         assert found.torn.read_bytes() == tail
 
@@ -81,12 +98,12 @@ def test_a_second_torn_end_is_kept_behind_the_first(
     tmp_path: Path, write: WriteLog, intent: MakeIntent
 ) -> None:
     path = write(tmp_path, intent("a"))
-    for tail in (b'{"seq":3', b"xyz"):
+    for tail in (b'{"causationid":3', b"xyz"):
         with path.open("ab") as file:
             file.write(tail)
         recover(tmp_path)
 
-    assert path.with_name(path.name + ".torn").read_bytes() == b'{"seq":3xyz'
+    assert path.with_name(path.name + ".torn").read_bytes() == b'{"causationid":3xyz'
 
 
 def test_a_damaged_line_with_whole_lines_behind_it_is_named_and_never_removed(
@@ -98,33 +115,52 @@ def test_a_damaged_line_with_whole_lines_behind_it_is_named_and_never_removed(
 
     found = recover(tmp_path)
 
+    at = damaged.index(b'"id":\xff')
     assert path.read_bytes() == damaged
     assert found.torn is None
-    assert found.damaged_lines == 1
-    assert found.damaged == [f"{path}: byte {damaged.index(bytes([10]), 150) + 1}"]
+    assert f"{path}: byte {damaged.rindex(bytes([10]), 0, at) + 1}" in found.damaged
     assert list(found.open) == ["c"]
     assert found.next_seq == 6
 
 
-def test_a_line_of_a_kind_from_a_later_version_is_neither_damaged_nor_cut(
+def test_a_record_that_was_altered_breaks_the_chain_and_is_told(
+    tmp_path: Path, write: WriteLog, intent: MakeIntent
+) -> None:
+    path = write(tmp_path, intent("a"), intent("b"))
+    path.write_bytes(path.read_bytes().replace(b"web-a", b"web-x"))
+
+    assert recover(tmp_path).damaged_lines == 1
+
+
+def test_an_event_of_a_later_version_is_neither_damaged_nor_cut(
     tmp_path: Path, write: WriteLog, intent: MakeIntent
 ) -> None:
     path = write(tmp_path, intent("a"))
-    later = b'{"seq":3,"kind":"verdict","new":[1]}\n'
-    with path.open("ab") as file:
-        file.write(later)
+    raw = path.read_bytes().splitlines()[-1]
+    later = raw.replace(b"eviction.requested.v1", b"eviction.pondered.v3")
+    path.write_bytes(path.read_bytes().replace(raw, later))
 
     found = recover(tmp_path)
 
-    assert path.read_bytes().endswith(later)
-    assert (found.damaged_lines, found.torn, found.next_seq) == (0, None, 4)
+    assert (found.damaged_lines, found.torn, found.next_seq) == (0, None, 3)
+    assert found.open == {}
 
 
-def test_a_journal_in_a_later_format_is_left_alone(tmp_path: Path) -> None:
-    heading = b'{"seq":1,"kind":"segment","time":"2026-03-29T01:30:00Z","format":2}\n'
-    (tmp_path / "journal-00000000000000000001.jsonl").write_bytes(heading)
+def test_a_journal_of_an_earlier_version_is_left_alone(tmp_path: Path) -> None:
+    heading = b'{"seq":1,"kind":"segment","time":"2026-03-29T01:30:00Z","format":1}\n'
+    path = tmp_path / "journal-00000000000000000001.jsonl"
+    path.write_bytes(heading)
 
-    with pytest.raises(JournalError, match="in format 2 by a newer version"):
+    with pytest.raises(JournalError, match="earlier version"):
+        recover(tmp_path)
+    assert path.read_bytes() == heading
+
+
+def test_a_journal_that_lacks_its_last_file_is_left_alone(tmp_path: Path) -> None:
+    write_journal(tmp_path, some_events(30), per_segment=10, compress=True)
+    max(tmp_path.glob("*.jsonl")).unlink()
+
+    with pytest.raises(JournalError, match="later ones are missing"):
         recover(tmp_path)
 
 
@@ -133,10 +169,19 @@ def test_a_torn_heading_is_written_again_under_the_same_name(
 ) -> None:
     first = write(tmp_path, intent("a"))
     last = tmp_path / "journal-00000000000000000003.jsonl"
-    last.write_bytes(b'{"seq":3,"kind":"segm')
+    last.write_bytes(b'{"causationid":"x')
 
     write(tmp_path, intent("b"))
 
     assert sorted(tmp_path.glob("*.jsonl")) == [first, last]
-    assert [record.seq for record in read(tmp_path)] == [1, 2, 3, 4]
+    events = list(read(tmp_path))
+    assert [int(event.sequence) for event in events] == [1, 2, 3, 4]
+    assert [event.type for event in events] == [
+        CHECKPOINT,
+        EVICTION_REQUESTED,
+        CHECKPOINT,
+        EVICTION_REQUESTED,
+    ]
+    assert {event.source for event in events if event.type == CHECKPOINT} == {events[0].source}
+    assert broken_links(tmp_path) == []
     assert list(recover(tmp_path).open) == ["a", "b"]

@@ -234,6 +234,8 @@ def test_each_codec_lists_its_resource_in_all_namespaces() -> None:
         "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
         "PersistentVolume": "/api/v1/persistentvolumes",
         "CSINode": "/apis/storage.k8s.io/v1/csinodes",
+        "ReplicaSet": "/apis/apps/v1/replicasets",
+        "Job": "/apis/batch/v1/jobs",
     }
 
 

@@ -7,13 +7,14 @@ import anyio
 import msgspec
 import pytest
 
+from reactive_desched.kube.codec import METADATA
 from reactive_desched.kube.reflect import Reflector
 from reactive_desched.kube.reflect_settings import ReflectSettings
 from reactive_desched.kube.revival import Revival
 from reactive_desched.kube.session import Session
 from reactive_desched.testing.manual_clock import ManualClock, until
 from reactive_desched.testing.scripted_api import Reply, ScriptedApi, error_line, status
-from reactive_desched.testing.things import RememberingFeed, Thing
+from reactive_desched.testing.things import RememberingFeed, Thing, ThingCodec
 
 pytestmark = pytest.mark.anyio
 
@@ -126,6 +127,33 @@ async def test_every_call_names_us_and_refuses_compression(
         assert asked.headers["User-Agent"].startswith("reactive-desched/")
         assert asked.headers["Accept-Encoding"] == "identity"
         assert asked.headers["Authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["paged", "streamed"])
+async def test_a_codec_says_which_form_of_answer_is_asked_for(
+    api: ScriptedApi, session: Session, feed: RememberingFeed, *, streaming: bool
+) -> None:
+    class Lean(ThingCodec):
+        forms = METADATA
+
+    api.streaming = streaming
+    async with anyio.create_task_group() as beside:
+        beside.start_soon(Reflector(session, Lean(), feed).run)
+        await until(lambda: feed.is_fresh)
+        beside.cancel_scope.cancel()
+    asked = {each.kind: each.headers["Accept"] for each in api.asked}
+    if not streaming:
+        assert asked.pop("list").startswith("application/json;as=PartialObjectMetadataList;")
+    assert set(asked) == {"watch"}
+    assert asked["watch"].startswith("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+
+
+async def test_whole_objects_are_asked_for_unless_a_codec_says_otherwise(
+    api: ScriptedApi, feed: RememberingFeed, reflecting: Reflecting
+) -> None:
+    async with reflecting(PAGED):
+        await until(lambda: feed.is_fresh)
+    assert [asked.headers["Accept"] for asked in api.asked] == ["application/json"] * 2
 
 
 class TestStreamingList:

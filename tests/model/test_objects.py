@@ -15,6 +15,7 @@ from reactive_desched.model.objects import (
     PodStatus,
     PriorityClass,
 )
+from reactive_desched.model.triggers import Trigger
 
 READY = PodCondition("Ready", "True")
 
@@ -121,3 +122,15 @@ def test_each_record_is_known_by_its_key(record: ClusterObject, key: str) -> Non
 def test_pods_and_owners_are_written_as_people_name_them() -> None:
     assert str(WEB) == "shop/web"
     assert str(OwnerReference("ReplicaSet", "web-7", "u2")) == "ReplicaSet/web-7"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "words"),
+    [
+        (Trigger("NodeTaintsChanged", "node n1", "7"), "NodeTaintsChanged node n1"),
+        (Trigger("Resynced"), "Resynced"),
+        (Trigger(), ""),
+    ],
+)
+def test_a_trigger_is_told_as_the_change_and_what_it_is_about(trigger: Trigger, words: str) -> None:
+    assert str(trigger) == words

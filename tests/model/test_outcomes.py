@@ -66,9 +66,9 @@ def test_no_answer_is_without_a_row_above() -> None:
 @pytest.mark.parametrize(
     ("pod", "result"),
     [
-        pytest.param(PodAbsent(), "evicted", id="it is gone"),
-        pytest.param(PodPresent("u2", terminating=False), "evicted", id="another has its name"),
-        pytest.param(PodPresent("u2", terminating=True), "evicted", id="and is leaving too"),
+        pytest.param(PodAbsent(), "unknown", id="it is gone"),
+        pytest.param(PodPresent("u2", terminating=False), "unknown", id="another has its name"),
+        pytest.param(PodPresent("u2", terminating=True), "unknown", id="and is leaving too"),
         pytest.param(PodPresent("u1", terminating=True), "evicted", id="it is on its way"),
         pytest.param(PodPresent("u1", terminating=False), "failed", id="it is still there"),
     ],

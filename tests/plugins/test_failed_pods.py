@@ -271,12 +271,13 @@ def test_nothing_is_waited_for_that_would_not_be_meant_then() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "status", "reason"),
+    ("args", "status", "reason", "numbers"),
     [
         pytest.param(
             {},
             faring("Failed", container(ended="OOMKilled", code=137), reason="Evicted"),
             "failed: reason Evicted, exit code 137, 2h old",
+            {"reason": "Evicted", "exitCode": 137},
             id="the first there is of each",
         ),
         pytest.param(
@@ -288,21 +289,29 @@ def test_nothing_is_waited_for_that_would_not_be_meant_then() -> None:
                 reason="Evicted",
             ),
             "failed: reason OOMKilled, exit code 2, 2h old",
+            {"reason": "OOMKilled", "exitCode": 2},
             id="what was asked for, before others",
         ),
-        pytest.param({}, faring("Failed"), "failed: 2h old", id="nothing is told"),
+        pytest.param({}, faring("Failed"), "failed: 2h old", {}, id="nothing is told"),
         pytest.param(
-            {}, failed(code=0), "failed: exit code 0, 2h old", id="an exit code without a reason"
+            {},
+            failed(code=0),
+            "failed: exit code 0, 2h old",
+            {"exitCode": 0},
+            id="an exit code without a reason",
         ),
     ],
 )
 def test_a_finding_says_why_the_pod_failed_and_how_old_it_is(
-    args: dict[str, object], status: PodStatus, reason: str
+    args: dict[str, object], status: PodStatus, reason: str, numbers: dict[str, int | str]
 ) -> None:
     old = pod("job", on="n1", status=status, created=NOW - 2 * HOUR)
-    cluster = scenario(plugin(**args), old)
+    cluster = scenario(plugin(minPodLifetimeSeconds=60, **args), old)
+    figures = {"ageSeconds": 2 * HOUR, "minAgeSeconds": 60, **numbers}
 
-    assert cluster.opinions(OnNode("n1")) == [Finding(old, "RemoveFailedPods", reason)]
+    assert cluster.opinions(OnNode("n1")) == [
+        Finding(old, "RemoveFailedPods", reason, numbers=figures)
+    ]
 
 
 @pytest.mark.parametrize(

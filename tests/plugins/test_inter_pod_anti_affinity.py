@@ -125,9 +125,9 @@ def test_on_one_node_pods_are_near_even_if_it_lacks_the_label() -> None:
     cluster.apply(db("near", "n1"))
 
     assert cluster.flagged() == {"web"}
-    assert finding(cluster, "web").reason == (
-        "shares node n1 with default/near, which its anti-affinity forbids"
-    )
+    found = finding(cluster, "web")
+    assert found.reason == "shares node n1 with default/near, which its anti-affinity forbids"
+    assert found.numbers["topologyValue"] == ""
 
 
 def test_another_pod_of_the_same_name_is_taken_for_the_pod_itself() -> None:
@@ -327,6 +327,12 @@ def test_a_finding_names_the_domain_and_a_pod_and_all_whom_it_is_against() -> No
     found = finding(cluster, "web")
 
     assert found.reason == ("shares region=main with default/a, which its anti-affinity forbids")
+    assert found.numbers == {
+        "topologyKey": REGION,
+        "topologyValue": "main",
+        "conflictingPod": "default/a",
+        "conflictingPodUid": "a",
+    }
     assert set(found.against) == {"a", "b"}
     assert not found.needs_fit
 

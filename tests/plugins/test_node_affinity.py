@@ -202,6 +202,21 @@ def test_a_pod_that_fails_in_both_types_is_flagged_once_for_the_first() -> None:
 
     [finding] = both.judge(OnePod("db"), cluster.view)
     assert finding.reason == "required node affinity does not match n1"
+    assert finding.numbers == {"affinityType": REQUIRED}
+
+
+def test_a_finding_says_how_much_better_the_best_node_is() -> None:
+    cluster = Scenario(
+        plugin(PREFERRED),
+        node("n1", labels={"gpu": "a"}),
+        node("n2", labels=SSD),
+        pod("db", on="n1", prefers={"disk=ssd": 10, "gpu=a": 3}),
+    )
+
+    [finding] = plugin(PREFERRED).judge(OnePod("db"), cluster.view)
+
+    assert finding.reason == "prefers another node: weight 3 on n1, best is 10"
+    assert finding.numbers == {"affinityType": PREFERRED, "weight": 3, "bestWeight": 10}
 
 
 def test_a_sweep_looks_at_everything_for_one_type_and_then_for_the_next() -> None:

@@ -27,6 +27,22 @@ def test_a_new_taint_flags_only_the_pods_that_do_not_tolerate_it() -> None:
     assert cluster.flagged() == {"web"}
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        pytest.param("gpu=a100:NoSchedule", "a100", id="value"),
+        pytest.param("gpu:NoSchedule", "", id="no value"),
+    ],
+)
+def test_a_finding_names_the_taint(written: str, value: str) -> None:
+    cluster = Scenario(plugin(), node("n1", "other:NoExecute", written), pod("web", on="n1"))
+
+    [finding] = plugin().judge(OnNode("n1"), cluster.view)
+
+    assert finding.reason == f"does not tolerate {written} on n1"
+    assert finding.numbers == {"taintKey": "gpu", "taintValue": value, "taintEffect": "NoSchedule"}
+
+
 def test_a_taint_that_goes_away_clears_the_finding() -> None:
     cluster = Scenario(plugin(), node("n1", "gpu:NoSchedule"), pod("web", on="n1"))
     assert cluster.flagged() == {"web"}

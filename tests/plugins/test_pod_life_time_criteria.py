@@ -366,29 +366,43 @@ def test_the_plugin_keeps_to_the_pods_it_was_given(
 
 
 @pytest.mark.parametrize(
-    ("args", "reason"),
+    ("args", "reason", "numbers"),
     [
         pytest.param(
             {"maxPodLifeTimeSeconds": 2 * 24 * HOUR},
             "is 3d 4h old, the limit is 2d",
+            {"maxAgeSeconds": 2 * 24 * HOUR},
             id="age",
         ),
         pytest.param(
             {**MAX, "states": ["OOMKilled"], "exitCodes": [137]},
             "is 3d 4h old, the limit is 10m; state OOMKilled; exit code 137",
+            {"maxAgeSeconds": 600, "state": "OOMKilled", "exitCode": 137},
             id="age, state and exit code",
         ),
         pytest.param(
             wanted({"type": "Ready", "status": "False", **SINCE_300}),
             "condition Ready is False (Broken) for 2h",
+            {
+                "conditionType": "Ready",
+                "conditionStatus": "False",
+                "conditionReason": "Broken",
+                "conditionSeconds": 2 * HOUR,
+                "minConditionSeconds": 300,
+            },
             id="condition",
         ),
         pytest.param(
-            wanted({"type": "Other"}), "condition Other is True", id="a condition without time"
+            wanted({"type": "Other"}),
+            "condition Other is True",
+            {"conditionType": "Other", "conditionStatus": "True"},
+            id="a condition without time",
         ),
     ],
 )
-def test_a_finding_says_everything_that_was_asked_for(args: dict[str, object], reason: str) -> None:
+def test_a_finding_says_everything_that_was_asked_for(
+    args: dict[str, object], reason: str, numbers: dict[str, int | str]
+) -> None:
     status = faring(
         "Running",
         container(ended="OOMKilled", code=137),
@@ -398,4 +412,7 @@ def test_a_finding_says_everything_that_was_asked_for(args: dict[str, object], r
     web = pod("web", on="n1", status=status, created=created, changed={"Ready": NOW - 2 * HOUR})
     cluster = scenario(plugin(**args), web)
 
-    assert cluster.opinions(OnNode("n1")) == [Finding(web, "PodLifeTime", reason, rank=(created,))]
+    figures = {"ageSeconds": NOW - created, **numbers}
+    assert cluster.opinions(OnNode("n1")) == [
+        Finding(web, "PodLifeTime", reason, rank=(created,), numbers=figures)
+    ]

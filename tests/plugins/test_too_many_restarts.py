@@ -273,6 +273,7 @@ def test_a_finding_says_how_often_and_how_often_is_too_often() -> None:
 
     assert isinstance(finding, Finding)
     assert finding.reason == "restarted 12 times, the limit is 10"
+    assert finding.numbers == {"restarts": 12, "restartThreshold": 10}
 
 
 @pytest.mark.parametrize("threshold", [0, -3])

@@ -165,7 +165,7 @@ def test_plugins_remember_from_pass_to_pass_and_the_last_is_told(
 ) -> None:
     path = world.file(world.listed([world.node("n1"), world.node("n2"), world.pod("a")]))
     configuration = load([world.policy], registry())
-    ours = plan(configuration.policy, configuration.settings, dry_run=True)
+    ours = plan(configuration.policy, configuration.settings)
     profile = structs.replace(ours.profiles[0], plugins=(Patient(),))
     picture = read_files([path], Progress())
     judged = judge(structs.replace(ours, profiles=(profile,)), picture, 0.0, "upstream", passes)

@@ -10,6 +10,7 @@ from reactive_desched.kube.answers import Answer
 from reactive_desched.kube.clock import SystemClock
 from reactive_desched.kube.session import Stream
 from reactive_desched.kube.throttle import Lane
+from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.preview.live import list_everything
 from reactive_desched.preview.progress import Progress
 
@@ -35,6 +36,7 @@ class Server:
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "",
+        accept: str = "",
         limits: object = None,
         lane: Lane = Lane.BULK,
     ) -> Answer:
@@ -51,7 +53,7 @@ class Server:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, params: Mapping[str, str], *, limits: object = None
+        self, path: str, params: Mapping[str, str], *, accept: str = "", limits: object = None
     ) -> AsyncIterator[Stream | Answer]:
         raise AssertionError(f"nothing is to be watched, and {path} was")
         yield  # a generator, as the contract wants
@@ -103,6 +105,51 @@ async def test_every_right_that_lacks_is_named_and_nothing_is_answered() -> None
     assert said[2] == "  nodes: list /api/v1/nodes: 403 no"
     assert "the right to list namespaces, pods, nodes in all namespaces" in said[3]
     assert not caught.value.retryable
+
+
+async def test_what_is_dispensable_is_done_without_where_it_is_refused() -> None:
+    server = Server(pods=[POD], jobs=[{"metadata": {"uid": "j"}}])
+    server.answers = {"replicasets": [said_no(403)]}
+    resources = ["replicasets", "jobs", "pods"]
+    picture = await list_everything(
+        server, resources, Progress(), dispensable={"replicasets", "jobs"}
+    )
+
+    assert [str(each) for each in picture.pods] == ["shop/a"]
+    assert picture.refused == {"replicasets": "list /apis/apps/v1/replicasets: 403 no"}
+    assert picture.state(EVERYTHING).untold >= {"replicasets"}
+    assert "jobs" not in picture.state(EVERYTHING).untold
+
+
+async def test_no_right_to_what_is_dispensable_is_demanded() -> None:
+    server = Server()
+    server.answers = {"replicasets": [said_no(403)], "pods": [said_no(403)]}
+    with pytest.raises(CannotLook, match="the right to list pods, nodes in all") as caught:
+        await list_everything(
+            server, ["replicasets", "pods", "nodes"], Progress(), dispensable={"replicasets"}
+        )
+
+    assert "replicasets" not in str(caught.value)
+
+
+async def test_a_server_that_stays_away_is_not_done_without() -> None:
+    server = Server()
+    server.answers = {"jobs": [GONE, GONE, GONE]}
+    with pytest.raises(CannotLook, match="jobs: GET: refused"):
+        await list_everything(server, ["jobs"], Progress(), Hasty(), dispensable={"jobs"})
+
+
+async def test_owners_of_owners_are_in_the_picture_where_they_are_listed() -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "c"}
+    job = {"metadata": {"uid": "j", "ownerReferences": [owner | {"controller": True}]}}
+    picture = await list_everything(
+        Server(jobs=[job, job], pods=[POD]), ["jobs", "pods"], Progress()
+    )
+
+    state = picture.state(EVERYTHING)
+    above = state.jobs.of("j")
+    assert above is not None
+    assert (str(above), picture.repeated) == ("CronJob/c", 1)
 
 
 async def test_a_list_that_breaks_is_begun_anew_after_a_pause_and_counts_once() -> None:

@@ -1,10 +1,20 @@
+import pytest
+
 from reactive_desched.errors import Malformed
 from reactive_desched.model.changes import Change, NodeAdded, NodeGone, NodeTaintsChanged, PodGone
-from reactive_desched.model.objects import PersistentVolumeClaim, PriorityClass
+from reactive_desched.model.objects import (
+    Job,
+    OwnerReference,
+    PersistentVolumeClaim,
+    PriorityClass,
+    ReplicaSet,
+)
 from reactive_desched.react.feed import ResourceFeed
 from reactive_desched.react.synced import Synced
 from reactive_desched.state.cluster import RESOURCES, ClusterState
 from reactive_desched.testing.builders import node, pod
+
+ABOVE = OwnerReference("Deployment", "web", "d", controller=True)
 
 
 class Bench:
@@ -14,18 +24,23 @@ class Bench:
         self.state = ClusterState()
         self.synced = Synced(RESOURCES, lambda: None)
         self.told: list[Change] = []
+        self.versions: list[int] = []
         self.malformed: list[tuple[str, str]] = []
         self.feeds = {
             resource: ResourceFeed(
                 resource,
                 self.state,
                 self.synced,
-                self.told.extend,
+                self._tell,
                 lambda what, error: self.malformed.append((what, error.name)),
             )
             for resource in RESOURCES
         }
         self.nodes = self.feeds["nodes"]
+
+    def _tell(self, changes: list[Change], version: int) -> None:
+        self.told += changes
+        self.versions += [version] * len(changes)
 
     def news(self) -> list[Change]:
         """Return, once, what was told."""
@@ -44,6 +59,40 @@ def test_what_comes_in_becomes_changes() -> None:
     assert bench.news() == [NodeGone("n1")]
     bench.nodes.remove(node("n1"))
     assert bench.news() == []
+
+
+def test_changes_come_with_the_version_of_the_object_that_was_told() -> None:
+    bench = Bench()
+    bench.nodes.upsert(node("n1", version=5))
+    bench.nodes.remove(node("n1", version=7))
+    bench.nodes.upsert(node("n2", version=8))
+    bench.nodes.begin_replace()
+    bench.nodes.end_replace()
+
+    assert bench.told == [NodeAdded("n1"), NodeGone("n1"), NodeAdded("n2"), NodeGone("n2")]
+    assert bench.versions == [5, 7, 8, 0]
+
+
+@pytest.mark.parametrize(
+    ("resource", "thing"),
+    [("replicasets", ReplicaSet("r", 5, ABOVE)), ("jobs", Job("r", 5, ABOVE))],
+)
+def test_what_controls_an_owner_is_taken_in_without_a_word(
+    resource: str, thing: ReplicaSet | Job
+) -> None:
+    bench = Bench()
+    feed = bench.feeds[resource]
+    feed.upsert(thing)
+    assert list(bench.state.keys(resource)) == ["r"]
+    feed.remove(thing)
+    assert list(bench.state.keys(resource)) == []
+
+    feed.upsert(thing)
+    feed.begin_replace()
+    feed.upsert(type(thing)("s", 6, ABOVE))
+    feed.end_replace()
+    assert list(bench.state.keys(resource)) == ["s"]
+    assert bench.told == []
 
 
 def test_what_a_whole_new_picture_lacks_is_gone_at_its_end_and_not_before() -> None:
@@ -77,6 +126,8 @@ def test_every_resource_forgets_what_its_new_picture_lacks() -> None:
     bench.feeds["pods"].upsert(web := pod("web", on="n1"))
     bench.feeds["priorityclasses"].upsert(PriorityClass("high"))
     bench.feeds["persistentvolumeclaims"].upsert(PersistentVolumeClaim("shop", "data"))
+    bench.feeds["replicasets"].upsert(ReplicaSet("r", 1, ABOVE))
+    bench.feeds["jobs"].upsert(Job("j", 1, ABOVE))
     for feed in bench.feeds.values():
         feed.begin_replace()
         feed.end_replace()
@@ -153,7 +204,7 @@ def test_the_new_picture_is_not_called_whole_before_what_it_lacks_is_gone() -> N
     known: list[list[str]] = []
     state = ClusterState()
     synced = Synced(("nodes",), lambda: known.append(list(state.keys("nodes"))))
-    feed = ResourceFeed("nodes", state, synced, lambda _: None, lambda *_: None)
+    feed = ResourceFeed("nodes", state, synced, lambda *_: None, lambda *_: None)
     feed.upsert(node("n1"))
     feed.begin_replace()
     feed.end_replace()

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.api.event import EVICTION_REQUESTED
 from reactive_desched.journal.reading import read
-from reactive_desched.journal.records import IntentRecord
 
 NODE = "node-1"
 
@@ -24,11 +24,11 @@ def test_one_sweep_moves_what_is_wrong_and_ends(
     [looked] = [line for line in lines if line["event"] == "looking at"]
     assert (looked["dry_run"], looked["nodes"] > 1, looked["pods"] > 1) == (False, True, True)
     evicted = {line["pod"] for line in lines if line["event"] == "evicted"}
-    intents = [r for r in read(tmp_path / "journal") if isinstance(r, IntentRecord)]
-    assert evicted == {f"{intent.namespace}/{intent.pod}" for intent in intents}
+    intents = [e for e in read(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
+    assert evicted == {intent.subject for intent in intents}
     # Disruption budgets may keep some: a sweep does not wait for them.
     refused = {line["pod"] for line in lines if line["event"] == "refused by disruption budget"}
-    assert {intent.uid for intent in intents} <= movable
+    assert {intent.data.who.uid for intent in intents} <= movable
     assert len(evicted | refused) == len(movable)
     assert evicted
 

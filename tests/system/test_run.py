@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.api.event import DRY_RUN, EVICTION_REQUESTED, OUTCOMES
 from reactive_desched.journal.reading import read
-from reactive_desched.journal.records import IntentRecord, OutcomeRecord
 
 NODE = "node-1"
 
@@ -35,11 +35,11 @@ def test_a_taint_moves_the_pods_that_do_not_tolerate_it_and_every_move_is_on_rec
     assert moved(cluster, before) == movable
     assert program.stop() == 0
     records = list(read(tmp_path / "journal"))
-    intents = {r.id: r.uid for r in records if isinstance(r, IntentRecord)}
-    outcomes = [r for r in records if isinstance(r, OutcomeRecord)]
+    intents = {e.id: e.data.who.uid for e in records if e.type == EVICTION_REQUESTED}
+    outcomes = [e for e in records if e.type in OUTCOMES]
     assert set(intents.values()) == movable
-    assert sorted(o.intent for o in outcomes) == sorted(intents)
-    assert {o.result for o in outcomes} == {"evicted"}
+    assert sorted(o.causationid for o in outcomes) == sorted(intents)
+    assert {o.data.outcome.result for o in outcomes} == {"evicted"}
 
 
 def test_a_dry_run_moves_nobody_and_says_who_would_have_moved(
@@ -53,9 +53,9 @@ def test_a_dry_run_moves_nobody_and_says_who_would_have_moved(
 
     assert moved(cluster, before) == set()
     assert program.stop() == 0
-    intents = [r for r in read(tmp_path / "journal") if isinstance(r, IntentRecord)]
+    intents = [e for e in read(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
     assert intents
-    assert all(intent.dry_run for intent in intents)
+    assert {intent.data.mode for intent in intents} == {DRY_RUN}
 
 
 def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., Any]) -> None:

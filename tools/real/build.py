@@ -3,7 +3,8 @@
 
 The parts are compiled from the locked Go modules beside this file and kept outside the checkout, in
 `$REACTIVE_DESCHED_REAL_TOOLS` (else `$XDG_CACHE_HOME/reactive-desched/real-tools`, else the same
-under `~/.cache`), in a folder named after their versions. A second run takes a moment and no Go.
+under `~/.cache`), in a folder named after their versions. A Kafka broker is fetched with Maven into
+a folder beside it. A second run takes a moment, and neither Go nor Maven nor a network.
 
 Binaries you already have are used first, by the names other Kubernetes test suites use:
 `TEST_ASSET_KUBE_APISERVER` and `TEST_ASSET_ETCD` (files), then `KUBEBUILDER_ASSETS` (a folder).
@@ -12,8 +13,6 @@ Binaries you already have are used first, by the names other Kubernetes test sui
 """
 
 import argparse
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -23,12 +22,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-STAMP = "finished.json"
+sys.path.insert(0, str(HERE.parents[1]))  # this file is run by its path, from anywhere
+
+from tools.real import cache, kafka_jars  # noqa: E402 - found only after the line above
+from tools.real.cache import BuildError, locked, say, write_stamp  # noqa: E402 - as above
+
 NO_GO = (
     "No Go toolchain was found, and {names} must be built: install Go 1.26 or newer"
     " (https://go.dev/doc/install) and put `go` on PATH, then run `make real-tools` again."
@@ -47,10 +50,6 @@ STAGES = (
     "pod/general/pod-delete.yaml",
     "pod/chaos/pod-container-running-failed.yaml",
 )
-
-
-class BuildError(Exception):
-    """The parts cannot be built; the text says what is missing and what to do."""
 
 
 @dataclass(frozen=True)
@@ -124,12 +123,7 @@ def cache_key(modules: Iterable[Module] = MODULES) -> str:
 
 def cache_folder(env: Mapping[str, str]) -> Path:
     """Return the folder of these versions; it need not exist."""
-    if chosen := env.get("REACTIVE_DESCHED_REAL_TOOLS"):
-        root = Path(chosen)
-    else:
-        cache = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        root = cache / "reactive-desched" / "real-tools"
-    return root.absolute() / cache_key()
+    return cache.root(env) / cache_key()
 
 
 def provided(env: Mapping[str, str]) -> dict[str, Path]:
@@ -154,11 +148,7 @@ def provided(env: Mapping[str, str]) -> dict[str, Path]:
 
 def finished(folder: Path) -> set[str]:
     """Return what the stamp vouches for and is still there; nothing without a whole stamp."""
-    try:
-        names = json.loads((folder / STAMP).read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
-        return set()
-    return {name for name in names if (folder / "bin" / name).is_file()}
+    return {name for name in cache.stamped(folder) if (folder / "bin" / name).is_file()}
 
 
 def has_stages(folder: Path) -> bool:
@@ -177,7 +167,6 @@ def resolve(env: Mapping[str, str]) -> dict[str, Path | None]:
 def build(env: Mapping[str, str]) -> None:
     """Build what is missing; a finished stamp is written last, so half a build counts as none."""
     folder = cache_folder(env)
-    folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         done = finished(folder)
         missing = {name for name, path in resolve(env).items() if path is None}
@@ -252,33 +241,27 @@ def run_go(go: str, module: Module, *arguments: str) -> str:
     return done.stdout
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Let one build at a time use the folder; the next one waits and finds it finished."""
-    with (folder / "lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
-def write_stamp(folder: Path, names: set[str]) -> None:
-    """Vouch for the parts, in one step: a reader sees the old stamp or the new one."""
-    draft = folder / f"{STAMP}.{os.getpid()}"
-    draft.write_text(json.dumps(sorted(names)) + "\n")
-    draft.replace(folder / STAMP)
-
-
-def say(text: str) -> None:
-    """Tell the person who waits; standard output is kept for `--where`."""
-    sys.stderr.write(f"real-tools: {text}\n")
-    sys.stderr.flush()
-
-
 def where(env: Mapping[str, str]) -> str:
     """Describe the parts as JSON, for the tests."""
     tools = {name: str(path) if path else None for name, path in resolve(env).items()}
     folder = cache_folder(env)
     stages = folder / "stages" if has_stages(folder) else None
-    return json.dumps({"tools": tools, "stages": str(stages) if stages else None}, indent=2)
+    answer = {"tools": tools, "stages": str(stages) if stages else None}
+    return json.dumps(answer | {"kafka": kafka_jars.resolve(env)}, indent=2)
+
+
+def make_all(env: Mapping[str, str]) -> int:
+    """Get every part; one that cannot be had does not keep us from the others."""
+    steps: tuple[Callable[[Mapping[str, str]], None], ...] = (kafka_jars.fetch, build)
+    problems = []
+    for step in steps:
+        try:
+            step(env)
+        except BuildError as error:
+            problems.append(str(error))
+    for problem in problems:
+        say(problem)
+    return 1 if problems else 0
 
 
 def main() -> int:
@@ -286,10 +269,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--where", action="store_true", help="print the paths, build nothing")
     try:
-        if parser.parse_args().where:
-            sys.stdout.write(where(os.environ) + "\n")
-        else:
-            build(os.environ)
+        if not parser.parse_args().where:
+            return make_all(os.environ)
+        sys.stdout.write(where(os.environ) + "\n")
     except BuildError as error:
         say(str(error))
         return 1

@@ -1,0 +1,61 @@
+"""What a person wants to know of the record, read from the words of the command line."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from reactive_desched.api.event import DATA
+from reactive_desched.audit.lookup import Wanted
+from reactive_desched.audit.rows import micros
+from reactive_desched.errors import ConfigError
+from reactive_desched.journal.summary import Filter, check_types
+from reactive_desched.policy.durations import DurationError, parse_duration
+
+HOW: str = (
+    "write an RFC 3339 time such as 2026-05-01T12:00:00Z, a day such as 2026-05-01 (UTC), or how"
+    " long ago, such as 10m"
+)
+"""How a moment is written."""
+
+
+def wanted(chosen: Filter, since: str, until: str, now: datetime) -> Wanted:
+    """Return what is asked for; an empty text sets no bound. Raises ConfigError."""
+    check_types(chosen.types, tuple(DATA))
+    first, last = _moment("--since", since, now), _moment("--until", until, now)
+    if first is not None and last is not None and first >= last:
+        raise ConfigError(f"--until {until} is not later than --since {since}: nothing is between")
+    return Wanted(filter=chosen, since=first, until=last)
+
+
+def words(flag: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Take apart what a flag was given, several times or with commas; raises ConfigError."""
+    return tuple(_words(flag, values))
+
+
+def _words(flag: str, values: Iterable[str]) -> Iterator[str]:
+    for value in values:
+        parts = [part.strip() for part in value.split(",")]
+        if not all(parts):
+            raise ConfigError(f"{flag} {value!r} holds an empty word: leave it out")
+        yield from parts
+
+
+def _moment(flag: str, text: str, now: datetime) -> int | None:
+    """Return a moment in microseconds since 1970."""
+    if not text:
+        return None
+    try:
+        found = _day_or_time(text) if "-" in text[1:] else _ago(text, now)
+    except DurationError as error:
+        raise ConfigError(f"{flag} {text!r} {error}: {error.hint}, or {HOW}") from error
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"{flag} {text!r} is no time: {HOW}") from error
+    return micros(found.isoformat())
+
+
+def _day_or_time(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _ago(text: str, now: datetime) -> datetime:
+    return now - timedelta(seconds=max(0.0, parse_duration(text)))

@@ -1,0 +1,175 @@
+"""Hands records on: as lines that can still be verified, or as a table for a spreadsheet."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from reactive_desched.api.event import DecisionMade, EvictionEnded, EvictionRequested, PodData
+from reactive_desched.audit.catalogue import Catalogue
+from reactive_desched.audit.lookup import Wanted
+from reactive_desched.audit.query import sure
+from reactive_desched.audit.wording import told
+from reactive_desched.errors import JournalError
+from reactive_desched.journal.durable import UNFINISHED
+from reactive_desched.journal.events import event
+from reactive_desched.journal.records import AnyEvent, Entry
+from reactive_desched.journal.summary import short, summary
+
+COLUMNS: Final = (
+    "sequence",
+    "time",
+    "recordedtime",
+    "event",
+    "namespace",
+    "pod",
+    "pod_uid",
+    "node",
+    "zone",
+    "owners",
+    "plugin",
+    "profile",
+    "mode",
+    "reason",
+    "numbers",
+    "trigger",
+    "trigger_object",
+    "trigger_resource_version",
+    "policy_revision",
+    "verdict",
+    "gate",
+    "gate_reason",
+    "attempt",
+    "result",
+    "detail",
+    "took_ms",
+    "case",
+    "id",
+    "cause",
+    "summary",
+)
+"""The columns of the table, in order."""
+
+_DANGEROUS: Final = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a cell that begins like this for a formula."""
+
+
+def records(catalogue: Catalogue, wanted: Wanted) -> Iterator[Entry]:
+    """Yield the wanted records in order, however many."""
+    found = catalogue.walk(wanted)
+    return found if wanted.is_everything else sure(found, wanted)
+
+
+def as_jsonl(entries: Iterable[Entry]) -> Iterator[bytes]:
+    """Yield the lines as they stand in the journal."""
+    for entry in entries:
+        yield entry.raw + b"\n"
+
+
+def as_csv(entries: Iterable[Entry]) -> Iterator[bytes]:
+    """Yield the table as RFC 4180 has it, in UTF-8, headings first.
+
+    Cells that a spreadsheet would compute get a ' in front.
+    """
+    buffer = io.StringIO(newline="")
+    write = csv.writer(buffer, lineterminator="\r\n").writerow
+    write(COLUMNS)
+    for entry in entries:
+        seen = summary(entry.raw)
+        found = event(seen.type, entry.raw) if seen else None
+        if found is not None:
+            row = _row(found)
+            write([_harmless(row.get(column, "")) for column in COLUMNS])
+        yield buffer.getvalue().encode(errors="replace")
+        buffer.seek(0)
+        buffer.truncate()
+    yield buffer.getvalue().encode(errors="replace")
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(_DANGEROUS) else text
+
+
+def _row(found: AnyEvent) -> dict[str, str]:
+    row = {
+        "sequence": found.sequence.lstrip("0"),
+        "time": found.time.isoformat().replace("+00:00", "Z"),
+        "recordedtime": found.recordedtime,
+        "event": short(found.type),
+        "case": found.correlationid,
+        "id": found.id,
+        "cause": found.causationid,
+        "summary": told(found),
+    }
+    if isinstance(found.data, PodData):
+        row |= _pod(found.data) | _decided(found.data)
+    return row
+
+
+def _pod(data: PodData) -> dict[str, str]:
+    who, why, trigger = data.who, data.why, data.trigger
+    return {
+        "namespace": who.namespace,
+        "pod": who.name,
+        "pod_uid": who.uid,
+        "node": who.node,
+        "zone": who.zone,
+        "owners": " ".join(f"{one.kind}/{one.name}" for one in who.owners),
+        "plugin": why.plugin,
+        "profile": why.profile,
+        "mode": data.mode,
+        "reason": why.reason,
+        "numbers": " ".join(f"{name}={value}" for name, value in why.numbers.items()),
+        "trigger": trigger.change,
+        "trigger_object": trigger.object,
+        "trigger_resource_version": trigger.resource_version,
+        "policy_revision": why.policy_revision,
+    }
+
+
+def _decided(data: PodData) -> dict[str, str]:
+    match data:
+        case DecisionMade(decision=said):
+            return {
+                "verdict": said.verdict,
+                "gate": said.gate,
+                "gate_reason": said.reason,
+                "detail": said.detail,
+            }
+        case EvictionRequested(attempt=attempt):
+            return {"attempt": str(attempt)}
+        case EvictionEnded(attempt=attempt, outcome=outcome):
+            took = "" if outcome.took_ms is None else str(outcome.took_ms)
+            ended = {"result": outcome.result, "detail": outcome.detail, "took_ms": took}
+            return {"attempt": str(attempt), **ended}
+        case _:
+            return {}
+
+
+class Counted:
+    """Counts what passes by."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def each(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield the records."""
+        for entry in entries:
+            self.count += 1
+            yield entry
+
+
+def write(parts: Iterable[bytes], path: Path) -> None:
+    """Write a file that is there only when it is whole; raises JournalError."""
+    unfinished = path.with_name(path.name + UNFINISHED)
+    try:
+        with unfinished.open("wb") as file:
+            file.writelines(parts)
+        unfinished.replace(path)
+    except OSError as error:
+        raise JournalError(f"{path}: cannot write it: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)

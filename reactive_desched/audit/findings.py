@@ -1,0 +1,105 @@
+"""What `audit verify` found: the words of its report, as plain data."""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.journal.segments import Segment
+
+_RECORDED: Final = re.compile(rb'"recordedtime":"([0-9T:.+Z-]{20,32})"')
+
+
+class Seen(Struct, frozen=True, gc=False):
+    """A line as it stands in a file, with its end if it has one."""
+
+    raw: bytes
+    file: Segment
+    offset: int
+
+    @property
+    def time(self) -> str:
+        """When it says that it was written; empty when that cannot be read."""
+        found = _RECORDED.search(self.raw)
+        return found[1].decode() if found else ""
+
+
+class Point(Struct, frozen=True, gc=False):
+    """A record's place in the journal, and when it was written."""
+
+    sequence: int
+    time: str
+
+
+class Range(Struct, frozen=True, gc=False):
+    """Records from one sequence to another, both included."""
+
+    first: int
+    last: int
+
+
+class Bad(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The first record that is not as it was written, or is not there.
+
+    `offset` counts bytes of the uncompressed file. `suspects` are the records one of which was
+    rewritten, where nothing tells which.
+    """
+
+    sequence: int
+    file: str
+    offset: int
+    time: str
+    reason: str
+    suspects: Range | None = None
+
+
+class Torn(Struct, frozen=True, gc=False):
+    """A last line without its end: the writer was stopped there, or is writing it."""
+
+    file: str
+    offset: int
+    bytes: int
+
+
+class KeyUse(Struct, frozen=True, gc=False):
+    """A key that signed checkpoints, by its name and hash; the first and last such record."""
+
+    key: str
+    checkpoints: int
+    first: int
+    last: int
+
+
+class KeptFound(Struct, frozen=True, gc=False):
+    """The checkpoint that somebody kept, and the key it is signed by, if that is known."""
+
+    size: int
+    root: str
+    key: str
+    agrees: bool | None
+
+
+class Report(Struct, frozen=True, gc=False, kw_only=True):
+    """Everything that is told. Records after `signed_to` are covered by no signature yet."""
+
+    ok: bool
+    journal: str
+    records: int
+    first: Point | None
+    last: Point | None
+    segments: int
+    compressed: int
+    keys_from: str
+    verified: tuple[KeyUse, ...]
+    unknown: tuple[KeyUse, ...]
+    signed_to: int
+    unsigned: int
+    torn: Torn | None
+    removed: int
+    kept: KeptFound | None
+    bad: Bad | None
+
+
+def bad(seen: Seen, sequence: int, reason: str, suspects: Range | None = None) -> Bad:
+    """Return the finding that this line is bad."""
+    return Bad(sequence, seen.file.path.name, seen.offset, seen.time, reason, suspects)

@@ -1,0 +1,62 @@
+"""How texts are put on a terminal or into a file: columns, colours, folded lines."""
+
+import os
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Final, TextIO
+
+from msgspec import Struct
+
+_GAP: Final = "  "
+_NARROWEST: Final = 60
+_LEAST_ROOM: Final = 30
+_DEEPER: Final = "      "
+
+
+class Look(Struct, frozen=True):
+    """A `width` folds lines; without one each stays a line."""
+
+    width: int | None = None
+    colours: bool = False
+
+    def painted(self, style: str, text: str) -> str:
+        """Give a text the colours of a style, as in a terminal's codes; an empty style has none."""
+        return f"\x1b[{style}m{text}\x1b[0m" if self.colours and style else text
+
+
+def look(into: TextIO) -> Look:
+    """Fold and colour on a terminal only, so that what is piped keeps a line for each record."""
+    if not into.isatty():
+        return Look()
+    width = max(shutil.get_terminal_size().columns, _NARROWEST)
+    return Look(width=width, colours="NO_COLOR" not in os.environ)
+
+
+def aligned(rows: Sequence[Sequence[str]], look: Look, indent: str = "") -> Iterator[str]:
+    """Yield the rows as lines; the last column may be long, and is folded into the width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        head = indent + "".join(
+            cell.ljust(width) + _GAP for cell, width in zip(row, widths[:-1], strict=False)
+        )
+        yield from hung(head, row[-1], look)
+
+
+def hung(head: str, text: str, look: Look, *, painted: str = "") -> Iterator[str]:
+    """Yield a text behind a head, with further lines below its beginning, or deeper in no room.
+
+    `painted` is the head as it is shown, where that differs in colours.
+    """
+    shown = painted or head
+    if look.width is None or len(head) + len(text) <= look.width:
+        yield f"{shown}{text}".rstrip()
+    elif (room := look.width - len(head)) >= _LEAST_ROOM:
+        first, *more = textwrap.wrap(text, room, break_on_hyphens=False)
+        yield f"{shown}{first}"
+        yield from (" " * len(head) + line for line in more)
+    else:
+        yield shown.rstrip()
+        yield from textwrap.wrap(
+            text, look.width, initial_indent=_DEEPER, subsequent_indent=_DEEPER
+        )

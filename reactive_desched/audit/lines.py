@@ -1,0 +1,76 @@
+"""Fetches records' lines from where the index says they stand."""
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from gzip import BadGzipFile
+from pathlib import Path
+from typing import IO, Final
+
+from reactive_desched.audit.index import Index
+from reactive_desched.audit.lookup import Spot
+from reactive_desched.journal.records import Entry, mark
+from reactive_desched.journal.segments import Segment, segments
+
+_ATTEMPTS: Final = 3
+
+
+class Lines:
+    """Reads lines of one journal; one file is open at a time.
+
+    `missing` counts the records that are not any more where they stood: removed by retention, or
+    damaged, since the index took them in.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.missing = 0
+        self._directory = directory
+        self._files: dict[int, Segment] = {}
+        self._open: tuple[int, IO[bytes]] | None = None
+
+    def close(self) -> None:
+        """Close the file; reading goes on all the same."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def read(self, index: Index, spots: Iterable[Spot]) -> Iterator[Entry]:
+        """Yield the records at these places, best in order; those that are gone are left out."""
+        held = index.segments
+        firsts = [one.first for one in held]
+        for spot in spots:
+            first_seq = held[bisect_right(firsts, spot.n) - 1].first_seq
+            raw = self._line(first_seq, spot)
+            found = mark(raw)
+            if found is None or found.seq != spot.seq:
+                self.missing += 1
+            else:
+                yield Entry(spot.seq, raw)
+
+    def _line(self, first_seq: int, spot: Spot) -> bytes:
+        for _ in range(_ATTEMPTS):
+            try:
+                file = self._file(first_seq)
+                if file is None:
+                    return b""
+                file.seek(spot.start)
+                return file.read(spot.length)
+            except FileNotFoundError:  # compressed, or removed, since the folder was listed
+                self._files = {}
+            except (OSError, EOFError, zlib.error, BadGzipFile):
+                self.close()
+                return b""
+        return b""
+
+    def _file(self, first_seq: int) -> IO[bytes] | None:
+        """Return the open file of a segment; None when there is none."""
+        if self._open is not None and self._open[0] == first_seq:
+            return self._open[1]
+        self.close()
+        if first_seq not in self._files:
+            self._files = {one.first_seq: one for one in segments(self._directory)}
+        if (one := self._files.get(first_seq)) is None:
+            return None
+        file = one.open()
+        self._open = first_seq, file
+        return file

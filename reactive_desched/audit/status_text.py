@@ -1,0 +1,97 @@
+"""How a journal stands, in words, as `audit status` prints it."""
+
+from collections.abc import Iterator
+
+from reactive_desched.audit.layout import Look, aligned
+from reactive_desched.audit.status import Follower, Open, Point, Status
+from reactive_desched.audit.wording import lasting, plain
+
+_INDENT = "  "
+
+
+def lines(status: Status, look: Look) -> Iterator[str]:
+    """Yield it line by line."""
+    yield look.painted("1", status.journal)
+    rows = [*_contents(status), *_worries(status)]
+    yield from aligned(rows, look, _INDENT)
+    yield from _open(status, look)
+    yield from _sinks(status, look)
+
+
+def size(count: int) -> str:
+    """Write a number of bytes in three digits or so."""
+    amount, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):  # noqa: B007 -- the one it ends with is used
+        if amount < 1024:  # noqa: PLR2004 -- by definition
+            break
+        amount /= 1024
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def _contents(status: Status) -> Iterator[tuple[str, str]]:
+    files = status.files
+    packed = (
+        f", {files.compressed} of them compressed ({size(files.compressed_bytes)})"
+        if files.compressed
+        else ""
+    )
+    yield "source", plain(status.source) or "-"
+    yield "segments", f"{files.segments}, {size(files.bytes)}{packed}"
+    yield "first", _point(status.first)
+    yield "last", _point(status.last)
+    sealed = status.checkpoint
+    if sealed is None:
+        yield "signed", "never: there is no checkpoint"
+    else:
+        after = f"{sealed.records_after} records after it" if sealed.records_after else "the last"
+        yield "signed", f"checkpoint in record {sealed.sequence} of {sealed.time}, {after}"
+    if status.retention is not None:
+        kept = status.retention
+        usual = f"{size(kept.max_bytes)} or {lasting(kept.max_age_s)}"
+        yield "kept", f"{usual}; for a sink that lags, up to {size(kept.hard_max_bytes)}"
+    where = "beside the journal" if status.index.own else "elsewhere: the folder is not writable"
+    yield "index", f"to record {status.index.sequence}, {size(status.index.bytes)}, {where}"
+
+
+def _worries(status: Status) -> Iterator[tuple[str, str]]:
+    sealed, files = status.checkpoint, status.files
+    yield "open", f"{status.open_count} evictions requested and not ended"
+    if status.damaged_lines:
+        yield "damaged", f"{status.damaged_lines} lines: `audit verify` names the first"
+    if files.torn_bytes:
+        yield "torn", f"{files.torn_bytes} bytes without an end: being written, or cut short"
+    if files.set_aside:
+        yield "set aside", ", ".join(files.set_aside)
+    if sealed is not None and sealed.verdicts_unrecorded:
+        yield "unrecorded", f"{sealed.verdicts_unrecorded} verdicts, by the bound on their rate"
+
+
+def _point(point: Point | None) -> str:
+    return f"record {point.sequence} of {plain(point.recorded_time)}" if point else "-"
+
+
+def _open(status: Status, look: Look) -> Iterator[str]:
+    if not status.open:
+        return
+    yield ""
+    rows = [("OPEN", "RECORD", "FOR", "NODE", "ID"), *map(_open_row, status.open)]
+    yield from aligned(rows, look)
+    if (more := status.open_count - len(status.open)) > 0:
+        yield f"and {more} more"
+
+
+def _open_row(one: Open) -> tuple[str, ...]:
+    return plain(one.pod), str(one.sequence), lasting(max(0.0, one.age_s)), plain(one.node), one.id
+
+
+def _sinks(status: Status, look: Look) -> Iterator[str]:
+    if not status.sinks:
+        return
+    yield ""
+    rows = [("SINK", "AT", "BEHIND", "KEPT", "DEAD LETTERS"), *map(_sink_row, status.sinks)]
+    yield from aligned(rows, look)
+
+
+def _sink_row(one: Follower) -> tuple[str, ...]:
+    kept = "never" if one.age_s is None else f"{lasting(max(0.0, one.age_s))} ago"
+    return one.name, str(one.sequence), str(one.lag), kept, str(one.dead_letters)

@@ -1,0 +1,118 @@
+"""Events in words: one line of text for each type, for lists and stories."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from reactive_desched.api.event import (
+    DRY_RUN,
+    Checkpoint,
+    DecisionMade,
+    Ending,
+    EvictionEnded,
+    EvictionRequested,
+    FindingMade,
+    JournalLost,
+    JournalResumed,
+    LeaderChanged,
+    PodData,
+    PolicyLoaded,
+    PolicyRejected,
+    Verdict,
+)
+from reactive_desched.journal.records import AnyEvent
+
+_MS_IN_S: Final = 1000
+_S_IN_MIN, _S_IN_H, _S_IN_DAY = 60, 3600, 86_400
+
+
+def told(event: AnyEvent) -> str:
+    """Say in a line what an event says; empty for a type that is not known here."""
+    match event.data:
+        case FindingMade(why=why):
+            return plain(why.reason)
+        case DecisionMade(decision=decision):
+            return verdict(decision)
+        case EvictionRequested() as data:
+            return request(data)
+        case EvictionEnded(outcome=outcome):
+            return ending(outcome)
+        case _:
+            return plain(_own(event))
+
+
+def plain(text: str) -> str:
+    """Return a text without anything a terminal would obey."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in text)
+
+
+def verdict(decision: Verdict) -> str:
+    """Say what the gates said."""
+    if not decision.gate:
+        return "every gate agrees"
+    detail = f" ({decision.detail})" if decision.detail else ""
+    return plain(f"{decision.gate}: {decision.reason}{detail}")
+
+
+def request(data: EvictionRequested) -> str:
+    """Say what is about to be asked."""
+    grace = data.what.grace_period_seconds
+    asked = f"attempt {data.attempt}" + ("" if grace is None else f", grace period {grace} s")
+    return f"{asked}, dry run" if data.mode == DRY_RUN else asked
+
+
+def ending(outcome: Ending) -> str:
+    """Say what came of an eviction."""
+    took = "" if outcome.took_ms is None else f" after {lasting(outcome.took_ms / _MS_IN_S)}"
+    detail = f": {outcome.detail}" if outcome.detail else ""
+    return plain(f"{outcome.result}{took}{detail}")
+
+
+def owners(data: PodData) -> str:
+    """Name the chain of owners, the pod's own controller first."""
+    return plain(", ".join(f"{one.kind}/{one.name}" for one in data.who.owners)) or "none"
+
+
+def clock(time: datetime) -> str:
+    """Write a moment as lists do."""
+    return time.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
+
+
+def lasting(seconds: float) -> str:
+    """Write how long something took, in two units at most."""
+    if seconds < 1:
+        return f"{seconds * _MS_IN_S:.0f} ms"
+    if seconds < _S_IN_MIN:
+        return f"{seconds:.1f} s"
+    for unit, size, smaller, part in (
+        ("d", _S_IN_DAY, "h", _S_IN_H),
+        ("h", _S_IN_H, "min", _S_IN_MIN),
+        ("min", _S_IN_MIN, "s", 1),
+    ):
+        if seconds >= size:
+            count, rest = divmod(int(seconds), size)
+            return f"{count} {unit} {rest // part} {smaller}" if rest // part else f"{count} {unit}"
+    return ""
+
+
+def _own(event: AnyEvent) -> str:
+    """Say what the controller says of itself."""
+    match event.data:
+        case PolicyLoaded() as data:
+            return f"revision {data.revision} from {data.source}, {data.mode}, by {data.version}"
+        case PolicyRejected() as data:
+            more = f" and {len(data.problems) - 1} more" if len(data.problems) > 1 else ""
+            return f"revision {data.kept} stays: {''.join(data.problems[:1])}{more}"
+        case LeaderChanged() as data:
+            return f"{data.holder or 'nobody'} acts now, before it {data.previous or 'nobody'}"
+        case Checkpoint() as data:
+            left_out = f", {data.unrecorded} verdicts unrecorded" if data.unrecorded else ""
+            return f"{data.size} records before it are signed for{left_out}"
+        case JournalResumed() as data:
+            down = lasting(data.down_ms / _MS_IN_S)
+            return f"the disk failed for {down}: {data.reason}; {data.refused} records refused"
+        case JournalLost() as data:
+            return f"{data.sink} had not read records {data.first} to {data.last}: removed"
+        case _:
+            return ""

@@ -1,0 +1,23 @@
+"""`audit`: search the record, tell a decision's story, prove and export it."""
+
+from reactive_desched.cli import (
+    audit_export,
+    audit_query,
+    audit_show,
+    audit_status,
+    audit_verify,
+)
+from reactive_desched.cli.commands import Commands
+
+_DESCRIPTION = """\
+Look into the record of what was decided and what came of it: a journal that is being written, or a
+copy of one. Nothing is asked of a cluster or of the controller."""
+
+
+def add(commands: Commands) -> None:
+    """Describe `audit` to the parser."""
+    command = commands.add_parser("audit", help="search, explain, prove and export the record")
+    command.description = _DESCRIPTION
+    doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in (audit_query, audit_show, audit_verify, audit_export, audit_status):
+        module.add(doing)

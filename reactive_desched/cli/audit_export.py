@@ -1,0 +1,51 @@
+"""`audit export`: hand records on, as lines that can be verified or as a table."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+from reactive_desched.cli import audit_flags
+from reactive_desched.cli.commands import Commands
+
+_NOTHING: Final = 1
+_DESCRIPTION = """\
+Write records in their order, each once. As jsonl they are the journal's own lines: all of them
+together can still be verified, for example as DIR/journal-00000000000000000001.jsonl with
+`audit verify --journal DIR --key FILE`; a choice of them cannot, since it has gaps. As csv (RFC
+4180, UTF-8, with headings) there is a row for each record; a cell that begins with = + - or @ gets
+a ' in front, so that no spreadsheet takes a pod's words for a formula."""
+_EPILOG = """\
+exit status: 0 written, 1 nothing was found or something failed, 2 the arguments are wrong"""
+
+
+def add(commands: Commands) -> None:
+    """Describe `audit export` to the parser of `audit`."""
+    command = commands.add_parser("export", help="write records as JSON lines or CSV")
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.description = _DESCRIPTION
+    command.epilog = _EPILOG
+    audit_flags.add_filters(command)
+    command.add_argument("--format", choices=["jsonl", "csv"], default="jsonl")
+    command.add_argument(
+        "--output", metavar="FILE", help="where to (default: standard output); replaced when whole"
+    )
+    audit_flags.add_journal(command)
+    command.set_defaults(command=_export)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from reactive_desched.audit.export import Counted, as_csv, as_jsonl, records, write
+
+    wanted = audit_flags.wanted(arguments)
+    form = as_csv if arguments.format == "csv" else as_jsonl
+    counted = Counted()
+    with audit_flags.searching(arguments) as catalogue:
+        parts = form(counted.each(records(catalogue, wanted)))
+        if arguments.output:
+            write(parts, Path(arguments.output))
+        else:
+            sys.stdout.buffer.writelines(parts)
+    if not counted.count:
+        sys.stderr.write("nothing in the journal is like that\n")
+    return 0 if counted.count else _NOTHING

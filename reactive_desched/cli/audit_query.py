@@ -1,0 +1,72 @@
+"""`audit query`: find records by pod, owner, node, plugin, outcome or time."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Final
+
+from reactive_desched.cli import audit_flags
+from reactive_desched.cli.commands import Commands
+
+if TYPE_CHECKING:
+    from reactive_desched.audit.query import Found
+
+_NOTHING: Final = 1
+_LIMIT: Final = 100
+_DESCRIPTION = """\
+List records, the newest last. An index beside the journal (index.sqlite) makes this quick; it is
+brought up to date first, and where the folder cannot be written to, kept in the user's cache."""
+_EPILOG = """\
+with -o json, the records as an array; each is the published event as it stands in the journal
+
+exit status: 0 something was found, 1 nothing was found or the journal cannot be read, 2 the
+arguments are wrong"""
+
+
+def add(commands: Commands) -> None:
+    """Describe `audit query` to the parser of `audit`."""
+    command = commands.add_parser("query", help="find records by pod, owner, node, plugin, ...")
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.description = _DESCRIPTION
+    command.epilog = _EPILOG
+    audit_flags.add_filters(command)
+    command.add_argument(
+        "--limit",
+        metavar="N",
+        type=_number,
+        default=_LIMIT,
+        help=f"the newest so many (default {_LIMIT}; 0: all)",
+    )
+    audit_flags.add_journal(command)
+    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    command.set_defaults(command=_query)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of records")
+    return int(text)
+
+
+def _query(arguments: argparse.Namespace) -> int:
+    from reactive_desched.audit.query import as_json, search
+
+    wanted = audit_flags.wanted(arguments)
+    with audit_flags.searching(arguments) as catalogue:
+        found = search(catalogue, wanted, arguments.limit)
+        if arguments.output == "json":
+            sys.stdout.write(as_json(found.entries))
+        else:
+            _print(found)
+    return 0 if found.entries else _NOTHING
+
+
+def _print(found: "Found") -> None:
+    from reactive_desched.audit.layout import aligned, look
+    from reactive_desched.audit.query import table
+
+    if not found.entries:
+        sys.stderr.write("nothing in the journal is like that\n")
+        return
+    sys.stdout.writelines(f"{line}\n" for line in aligned(table(found.entries), look(sys.stdout)))
+    if found.more:
+        sys.stderr.write("there are older ones: --limit N shows more, 0 all\n")

@@ -1,0 +1,68 @@
+"""`audit status`: what a journal holds, and how far everybody has read it."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reactive_desched.cli import audit_flags
+from reactive_desched.cli.commands import Commands
+
+if TYPE_CHECKING:
+    from reactive_desched.audit.status import Kept
+
+_DESCRIPTION = """\
+Say how a journal stands: its files, its first and last record, the records that no checkpoint
+covers yet, evictions without an end, damaged lines, how far each sink has come and what it would
+not take, and the index."""
+_EPILOG = """\
+with -o json, one object: "journal", "source", "files", "first", "last", "checkpoint", "open",
+"openCount", "damagedLines", "sinks", "index" and "retention" (null without --settings)
+
+exit status: 0 told, 1 the journal cannot be read, 2 the arguments are wrong"""
+
+
+def add(commands: Commands) -> None:
+    """Describe `audit status` to the parser of `audit`."""
+    command = commands.add_parser("status", help="say how the journal and its readers stand")
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.description = _DESCRIPTION
+    command.epilog = _EPILOG
+    audit_flags.add_journal(command)
+    command.add_argument(
+        "--settings", metavar="FILE", help="a ReactiveSettings file, to tell its retention too"
+    )
+    command.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    command.set_defaults(command=_status)
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from datetime import UTC, datetime
+
+    from reactive_desched.audit.layout import look
+    from reactive_desched.audit.status import as_json, status
+    from reactive_desched.audit.status_text import lines
+
+    with audit_flags.searching(arguments) as catalogue:
+        found = status(catalogue, datetime.now(UTC), _retention(arguments.settings))
+        if arguments.output == "json":
+            sys.stdout.write(as_json(found).decode())
+        else:
+            sys.stdout.writelines(f"{line}\n" for line in lines(found, look(sys.stdout)))
+    return 0
+
+
+def _retention(settings: str | None) -> "Kept | None":
+    """Read how much of the journal is kept; raises ConfigError."""
+    if settings is None:
+        return None
+    from reactive_desched.audit.status import Kept
+    from reactive_desched.errors import ConfigError
+    from reactive_desched.policy.load import load_settings
+
+    try:
+        text = Path(settings).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{settings}: cannot read it: {error.strerror}") from error
+    limits = load_settings(text, settings).journal.retention
+    return Kept(limits.max_bytes, limits.max_age_s, limits.hard_max_bytes)

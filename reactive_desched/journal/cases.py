@@ -1,0 +1,69 @@
+"""Which case an event belongs to: one pod under one plugin, from the finding to its end."""
+
+from typing import NamedTuple
+
+from cachetools import LRUCache
+
+from reactive_desched.model.accounts import Account
+
+MAX_CASES = 50_000
+"""So many cases are remembered; of one that was forgotten, what follows begins another."""
+
+
+class Key(NamedTuple):
+    """What makes it the same case."""
+
+    uid: str
+    profile: str
+    plugin: str
+
+
+class Case:
+    """One story: its id, and how many verdicts and eviction requests it had so far."""
+
+    __slots__ = ("attempts", "id", "verdicts")
+
+    def __init__(self, id_: str) -> None:
+        self.id = id_
+        self.verdicts = 0
+        self.attempts = 0
+
+    @property
+    def finding_id(self) -> str:
+        """The id of the event it begins with."""
+        return f"{self.id}.finding"
+
+    @property
+    def verdict_id(self) -> str:
+        """The id of its latest verdict's event; before any, of its finding's."""
+        return f"{self.id}.decision.{self.verdicts}" if self.verdicts else self.finding_id
+
+    @property
+    def request_id(self) -> str:
+        """The id of its latest eviction request's event."""
+        return f"{self.id}.requested.{self.attempts}"
+
+
+class Cases:
+    """The open cases; of MAX_CASES the one not looked at for longest is forgotten."""
+
+    def __init__(self) -> None:
+        self._open: LRUCache[Key, Case] = LRUCache(MAX_CASES)
+
+    def find(self, account: Account) -> Case | None:
+        """Return the case this belongs to, if it is open."""
+        return self._open.get(_key(account))
+
+    def begin(self, account: Account, id_: str) -> Case:
+        """Open a case."""
+        case = self._open[_key(account)] = Case(id_)
+        return case
+
+    def close(self, uid: str, profile: str, plugin: str) -> None:
+        """The pod has left: what is found later is another case."""
+        self._open.pop(Key(uid, profile, plugin), None)
+
+
+def _key(account: Account) -> Key:
+    finding = account.finding
+    return Key(finding.pod.uid, account.profile, finding.plugin)

@@ -1,0 +1,61 @@
+"""Puts what happened into an envelope: the attributes every event has, computed in one place."""
+
+import hashlib
+from base64 import b32encode
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from msgspec import Struct
+
+from reactive_desched.api.event import DATA, Event, dataschema
+from reactive_desched.journal.records import AnyEvent
+
+_SCHEMAS: Final[Mapping[str, str]] = {type_: dataschema(type_) for type_ in DATA}
+_ID_CHARACTERS: Final = 26
+
+
+class Story(Struct, frozen=True, gc=False):
+    """What the events of one case share: its id, what it is about, and where its order holds."""
+
+    id: str
+    subject: str
+    partition_key: str
+
+
+def envelope(
+    source: str, type_: str, story: Story, time: datetime, data: Any, *, id_: str, cause: str
+) -> AnyEvent:
+    """Return the event; the journal adds its place when it writes it."""
+    return Event(
+        id=id_,
+        source=source,
+        specversion="1.0",
+        type=type_,
+        datacontenttype="application/json",
+        dataschema=_SCHEMAS[type_],
+        subject=story.subject,
+        time=time,
+        partitionkey=story.partition_key,
+        correlationid=story.id,
+        causationid=cause,
+        traceparent=_trace(story.id, id_),
+        data=data,
+    )
+
+
+def digest_id(*parts: str) -> str:
+    """Return an id of 26 letters and digits that follows from these parts alone."""
+    digest = hashlib.sha256("\n".join(parts).encode(errors="backslashreplace")).digest()
+    return b32encode(digest)[:_ID_CHARACTERS].decode().lower()
+
+
+def epoch_of(source: str) -> str:
+    """Return the part of a source that names one journal's life."""
+    return source.rpartition("/")[2]
+
+
+def _trace(case: str, id_: str) -> str:
+    """Return a W3C traceparent: the case is the trace, the event its span; none is sampled."""
+    trace = hashlib.sha256(case.encode()).hexdigest()[:32]
+    return f"00-{trace}-{hashlib.sha256(id_.encode()).hexdigest()[:16]}-00"

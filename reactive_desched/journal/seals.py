@@ -1,0 +1,76 @@
+"""Writes checkpoints into the journal: when one is due, and what it says."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from reactive_desched.api.event import CHECKPOINT, Checkpoint
+from reactive_desched.journal.envelope import Story, envelope, epoch_of
+from reactive_desched.journal.records import Body, encode
+
+
+class Signer(Protocol):
+    """Whose signature stands under a checkpoint."""
+
+    def note(self, size: int, root: str) -> str:
+        """Return the signed statement that so many records end in this hash."""
+        ...
+
+
+class Context(NamedTuple):
+    """What a checkpoint tells besides: the oldest open intent, and verdicts left unrecorded."""
+
+    oldest_open: int | None = None
+    unrecorded: int = 0
+
+
+class Seals:
+    """Makes checkpoint events, and says when one is due: after records or after time.
+
+    `clock` is the time of day, which a checkpoint tells; `monotonic` is what waits.
+    """
+
+    def __init__(
+        self,
+        signer: Signer,
+        *,
+        every_records: int,
+        every_s: float,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._signer = signer
+        self._every_records = every_records
+        self.every_s = every_s
+        self._clock = clock
+        self._monotonic = monotonic
+        self._sealed_at = monotonic()
+        self.size = 0
+        self.root = ""
+
+    def is_due(self, records: int) -> bool:
+        """Say whether so many records since the last checkpoint ask for another."""
+        if records >= self._every_records:
+            return True
+        return records > 0 and self._monotonic() - self._sealed_at >= self.every_s
+
+    def body(self, source: str, size: int, root: str, context: Context) -> Body:
+        """Return a checkpoint over the records up to `size`, the last of which has hash `root`."""
+        epoch = epoch_of(source)
+        data = Checkpoint(
+            note=self._signer.note(size, root),
+            oldest_open=context.oldest_open,
+            root=root,
+            size=size,
+            unrecorded=context.unrecorded,
+        )
+        story = Story(epoch, "journal", epoch)
+        id_ = f"{epoch}.checkpoint.{size}"
+        cause = f"{epoch}.record.{size}"
+        event = envelope(source, CHECKPOINT, story, self._clock(), data, id_=id_, cause=cause)
+        return encode(event)
+
+    def sealed(self, size: int, root: str) -> None:
+        """Note that a checkpoint is on disk."""
+        self._sealed_at = self._monotonic()
+        self.size, self.root = size, root

@@ -1,0 +1,85 @@
+"""Where somebody begins to read the journal, as people and reconnecting clients say it."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from reactive_desched.errors import ConfigError
+from reactive_desched.policy.durations import DurationError, parse_duration
+
+OLDEST: Final = "oldest"
+NOW: Final = "now"
+
+_AFTER: Final = re.compile(r"(?:([A-Za-z0-9_-]{1,128})\.)?([0-9]{1,20})", re.ASCII)
+_TIME: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+_LONGEST_SAID: Final = 60
+HOW: Final = (
+    "a sequence, an id of the stream, oldest, now, an RFC 3339 time such as"
+    " 2026-05-01T12:00:00Z, or how long ago, such as 10m"
+)
+"""What a start can be, for messages and help."""
+
+
+class After(NamedTuple):
+    """Behind the record with this sequence; `epoch` names the journal, if it was said."""
+
+    seq: int
+    epoch: str = ""
+
+
+class Since(NamedTuple):
+    """With the first record written at this moment or later."""
+
+    moment: datetime
+
+
+Start = After | Since | Literal["oldest", "now"]
+
+
+class _Recorded(Struct, frozen=True, gc=False):
+    recordedtime: datetime
+
+
+_recorded: Final = msgspec.json.Decoder(_Recorded)
+
+
+def parse_start(text: str, now: datetime) -> Start:
+    """Read where to begin; raises ConfigError with the ways to say it."""
+    if text in (OLDEST, NOW):
+        return "oldest" if text == OLDEST else "now"
+    if (after := parse_id(text)) is not None:
+        return after
+    try:
+        if _TIME.fullmatch(text):
+            return Since(datetime.fromisoformat(text.upper()).astimezone(UTC))
+        return Since(now - timedelta(seconds=max(0.0, parse_duration(text))))
+    except DurationError as error:
+        why = f" ({error.hint})" if text[:1].isdecimal() else ""
+    except (ValueError, OverflowError):
+        why = ""
+    said = text if len(text) <= _LONGEST_SAID else f"{text[:_LONGEST_SAID]}…"
+    raise ConfigError(f"{said!r} is no place to begin from{why}: write {HOW}")
+
+
+def parse_id(text: str) -> After | None:
+    """Read an id of the stream, or a bare sequence; None when it is neither."""
+    match = _AFTER.fullmatch(text)
+    return None if match is None else After(int(match[2]), match[1] or "")
+
+
+def written_id(epoch: str, seq: int) -> str:
+    """Return the id of the record at this place: what the stream says, and takes back."""
+    return f"{epoch}.{seq}"
+
+
+def recorded_at(raw: bytes) -> datetime | None:
+    """Return when a line was written to the journal; None when it is damaged."""
+    try:
+        return _recorded.decode(raw).recordedtime
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

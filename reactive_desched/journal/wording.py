@@ -1,0 +1,106 @@
+"""From the pipeline's nouns to the words of events: no rule here, only who says what."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from reactive_desched.api.event import (
+    DECISION_DEFER,
+    DECISION_EVICT,
+    DECISION_REFUSE,
+    EVICTION_REFUSED,
+    EVICTION_REHEARSED,
+    EVICTION_SUCCEEDED,
+    EVICTION_UNKNOWN,
+    Cause,
+    Owner,
+    Verdict,
+    What,
+    Who,
+    Why,
+)
+from reactive_desched.model.accounts import Account
+from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.outcomes import EVICTED, UNKNOWN, Outcome
+
+EVICT: Final = "evict"
+
+_ENDS: Final[Mapping[str, str]] = {EVICTED: EVICTION_SUCCEEDED, UNKNOWN: EVICTION_UNKNOWN}
+
+
+def who(account: Account) -> Who:
+    """Tell of the pod."""
+    pod = account.finding.pod
+    return Who(
+        name=pod.name,
+        namespace=pod.namespace,
+        node=pod.node,
+        owners=tuple(
+            [
+                Owner(api_version=o.api_version, kind=o.kind, name=o.name, uid=o.uid)
+                for o in account.owners
+            ]
+        ),
+        uid=pod.uid,
+        zone=account.zone,
+    )
+
+
+def why(account: Account, revision: str) -> Why:
+    """Tell of the opinion."""
+    finding = account.finding
+    return Why(
+        numbers=finding.numbers,
+        plugin=finding.plugin,
+        policy_revision=revision,
+        profile=account.profile,
+        reason=finding.reason,
+    )
+
+
+def cause(account: Account) -> Cause:
+    """Tell of the change that made us look."""
+    trigger = account.trigger
+    return Cause(
+        change=trigger.change, object=trigger.about, resource_version=trigger.resource_version
+    )
+
+
+def cause_id(account: Account) -> str:
+    """Return an id of that change, as far as a change has one."""
+    trigger = account.trigger
+    return "/".join(part for part in (str(trigger), trigger.resource_version) if part) or "start"
+
+
+def what(grace_period_s: int | None = None) -> What:
+    """Tell of the action."""
+    return What(action=EVICT, grace_period_seconds=grace_period_s)
+
+
+def partition_key(account: Account) -> str:
+    """Return where order holds: the topmost owner, else the pod itself."""
+    return account.owners[-1].uid if account.owners else account.finding.pod.uid
+
+
+def subject(pod: Pod) -> str:
+    """Name the pod as people do."""
+    return f"{pod.namespace}/{pod.name}"
+
+
+def verdict(decision: Decision) -> tuple[str, Verdict]:
+    """Return the type of a decision's event, and what it says."""
+    match decision:
+        case Evict():
+            return DECISION_EVICT, Verdict(verdict=EVICT)
+        case Defer(gate=gate, reason=reason):
+            return DECISION_DEFER, Verdict(verdict="defer", gate=gate, reason=reason)
+        case Refuse(gate=gate, reason=reason, detail=detail):
+            said = Verdict(verdict="refuse", gate=gate, reason=reason, detail=detail)
+            return DECISION_REFUSE, said
+
+
+def ending_type(outcome: Outcome, *, is_dry_run: bool) -> str:
+    """Return the type of the event that ends an eviction like this."""
+    if is_dry_run and outcome.result == EVICTED:
+        return EVICTION_REHEARSED
+    return _ENDS.get(outcome.result, EVICTION_REFUSED)

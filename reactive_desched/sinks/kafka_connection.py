@@ -1,0 +1,85 @@
+"""How a Kafka cluster is reached, read anew for each producer, so that changed secrets count."""
+
+import ssl
+from pathlib import Path
+from typing import Any, Final
+
+from reactive_desched.errors import SinkUnavailable
+from reactive_desched.policy.recording import Kafka, KafkaTls, Sasl
+
+CLIENT_ID: Final = "reactive-desched"
+REQUEST_TIMEOUT_S: Final = 10.0
+RETRY_AFTER_S: Final = 0.1
+METADATA_AGE_S: Final = 60.0
+"""Added partitions are seen within this time."""
+
+BATCH_BYTES: Final = 256 * 1024
+GZIP_BATCH_BYTES: Final = 48 * 1024
+"""Batches are no larger: to pack and check one holds the event loop, longest when compressing."""
+
+Settings = dict[str, Any]  # Any: keyword arguments of several types
+
+
+def producer_settings(kafka: Kafka) -> Settings:
+    """Return what aiokafka's producer is made with; blocks on files.
+
+    Raises SinkUnavailable for a file that cannot be read.
+    """
+    is_gzip = kafka.compression == "gzip"
+    return {
+        "bootstrap_servers": list(kafka.brokers),
+        "client_id": CLIENT_ID,
+        "acks": "all",
+        "enable_idempotence": True,
+        "compression_type": "gzip" if is_gzip else None,
+        "max_batch_size": min(
+            kafka.max_request_bytes, GZIP_BATCH_BYTES if is_gzip else BATCH_BYTES
+        ),
+        "max_request_size": kafka.max_request_bytes,
+        "request_timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
+        "retry_backoff_ms": int(RETRY_AFTER_S * 1000),
+        "metadata_max_age_ms": int(METADATA_AGE_S * 1000),
+        "security_protocol": _protocol(kafka),
+        "ssl_context": None if kafka.tls is None else _trust(kafka.tls),
+        **({} if kafka.sasl is None else _identity(kafka.sasl)),
+    }
+
+
+def _protocol(kafka: Kafka) -> str:
+    transport = "PLAINTEXT" if kafka.tls is None else "SSL"
+    return transport if kafka.sasl is None else f"SASL_{transport}"
+
+
+def _trust(tls: KafkaTls) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file or None)
+        if tls.cert_file:  # an empty password: an encrypted key must not ask for one
+            context.load_cert_chain(tls.cert_file, tls.key_file, password="")
+    except (OSError, ValueError) as error:
+        files = ", ".join(filter(None, (tls.ca_file, tls.cert_file, tls.key_file)))
+        raise SinkUnavailable(
+            f"the TLS files ({files}) cannot be used: {_said(error)}; "
+            "they are PEM, and the private key is not encrypted"
+        ) from error
+    return context
+
+
+def _identity(sasl: Sasl) -> Settings:
+    try:
+        password = Path(sasl.password_file).read_text(encoding="utf-8").strip("\r\n")
+    except (OSError, ValueError) as error:
+        raise SinkUnavailable(
+            f"the password file {sasl.password_file} cannot be read: {_said(error)}"
+        ) from None  # what cannot be decoded would be in the cause
+    if not password:
+        raise SinkUnavailable(f"the password file {sasl.password_file} is empty")
+    return {
+        "sasl_mechanism": sasl.mechanism,
+        "sasl_plain_username": sasl.username,
+        "sasl_plain_password": password,
+    }
+
+
+def _said(error: OSError | ValueError) -> str:
+    """Return the system's words, without any content of a file."""
+    return getattr(error, "strerror", None) or type(error).__name__

@@ -1,0 +1,65 @@
+"""Journal lines as Kafka messages, by the Kafka binding of CloudEvents, and back again."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from reactive_desched.api.event import CHECKPOINT
+
+CONTENT_TYPE: Final = "content-type"
+STRUCTURED: Final = b"application/cloudevents+json"
+_ATTRIBUTE: Final = "ce_"
+
+Header = tuple[str, bytes]
+
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_text: Final = msgspec.json.Decoder(str)
+
+
+class Message(NamedTuple):
+    """What Kafka is given for one event; its time is when it was recorded, in milliseconds."""
+
+    key: bytes
+    value: bytes
+    headers: list[Header]
+    timestamp_ms: int
+    is_checkpoint: bool
+
+
+def message(line: bytes, *, binary: bool) -> Message:
+    """Return the message of a line.
+
+    Both ways each attribute is a header. The value is the line itself, or in binary mode the data
+    alone. Raises msgspec.DecodeError for what is no event.
+    """
+    members = _members.decode(line)
+    data = members.pop("data")
+    texts = {name: _text.decode(raw) for name, raw in members.items()}
+    data_type = texts.pop("datacontenttype")
+    headers = [(_ATTRIBUTE + name, text.encode()) for name, text in texts.items()]
+    headers.append((CONTENT_TYPE, data_type.encode() if binary else STRUCTURED))
+    return Message(
+        key=texts["partitionkey"].encode(),
+        value=bytes(data) if binary else line,
+        headers=headers,
+        timestamp_ms=int(datetime.fromisoformat(texts["recordedtime"]).timestamp() * 1000),
+        is_checkpoint=texts["type"] == CHECKPOINT,
+    )
+
+
+def line_of(value: bytes, headers: Iterable[Header]) -> bytes:
+    """Return the journal's line of a message of either mode, byte for byte."""
+    texts = dict(headers)
+    content_type = texts.pop(CONTENT_TYPE)
+    if content_type == STRUCTURED:
+        return value
+    members = {name.removeprefix(_ATTRIBUTE): _quoted(text) for name, text in texts.items()}
+    members["data"] = value
+    members["datacontenttype"] = _quoted(content_type)
+    return b"{" + b",".join(b'"%s":%s' % (n.encode(), members[n]) for n in sorted(members)) + b"}"
+
+
+def _quoted(text: bytes) -> bytes:
+    return msgspec.json.encode(text.decode())

@@ -1,0 +1,97 @@
+"""Events on a stream, one JSON object on each line, for a pipe or whoever collects output."""
+
+from collections.abc import Sequence
+from io import FileIO
+from select import select
+from typing import Protocol
+
+from anyio.lowlevel import checkpoint
+
+from reactive_desched.errors import ConfigError, EventRefused, SinkUnavailable
+from reactive_desched.journal.disk_thread import DiskThread
+from reactive_desched.journal.records import Entry
+from reactive_desched.policy.recording import Stdout
+from reactive_desched.sinks.wanted import Wanted
+
+
+class Unbuffered(Protocol):
+    """A stream of bytes that keeps nothing back: what it held would be written again at exit."""
+
+    def write(self, line: memoryview, /) -> int | None:
+        """Write some of it and return how much; None when it takes nothing just now."""
+        ...
+
+    def fileno(self) -> int:
+        """Return its file descriptor."""
+        ...
+
+
+class StdoutSink:
+    """Writes each event that is wanted, in a thread of its own: a full pipe holds up nobody.
+
+    The thread ends with the process, even while a pipe that nobody reads holds it.
+    """
+
+    name = "stdout"
+    from_start = False
+
+    def __init__(self, settings: Stdout, stream: Unbuffered) -> None:
+        self._wanted = Wanted("stdout", settings.types)
+        self._stream = stream
+        self._thread: DiskThread | None = None
+        self._is_within_line = False
+
+    async def deliver(self, entries: Sequence[Entry]) -> int:
+        """Write lines until one cannot be written, and return how many events are done with."""
+        await checkpoint()
+        if self._thread is None:
+            self._thread = DiskThread("stdout")
+        return await self._thread.do(lambda: self._write(entries))
+
+    async def close(self) -> None:
+        """Let go of the thread; the stream belongs to whoever opened it."""
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None
+
+    def _write(self, entries: Sequence[Entry]) -> int:
+        for done, entry in enumerate(entries):
+            try:
+                if self._wanted.summary(entry) is not None:
+                    self._write_line(entry.raw)
+            except (EventRefused, OSError, ValueError) as error:
+                if done:
+                    return done  # what is wrong shows again when the rest is handed over
+                if isinstance(error, EventRefused):
+                    raise
+                raise SinkUnavailable(_words(error)) from error
+        return len(entries)
+
+    def _write_line(self, raw: bytes) -> None:
+        """Write a whole line; one that broke off stays behind on a line of its own."""
+        before = b"\n" if self._is_within_line else b""
+        rest = memoryview(before + raw + b"\n")
+        while rest:
+            written = self._stream.write(rest)
+            if written is None:
+                select([], [self._stream.fileno()], [])
+                continue
+            self._is_within_line = True
+            rest = rest[written:]
+        self._is_within_line = False
+
+
+def standard_output() -> FileIO:
+    """Return this process's own, without a buffer; raises ConfigError when it has none."""
+    try:
+        return FileIO(1, "wb", closefd=False)
+    except OSError as error:
+        raise ConfigError("sinks.stdout: this process has no standard output") from error
+
+
+def _words(error: OSError | ValueError) -> str:
+    if isinstance(error, BrokenPipeError):
+        return "whoever read standard output has gone: start again with a reader"
+    if isinstance(error, OSError):
+        return f"standard output takes nothing: {error.strerror}"
+    return "standard output is closed"

@@ -1,0 +1,71 @@
+"""An ordinary Kafka consumer group, of another client library than ours."""
+
+import time
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+__all__ = ["Received", "read_group"]
+
+_WITHIN_S = 30.0
+
+
+class Received(NamedTuple):
+    """A message as it was read."""
+
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes
+    headers: dict[str, bytes]
+
+
+def read_group(address: str, topic: str) -> list[Received]:
+    """Return all messages that are in the topic now, as the one member of a new group; blocks.
+
+    The messages of a partition are in order.
+    """
+    settings = {"bootstrap.servers": address, "group.id": f"readers-of-{topic}", "log_level": 0}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    try:
+        return _read(consumer, topic)
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Consumer, topic: str) -> list[Received]:
+    left = _ends(consumer, topic)
+    consumer.subscribe([topic])
+    found: list[Received] = []
+    deadline = time.monotonic() + _WITHIN_S
+    while left:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(found)} messages came; these partitions have more: {left}")
+        for message in consumer.consume(500, timeout=0.5):
+            if message.error() is None:  # else a passing one, such as a group that is being made
+                found.append(_received(message))
+                if found[-1].offset + 1 >= left.get(found[-1].partition, 0):
+                    left.pop(found[-1].partition, None)
+    return found
+
+
+def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
+    """Return behind which offset each partition ends; those that are empty are left out."""
+    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    ends = {
+        number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+        for number in partitions
+    }
+    return {number: end for number, end in ends.items() if end}
+
+
+def _received(message: Message) -> Received:
+    key, value = message.key(), message.value()
+    partition, offset = message.partition(), message.offset()
+    assert isinstance(key, bytes)
+    assert isinstance(value, bytes)
+    assert partition is not None
+    assert offset is not None
+    headers = message.headers() or []
+    assert isinstance(headers, list)
+    return Received(partition, offset, key, value, dict(headers))

@@ -1,0 +1,62 @@
+"""Who follows the event stream: how many there may be, what became of them, and how all end."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import anyio
+from msgspec import Struct
+
+COME_BACK_S: Final = 5
+"""A client that found no place is told to try again after this."""
+
+
+class StreamNumbers(Struct):
+    """What is counted of the stream; `clients` is how many there are now."""
+
+    clients: int = 0
+    turned_away: int = 0
+    cut: int = 0
+    sent: int = 0
+    resets: int = 0
+
+
+class Clients:
+    """The clients there are now: `most` at once, further ones are turned away and counted.
+
+    `connections` holds theirs, so that no rule for other connections ends them.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.numbers = StreamNumbers()
+        self.connections: set[object] = set()
+        self._most = most
+        self._scopes: set[anyio.CancelScope] = set()
+        self._is_closed = False
+
+    @property
+    def has_room(self) -> bool:
+        """Say whether one more is let in; no counts as turned away."""
+        room = not self._is_closed and len(self._scopes) < self._most
+        self.numbers.turned_away += not room
+        return room
+
+    @contextmanager
+    def place(self, connection: object) -> Iterator[anyio.CancelScope]:
+        """Give a client its place while the block runs; it is cancelled when all must end."""
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            self.connections.add(connection)
+            self.numbers.clients += 1
+            try:
+                yield scope
+            finally:
+                self._scopes.discard(scope)
+                self.connections.discard(connection)
+                self.numbers.clients -= 1
+
+    def close(self) -> None:
+        """End all streams now, and let nobody in any more."""
+        self._is_closed = True
+        for scope in self._scopes:
+            scope.cancel()

@@ -1,0 +1,50 @@
+"""Where in the journal a client of the stream begins."""
+
+from datetime import datetime
+
+from reactive_desched.errors import RecordsGone
+from reactive_desched.journal.envelope import epoch_of
+from reactive_desched.journal.start import OLDEST, After, Since, Start, recorded_at
+from reactive_desched.web.latest import Records
+
+
+async def place_of(start: Start, records: Records) -> int:
+    """Return the sequence behind which a client begins; raises RecordsGone if it is not there."""
+    match start:
+        case After(seq=seq, epoch=epoch):
+            return _checked(seq, epoch, records)
+        case Since(moment=moment):
+            return await _before(moment, records)
+        case _:
+            return records.oldest - 1 if start == OLDEST else records.last
+
+
+def _checked(seq: int, epoch: str, records: Records) -> int:
+    if epoch and epoch != epoch_of(records.source):
+        raise RecordsGone("that is an id of another journal", records.oldest)
+    if seq > records.last:
+        raise RecordsGone(f"there is no record {seq} yet", records.oldest)
+    if seq + 1 < records.oldest:
+        raise RecordsGone(f"record {seq + 1} was removed", records.oldest)
+    return seq
+
+
+async def _before(moment: datetime, records: Records) -> int:
+    """Search by halves: records are written in the order of time, but for a clock set back."""
+    low, high = records.oldest - 1, records.last
+    while low < high:
+        middle = (low + high) // 2
+        if await _is_earlier(middle + 1, moment, records):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+async def _is_earlier(seq: int, moment: datetime, records: Records) -> bool:
+    try:
+        found = await records.after(seq - 1, 1)
+    except RecordsGone:
+        return True
+    written = recorded_at(found[0].raw) if found else None
+    return written is not None and written < moment

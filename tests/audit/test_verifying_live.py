@@ -1,0 +1,85 @@
+"""What the controller's own journal writes is whole: while it writes, and after a restart."""
+
+import gzip
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from reactive_desched.audit.findings import Report
+from reactive_desched.audit.kept import Kept
+from reactive_desched.audit.verifying import verify
+from reactive_desched.journal.journal import Journal
+from reactive_desched.journal.log import Rotation
+from reactive_desched.journal.notes import parse_key
+from reactive_desched.journal.opening import Making
+from reactive_desched.journal.segments import segments
+from reactive_desched.testing.journals import some_events
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[Journal]:
+    """Run a journal whose files are small, with a checkpoint after each ten records."""
+    journal = await Journal.open(
+        folder, Making(Rotation(30_000, 1e9), every_records=10), clock=lambda: datetime.now(UTC)
+    )
+    async with anyio.create_task_group() as group:
+        await group.start(journal.run)
+        try:
+            yield journal
+        finally:
+            await journal.close()
+
+
+def look(folder: Path, kept: Kept | None = None) -> Report:
+    return verify(folder, [parse_key((folder / "checkpoint.pub").read_text())], "", kept)
+
+
+async def test_a_journal_is_whole_while_it_is_written(tmp_path: Path) -> None:
+    looks: list[Report] = []
+
+    async def keep_looking() -> None:
+        while True:
+            looks.append(await to_thread.run_sync(look, tmp_path))
+
+    async with running(tmp_path) as journal, anyio.create_task_group() as group:
+        group.start_soon(keep_looking)
+        for event in some_events(400):
+            await journal.append(event)
+        kept = Kept(journal.checkpoint_size, journal.checkpoint_root)
+        group.cancel_scope.cancel()
+
+    assert [one.bad for one in looks if not one.ok] == []
+    assert looks[-1].records > looks[0].records
+    after = look(tmp_path, kept)
+    assert after.ok, after.bad
+    assert after.segments > 5
+    assert after.records > 400
+
+
+async def test_a_journal_goes_on_whole_after_a_torn_line_and_a_restart(tmp_path: Path) -> None:
+    async with running(tmp_path) as journal:
+        for event in some_events(40):
+            await journal.append(event)
+    last = segments(tmp_path)[-1].path
+    last.write_bytes(last.read_bytes()[:-10])
+    for one in segments(tmp_path)[:-1]:
+        one.path.with_name(one.path.name + ".gz").write_bytes(gzip.compress(one.path.read_bytes()))
+        one.path.unlink()
+    torn = look(tmp_path)
+    assert torn.torn is not None
+
+    async with running(tmp_path) as journal:
+        for event in some_events(40, seed=1):
+            await journal.append(event)
+
+    report = look(tmp_path)
+    assert report.ok, report.bad
+    assert report.torn is None
+    assert report.records > torn.records + 40

@@ -1,0 +1,208 @@
+"""`audit verify` from the command line: arguments, what it says, and its exit status."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.cli import main
+from reactive_desched.journal.checkpoint import open_signer
+from reactive_desched.journal.records import Entry, digest
+from reactive_desched.journal.segments import segments
+from reactive_desched.testing.journals import SOURCE, new_signer, some_events, write_journal
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """A folder for the journal of the records below."""
+    return tmp_path / "state" / "journal"
+
+
+@pytest.fixture
+def records(journal: Path) -> list[Entry]:
+    """A journal of 11 records in two files, the last two behind the last checkpoint."""
+    return write_journal(journal, some_events(8), per_segment=5, seal_every=4)
+
+
+def damage(journal: Path, records: list[Entry], seq: int) -> None:
+    """Change a letter of a record."""
+    path = segments(journal)[0].path
+    raw = records[seq - 1].raw
+    changed = raw.replace(b"reactive", b"Reactive", 1)
+    path.write_bytes(path.read_bytes().replace(raw, changed))
+
+
+def test_a_whole_journal_is_told_and_what_no_signature_covers(
+    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", "verify", "--journal", str(journal)]) == 0
+
+    said = capsys.readouterr().out
+    assert said.startswith(f"whole: {journal}\n11 records in 2 files\n")
+    assert "from 1 of 2026-03-29T01:30:01.000000Z to 11 of 2026-03-29T01:30:11.000000Z" in said
+    assert "3 checkpoints verified, in records 1 to 8, signed by kubernetes/" in said
+    assert f"keys trusted: {journal / 'checkpoint.pub'} (who can change the journal" in said
+    assert "not covered by a signature yet: 4 records, 8 to 11" in said
+    assert "whether the end was cut off" in said
+
+
+def test_the_first_bad_record_is_told_and_the_status_is_1(
+    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(journal, records, 3)
+
+    assert main(["audit", "verify", "--journal", str(journal)]) == 1
+
+    offset = sum(len(entry.raw) + 1 for entry in records[:2])
+    said = capsys.readouterr().out
+    assert said.startswith(f"BAD: {journal}\n")
+    assert f"first bad record: 3 (journal-00000000000000000001.jsonl at byte {offset}" in said
+    assert "written 2026-03-29T01:30:03.000000Z" in said
+    assert "it was altered" in said
+
+
+def test_json_says_the_same(
+    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = digest(records[-1].raw)
+    words = ["audit", "verify", "--journal", str(journal), "-o", "json"]
+    assert main([*words, "--checkpoint", f"11:{root[:12]}"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["ok"], said["bad"], said["records"], said["signed_to"]) == (True, None, 11, 7)
+    assert said["kept"] == {"size": 11, "root": root[:12], "key": "", "agrees": True}
+
+    damage(journal, records, 3)
+
+    assert main(words) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert (said["ok"], said["bad"]["sequence"]) == (False, 3)
+
+
+def test_a_kept_checkpoint_is_read_from_a_file_from_standard_input_and_as_it_is(
+    journal: Path,
+    records: list[Entry],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    note = new_signer(journal).note(9, digest(records[8].raw))
+    (tmp_path / "kept").write_text(note)
+    words = ["audit", "verify", "--journal", str(journal), "--checkpoint"]
+
+    for named, text in (
+        (str(tmp_path / "kept"), ""),
+        ("-", note),
+        ("-", records[7].raw.decode()),
+        (f"9:{digest(records[8].raw)}", ""),
+    ):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert main([*words, named]) == 0, named
+        assert ": agrees\n" in capsys.readouterr().out
+
+
+def test_an_end_that_was_cut_off_has_status_1(
+    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = segments(journal)[-1].path
+    last.write_bytes(last.read_bytes()[: -len(records[-1].raw) - 1])
+    words = ["audit", "verify", "--journal", str(journal)]
+    assert main(words) == 0
+
+    assert main([*words, "--checkpoint", f"11:{digest(records[-1].raw)}"]) == 1
+
+    assert "first bad record: 11 " in capsys.readouterr().out
+
+
+def test_without_a_folder_the_default_one_is_verified(
+    journal: Path,
+    records: list[Entry],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", str(journal.parent))
+
+    assert main(["audit", "verify"]) == 0
+
+    assert f"whole: {journal}" in capsys.readouterr().out
+
+
+def test_a_given_key_is_trusted_instead_of_the_one_beside_the_journal(
+    journal: Path, records: list[Entry], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = (journal / "checkpoint.pub").read_text().strip()
+    (tmp_path / "key.pub").write_text(key)
+    (journal / "checkpoint.pub").write_text("somebody else's")
+    words = ["audit", "verify", "--journal", str(journal)]
+
+    for named in (key, str(tmp_path / "key.pub")):
+        assert main([*words, "--key", named]) == 0
+        assert "keys trusted: --key\n" in capsys.readouterr().out
+
+
+def test_a_key_that_signed_nothing_proves_nothing(
+    journal: Path, records: list[Entry], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = new_signer(tmp_path / "other").public_key
+    words = ["audit", "verify", "--journal", str(journal), "--key", other]
+
+    assert main(words) == 1
+
+    said = capsys.readouterr().out
+    assert "3 checkpoints NOT verified" in said
+    assert "add the other public key with --key" in said
+    ours = (journal / "checkpoint.pub").read_text().strip()
+    assert main([*words, "--key", ours]) == 0
+
+
+def test_after_a_change_of_keys_the_keys_beside_the_journal_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = tmp_path / "journal"
+    write_journal(journal, some_events(3))
+    (journal / "checkpoint.key").unlink()
+    open_signer(journal, "", SOURCE.removeprefix("//"))
+
+    assert main(["audit", "verify", "--journal", str(journal)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--key", "nobody+x+y"], "is no Ed25519 key"),
+        (["--key", "/nowhere/key.pub"], "/nowhere/key.pub: cannot read it: No such file"),
+        (["--checkpoint", "/nowhere/kept"], "/nowhere/kept: cannot read it"),
+        (["--checkpoint", "5:0123"], "SIZE:HEX"),
+        (["--journal", "/nowhere"], "/nowhere: cannot read this folder"),
+    ],
+)
+def test_wrong_arguments_have_status_2_and_are_named(
+    journal: Path,
+    records: list[Entry],
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
+) -> None:
+    assert main(["audit", "verify", "--journal", str(journal), *words]) == 2
+
+    assert said in capsys.readouterr().err
+
+
+def test_a_journal_without_its_public_key_asks_for_one(
+    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (journal / "checkpoint.pub").unlink()
+
+    assert main(["audit", "verify", "--journal", str(journal)]) == 2
+
+    assert "name the journal's public key with --key" in capsys.readouterr().err
+
+
+def test_a_file_that_holds_no_key_is_named(
+    journal: Path, records: list[Entry], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "key.pub"
+    for text in ("", "-----BEGIN PUBLIC KEY-----\nMCow\n"):
+        path.write_text(text)
+        assert main(["audit", "verify", "--journal", str(journal), "--key", str(path)]) == 2
+        assert str(path) in capsys.readouterr().err

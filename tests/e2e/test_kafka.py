@@ -1,0 +1,154 @@
+"""The journal into a real Kafka broker, whatever becomes of the broker meanwhile."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from statistics import quantiles
+
+import anyio
+import pytest
+from anyio.to_thread import run_sync
+
+from reactive_desched.journal.records import AnyEvent, Entry
+from reactive_desched.policy.recording import Kafka
+from reactive_desched.testing.example_programs import ExamplePrograms
+from reactive_desched.testing.journals import some_events
+from reactive_desched.testing.kafka_broker import KafkaBroker
+from reactive_desched.testing.kafka_group import Received, read_group
+from reactive_desched.testing.relaying import Relaying, relaying
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(240), pytest.mark.anyio]
+
+PER_SECOND = 100.0
+
+
+def kafka(broker: KafkaBroker, topic: str, **more: str) -> Kafka:
+    return Kafka.model_validate({"brokers": [broker.address], "topic": topic, **more})
+
+
+def events(relaying: Relaying, count: int, seed: int = 0) -> list[AnyEvent]:
+    return some_events(count, pods=24, seed=seed, source=relaying.journal.source)
+
+
+def check_arrival(messages: Sequence[Received], recorded: Sequence[Entry]) -> int:
+    """Check that all arrived, in order for each key; return how many came again."""
+    places: dict[bytes, set[int]] = defaultdict(set)
+    firsts: dict[bytes, list[int]] = defaultdict(list)
+    values: dict[int, bytes] = {}
+    for message in messages:
+        event = json.loads(message.value)
+        seq = int(event["sequence"])
+        assert message.key == event["partitionkey"].encode()
+        places[message.key].add(message.partition)
+        if seq not in values:
+            firsts[message.key].append(seq)
+        assert values.setdefault(seq, message.value) == message.value
+    assert values == {entry.seq: entry.raw for entry in recorded}
+    assert all(len(partitions) == 1 for partitions in places.values())
+    assert all(seqs == sorted(seqs) for seqs in firsts.values())
+    return len(messages) - len(values)
+
+
+async def read(broker: KafkaBroker, topic: str) -> list[Received]:
+    return await run_sync(lambda: read_group(broker.address, topic))
+
+
+async def test_decisions_arrive_with_keys_and_headers_in_three_partitions(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    broker.admin.create_topic(topic, partitions=3)
+    async with relaying(tmp_path, kafka(broker, topic)) as ours:
+        await ours.append(events(ours, 300))
+        await ours.drained(20)
+        recorded = ours.recorded
+
+    messages = await read(broker, topic)
+    assert check_arrival(messages, recorded) == 0
+    assert {message.partition for message in messages} == {0, 1, 2}
+    for message in messages:
+        event = json.loads(message.value)
+        del event["data"], event["datacontenttype"]
+        attributes = {f"ce_{name}": text.encode() for name, text in event.items()}
+        assert message.headers == attributes | {"content-type": b"application/cloudevents+json"}
+
+    shown = ("print.key=true", "print.headers=true", "print.partition=true")
+    printed = await run_sync(lambda: broker.console(topic, *shown))
+    assert Counter(printed) == Counter(map(as_the_console_shows, messages))
+
+
+def as_the_console_shows(message: Received) -> str:
+    headers = ",".join(f"{name}:{text.decode()}" for name, text in message.headers.items())
+    parts = (
+        f"Partition:{message.partition}",
+        headers,
+        message.key.decode(),
+        message.value.decode(),
+    )
+    return "\t".join(parts)
+
+
+async def stopped_for_a_minute(broker: KafkaBroker) -> None:
+    broker.pause()
+    try:
+        await anyio.sleep(60)
+    finally:
+        broker.resume()
+
+
+async def killed_and_started_again(broker: KafkaBroker) -> None:
+    await run_sync(broker.kill)
+    await anyio.sleep(5)
+    await run_sync(broker.start)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [stopped_for_a_minute, killed_and_started_again],
+    ids=["SIGSTOP for a minute", "SIGKILL and a start"],
+)
+async def test_a_broker_that_is_away_loses_nothing_and_delays_no_record(
+    broker: KafkaBroker,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    fault: Callable[[KafkaBroker], Awaitable[None]],
+) -> None:
+    broker.admin.create_topic(topic, partitions=3)
+    folder, away, began = tmp_path / "journal", list[float](), anyio.current_time()
+
+    async with relaying(folder, kafka(broker, topic)) as ours:
+        there = await ours.append(events(ours, 500), per_second=PER_SECOND)
+        async with anyio.create_task_group() as group:
+
+            async def load() -> None:
+                for seed in range(1, 1000):
+                    away.extend(await ours.append(events(ours, 100, seed), per_second=PER_SECOND))
+
+            group.start_soon(load)
+            await anyio.sleep(0.5)
+            await fault(broker)
+            group.cancel_scope.cancel()
+        back_at, waiting = anyio.current_time(), ours.relay.lag_records
+        await ours.drained(45)
+        drained_s = anyio.current_time() - back_at
+        recorded = ours.recorded
+
+    again = check_arrival(await read(broker, topic), recorded)
+    with ExamplePrograms(tmp_path) as programs:
+        key = ("--key", str(folder / "checkpoint.pub"))
+        verifier = programs.start("verify_topic.py", "--brokers", broker.address, topic, *key)
+        assert await run_sync(verifier.wait) == 0, verifier.printed
+    with capsys.disabled():
+        print(  # noqa: T201 - figures for people
+            f"\n  {len(recorded)} records, {waiting} waiting, drained in {drained_s:.1f} s,"
+            f" {again} sent again; an append took (p99) {p99_ms(there):.1f} ms with the broker,"
+            f" {p99_ms(away):.1f} ms without: ratio {p99_ms(away) / p99_ms(there):.2f};"
+            f" all in {anyio.current_time() - began:.0f} s"
+        )
+    assert len(away) > 300
+    assert max(away) < 2
+
+
+def p99_ms(seconds: Sequence[float]) -> float:
+    return quantiles(seconds, n=100)[98] * 1000

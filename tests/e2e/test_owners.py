@@ -1,0 +1,154 @@
+"""What a real API server tells of owners' owners to the role in deploy/, metadata alone."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from reactive_desched.kube.codec import METADATA, Codec
+from reactive_desched.kube.decode import codecs
+from reactive_desched.kube.reflect import Reflector
+from reactive_desched.kube.reflect_settings import ReflectSettings
+from reactive_desched.kube.session import KubeConfig, Session, Stream, open_session
+from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.model.objects import Job, Pod, ReplicaSet
+from reactive_desched.react.feed import ResourceFeed
+from reactive_desched.react.synced import Synced
+from reactive_desched.state.cluster import JOBS, NODES, PODS, REPLICA_SETS, ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.kubectl import Object
+from reactive_desched.testing.manual_clock import until
+from reactive_desched.testing.playground import OWNER, Playground
+
+pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(180)]
+
+ZONE = "topology.kubernetes.io/zone"
+PATHS = ["/apis/apps/v1/replicasets", "/apis/batch/v1/jobs"]
+FOLLOWED = (REPLICA_SETS, JOBS, NODES, PODS)
+
+
+@pytest.fixture
+async def session(kubeconfig: Path) -> AsyncIterator[Session]:
+    """Connect as the controller does, with its own role and no other right."""
+    async with open_session(KubeConfig(kubeconfig=str(kubeconfig))) as opened:
+        yield opened
+
+
+def nightly(ours: Playground) -> Object:
+    """Return a CronJob that never comes up by itself."""
+    template = {
+        "containers": [{"name": "main", "image": "example.invalid/nothing"}],
+        "restartPolicy": "Never",
+        "nodeSelector": {OWNER: ours.space},
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"namespace": ours.space, "name": "nightly"},
+        "spec": {
+            "schedule": "0 0 31 2 *",
+            "jobTemplate": {"spec": {"template": {"spec": template}}},
+        },
+    }
+
+
+class Followed:
+    """The part of the cluster that chains need, kept up to date by real reflectors."""
+
+    def __init__(self, session: Session, *, streaming: bool) -> None:
+        self.state, codec = ClusterState(), codecs(SharedParts())
+        self.synced = Synced(FOLLOWED, lambda: None)
+        self.view = ClusterView(self.state, lambda: 0)
+        kinds: dict[str, Codec[ReplicaSet] | Codec[Job] | Codec[Pod]] = {
+            REPLICA_SETS: codec.replica_sets,
+            JOBS: codec.jobs,
+            NODES: codec.nodes,  # type: ignore[dict-item]  # records differ, and nobody mixes them
+            PODS: codec.pods,
+        }
+        settings = ReflectSettings(streaming=streaming)
+        self.reflectors = [
+            Reflector(session, kind, self.feed(resource), settings=settings)
+            for resource, kind in kinds.items()
+        ]
+
+    def feed(self, resource: str) -> ResourceFeed:
+        return ResourceFeed(resource, self.state, self.synced, lambda *_: None, lambda *_: None)
+
+    def chains(self, space: str) -> set[tuple[str, ...]]:
+        """Tell the chains of a namespace's pods, each owner as version, kind and name."""
+        return {
+            tuple(f"{owner.api_version} {owner}" for owner in self.view.owner_chain(pod))
+            for pod in self.state.pods.in_namespace(space)
+        }
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "paged"])
+async def test_a_pods_chain_leads_to_its_deployment_or_cron_job(
+    playground: Playground, session: Session, *, streaming: bool
+) -> None:
+    space, kubectl = playground.space, playground.kubectl
+    playground.add_nodes("n1", **{ZONE: "z1"})
+    playground.deploy("web", 2)
+    kubectl.apply(nightly(playground))
+    kubectl.run("create", "job", "-n", space, "--from=cronjob/nightly", "by-hand")
+    [web] = kubectl.get("replicasets", "-n", space)
+    chains = {
+        (f"apps/v1 ReplicaSet/{web['metadata']['name']}", "apps/v1 Deployment/web"),
+        ("batch/v1 Job/by-hand", "batch/v1 CronJob/nightly"),
+    }
+    followed = Followed(session, streaming=streaming)
+
+    async with anyio.create_task_group() as beside:
+        for reflector in followed.reflectors:
+            beside.start_soon(reflector.run)
+        await until(lambda: followed.synced.complete, within_s=30)
+        await until(lambda: followed.chains(space) == chains, within_s=30)
+
+        # A set that only a watch tells of: the next revision.
+        kubectl.run("set", "image", "-n", space, "deployment/web", "main=example.invalid/other")
+        await until(lambda: len(followed.chains(space)) == 3, within_s=60)
+        assert {chain[-1] for chain in followed.chains(space)} == {it[-1] for it in chains}
+        beside.cancel_scope.cancel()
+    assert followed.view.zone(playground.node("n1")) == "z1"
+    assert [each.status.malformed for each in followed.reflectors] == [0, 0, 0, 0]
+    assert [each.status.last_error for each in followed.reflectors] == ["", "", "", ""]
+    deployment = kubectl.get("deployments", "-n", space)[0]["metadata"]["uid"]
+    tops = {followed.view.owner_chain(pod)[-1].uid for pod in followed.state.pods}
+    assert deployment in tops
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_server_leaves_out_everything_but_metadata(
+    playground: Playground, session: Session, path: str
+) -> None:
+    playground.add_nodes("n1")
+    playground.deploy("web", 1)
+    playground.kubectl.apply(nightly(playground))
+    playground.kubectl.run(
+        *("create", "job", "-n", playground.space, "--from=cronjob/nightly", "by-hand")
+    )
+    answer = await session.request("GET", path, accept=METADATA.listed)
+
+    listed = msgspec.json.decode(answer.body)
+    assert (answer.status, listed["kind"]) == (200, "PartialObjectMetadataList")
+    assert listed["items"]
+    assert all("spec" not in item and "status" not in item for item in listed["items"])
+
+    params = {
+        "watch": "true",
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": "30",
+    }
+    async with session.stream(path, params, accept=METADATA.watched) as reply:
+        assert isinstance(reply, Stream)
+        lines = [msgspec.json.decode(await reply.readline())]
+        while lines[-1]["type"] != "BOOKMARK":
+            lines.append(msgspec.json.decode(await reply.readline()))
+    assert {line["object"]["kind"] for line in lines} == {"PartialObjectMetadata"}
+    assert all("spec" not in line["object"] for line in lines)
+    end = lines[-1]["object"]["metadata"]["annotations"]
+    assert end == {"k8s.io/initial-events-end": "true"}

@@ -1,0 +1,257 @@
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.journal.records import GENESIS
+from reactive_desched.testing.journals import SOURCE, new_signer, some_events, write_journal
+
+SOUND, NOT_SOUND, CANNOT = 0, 1, 2
+
+
+@dataclass
+class Told:
+    status: int
+    said: str
+    complained: str
+
+
+@dataclass
+class Evidence:
+    """A journal's lines, its public key, and the verifier as a program."""
+
+    folder: Path
+    program: Path
+    lines: list[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        records = write_journal(self.folder, some_events(60), per_segment=20)
+        self.lines = [record.raw for record in records]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return ("--key", str(self.folder / "checkpoint.pub"))
+
+    def at(self, sequence: int) -> bytes:
+        return self.lines[sequence - 1]
+
+    def checkpoints(self) -> list[int]:
+        return [n for n, line in enumerate(self.lines, 1) if b"audit.checkpoint" in line]
+
+    def keep(self, sequence: int) -> Path:
+        """Write the note of a checkpoint to a file, as somebody outside would."""
+        path = self.folder / "kept.note"
+        path.write_text(json.loads(self.at(sequence))["data"]["note"])
+        return path
+
+    def verify(self, lines: Sequence[bytes], *options: str) -> Told:
+        done = subprocess.run(
+            (sys.executable, str(self.program), *options),
+            input=b"".join(line + b"\n" for line in lines),
+            capture_output=True,
+            check=False,
+            timeout=30,
+        )
+        return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def evidence(tmp_path: Path, examples: Path) -> Evidence:
+    return Evidence(tmp_path / "journal", examples / "verify_topic.py")
+
+
+def changed(line: bytes) -> bytes:
+    """Return the line with another subject, still in canonical form."""
+    event = json.loads(line)
+    event["subject"] += "-x"
+    return json.dumps(event, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def chained_anew(lines: Sequence[bytes]) -> list[bytes]:
+    """Return the lines with hashes that fit again, as a forger without the key would make them."""
+    prev, found = GENESIS, []
+    for line in lines:
+        event = json.loads(line)
+        found.append(line.replace(event["prev"].encode(), prev.encode()))
+        prev = hashlib.sha256(found[-1]).hexdigest()
+    return found
+
+
+def test_a_whole_record_is_sound_whatever_the_order_and_however_often_it_comes(
+    evidence: Evidence,
+) -> None:
+    shuffled = evidence.lines[::2] + evidence.lines[::-1] + evidence.lines[5:9]
+
+    told = evidence.verify(shuffled, *evidence.key)
+
+    last = len(evidence.lines)
+    assert (told.status, told.complained) == (SOUND, "")
+    assert told.said.startswith(f"{SOURCE}: records 1 to {last} are there and unchanged")
+    assert told.said.endswith(f"signed up to {evidence.checkpoints()[-1] - 1}\n")
+
+
+def test_the_first_missing_record_is_named(evidence: Evidence) -> None:
+    lines = [line for n, line in enumerate(evidence.lines, 1) if n not in (17, 40)]
+
+    told = evidence.verify(lines)
+
+    assert told.status == NOT_SOUND
+    assert "record 17 is missing" in told.said
+
+
+@pytest.mark.parametrize("sequence", [1, 2, 30, 61], ids=lambda n: f"record {n}")
+def test_a_changed_record_is_named(evidence: Evidence, sequence: int) -> None:
+    lines = list(evidence.lines)
+    lines[sequence - 1] = changed(evidence.at(sequence))
+
+    told = evidence.verify(lines)
+
+    assert told.status == NOT_SOUND
+    assert f"record {sequence} was changed" in told.said
+
+
+def test_a_record_whose_hash_of_the_one_before_was_changed_is_the_one_named(
+    evidence: Evidence,
+) -> None:
+    lines = list(evidence.lines)
+    prev = json.loads(evidence.at(30))["prev"].encode()
+    lines[29] = evidence.at(30).replace(prev, b"f" * 64)
+
+    assert "record 30 was changed" in evidence.verify(lines).said
+
+
+def test_one_sequence_with_two_contents_is_not_sound(evidence: Evidence) -> None:
+    told = evidence.verify([*evidence.lines, changed(evidence.at(12))])
+
+    assert told.status == NOT_SOUND
+    assert "record 12 is there twice, with different contents" in told.said
+
+
+def test_a_chain_that_was_written_anew_is_found_by_its_signatures_alone(
+    evidence: Evidence,
+) -> None:
+    lines = list(evidence.lines)
+    lines[9] = changed(evidence.at(10))
+    forged = chained_anew(lines)
+
+    assert evidence.verify(forged).status == SOUND
+    told = evidence.verify(forged, *evidence.key)
+    assert told.status == NOT_SOUND
+    behind = next(n for n in evidence.checkpoints() if n > 10)
+    assert f"checkpoint {behind}: it does not speak of the records before it" in told.said
+
+
+def test_a_checkpoint_that_the_key_did_not_sign_is_named(evidence: Evidence) -> None:
+    lines = list(evidence.lines)
+    at = evidence.checkpoints()[1]
+    note = json.loads(evidence.at(at))["data"]["note"]
+    signature = note.rpartition(" ")[2].strip()
+    forged = signature[:20] + ("A" if signature[20] != "A" else "B") + signature[21:]
+    lines[at - 1] = evidence.at(at).replace(signature.encode(), forged.encode())
+
+    told = evidence.verify(chained_anew(lines), *evidence.key)
+
+    assert told.status == NOT_SOUND
+    assert f"checkpoint {at}: its signature is forged" in told.said
+
+
+def test_another_key_of_the_same_name_is_not_enough(evidence: Evidence, tmp_path: Path) -> None:
+    write_journal(tmp_path / "other", some_events(1))
+
+    told = evidence.verify(evidence.lines, "--key", str(tmp_path / "other" / "checkpoint.pub"))
+
+    assert told.status == NOT_SOUND
+    assert "signed with none of the keys" in told.said
+
+
+def test_a_kept_checkpoint_finds_a_record_that_was_cut_short(evidence: Evidence) -> None:
+    at = evidence.checkpoints()[-1]
+    kept = ("--kept", str(evidence.keep(at)))
+    short = evidence.lines[: evidence.checkpoints()[-2]]
+
+    assert evidence.verify(evidence.lines, *kept, *evidence.key).status == SOUND
+    assert evidence.verify(short, *evidence.key).status == SOUND
+    told = evidence.verify(short, *kept)
+    assert told.status == NOT_SOUND
+    assert f"record {at - 1} is missing: a kept checkpoint knows it" in told.said
+
+
+def test_what_was_removed_in_front_is_missing_unless_one_says_since_when(
+    evidence: Evidence,
+) -> None:
+    rest = evidence.lines[10:]
+
+    assert "record 1 is missing" in evidence.verify(rest).said
+    told = evidence.verify(rest, "--since", "11", *evidence.key)
+    assert told.status == SOUND
+    assert "records 11 to" in told.said
+
+
+def test_each_source_is_a_record_of_its_own_and_needs_its_own_key(
+    evidence: Evidence, tmp_path: Path
+) -> None:
+    other = SOURCE.replace("desched-0", "desched-1")
+    signer = new_signer(tmp_path / "other", other)
+    records = write_journal(tmp_path / "other", some_events(5, source=other), signer=signer)
+    both = [*evidence.lines, *(record.raw for record in records)]
+
+    told = evidence.verify(both, *evidence.key, "--key", signer.public_key)
+
+    assert told.status == SOUND
+    assert [line.split(": ")[0] for line in told.said.splitlines()] == [SOURCE, other]
+    told = evidence.verify(both, *evidence.key)
+    assert told.status == NOT_SOUND
+    assert f"{other}: checkpoint 1: it is signed with none of the keys" in told.said
+
+
+def test_without_checkpoints_nothing_is_signed(evidence: Evidence) -> None:
+    told = evidence.verify(evidence.lines[1:5], "--since", "2", *evidence.key)
+
+    assert told.status == NOT_SOUND
+    assert "there is no checkpoint" in told.said
+
+
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        ([b"{}"], "line 1"),
+        ([b"not json"], "line 1"),
+        ([b'{"source":"a","prev":"","sequence":"x","type":"y"}'], "line 1"),
+        ([b"[]"], "line 1"),
+    ],
+    ids=["an object that is no event", "no JSON", "a sequence that is no number", "an array"],
+)
+def test_what_is_no_event_is_named_by_its_place(
+    evidence: Evidence, lines: list[bytes], place: str
+) -> None:
+    told = evidence.verify(lines)
+
+    assert told.status == NOT_SOUND
+    assert f"{place}: no event of reactive-desched" in told.said
+
+
+def test_nothing_at_all_is_not_sound(evidence: Evidence) -> None:
+    assert evidence.verify([]).status == NOT_SOUND
+
+
+def test_a_key_that_is_none_is_no_verdict(evidence: Evidence) -> None:
+    told = evidence.verify(evidence.lines, "--key", "name+00000000+AAAA")
+
+    assert (told.status, told.said) == (CANNOT, "")
+    assert "cannot verify" in told.complained
+
+
+def test_topics_without_brokers_are_a_wrong_call(evidence: Evidence) -> None:
+    assert evidence.verify([], "a-topic").status == CANNOT
+
+
+def test_it_stands_alone(examples: Path) -> None:
+    text = (examples / "verify_topic.py").read_text()
+
+    assert "import reactive_desched" not in text
+    assert "from reactive_desched" not in text

@@ -1,0 +1,207 @@
+"""What goes and what stays of a journal, and what that costs whom."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.journal.retention import Held, Loss, Needs, Tidying, tidying
+from reactive_desched.policy.recording import Retention
+
+KIB = 1024
+DAY = 86_400.0
+
+
+def limits(max_kib: int = 100, hard_kib: int = 200, max_age_s: float = 30 * DAY) -> Retention:
+    return Retention(max_bytes=max_kib * KIB, hard_max_bytes=hard_kib * KIB, max_age_s=max_age_s)
+
+
+def held(first: int, kib: int = 10, days: float = 1.0, *, compressed: bool = True) -> Held:
+    return Held(first, kib * KIB, days * DAY, compressed)
+
+
+def needs(open_from: int, oldest_open: int | None = None, **read_to: int) -> Needs:
+    return Needs(open_from=open_from, oldest_open=oldest_open, read_to=read_to)
+
+
+FOUR = [held(1), held(11), held(21), held(31)]
+"""Three closed segments of ten records and 10 KiB each, and an open one of the same size."""
+
+
+def test_an_empty_journal_needs_nothing() -> None:
+    assert tidying([], needs(1), limits()) == Tidying()
+
+
+def test_below_every_limit_nothing_goes() -> None:
+    assert tidying(FOUR, needs(31), limits(max_kib=40)) == Tidying()
+
+
+def test_beyond_the_size_the_oldest_go_until_the_rest_fits() -> None:
+    assert tidying(FOUR, needs(31), limits(max_kib=25)).remove == (1, 11)
+
+
+def test_beyond_their_age_the_oldest_go() -> None:
+    old = [held(1, days=40), held(11, days=31), held(21, days=30), held(31)]
+
+    assert tidying(old, needs(31), limits()).remove == (1, 11)
+
+
+def test_an_old_segment_behind_a_young_one_stays_so_that_there_is_no_gap() -> None:
+    odd = [held(1, days=40), held(11, days=2), held(21, days=40), held(31)]
+
+    assert tidying(odd, needs(31), limits()).remove == (1,)
+
+
+def test_the_open_segment_is_never_touched() -> None:
+    huge = [held(1, kib=500, days=400, compressed=False)]
+
+    assert tidying(huge, needs(1), limits()) == Tidying()
+
+
+def test_a_segment_that_was_just_closed_is_closed_before_its_successor_has_a_file() -> None:
+    alone = [held(1, kib=500, compressed=False)]
+
+    done = tidying(alone, needs(11, kafka=3), limits())
+
+    assert done == Tidying(compress=(1,), losses=(Loss("kafka", 4, 10),), sacrifice=(1,))
+
+
+def test_closed_segments_are_compressed_once() -> None:
+    some = [held(1), held(11, compressed=False), held(21), held(31, compressed=False), held(41)]
+
+    assert tidying(some, needs(41), limits()).compress == (11, 31)
+
+
+def test_what_goes_by_age_is_not_compressed_first_but_what_goes_by_size_is() -> None:
+    old = [held(1, days=40, compressed=False), held(11, compressed=False), held(21)]
+
+    done = tidying(old, needs(21), limits(max_kib=10))
+
+    assert (done.compress, done.remove) == ((11,), (1, 11))
+
+
+def test_size_and_age_leave_what_a_sink_has_not_read() -> None:
+    old = [held(first, days=40) for first in (1, 11, 21, 31)]
+
+    done = tidying(old, needs(31, kafka=25, webhook=19), limits(max_kib=4))
+
+    assert done == Tidying(remove=(1,))
+
+
+def test_a_segment_goes_once_its_last_record_is_read() -> None:
+    assert tidying(FOUR, needs(31, kafka=10), limits(max_kib=4)).remove == (1,)
+    assert tidying(FOUR, needs(31, kafka=9), limits(max_kib=4)).remove == ()
+
+
+def test_the_hard_cap_takes_what_a_sink_has_not_read_and_says_so_for_each_sink() -> None:
+    done = tidying(FOUR, needs(31, kafka=15, stdout=30, webhook=0), limits(4, hard_kib=25))
+
+    losses = (Loss("kafka", 16, 20), Loss("webhook", 1, 20))
+    assert done == Tidying(losses=losses, sacrifice=(1, 11))
+
+
+def test_what_nobody_misses_goes_without_waiting_for_the_losses_to_be_told() -> None:
+    done = tidying(FOUR, needs(31, kafka=15), limits(4, hard_kib=25))
+
+    assert done == Tidying(remove=(1,), losses=(Loss("kafka", 16, 20),), sacrifice=(11,))
+
+
+def test_a_sink_loses_only_what_was_still_there() -> None:
+    rest = [held(21, kib=300), held(31)]
+
+    assert tidying(rest, needs(31, kafka=5), limits()).losses == (Loss("kafka", 21, 30),)
+
+
+def test_the_hard_cap_takes_no_more_than_it_must() -> None:
+    assert tidying(FOUR, needs(31, kafka=0), limits(4, hard_kib=40)).sacrifice == ()
+    assert tidying(FOUR, needs(31, kafka=0), limits(4, hard_kib=39)).sacrifice == (1,)
+
+
+@pytest.mark.parametrize(
+    ("oldest_open", "gone"),
+    [(1, ()), (10, ()), (11, (1,)), (20, (1,)), (21, (1, 11)), (35, (1, 11, 21))],
+)
+def test_nothing_from_the_oldest_open_intent_on_goes_whatever_the_cap(
+    oldest_open: int, gone: tuple[int, ...]
+) -> None:
+    big = [held(first, kib=500, days=400) for first in (1, 11, 21, 31)]
+
+    assert tidying(big, needs(31, oldest_open), limits()).remove == gone
+    assert tidying(big, needs(31, oldest_open, kafka=0), limits()).sacrifice == gone
+
+
+def test_segments_with_an_open_intent_are_still_compressed() -> None:
+    plain = [held(1, compressed=False), held(11)]
+
+    assert tidying(plain, needs(11, oldest_open=1), limits()).compress == (1,)
+
+
+# A tiny world, so that limits, positions and the open intent often meet.
+@st.composite
+def journals(draw: st.DrawFn) -> tuple[list[Held], Needs, Retention]:
+    lengths = draw(st.lists(st.integers(1, 3), max_size=8))
+    first, segments = draw(st.integers(1, 4)), []
+    for length in lengths:
+        age = draw(st.sampled_from([1.0, 40.0]))
+        segments.append(held(first, draw(st.integers(1, 4)), age, compressed=draw(st.booleans())))
+        first += length
+    last = max(first, 1)
+    open_from = draw(st.sampled_from([one.first_seq for one in segments] or [1]))
+    seqs = st.integers(0, last)
+    wanted = Needs(
+        open_from=draw(st.sampled_from([open_from, last])),
+        oldest_open=draw(st.none() | st.integers(1, last)),
+        read_to=draw(st.dictionaries(st.sampled_from(["kafka", "webhook"]), seqs)),
+    )
+    small = draw(st.integers(4, 12))
+    return segments, wanted, limits(small, small + draw(st.integers(0, 8)))
+
+
+def last_seqs(segments: Sequence[Held], wanted: Needs) -> dict[int, int]:
+    starts = [one.first_seq for one in segments] + [10**6]
+    return {
+        start: min(after, wanted.open_from) - 1 if start < wanted.open_from else 10**6
+        for start, after in pairwise(starts)
+    }
+
+
+@given(journals())
+def test_the_promises_hold_for_every_journal(journal: tuple[list[Held], Needs, Retention]) -> None:
+    segments, wanted, bounds = journal
+    done, ends = tidying(segments, wanted, bounds), last_seqs(segments, wanted)
+    gone = done.remove + done.sacrifice
+    left = sum(one.size for one in segments[len(gone) :])
+    smallest = segments[len(gone) - 1].size if gone else 0
+
+    assert gone == tuple(one.first_seq for one in segments[: len(gone)]), "oldest first, no gap"
+    assert all(first < wanted.open_from for first in (*gone, *done.compress)), "the open one stays"
+    assert all(ends[first] < (wanted.oldest_open or 10**6) for first in gone), "open intents stay"
+    lost = {loss.sink for loss in done.losses}
+    unread = {sink for sink, read in wanted.read_to.items() if gone and read < ends[gone[-1]]}
+    assert lost == unread, "every loss is told"
+    assert all(read >= ends[first] for read in wanted.read_to.values() for first in done.remove)
+    assert bool(done.sacrifice) == bool(lost)
+    assert not lost or left + smallest > bounds.hard_max_bytes, "only the cap makes losses"
+    stays = segments[len(gone) :]
+    may_go = stays and ends[stays[0].first_seq] < min(wanted.open_from, wanted.oldest_open or 10**6)
+    assert left <= bounds.hard_max_bytes or not may_go, "the cap is kept where it may be"
+    for loss in done.losses:
+        assert loss.first == max(wanted.read_to[loss.sink] + 1, gone[0], done.sacrifice[0])
+        assert loss.last == ends[gone[-1]]
+
+
+@given(journals())
+def test_doing_it_and_looking_again_finds_nothing_more_to_remove(
+    journal: tuple[list[Held], Needs, Retention],
+) -> None:
+    segments, wanted, bounds = journal
+    done = tidying(segments, wanted, bounds)
+    rest = [
+        one._replace(is_compressed=one.is_compressed or one.first_seq in done.compress)
+        for one in segments
+        if one.first_seq not in done.remove + done.sacrifice
+    ]
+
+    assert tidying(rest, wanted, bounds) == Tidying()

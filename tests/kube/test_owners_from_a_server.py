@@ -1,0 +1,94 @@
+"""Owners' owners as the simulated API server tells them to those who ask for metadata alone."""
+
+import random
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from reactive_desched.kube.decode import codecs
+from reactive_desched.kube.reflect import Reflector
+from reactive_desched.kube.reflect_settings import ReflectSettings
+from reactive_desched.kube.session import KubeConfig, Session, open_session
+from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.model.objects import OwnerReference, ReplicaSet
+from reactive_desched.react.feed import ResourceFeed
+from reactive_desched.react.synced import Synced
+from reactive_desched.sim.clock import VirtualClock
+from reactive_desched.sim.seed import seed
+from reactive_desched.sim.server import serve
+from reactive_desched.sim.store import DeleteOptions, Store
+from reactive_desched.state.cluster import OWNERS, REPLICA_SETS, ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import pod
+from reactive_desched.testing.manual_clock import until
+
+pytestmark = pytest.mark.anyio
+
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d1"}
+ABOVE = OwnerReference("Deployment", "web", "d1", controller=True, api_version="apps/v1")
+
+
+@pytest.fixture
+def store() -> Store:
+    made = Store(VirtualClock(1_800_000_000.0), random.Random(7))
+    seed(made)
+    return made
+
+
+@pytest.fixture
+async def session(store: Store, kubeconfig: Callable[[str], Path]) -> AsyncIterator[Session]:
+    async with (
+        serve(store) as url,
+        open_session(KubeConfig(kubeconfig=str(kubeconfig(url)))) as opened,
+    ):
+        yield opened
+
+
+def replica_set(store: Store, name: str) -> str:
+    """Create one that a Deployment controls; return its uid."""
+    metadata = {"name": name, "namespace": "default"}
+    owners = [DEPLOYMENT | {"controller": True}]
+    labels = {"app": name}
+    spec: dict[str, Any] = {  # any JSON value
+        "replicas": 0,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "app:1"}]},
+        },
+    }
+    obj = {"metadata": metadata | {"ownerReferences": owners}, "spec": spec}
+    uid: str = store.create("replicasets", obj)["metadata"]["uid"]
+    return uid
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["paged", "streamed"])
+async def test_chains_follow_what_a_server_lists_and_tells(
+    store: Store, session: Session, *, streaming: bool
+) -> None:
+    listed = replica_set(store, "listed")
+    state, synced = ClusterState(), Synced(OWNERS, lambda: None)
+    feed = ResourceFeed(REPLICA_SETS, state, synced, lambda *_: None, lambda *_: None)
+    codec = codecs(SharedParts()).replica_sets
+    reflector: Reflector[ReplicaSet] = Reflector(
+        session, codec, feed, settings=ReflectSettings(streaming=streaming)
+    )
+    async with anyio.create_task_group() as beside:
+        beside.start_soon(reflector.run)
+        await until(lambda: not synced.lacks()[REPLICA_SETS])
+        assert list(state.keys(REPLICA_SETS)) == [listed]
+
+        told = replica_set(store, "told")
+        await until(lambda: len(list(state.keys(REPLICA_SETS))) == 2)
+        direct = OwnerReference("ReplicaSet", "told", told, controller=True)
+        web = msgspec.structs.replace(pod("web"), owners=(direct,))
+        assert ClusterView(state, lambda: 0).owner_chain(web) == (direct, ABOVE)
+
+        store.delete("replicasets", "default", "told", DeleteOptions())
+        await until(lambda: list(state.keys(REPLICA_SETS)) == [listed])
+        beside.cancel_scope.cancel()
+    assert (reflector.status.malformed, reflector.status.failures) == (0, 0)

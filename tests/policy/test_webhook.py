@@ -1,0 +1,66 @@
+"""Where a webhook may be, and what is told without repeating it."""
+
+import pytest
+
+from reactive_desched.policy.load import load_settings
+from reactive_desched.policy.problems import PolicyErrors
+from reactive_desched.policy.recording import Webhook
+
+HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\nsinks:\n  webhook:\n"
+
+
+def webhook(text: str) -> Webhook:
+    found = load_settings(f"{HEAD}    {text}\n", "s.yaml").sinks.webhook
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://hooks.example/in?tenant=7",
+        "https://10.0.0.7:8443",
+        "http://127.0.0.1:8080/in",
+        "http://127.8.9.1/in",
+        "http://[::1]:8080/in",
+        "http://localhost:8080/in",
+    ],
+)
+def test_a_webhook_is_reached_over_tls_or_is_on_this_machine(url: str) -> None:
+    assert webhook(f'url: "{url}"').url == url
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        pytest.param("canary", "is not a URL; write https://host", id="a word"),
+        pytest.param("ftp://u:canary@host/", "is not a URL; write https://host", id="scheme"),
+        pytest.param("https:///canary", "is not a URL; write https://host", id="no host"),
+        pytest.param("https://host:canary/", "is not a URL; write https://host", id="no port"),
+        pytest.param("https://[canary/", "is not a URL; write https://host", id="half an address"),
+        pytest.param("https://host/can ary", "is not a URL; write https://host", id="a space"),
+        pytest.param("https://host/\\tcanary", "is not a URL; write https://host", id="a tab"),
+        pytest.param("https://u:canary@host/", "must not hold a password; put a", id="password"),
+        pytest.param("https://canary@host/", "must not hold a password; put a", id="user"),
+        pytest.param("https://u:can/ary@host/", "is not a URL; write https://host", id="odd one"),
+        pytest.param("https://host/#canary", "behind # is never sent; leave it out", id="fragment"),
+        pytest.param("http://host/canary", "http to host shows every event", id="in the clear"),
+        pytest.param("http://10.0.0.7/canary", "http to 10.0.0.7 shows every event", id="inside"),
+        pytest.param("http://127.0.0.1.nip.io/canary", "http to 127.0.0.1.nip", id="looks near"),
+        pytest.param("http://localhost.host/canary", "http to localhost.host", id="a longer name"),
+    ],
+)
+def test_another_address_is_refused_with_its_place_and_never_repeated(url: str, says: str) -> None:
+    with pytest.raises(PolicyErrors) as caught:
+        webhook(f'url: "{url}"')
+
+    text = str(caught.value)
+    assert text.startswith("s.yaml:5:5: sinks.webhook.url: ")
+    assert says in text
+    assert "canary" not in text
+    assert "can ary" not in text
+
+
+def test_a_request_without_a_time_limit_is_refused() -> None:
+    with pytest.raises(PolicyErrors, match=r"timeout: must be longer than 0s; write for example"):
+        webhook("url: https://host\n    timeout: 0s")

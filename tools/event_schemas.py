@@ -1,0 +1,171 @@
+"""From the structs of the wire format to JSON Schemas, for each type of event and for all.
+
+Draft 2020-12. Readers ignore what they do not know, so nothing here forbids a field or, where the
+list of words is open, a word: a sample of a later revision is valid against an earlier one.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from reactive_desched.api import event as api
+
+Json = dict[str, Any]  # a schema is JSON
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+ENVELOPE: Final = "event.v1"
+ENVELOPE_ID: Final = f"urn:reactive-desched:schemas:{ENVELOPE}"
+REFS: Final = "#/$defs/"
+
+MEANINGS: Final[Mapping[str, str]] = {
+    api.FINDING_MADE: "A plugin holds that a pod should leave its node.",
+    api.DECISION_EVICT: "All gates let the pod go; an eviction.requested follows.",
+    api.DECISION_DEFER: "A gate says: not now. The pod is looked at again by itself.",
+    api.DECISION_REFUSE: "A gate says no, as things are; a change can bring the pod back.",
+    api.EVICTION_REQUESTED: (
+        "The API server is about to be asked. Durable before it is; exactly one of the "
+        "four endings follows, also across a crash."
+    ),
+    api.EVICTION_SUCCEEDED: "An ending: the API server took the eviction; the pod leaves.",
+    api.EVICTION_REFUSED: "An ending: no eviction took place; `outcome.result` says why.",
+    api.EVICTION_UNKNOWN: "An ending: no answer came, and reading the pod back did not help.",
+    api.EVICTION_REHEARSED: "An ending: a dry run; nothing was changed in the cluster.",
+    api.POLICY_LOADED: "A policy came into force.",
+    api.POLICY_REJECTED: "Changed files were refused; the policy in force stays.",
+    api.LEADER_CHANGED: "Another instance acts from now on.",
+    api.CHECKPOINT: "A signed statement of everything recorded before. Every file begins with one.",
+    api.JOURNAL_RESUMED: "The disk failed for a while; nothing was evicted meanwhile.",
+    api.JOURNAL_LOST: (
+        "Records were removed, to stay under the hard cap, before a sink had read them."
+    ),
+}
+"""What each type of event says, in a sentence or two."""
+
+_FORMS: Final[Mapping[str, Json]] = {
+    "time": {"format": "date-time"},
+    "recordedtime": {"format": "date-time"},
+    "sequence": {"pattern": "^[0-9]{20}$"},
+    "prev": {"pattern": "^[0-9a-f]{64}$"},
+}
+"""The form of attributes, as the journal writes them."""
+
+
+def type_schemas() -> dict[str, Json]:
+    """Return the schema of each type's data, by the schema's name."""
+    return {api.schema_name(type_): _of_type(type_) for type_ in api.DATA}
+
+
+def envelope() -> Json:
+    """Return the schema of a whole event: its attributes and, by its type, its data."""
+    known = definitions()
+    root = known.pop("Event")
+    properties = {
+        name: {**_without(shape, "default"), **_FORMS.get(name, {})}
+        for name, shape in root["properties"].items()
+    }
+    properties["data"] = {"type": "object", "description": "What the type says it holds."}
+    return {
+        "$schema": DIALECT,
+        "$id": ENVELOPE_ID,
+        "title": "Event",
+        "description": "A CloudEvent in structured form, as every line of the journal holds one.",
+        **_without(root, "title", "description"),
+        "properties": properties,
+        "required": list(properties),
+        "allOf": [_typed(type_, data.__name__) for type_, data in api.DATA.items()],
+        "$defs": _reachable({"$ref": [REFS + data.__name__ for data in api.DATA.values()]}, known),
+    }
+
+
+def index() -> Json:
+    """Return which schema is whose: names are those of files, without `.json`."""
+    return {
+        "event": ENVELOPE,
+        "types": {
+            type_: {
+                "schema": api.schema_name(type_),
+                "dataschema": api.dataschema(type_),
+                "description": MEANINGS[type_],
+            }
+            for type_ in api.DATA
+        },
+    }
+
+
+def definitions() -> dict[str, Json]:
+    """Return the schema of each struct by its name."""
+    structs = [*dict.fromkeys(api.DATA.values()), api.Event]
+    _, known = msgspec.json.schema_components(structs, ref_template=REFS + "{name}")
+    return {name: _open(schema) for name, schema in known.items()}
+
+
+def _of_type(type_: str) -> Json:
+    known = definitions()
+    root = known[api.DATA[type_].__name__]
+    return {
+        "$schema": DIALECT,
+        "$id": api.dataschema(type_),
+        "title": type_,
+        "description": MEANINGS[type_],
+        **_without(root, "title", "description"),
+        **_needs(root, known),
+    }
+
+
+def _typed(type_: str, struct: str) -> Json:
+    """Tie the data of an event to its type; a type not known here may hold anything."""
+    return {
+        "if": {"required": ["type"], "properties": {"type": {"const": type_}}},
+        "then": {"properties": {"data": {"$ref": REFS + struct}}},
+    }
+
+
+def _open(node: Any) -> Any:  # any part of a schema
+    """Open what msgspec closes: lists of words become examples, and nothing is null but left out.
+
+    We leave out what has no value and never write null.
+    """
+    if isinstance(node, list):
+        return [_open(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    match node:
+        case {"enum": [only], **rest}:
+            return {**_open(rest), "type": "string", "const": only}
+        case {"enum": [*words], **rest}:
+            return {**_open(rest), "type": "string", "examples": words}
+        case {"anyOf": [{**shape}, {"type": "null"}], "default": None, **rest}:
+            return _open({**rest, **shape})
+        case {"anyOf": [{"type": one}, {"type": other}], **rest}:
+            return {**_open(rest), "type": [one, other]}
+        case _:
+            return {key: _open(value) for key, value in node.items()}
+
+
+def _needs(root: Json, known: Mapping[str, Json]) -> Json:
+    found = _reachable(root, known)
+    return {"$defs": found} if found else {}
+
+
+def _reachable(root: Json, known: Mapping[str, Json]) -> Json:
+    """Return the definitions that a schema needs, by name in order."""
+    needed: set[str] = set()
+    waiting = set(_refs(root))
+    while waiting:
+        name = waiting.pop()
+        needed.add(name)
+        waiting |= set(_refs(known[name])) - needed
+    return {name: known[name] for name in sorted(needed)}
+
+
+def _refs(node: Any) -> Iterator[str]:  # any part of a schema
+    if isinstance(node, str) and node.startswith(REFS):
+        yield node.removeprefix(REFS)
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    for child in children:
+        yield from _refs(child)
+
+
+def _without(schema: Json, *keys: str) -> Json:
+    return {key: value for key, value in schema.items() if key not in keys}
