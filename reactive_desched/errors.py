@@ -14,6 +14,7 @@ ReactiveDeschedError
 ├── JournalError           the record could not be made durable, or cannot be read
 │   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
 │   └── RecordsGone        what a reader asks for was removed, or never was
+├── StreamFailed           a controller's stream of events cannot be read
 └── SinkError              who follows the journal could not be told
     ├── SinkUnavailable    not now: it is tried again for ever
     └── EventRefused       never: this one event goes to the dead letters
@@ -124,3 +125,10 @@ class SinkUnavailable(SinkError):  # noqa: N818  the state of a part, as in HTTP
 
 class EventRefused(SinkError):  # noqa: N818  it is raised as the fact it names
     """The first event that was handed over will never be taken; the text says why."""
+
+
+# --- who reads the stream of events -----------------------------------------------------------
+
+
+class StreamFailed(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
+    """Nobody answers at the address the text names, or what answers is no stream of events."""

@@ -1,5 +1,6 @@
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -10,7 +11,31 @@ from reactive_desched.metrics import SECONDS, Metrics
 class Journal:
     records_written: int = 7
     records_refused: int = 2
+    records_unrecorded: int = 5
+    last_seq: int = 40
+    torn_bytes: int = 13
+    damaged_lines: int = 1
+    checkpoint_size: int = 39
+    checkpoint_root: str = "c0ffee012345" + "f" * 52
     healthy: bool = False
+
+
+@dataclass
+class Folder:
+    bytes: int = 4096
+    segments: int = 3
+    oldest_seq: int = 12
+    removed: int = 6
+    faults: Mapping[str, int] = field(default_factory=lambda: {"compress": 2})
+
+
+@dataclass
+class Stream:
+    clients: int = 2
+    turned_away: int = 1
+    cut: int = 3
+    sent: int = 99
+    resets: int = 4
 
 
 @dataclass
@@ -97,6 +122,33 @@ def test_what_the_parts_know_is_read_at_the_moment_of_the_scrape() -> None:
     assert after['reflector_relists_total{resource="pods"}'] == 1
     assert after['reflector_reconnects_total{resource="pods"}'] == 2
     assert after['reflector_malformed_total{resource="pods"}'] == 4
+
+
+def test_the_journal_its_folder_and_its_stream_are_told_in_numbers() -> None:
+    metrics = Metrics()
+    metrics.sources.journal = Journal()
+    metrics.sources.folder, metrics.sources.stream = Folder(), Stream()
+    found = samples(metrics)
+
+    told = {
+        "journal_records_unrecorded_total": 5,
+        "journal_sequence": 40,
+        "journal_torn_bytes": 13,
+        "journal_damaged_lines": 1,
+        "journal_checkpoint_size": 39,
+        "journal_checkpoint_root_prefix": 0xC0FFEE012345,
+        "journal_bytes": 4096,
+        "journal_segments": 3,
+        "journal_oldest_sequence": 12,
+        "journal_segments_removed_total": 6,
+        'journal_upkeep_faults_total{what="compress"}': 2,
+        "stream_clients": 2,
+        "stream_clients_turned_away_total": 1,
+        "stream_clients_cut_total": 3,
+        "stream_events_sent_total": 99,
+        "stream_resets_total": 4,
+    }
+    assert {name: found[name] for name in told} == told
 
 
 def test_the_policy_in_force_is_the_only_one_shown() -> None:

@@ -61,7 +61,7 @@ class Bench:
         self.before_read: Callable[[], None] = lambda: None
         self.while_read: Callable[[], None] = lambda: None
         self.plans: list[Plan] = []
-        self.told: list[tuple[str, str]] = []
+        self.told: list[tuple[str, Any]] = []
         self.lines: list[tuple[str, str, dict[str, Any]]] = []
         begun_with = fingerprint(self.paths)
         self.in_force = InForce(self._prepare().configuration)
@@ -92,11 +92,11 @@ class Bench:
 
     # as an audience
 
-    def reloaded(self, note: str) -> None:
-        self.told.append(("reloaded", note))
+    def policy_loaded(self, source: str, revision: str) -> None:
+        self.told.append(("reloaded", (source, revision)))
 
-    def rejected(self, note: str) -> None:
-        self.told.append(("rejected", note))
+    def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
+        self.told.append(("rejected", (source, problems)))
 
     # as a log
 
@@ -150,9 +150,7 @@ async def test_a_changed_policy_is_in_force_two_seconds_later_and_says_so(path: 
             {"policy": str(path), "revision": revision, "before": first},
         )
     ]
-    assert bench.told == [
-        ("reloaded", f"revision {revision} of {path} is in force, after revision {first}")
-    ]
+    assert bench.told == [("reloaded", (str(path), revision))]
     exposed = bench.metrics.exposition("")[0].decode()
     assert 'policy_reloads_total{result="ok"} 1.0' in exposed
     assert f'digest="{revision}"' in exposed
@@ -196,7 +194,7 @@ async def test_a_bad_text_keeps_what_is_in_force_and_every_problem_is_named(path
     assert bench.lines[0][2] == {"kept": revision, "problems": 2}
     note = f"kept revision {revision}: file rejected: {first}"
     assert bench.in_force.note() == note
-    assert bench.told == [("rejected", note)]
+    assert bench.told == [("rejected", (str(path), (first, second)))]
     exposed = bench.metrics.exposition("")[0].decode()
     assert 'policy_reloads_total{result="rejected"} 1.0' in exposed
     assert "policy_kept 1.0" in exposed

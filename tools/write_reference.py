@@ -2,10 +2,10 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Union, get_args, get_origin
+from typing import ClassVar, Union, get_args, get_origin
 
 from prometheus_client import Metric
 from pydantic import BaseModel
@@ -76,13 +76,24 @@ def metrics_page() -> str:
 def _families() -> Iterator[Metric]:
     metrics = Metrics()
     metrics.policy_loaded("policy.yaml", "0")
-    metrics.sources = Sources(journal=_Journal())
+    metrics.sources = Sources(journal=_Journal(), folder=_Folder(), stream=_Stream())
     yield from metrics.collect()
 
 
 class _Journal:
-    records_written = records_refused = 0
+    records_written = records_refused = records_unrecorded = 0
+    last_seq = torn_bytes = damaged_lines = checkpoint_size = 0
+    checkpoint_root = ""
     healthy = True
+
+
+class _Folder:
+    bytes = segments = oldest_seq = removed = 0
+    faults: ClassVar[Mapping[str, int]] = {}
+
+
+class _Stream:
+    clients = turned_away = cut = sent = resets = 0
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:

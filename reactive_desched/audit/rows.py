@@ -34,6 +34,10 @@ _Subject = tuple[str, str, str, str, str, str, tuple[OwnerSummary, ...]]
 _Row = tuple[int, int, int, int, int, int, int, int, int]
 
 
+_NOTHING: Final = ("", "", "", "", "", ())
+"""What records of the controller's own are about: their subject has the number 0."""
+
+
 class Counters(NamedTuple):
     """The last numbers given away."""
 
@@ -153,6 +157,8 @@ class Rows:
         who = event.data.who
         correlation, plugin = event.correlationid, event.data.why.plugin
         subject = (correlation, who.uid, who.name, who.namespace, who.node, plugin, who.owners)
+        if subject[1:] == _NOTHING:
+            return 0
         known = self._subjects.get(correlation)
         if known is not None and known[0] == subject:
             return known[1]

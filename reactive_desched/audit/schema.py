@@ -128,6 +128,7 @@ def create(connection: sqlite3.Connection) -> None:
         connection.execute(table)
     add_indexes(connection)
     connection.execute("INSERT INTO place VALUES (1, 0, 0, 0, 0, 0, 0, 0, '')")
+    connection.execute("INSERT INTO subjects VALUES (0, '', '', '', 0, 0, 0, 0)")
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -169,5 +170,5 @@ def sweep(connection: sqlite3.Connection) -> None:
             for user, used in users
         ]
         least = min((each for each in smallest if each is not None), default=None)
-        where = "" if least is None else f" WHERE {column} < {least}"
-        connection.execute(f"DELETE FROM {table}{where}")  # noqa: S608 -- names and a number of ours
+        unused = f"{column} > 0" if least is None else f"{column} > 0 AND {column} < {least}"
+        connection.execute(f"DELETE FROM {table} WHERE {unused}")  # noqa: S608 -- names and a number of ours

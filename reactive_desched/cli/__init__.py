@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from reactive_desched._version import __version__
-from reactive_desched.cli import audit, demo, plan, policy, run, sim, version
+from reactive_desched.cli import audit, demo, events, plan, policy, run, sim, version
 from reactive_desched.cli.upstream_form import in_our_form
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 
@@ -58,6 +58,6 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"reactive-desched {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, plan, policy, audit, demo, sim, version):
+    for module in (run, plan, policy, events, audit, demo, sim, version):
         module.add(commands)
     return top

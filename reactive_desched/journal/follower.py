@@ -5,13 +5,13 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from reactive_desched.journal.records import Entry, mark
 from reactive_desched.journal.segments import Segment, entries, segments
 from reactive_desched.journal.start import recorded_at
-from datetime import datetime
 
 BLOCK_BYTES: Final = 1 << 20
 """So much is read at once; a line cannot be longer."""
@@ -79,10 +79,8 @@ class Follower:
         return behind[-1] if behind else next(iter(rest), None)
 
     def _is_closed(self) -> bool:
-        now = self._segment
-        return now is not None and segments(self._directory)[-1:] != [now] and any(
-            one.first_seq > now.first_seq for one in segments(self._directory)
-        )
+        begun = -1 if self._segment is None else self._segment.first_seq
+        return any(one.first_seq > begun for one in segments(self._directory))
 
     def _whole_records(self) -> Iterator[Entry]:
         for raw in self._lines():
@@ -113,7 +111,7 @@ class Follower:
             if not end and len(block) < BLOCK_BYTES:
                 return
             self._offset += end or len(block)
-            yield from block[:end].splitlines()
+            yield from block[:end].split(b"\n")[:-1]
 
 
 def newest(directory: Path, most: int, wants: Callable[[Entry], bool]) -> Newest:

@@ -24,21 +24,19 @@ class KafkaLog(logging.Handler):
         self._clock = clock
         self._told: dict[str, float] = {}
         self._logger = logging.getLogger("aiokafka")
-        self._before = (self._logger.level, self._logger.propagate)
 
     def open(self) -> None:
         """Take the warnings from now on."""
-        if self not in self._logger.handlers:
-            self._before = (self._logger.level, self._logger.propagate)
-            self._logger.addHandler(self)
-            self._logger.setLevel(logging.WARNING)
-            self._logger.propagate = False
+        self._logger.addHandler(self)
+        self._logger.setLevel(logging.WARNING)
+        self._logger.propagate = False
 
     def close(self) -> None:
-        """Leave aiokafka's log as it was."""
-        if self in self._logger.handlers:
-            self._logger.removeHandler(self)
-            self._logger.level, self._logger.propagate = self._before
+        """Leave aiokafka's log as it is by itself, unless another of us takes it."""
+        self._logger.removeHandler(self)
+        if not any(isinstance(other, KafkaLog) for other in self._logger.handlers):
+            self._logger.setLevel(logging.NOTSET)
+            self._logger.propagate = True
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:

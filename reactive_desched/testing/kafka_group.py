@@ -68,4 +68,5 @@ def _received(message: Message) -> Received:
     assert offset is not None
     headers = message.headers() or []
     assert isinstance(headers, list)
-    return Received(partition, offset, key, value, dict(headers))
+    texts = {name: text for name, text in headers if isinstance(text, bytes)}
+    return Received(partition, offset, key, value, texts)

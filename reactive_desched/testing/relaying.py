@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,11 +23,13 @@ from reactive_desched.sinks.dead_letters import DeadLetters, Letter, letters
 from reactive_desched.sinks.kafka import KafkaSink
 from reactive_desched.sinks.relay import Relay
 from reactive_desched.testing.control_plane import eventually
+from reactive_desched.testing.journals import some_events
 
 __all__ = ["Relaying", "relaying"]
 
 SEGMENT_BYTES, SEGMENT_AGE_S = 1 << 20, 3600.0
 CHECKPOINT_EVERY = 500
+MOST_EVENTS = 15_000
 
 
 class LogLines:
@@ -50,6 +53,11 @@ class Relaying:
         self.relay = relay
         self.log = log
         self._folder = folder
+        self._rest = iter(some_events(MOST_EVENTS, pods=24, source=journal.source))
+
+    def events(self, count: int) -> list[AnyEvent]:
+        """Return the next so many made-up events, MOST_EVENTS in all."""
+        return list(islice(self._rest, count))
 
     async def append(self, events: Iterable[AnyEvent], *, per_second: float = 0.0) -> list[float]:
         """Append events one after the other, at a pace if given; return how long each took."""

@@ -1,34 +1,31 @@
 """The journal into a real Kafka broker, whatever becomes of the broker meanwhile."""
 
 import json
+import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from random import Random
 from statistics import quantiles
+from typing import Any
 
 import anyio
 import pytest
 from anyio.to_thread import run_sync
 
-from reactive_desched.journal.records import AnyEvent, Entry
+from reactive_desched.journal.records import Entry
 from reactive_desched.policy.recording import Kafka
+from reactive_desched.testing.control_plane import eventually
 from reactive_desched.testing.example_programs import ExamplePrograms
-from reactive_desched.testing.journals import some_events
 from reactive_desched.testing.kafka_broker import KafkaBroker
 from reactive_desched.testing.kafka_group import Received, read_group
-from reactive_desched.testing.relaying import Relaying, relaying
+from reactive_desched.testing.relaying import relaying
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240), pytest.mark.anyio]
 
 PER_SECOND = 100.0
-
-
-def kafka(broker: KafkaBroker, topic: str, **more: str) -> Kafka:
-    return Kafka.model_validate({"brokers": [broker.address], "topic": topic, **more})
-
-
-def events(relaying: Relaying, count: int, seed: int = 0) -> list[AnyEvent]:
-    return some_events(count, pods=24, seed=seed, source=relaying.journal.source)
 
 
 def check_arrival(messages: Sequence[Received], recorded: Sequence[Entry]) -> int:
@@ -58,8 +55,8 @@ async def test_decisions_arrive_with_keys_and_headers_in_three_partitions(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
     broker.admin.create_topic(topic, partitions=3)
-    async with relaying(tmp_path, kafka(broker, topic)) as ours:
-        await ours.append(events(ours, 300))
+    async with relaying(tmp_path, Kafka(brokers=(broker.address,), topic=topic)) as ours:
+        await ours.append(ours.events(300))
         await ours.drained(20)
         recorded = ours.recorded
 
@@ -117,13 +114,13 @@ async def test_a_broker_that_is_away_loses_nothing_and_delays_no_record(
     broker.admin.create_topic(topic, partitions=3)
     folder, away, began = tmp_path / "journal", list[float](), anyio.current_time()
 
-    async with relaying(folder, kafka(broker, topic)) as ours:
-        there = await ours.append(events(ours, 500), per_second=PER_SECOND)
+    async with relaying(folder, Kafka(brokers=(broker.address,), topic=topic)) as ours:
+        there = await ours.append(ours.events(500), per_second=PER_SECOND)
         async with anyio.create_task_group() as group:
 
             async def load() -> None:
-                for seed in range(1, 1000):
-                    away.extend(await ours.append(events(ours, 100, seed), per_second=PER_SECOND))
+                while True:
+                    away.extend(await ours.append(ours.events(100), per_second=PER_SECOND))
 
             group.start_soon(load)
             await anyio.sleep(0.5)
@@ -148,6 +145,66 @@ async def test_a_broker_that_is_away_loses_nothing_and_delays_no_record(
         )
     assert len(away) > 300
     assert max(away) < 2
+
+
+async def test_a_consumer_killed_at_any_moment_counts_each_event_once_whatever_the_broker_does(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    broker.admin.create_topic(topic, partitions=3)
+    database, rng = tmp_path / "seen.db", Random(11)
+    settings = Kafka(brokers=(broker.address,), topic=topic)
+    with ExamplePrograms(tmp_path) as programs:
+        arguments = ("kafka_consumer.py", broker.address, topic, str(database))
+        async with relaying(tmp_path / "journal", settings) as ours:
+            async with anyio.create_task_group() as group:
+                group.start_soon(partial(ours.append, ours.events(1500), per_second=200))
+                for _ in range(3):
+                    consumer, before = programs.start(*arguments), placed(database)
+                    await reaches(database, before + 1)
+                    await anyio.sleep(rng.random() / 2)
+                    consumer.kill()
+                programs.start(*arguments)
+                await run_sync(broker.kill)
+                await run_sync(broker.start)
+            await ours.drained(40)
+            recorded = ours.recorded
+        await reaches(database, len(await read(broker, topic)))
+
+    assert counted(database) == endings(recorded)
+
+
+def placed(database: Path) -> int:
+    """Return how many messages lie behind the places that the consumer has kept."""
+    found = asked(database, "SELECT sum(next) FROM place")
+    return (found[0][0] or 0) if found else 0
+
+
+def counted(database: Path) -> Counter[tuple[str, str]]:
+    rows = asked(database, "SELECT namespace, result, count FROM outcomes")
+    return Counter({(namespace, result): count for namespace, result, count in rows})
+
+
+def asked(database: Path, query: str) -> list[Any]:  # rows of any shape
+    with closing(sqlite3.connect(database)) as store:
+        try:
+            return store.execute(query).fetchall()
+        except sqlite3.OperationalError:  # its tables are just being made
+            return []
+
+
+async def reaches(database: Path, count: int) -> None:
+    def there() -> bool:
+        return placed(database) >= count
+
+    what = f"{count} messages are behind the kept places"
+    await run_sync(lambda: eventually(there, within_s=40, what=what, every_s=0.01))
+
+
+def endings(entries: Sequence[Entry]) -> Counter[tuple[str, str]]:
+    data = (json.loads(entry.raw)["data"] for entry in entries)
+    return Counter(
+        (each["who"]["namespace"], each["outcome"]["result"]) for each in data if "outcome" in each
+    )
 
 
 def p99_ms(seconds: Sequence[float]) -> float:

@@ -25,6 +25,7 @@ from reactive_desched.sinks import kafka_producer
 from reactive_desched.sinks.dead_letters import DeadLetters, letters
 from reactive_desched.sinks.kafka import KafkaSink
 from reactive_desched.sinks.kafka_connection import producer_settings
+from reactive_desched.sinks.kafka_log import KafkaLog
 from reactive_desched.sinks.kafka_message import line_of
 from reactive_desched.sinks.relay import Relay
 from reactive_desched.testing.entries import ended, entry
@@ -454,6 +455,7 @@ async def test_nothing_of_a_producer_is_left_when_it_is_thrown_away_in_an_outage
     await anyio.sleep(0.05)
 
     assert asyncio.all_tasks() == before
+    await way.sink.close()
 
 
 async def test_closing_takes_a_moment_even_with_messages_on_their_way(
@@ -487,6 +489,33 @@ async def test_the_client_is_not_allowed_to_flood_the_log_or_to_tell_requests(
 
     logging.getLogger("aiokafka").warning("afterwards")
     assert "afterwards" in caplog.text
+
+
+def test_while_one_sink_replaces_another_the_client_stays_quiet() -> None:
+    old, new = (KafkaLog(Book(), time.monotonic) for _ in range(2))
+    client = logging.getLogger("aiokafka.conn")
+    old.open()
+    new.open()
+    old.close()
+    assert not client.isEnabledFor(logging.DEBUG)
+    assert not logging.getLogger("aiokafka").propagate
+    new.close()
+    assert logging.getLogger("aiokafka").propagate
+
+
+def test_what_the_client_repeats_is_told_once_a_minute() -> None:
+    book, now = Book(), [0.0]
+    heard = KafkaLog(book, lambda: now[0])
+    heard.open()
+    for second in range(130):
+        now[0] = float(second)
+        logging.getLogger("aiokafka").error("Unable to connect to %s", second)
+    heard.close()
+
+    assert [values["text"] for _, values in book.lines] == [
+        f"Unable to connect to {second}" for second in (0, 60, 120)
+    ]
+    assert heard.last == "Unable to connect to 129"
 
 
 async def test_a_password_is_in_no_message_and_no_log_line(

@@ -1,0 +1,95 @@
+"""`events`: what the controller records, as it happens."""
+
+import argparse
+from typing import Final
+
+from reactive_desched.cli.commands import Commands
+
+DEFAULT_LAST: Final = 10
+_FILTERS: Final = {
+    "namespace": ("NAME", "about pods in this namespace"),
+    "owner": ("NAME", "about pods that belong to this, as KIND/NAME, NAME or uid"),
+    "plugin": ("NAME", "found by this plugin"),
+    "type": ("TYPE", "of this type, such as eviction.succeeded, or all of eviction"),
+    "pod": ("NAME", "about this pod, as NAMESPACE/NAME, NAME or uid"),
+    "node": ("NAME", "about pods on this node"),
+    "outcome": ("RESULT", "that ended so, such as evicted"),
+}
+_DESCRIPTION = """\
+Show what was recorded: findings, decisions, evictions and what came of them. The records come from
+a journal's folder, also while the controller writes it, or from a controller's stream of events."""
+_EPILOG = f"""\
+Without --from and -n the last {DEFAULT_LAST} are shown. With -o json each line is the record as it
+stands in the journal. On a terminal a table is folded to its width; elsewhere each record has one
+line. What is missing, because it was removed meanwhile, is told on standard error.
+
+exit status: 0 everything was shown, 1 the journal or the server cannot be read, 2 the arguments are
+wrong, 130 interrupted, 141 nobody reads the output any more"""
+
+
+def add(commands: Commands) -> None:
+    """Describe `events` to the parser."""
+    command = commands.add_parser("events", help="show what is recorded, as it happens")
+    command.description = "Look at what the controller records."
+    doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_tail(doing)
+
+
+def _add_tail(commands: Commands) -> None:
+    command = commands.add_parser("tail", help="show the newest records, and those to come")
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.description = _DESCRIPTION
+    command.epilog = _EPILOG
+    command.add_argument("-f", "--follow", action="store_true", help="go on with what comes")
+    _add_start(command)
+    where = command.add_mutually_exclusive_group()
+    where.add_argument(
+        "--server", metavar="URL", help="a controller, such as http://127.0.0.1:10258"
+    )
+    where.add_argument(
+        "--journal", metavar="DIR", help="a journal's folder (default: where `run` keeps it)"
+    )
+    chosen = command.add_argument_group(
+        "which records", "flags narrow each other down; one given again, or with commas, widens"
+    )
+    for name, (metavar, text) in _FILTERS.items():
+        chosen.add_argument(f"--{name}", metavar=metavar, action="append", default=[], help=text)
+    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    command.set_defaults(command=_tail)
+
+
+def _add_start(command: argparse.ArgumentParser) -> None:
+    start = command.add_mutually_exclusive_group()
+    start.add_argument(
+        "--from",
+        dest="start",
+        metavar="PLACE",
+        help="begin behind a record, given by its sequence or its id in the stream; or oldest, now,"
+        " an RFC 3339 time, or how long ago, such as 10m",
+    )
+    start.add_argument(
+        "-n", "--last", metavar="N", type=_number, help="begin with the last N of those wanted"
+    )
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of records")
+    return int(text)
+
+
+def _tail(arguments: argparse.Namespace) -> int:
+    from reactive_desched.cli.events_tail import TailOptions, run
+
+    last = DEFAULT_LAST if arguments.last is None else arguments.last
+    return run(
+        TailOptions(
+            server=arguments.server,
+            journal=arguments.journal,
+            start=arguments.start,
+            last=last,
+            follow=arguments.follow,
+            chosen={name: tuple(getattr(arguments, name)) for name in _FILTERS},
+            output=arguments.output,
+        )
+    )

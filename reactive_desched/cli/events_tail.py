@@ -1,0 +1,194 @@
+"""Shows records as they come, from a folder or a server, until there are no more or we must end."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from reactive_desched.api.event import DATA
+from reactive_desched.cli.events_table import Table, width_of
+from reactive_desched.errors import ConfigError, JournalError
+from reactive_desched.journal.events import event
+from reactive_desched.journal.follower import Follower, newest, seq_before
+from reactive_desched.journal.place import default_directory
+from reactive_desched.journal.records import Entry
+from reactive_desched.journal.segments import entries, segments
+from reactive_desched.journal.start import After, Since, Start, parse_start
+from reactive_desched.journal.summary import Filter, check_types, summary
+
+INTERRUPTED, UNREAD = 130, 141
+"""As a shell counts them: ended by SIGINT, by SIGPIPE."""
+
+POLL_S: Final = 0.2
+"""A folder is looked at so often; a look that finds nothing costs a tenth of a millisecond."""
+
+AT_ONCE: Final = 200
+"""So many records are laid out together at most."""
+
+
+class TailOptions(Struct, frozen=True, kw_only=True):
+    """What the command line said; `last` counts when there is no start."""
+
+    server: str | None = None
+    journal: str | None = None
+    start: str | None = None
+    last: int = 10
+    follow: bool = False
+    chosen: Mapping[str, tuple[str, ...]] = {}
+    output: str = "table"
+
+
+class Printer(Protocol):
+    """Shows records."""
+
+    def show(self, records: Iterable[Entry]) -> None:
+        """Write them and have them seen."""
+        ...
+
+
+class JsonLines:
+    """Writes the lines as they are."""
+
+    def show(self, records: Iterable[Entry]) -> None:
+        """Write them and have them seen."""
+        sys.stdout.buffer.writelines(entry.raw + b"\n" for entry in records)
+        sys.stdout.buffer.flush()
+
+
+def run(options: TailOptions) -> int:
+    """Show what was asked for and return the exit status."""
+    wanted = wanted_by(options.chosen)
+    printer = JsonLines() if options.output == "json" else Table(sys.stdout, width_of(sys.stdout))
+    start = None if options.start is None else parse_start(options.start, datetime.now(UTC))
+    try:
+        if options.server is not None:
+            from reactive_desched.cli.events_server import tail_server
+
+            tail_server(options, wanted, printer)
+        else:
+            tail_folder(_folder(options.journal), start, options, wanted, printer)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        return UNREAD
+    return 0
+
+
+def wanted_by(chosen: Mapping[str, tuple[str, ...]]) -> Filter:
+    """Return the filter of words, some of them with commas; raises ConfigError."""
+    given = {f"{name}s": tuple(_words(name, values)) for name, values in chosen.items()}
+    check_types(given.get("types", ()), tuple(DATA))
+    return Filter(**given)
+
+
+def complain(text: str) -> None:
+    """Tell something on standard error."""
+    sys.stderr.write(f"reactive-desched: {text}\n")
+    sys.stderr.flush()
+
+
+def tail_folder(
+    directory: Path,
+    start: Start | None,
+    options: TailOptions,
+    wanted: Filter,
+    printer: Printer,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Show the records of a folder; with `follow` until interrupted."""
+
+    def wants(entry: Entry) -> bool:
+        found = summary(entry.raw)
+        return wanted.is_empty or (found is not None and wanted.wants(found))
+
+    if start is None:
+        found = newest(directory, options.last, wants)
+        printer.show(found.entries)
+        place = found.last
+    else:
+        place = _place(directory, start)
+    with closing(Follower(directory, place, _missed)) as follower:
+        while start is not None or options.follow:
+            for some in _batches(filter(wants, follower.new())):
+                printer.show(some)
+            if not options.follow:
+                return
+            sleep(POLL_S)
+
+
+def _words(name: str, values: Iterable[str]) -> Iterator[str]:
+    for value in values:
+        words = [word.strip() for word in value.split(",")]
+        if not all(words):
+            raise ConfigError(f"--{name} {value!r} holds an empty word: leave it out")
+        yield from words
+
+
+def _folder(named: str | None) -> Path:
+    directory = Path(named) if named else default_directory(os.environ)
+    if not directory.is_dir():
+        raise ConfigError(
+            f"{directory}: there is no journal here; name its folder with --journal,"
+            " or a running controller with --server"
+        )
+    try:
+        segments(directory)
+    except OSError as error:
+        raise ConfigError(f"{directory}: cannot read it: {error.strerror}") from error
+    return directory
+
+
+def _place(directory: Path, start: Start) -> int:
+    """Return the sequence behind which to begin; raises JournalError for a place that is not."""
+    files = segments(directory)
+    match start:
+        case After(seq=seq, epoch=epoch):
+            last = newest(directory, 0, lambda _: False).last
+            if epoch and epoch != (epoch_here := _epoch(directory)):
+                raise JournalError(f"{directory} is another journal, {epoch_here or 'and empty'}")
+            if seq > last:
+                raise JournalError(f"{directory} has no record {seq} yet; the newest is {last}")
+            return seq
+        case Since(moment=moment):
+            return seq_before(directory, moment)
+        case "oldest":
+            return files[0].first_seq - 1 if files else 0
+        case _:
+            return newest(directory, 0, lambda _: False).last
+
+
+def _epoch(directory: Path) -> str:
+    for one in segments(directory):
+        for entry in entries(one):
+            if (found := event("", entry.raw)) is not None:
+                return found.source.rpartition("/")[2]
+    return ""
+
+
+def _missed(first: int, last: int) -> None:
+    which = f"record {first} is" if first == last else f"records {first} to {last} are"
+    complain(f"{which} missing here: removed, or damaged; `audit verify` tells")
+
+
+def _batches(records: Iterable[Entry]) -> Iterator[list[Entry]]:
+    some: list[Entry] = []
+    for entry in records:
+        some.append(entry)
+        if len(some) == AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _let_go_of_stdout() -> None:
+    """Have the interpreter's last flush go nowhere instead of failing."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

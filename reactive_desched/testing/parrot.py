@@ -1,0 +1,73 @@
+"""Servers that repeat what they hear, for tests that look for secrets: `Parrot(saying(b"401"))`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from ssl import SSLContext
+
+__all__ = ["Answer", "Parrot", "bad_header", "hanging_up", "parroting", "saying", "waiting"]
+
+Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
+"""What to write after this was heard."""
+
+
+class Parrot:
+    """A server on a bare socket; `heard` is all that it was sent."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.heard = b""
+        self._answer = answer
+
+    @asynccontextmanager
+    async def serving(self, tls: SSLContext | None = None) -> AsyncIterator[str]:
+        """Serve on loopback and give the address, as host:port."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
+        async with server:
+            host, port = server.sockets[0].getsockname()[:2]
+            yield f"{host}:{port}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while some := await reader.read(65_536):
+                self.heard += some
+                await self._answer(some, writer)
+        writer.close()
+
+
+def _head_of(heard: bytes) -> bytes:
+    return heard.partition(b"\r\n\r\n")[0]
+
+
+def saying(line: bytes, *, more: bytes = b"") -> Answer:
+    """Answer with this status, more headers, and what was heard in phrase, header and body."""
+
+    async def answer(heard: bytes, writer: asyncio.StreamWriter) -> None:
+        flat = _head_of(heard).replace(b"\r\n", b" ")
+        writer.write(
+            b"HTTP/1.1 %s %s\r\nX-Heard: %s\r\n%sContent-Length: %d\r\n\r\n%s"
+            % (line, flat, flat, more, len(heard), heard)
+        )
+        await writer.drain()
+
+    return answer
+
+
+async def parroting(heard: bytes, writer: asyncio.StreamWriter) -> None:
+    """Say what was heard, which is no answer in any protocol."""
+    writer.write(heard)
+    await writer.drain()
+
+
+async def bad_header(heard: bytes, writer: asyncio.StreamWriter) -> None:
+    """Say what was heard as headers that no client takes."""
+    writer.write(b"HTTP/1.1 200 OK\r\n" + _head_of(heard).replace(b":", b"\0") + b"\r\n\r\n")
+    await writer.drain()
+
+
+async def hanging_up(_: bytes, writer: asyncio.StreamWriter) -> None:
+    """Close the connection instead of an answer."""
+    writer.close()
+
+
+async def waiting(_: bytes, __: asyncio.StreamWriter) -> None:
+    """Say nothing."""

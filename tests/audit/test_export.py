@@ -1,0 +1,139 @@
+import csv
+import io
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.api import event as api
+from reactive_desched.audit.export import COLUMNS, as_csv, as_jsonl, records, write
+from reactive_desched.audit.lookup import Wanted
+from reactive_desched.audit.opening import searching
+from reactive_desched.audit.verifying import verify
+from reactive_desched.errors import JournalError
+from reactive_desched.journal.envelope import Story, envelope
+from reactive_desched.journal.notes import parse_key
+from reactive_desched.journal.summary import Filter, summary
+from reactive_desched.testing.journals import (
+    BEGAN,
+    SOURCE,
+    new_signer,
+    some_events,
+    write_journal,
+)
+
+POD = "web-6d4b75cb6d-00000"
+
+
+def exported(folder: Path, wanted: Wanted, *, as_table: bool = False) -> bytes:
+    form = as_csv if as_table else as_jsonl
+    with searching(folder, folder) as catalogue:
+        return b"".join(form(records(catalogue, wanted)))
+
+
+def table(folder: Path, wanted: Wanted) -> list[dict[str, str]]:
+    text = exported(folder, wanted, as_table=True).decode()
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_everything_exported_can_still_be_verified(tmp_path: Path) -> None:
+    journal, elsewhere = tmp_path / "journal", tmp_path / "elsewhere"
+    entries = write_journal(journal, some_events(300), per_segment=100, compress=True)
+    elsewhere.mkdir()
+
+    lines = exported(journal, Wanted())
+    (elsewhere / f"journal-{1:020}.jsonl").write_bytes(lines)
+
+    key = parse_key(new_signer(journal).public_key)
+    report = verify(elsewhere, [key], "test", None)
+    assert (report.ok, report.records) == (True, len(entries))
+
+
+def test_a_choice_is_exported_in_order(tmp_path: Path) -> None:
+    entries = write_journal(tmp_path, some_events(300), per_segment=100)
+
+    lines = exported(tmp_path, Wanted(filter=Filter(pods=(POD,)))).splitlines()
+
+    def is_of_pod(raw: bytes) -> bool:
+        found = summary(raw)
+        return found is not None and found.data.who.name == POD
+
+    assert lines == [entry.raw for entry in entries if is_of_pod(entry.raw)]
+
+
+def test_a_table_has_a_row_for_each_record(tmp_path: Path) -> None:
+    entries = write_journal(tmp_path, some_events(30))
+
+    rows = table(tmp_path, Wanted())
+
+    assert [row["sequence"] for row in rows] == [str(entry.seq) for entry in entries]
+    assert list(rows[0]) == list(COLUMNS)
+
+
+def test_a_row_tells_who_what_why_and_what_came_of_it(tmp_path: Path) -> None:
+    write_journal(tmp_path, some_events(300))
+
+    wanted = Filter(pods=(POD,), types=("eviction.refused",))
+    row = table(tmp_path, Wanted(filter=wanted))[0]
+
+    told = ("event", "namespace", "pod", "node", "owners", "plugin", "result", "detail", "attempt")
+    assert [row[name] for name in told] == [
+        "eviction.refused",
+        "shop",
+        POD,
+        "n1",
+        "ReplicaSet/web-6d4b75cb6d Deployment/web",
+        "RemovePodsHavingTooManyRestarts",
+        "refused by disruption budget",
+        "web needs 2 healthy pods, and has 2",
+        "1",
+    ]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_is_taken_for_a_formula(tmp_path: Path, start: str) -> None:
+    holder = f'{start}cmd|" /C calc"!A0'
+    data = api.LeaderChanged(holder=holder, previous="b", transitions=1)
+    told = envelope(
+        SOURCE,
+        api.LEADER_CHANGED,
+        Story(f"{start}1+1", "journal", "key"),
+        BEGAN + timedelta(seconds=1),
+        data,
+        id_=f"{start}2+2",
+        cause="x",
+    )
+    write_journal(tmp_path, [told])
+
+    row = table(tmp_path, Wanted(filter=Filter(types=("leader",))))[0]
+
+    assert row["id"] == f"'{start}2+2"
+    assert row["case"] == f"'{start}1+1"
+
+
+def test_lines_and_quotes_in_a_cell_are_kept_as_rfc_4180_says(tmp_path: Path) -> None:
+    data = api.PolicyRejected(kept="1", problems=('line "one",\nline two',), source="p.yaml")
+    told = envelope(
+        SOURCE, api.POLICY_REJECTED, Story("e", "journal", "e"), BEGAN, data, id_="i", cause="x"
+    )
+    write_journal(tmp_path, [told])
+
+    raw = exported(tmp_path, Wanted(filter=Filter(types=("policy",))), as_table=True)
+
+    assert raw.count(b"\r\n") == 2
+    assert b'"revision 1 stays: line ""one"", line two"' in raw
+
+
+def test_a_file_that_cannot_be_written_whole_is_not_there(tmp_path: Path) -> None:
+    def parts() -> object:
+        yield b"one"
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "out.jsonl"
+    path.write_bytes(b"the one before")
+
+    with pytest.raises(JournalError, match=r"out.jsonl: cannot write it: No space left"):
+        write(parts(), path)  # type: ignore[arg-type]  # a generator
+
+    assert [each.name for each in tmp_path.iterdir()] == ["out.jsonl"]
+    assert path.read_bytes() == b"the one before"

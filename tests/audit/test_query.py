@@ -1,0 +1,115 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.audit import asked
+from reactive_desched.audit.layout import Look, aligned
+from reactive_desched.audit.lookup import Wanted
+from reactive_desched.audit.opening import searching
+from reactive_desched.audit.query import Found, search, table
+from reactive_desched.audit.rows import micros
+from reactive_desched.errors import ConfigError
+from reactive_desched.journal.segments import segments
+from reactive_desched.journal.summary import Filter, summary
+from reactive_desched.testing.journals import some_events, write_journal
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+
+
+def found(folder: Path, wanted: Wanted, limit: int = 100) -> Found:
+    with searching(folder, folder) as catalogue:
+        return search(catalogue, wanted, limit)
+
+
+def test_the_newest_few_are_shown_in_order_and_older_ones_mentioned(tmp_path: Path) -> None:
+    entries = write_journal(tmp_path, some_events(50))
+
+    assert found(tmp_path, Wanted(), 5) == Found(entries[-5:], more=True)
+
+
+@pytest.mark.parametrize("limit", [0, 51, 100])
+def test_when_all_are_shown_none_are_mentioned(tmp_path: Path, limit: int) -> None:
+    entries = write_journal(tmp_path, some_events(50))
+
+    assert found(tmp_path, Wanted(), limit) == Found(entries, more=False)
+
+
+def test_a_record_changed_since_the_index_saw_it_is_not_shown_as_what_it_was(
+    tmp_path: Path,
+) -> None:
+    write_journal(tmp_path, some_events(50), per_segment=20)
+    wanted = Wanted(filter=Filter(nodes=("n1",)))
+    before = found(tmp_path, wanted).entries
+    path = segments(tmp_path)[0].path
+    path.write_bytes(path.read_bytes().replace(b'"node":"n1"', b'"node":"n9"'))
+
+    after = found(tmp_path, wanted).entries
+
+    assert 0 < len(after) < len(before)
+    for entry in after:
+        seen = summary(entry.raw)
+        assert seen is not None
+        assert seen.data.who.node == "n1"
+
+
+def test_a_row_says_who_and_what(tmp_path: Path) -> None:
+    write_journal(tmp_path, some_events(60))
+    wanted = Wanted(filter=Filter(types=("eviction.refused",)))
+
+    rows = table(found(tmp_path, wanted).entries)
+
+    assert rows[0] == ("TIME (UTC)", "EVENT", "POD", "NODE", "PLUGIN", "CASE", "WHAT")
+    time, *about, case, what = rows[1]
+    assert micros(f"{time}+00:00") > 0
+    assert about[:2] == ["eviction.refused", "shop/web-6d4b75cb6d-00000"]
+    assert len(case) == 10
+    assert what.startswith(("refused by disruption budget after", "failed after"))
+
+
+def test_a_table_folds_its_last_column_into_the_width() -> None:
+    rows = [("A", "B"), ("one", "word " * 20)]
+
+    folded = list(aligned(rows, Look(width=60)))
+
+    assert max(map(len, folded)) <= 60
+    assert [line[:5] for line in folded[2:]] == ["     "] * len(folded[2:])
+    assert list(aligned(rows, Look()))[1] == f"one  {'word ' * 20}".rstrip()
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        pytest.param("10m", "2026-05-01T11:50:00+00:00", id="how long ago"),
+        pytest.param("2026-05-01T12:00:00Z", "2026-05-01T12:00:00+00:00", id="a time"),
+        pytest.param("2026-05-01T12:00:00+02:00", "2026-05-01T10:00:00+00:00", id="with a zone"),
+        pytest.param("2026-04-30", "2026-04-30T00:00:00+00:00", id="a day"),
+    ],
+)
+def test_a_moment_is_written_as(text: str, moment: str) -> None:
+    assert asked.wanted(Filter(), text, "", NOW).since == micros(moment)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "told"),
+    [
+        pytest.param("soon", "", "--since 'soon' is not a duration: write", id="no time"),
+        pytest.param("7d", "", "write 168h, or", id="days"),
+        pytest.param("", "2026-13-01", "--until '2026-13-01' is no time: write", id="no month"),
+        pytest.param("10m", "20m", "--until 20m is not later than --since 10m", id="backwards"),
+    ],
+)
+def test_a_wrong_moment_is_refused_with_a_remedy(since: str, until: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        asked.wanted(Filter(), since, until, NOW)
+
+
+def test_an_unknown_type_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"'evicted'; there are .*eviction\.succeeded"):
+        asked.wanted(Filter(types=("evicted",)), "", "", NOW)
+
+
+def test_an_empty_word_is_refused() -> None:
+    assert asked.words("--node", ["n1,n2", "n3"]) == ("n1", "n2", "n3")
+    with pytest.raises(ConfigError, match="--node 'n1,' holds an empty word"):
+        asked.words("--node", ["n1,"])

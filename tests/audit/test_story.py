@@ -1,0 +1,344 @@
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.api import event as api
+from reactive_desched.audit.layout import Look
+from reactive_desched.audit.naming import meant
+from reactive_desched.audit.opening import searching
+from reactive_desched.audit.story import MOST_TOLD, gather
+from reactive_desched.audit.story_text import lines
+from reactive_desched.errors import ConfigError
+from reactive_desched.journal.envelope import Story, envelope
+from reactive_desched.journal.records import AnyEvent
+from reactive_desched.testing.journals import BEGAN, SOURCE, story_of, write_journal
+
+WEB = api.Who(
+    name="web-1",
+    namespace="shop",
+    node="n1",
+    owners=(
+        api.Owner(api_version="apps/v1", kind="ReplicaSet", name="web-6d4", uid="rs"),
+        api.Owner(api_version="apps/v1", kind="Deployment", name="web", uid="dep"),
+    ),
+    uid="pod-uid-of-web",
+    zone="north",
+)
+DB = api.Who(name="db-0", namespace="shop", node="n2", owners=(), uid="pod-uid-of-db", zone="")
+
+
+@dataclass
+class Telling:
+    """Makes the events of cases, each a second after the one before unless it says otherwise."""
+
+    events: list[AnyEvent] = field(default_factory=list)
+    mode: str = api.LIVE
+    at_s: float = 0.0
+
+    def about(self, who: api.Who) -> dict[str, Any]:  # the fields of `api.PodData`
+        return {
+            "mode": self.mode,
+            "trigger": api.Cause(
+                change="NodeTaintsChanged", object="node n1", resource_version="4711"
+            ),
+            "what": api.What(action="evict", grace_period_seconds=30),
+            "who": who,
+            "why": api.Why(
+                numbers={"taints": 1, "effect": "NoSchedule"},
+                plugin="RemovePodsViolatingNodeTaints",
+                policy_revision="3f9a1c07",
+                profile="default",
+                reason="does not tolerate gpu=true:NoSchedule on n1",
+            ),
+        }
+
+    def add(
+        self,
+        case: str,
+        id_: str,
+        type_: str,
+        data: api.Data,
+        *,
+        cause: str = "",
+        after_s: float = 1,
+    ) -> "Telling":
+        self.at_s += after_s
+        who = data.who if isinstance(data, api.PodData) else None
+        story = story_of(who, case) if who else Story("epoch", "journal", "epoch")
+        time = BEGAN + timedelta(seconds=self.at_s)
+        self.events.append(envelope(SOURCE, type_, story, time, data, id_=id_, cause=cause))
+        return self
+
+    def finding(self, case: str, who: api.Who = WEB) -> "Telling":
+        data = api.FindingMade(**self.about(who))
+        return self.add(case, f"{case}.finding", api.FINDING_MADE, data)
+
+    def verdict(
+        self,
+        case: str,
+        verdict: str,
+        gate: str = "",
+        reason: str = "",
+        *,
+        who: api.Who = WEB,
+        number: int = 1,
+        after_s: float = 1,
+    ) -> "Telling":
+        said = api.Verdict(verdict=verdict, gate=gate, reason=reason)
+        data = api.DecisionMade(decision=said, **self.about(who))
+        type_ = f"{api.PREFIX}decision.{verdict}.v1"
+        return self.add(case, f"{case}.decision.{number}", type_, data, after_s=after_s)
+
+    def request(self, case: str) -> "Telling":
+        data = api.EvictionRequested(attempt=1, **self.about(WEB))
+        return self.add(case, f"{case}.requested.1", api.EVICTION_REQUESTED, data)
+
+    def ended(
+        self, case: str, type_: str, result: str, detail: str = "", took_ms: int | None = 47
+    ) -> "Telling":
+        outcome = api.Ending(result=result, detail=detail, took_ms=took_ms)
+        data = api.EvictionEnded(attempt=1, outcome=outcome, **self.about(WEB))
+        return self.add(case, f"{case}.ended.1", type_, data, cause=f"{case}.requested.1")
+
+    def policy(self, revision: str) -> "Telling":
+        data = api.PolicyLoaded(
+            mode=api.LIVE, revision=revision, source="/etc/policy.yaml", version="0.5.0"
+        )
+        return self.add("", f"policy-{revision}", api.POLICY_LOADED, data)
+
+    def resumed(self) -> "Telling":
+        data = api.JournalResumed(down_ms=5300, reason="No space left on device", refused=2)
+        return self.add("", "resumed-1", api.JOURNAL_RESUMED, data)
+
+
+Shown = Callable[..., str]
+PLAIN = Look()
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Shown:
+    def shown(
+        events: Sequence[AnyEvent], name: str, *, seal_every: int = 100, look: Look = PLAIN
+    ) -> str:
+        write_journal(tmp_path, events, seal_every=seal_every)
+        with searching(tmp_path, tmp_path) as catalogue:
+            found = meant(catalogue, name)
+            assert found is not None
+            return "\n".join(lines(gather(catalogue, found), look))
+
+    return shown
+
+
+def evicted() -> list[AnyEvent]:
+    """The policy is loaded, a pod is found, waits for a budget, and goes."""
+    told = Telling().policy("3f9a1c07").finding("webcase")
+    told.verdict("webcase", "defer", "budgets", "10 pods go already", after_s=0.012)
+    told.verdict("webcase", "evict", number=2, after_s=65)
+    told.request("webcase").ended("webcase", api.EVICTION_SUCCEEDED, "evicted")
+    return told.events
+
+
+THE_STORY = """\
+shop/web-1 on n1: evicted
+
+  pod      shop/web-1, uid pod-uid-of-web
+  owners   ReplicaSet/web-6d4, Deployment/web
+  node     n1 in zone north
+  plugin   RemovePodsViolatingNodeTaints, profile default
+  reason   does not tolerate gpu=true:NoSchedule on n1
+  numbers  effect NoSchedule, taints 1
+  case     webcase: records 3 to 7
+
+                                       change   NodeTaintsChanged: node n1, resourceVersion 4711
+  2026-03-29 01:30:02.000              finding  RemovePodsViolatingNodeTaints: does not tolerate \
+gpu=true:NoSchedule on n1
+  2026-03-29 01:30:02.012      +12 ms  defer    budgets: 10 pods go already
+  2026-03-29 01:31:07.012  +1 min 5 s  evict    every gate agrees
+  2026-03-29 01:31:08.012  +1 min 6 s  request  attempt 1, grace period 30 s; on disk, only then \
+the API server was asked
+  2026-03-29 01:31:09.012  +1 min 7 s  outcome  evicted after 47 ms
+
+  policy  revision 3f9a1c07 from /etc/policy.yaml, live, version 0.5.0, in force since \
+2026-03-29 01:30:01.000 (record 2)
+  signed  not yet: no checkpoint follows record 7"""
+
+
+def test_a_story_is_told_from_the_change_to_the_outcome(show: Shown) -> None:
+    assert show(evicted(), "webcase") == THE_STORY
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("webcase", id="a case"),
+        pytest.param("webc", id="the beginning of a case"),
+        pytest.param("webcase.requested.1", id="an intent"),
+        pytest.param("webcase.deci", id="the beginning of an event's id"),
+        pytest.param("shop/web-1", id="a pod"),
+        pytest.param("web-1", id="a pod's name"),
+        pytest.param("pod-uid-of-web", id="a pod's uid"),
+        pytest.param("pod-uid-of-w", id="the beginning of a pod's uid"),
+    ],
+)
+def test_a_story_is_found_by(show: Shown, name: str) -> None:
+    told = Telling().finding("dbcase", DB)
+    told.events += evicted()
+    told.events += Telling().finding("other", DB).events
+
+    assert show(told.events, name).startswith("shop/web-1 on n1: evicted\n")
+
+
+def test_of_a_pod_the_latest_case_is_told(show: Shown) -> None:
+    told = Telling().finding("first").verdict("first", "refuse", "fit", "no room")
+    told.finding("second")
+
+    assert "  case     second: record 4" in show(told.events, "shop/web-1")
+
+
+def test_what_fits_several_cases_is_refused_with_their_names(show: Shown) -> None:
+    told = Telling().finding("case-a").finding("case-b", DB)
+
+    with pytest.raises(ConfigError, match=r"'case' can be more than one case.*case-a, case-b"):
+        show(told.events, "case")
+
+
+@pytest.mark.parametrize("name", ["nothing", "web", "SHOP/WEB-1", "shop/web-2", "epoch", ""])
+def test_nothing_is_found_for_a_name_that_nothing_has(tmp_path: Path, name: str) -> None:
+    write_journal(tmp_path, evicted())
+
+    with searching(tmp_path, tmp_path) as catalogue:
+        assert meant(catalogue, name) is None
+
+
+def test_the_servers_words_are_told(show: Shown) -> None:
+    told = Telling().finding("case").verdict("case", "evict").request("case")
+    told.ended("case", api.EVICTION_REFUSED, "refused by disruption budget", "web needs 2 healthy")
+
+    story = show(told.events, "case")
+
+    assert "outcome  refused by disruption budget after 47 ms: web needs 2 healthy" in story
+    assert story.startswith("shop/web-1 on n1: refused by disruption budget\n")
+
+
+def test_an_outcome_found_after_a_restart_tells_how_late_it_was(show: Shown) -> None:
+    told = Telling().finding("case").verdict("case", "evict").request("case")
+    told.at_s += 89
+    told.ended("case", api.EVICTION_UNKNOWN, "unknown", took_ms=None)
+
+    assert "outcome  unknown (settled 1 min 30 s after the request)" in show(told.events, "case")
+
+
+def test_what_happened_meanwhile_is_told_in_its_place(show: Shown) -> None:
+    told = Telling().resumed().finding("case").verdict("case", "defer", "budgets", "spent")
+    told.resumed().policy("9999").verdict("case", "evict", number=2)
+
+    story = show(told.events, "case").splitlines()
+
+    words = [line[39:].split()[0] for line in story if line.startswith("  2026")]
+    assert words == ["finding", "defer", "journal", "policy", "evict"]
+    assert story[13].endswith(
+        "meanwhile: journal.resumed: the disk failed for 5.3 s: No space left on device;"
+        " 2 records refused"
+    )
+
+
+def test_a_policy_that_is_not_the_last_one_loaded_is_said_to_be_another(show: Shown) -> None:
+    told = Telling().policy("0000").finding("case")
+
+    assert (
+        "policy  revision 3f9a1c07; the last one loaded before was 0000, in force since"
+        " 2026-03-29 01:30:01.000 (record 2)" in show(told.events, "case")
+    )
+
+
+def test_a_policy_loaded_before_the_oldest_record_is_said_to_be_unknown(show: Shown) -> None:
+    told = Telling().finding("case")
+
+    assert "where it was loaded is not in this journal any more" in show(told.events, "case")
+
+
+def test_the_checkpoint_that_covers_the_last_record_is_named(show: Shown) -> None:
+    story = show(evicted(), "webcase", seal_every=6)
+
+    assert "signed  checkpoint in record 8 of" in story
+    assert "over records 1 to 7 by " in story
+    assert "`audit verify` checks the signature" in story
+
+
+@pytest.mark.parametrize(
+    ("last", "headline"),
+    [
+        pytest.param("finding", "found, nothing decided yet", id="found"),
+        pytest.param("defer", "left where it is for now (defer by budgets)", id="deferred"),
+        pytest.param("evict", "about to be evicted", id="decided"),
+        pytest.param("request", "eviction requested", id="requested"),
+    ],
+)
+def test_a_story_without_an_end_says_how_far_it_came(show: Shown, last: str, headline: str) -> None:
+    told = Telling().finding("case")
+    if last != "finding":
+        told.verdict("case", "defer", "budgets", "spent")
+    if last in ("evict", "request"):
+        told.verdict("case", "evict", number=2)
+    if last == "request":
+        told.request("case")
+
+    story = show(told.events, "case")
+
+    assert story.startswith(f"shop/web-1 on n1: {headline}\n")
+    assert ("no outcome is recorded yet" in story) is (last == "request")
+
+
+def test_a_dry_run_never_says_that_a_pod_was_evicted(show: Shown) -> None:
+    told = Telling(mode=api.DRY_RUN).finding("case").verdict("case", "evict").request("case")
+    told.ended("case", api.EVICTION_REHEARSED, "evicted")
+
+    story = show(told.events, "case")
+
+    assert story.startswith("shop/web-1 on n1: would have been evicted (dry run)\n")
+    assert "dry run; on disk, nothing is asked" in story
+
+
+def test_of_a_very_long_story_the_middle_is_left_out_and_counted(show: Shown) -> None:
+    told = Telling().finding("case")
+    for number in range(MOST_TOLD + 49):
+        told.verdict("case", "defer", "budgets", f"wait {number}", number=number)
+
+    story = show(told.events, "case", seal_every=1000)
+
+    assert "… 50 records are left out: -o json has them" in story
+    assert story.count("  defer    budgets: wait") == MOST_TOLD - 1
+    assert f"budgets: wait {MOST_TOLD + 48}" in story
+
+
+def test_an_event_of_the_controllers_own_is_told_alone(show: Shown) -> None:
+    told = Telling().policy("3f9a1c07").resumed().policy("0000")
+
+    story = show(told.events, "resumed-1")
+
+    assert story.startswith("journal.resumed, record 3\n")
+    assert "the disk failed for 5.3 s" in story
+    assert "0000" not in story
+
+
+def test_nothing_a_terminal_would_obey_is_printed(show: Shown) -> None:
+    told = Telling().finding("case").verdict("case", "refuse", "fit", "\x1b[2Jgone\nnext")
+
+    story = show(told.events, "case")
+
+    assert "\x1b" not in story
+    assert "fit: �[2Jgone next" in story
+
+
+def test_colours_and_folding_change_no_word(show: Shown) -> None:
+    coloured = show(evicted(), "webcase", look=Look(width=80, colours=True))
+
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert coloured != bare
+    assert bare.split() == THE_STORY.split()
+    assert max(map(len, bare.splitlines())) <= 80

@@ -1,0 +1,203 @@
+"""The audit commands as a person calls them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.cli import main
+from reactive_desched.journal.segments import segments
+from reactive_desched.testing.journals import some_events, write_journal
+
+POD = "shop/web-6d4b75cb6d-00000"
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("journal")
+    write_journal(folder, some_events(300), per_segment=100, compress=True)
+    return folder
+
+
+def call(*words: str, journal: Path) -> int:
+    return main(["audit", *words, "--journal", str(journal)])
+
+
+def test_query_prints_the_newest_last(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("query", "--pod", POD, "--limit", "3", journal=journal) == 0
+
+    told = capsys.readouterr()
+    head, *rows = told.out.splitlines()
+    assert head.startswith("TIME (UTC)")
+    assert len(rows) == 3
+    assert rows == sorted(rows)
+    assert all(POD in row for row in rows)
+    assert "older ones" in told.err
+
+
+def test_query_as_json_gives_the_events(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--node", "n1", "--plugin", "PodLifeTime", "--outcome", "evicted,gone", "-o", "json")
+    assert call("query", *words, journal=journal) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert {event["data"]["who"]["node"] for event in found} == {"n1"}
+    assert {event["data"]["why"]["plugin"] for event in found} == {"PodLifeTime"}
+    assert {event["data"]["outcome"]["result"] for event in found} <= {"evicted", "gone"}
+
+
+def test_query_that_finds_nothing_says_so_with_status_1(
+    journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("query", "--pod", "nobody", journal=journal) == 1
+    assert capsys.readouterr() == ("", "nothing in the journal is like that\n")
+
+
+def test_query_that_finds_nothing_is_an_empty_array_in_json(
+    journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("query", "--pod", "nobody", "-o", "json", journal=journal) == 1
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize("command", ["query", "show X", "export", "status"])
+def test_where_there_is_no_journal_the_way_to_name_one_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert call(*command.split(), journal=tmp_path) == 2
+    assert "there is no journal here; name its folder with --journal" in capsys.readouterr().err
+
+
+def test_the_journal_is_looked_for_where_run_keeps_it(
+    journal: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = journal.parent / "state"
+    state.mkdir()
+    (state / "journal").symlink_to(journal)
+    monkeypatch.setenv("STATE_DIRECTORY", str(state))
+
+    assert main(["audit", "query", "--limit", "1"]) == 0
+
+
+def test_show_tells_a_story(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("show", POD, journal=journal) == 0
+
+    assert capsys.readouterr().out.startswith(f"{POD} on n1: ")
+
+
+def test_show_as_json_gives_the_events_of_the_case(
+    journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("show", POD, "-o", "json", journal=journal) == 0
+
+    events = json.loads(capsys.readouterr().out)
+    assert len({event["correlationid"] for event in events}) == 1
+    assert events[0]["type"].endswith("finding.made.v1")
+
+
+def test_show_of_nothing_has_status_1(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("show", "nothing", journal=journal) == 1
+    assert "nothing in the journal is called 'nothing'" in capsys.readouterr().err
+
+
+def test_export_writes_every_line(journal: Path, tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+
+    assert call("export", "--output", str(path), journal=journal) == 0
+
+    lines = b""
+    for one in segments(journal):
+        with one.open() as file:
+            lines += file.read()
+    assert path.read_bytes() == lines
+
+
+def test_export_as_a_table(journal: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert call("export", "--format", "csv", "--type", "policy", journal=journal) == 0
+
+    head, *rows = capfdbinary.readouterr().out.split(b"\r\n")
+    assert head.startswith(b"sequence,time,")
+    assert {row.split(b",")[3] for row in rows if row} == {b"policy.loaded", b"policy.rejected"}
+
+
+def test_status_tells_how_the_journal_stands(
+    journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("status", journal=journal) == 0
+    assert "segments  3," in capsys.readouterr().out
+
+
+def test_status_tells_the_retention_of_settings(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(
+        "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+        "journal: {retention: {maxBytes: 1048576}}\n",
+        encoding="utf-8",
+    )
+
+    words = ("status", "--settings", str(settings), "-o", "json")
+    assert call(*words, journal=journal) == 0
+
+    assert json.loads(capsys.readouterr().out)["retention"]["maxBytes"] == 1048576
+
+
+def test_damaged_lines_are_left_out_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_journal(tmp_path, some_events(30), per_segment=10)
+    path = segments(tmp_path)[0].path
+    path.write_bytes(path.read_bytes().replace(b'"prev":', b'"PREV":', 2))
+
+    assert call("query", journal=tmp_path) == 0
+
+    assert "2 damaged lines are left out; `audit verify` names" in capsys.readouterr().err
+
+
+def test_an_index_is_made_anew_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_journal(tmp_path, some_events(30))
+    call("query", journal=tmp_path)
+    (tmp_path / "index.sqlite").write_bytes(b"rubbish" * 1000)
+
+    assert call("query", "--rebuild-index", "--limit", "1", journal=tmp_path) == 0
+
+
+def test_whoever_has_enough_of_the_output_may_stop_reading(journal: Path) -> None:
+    words = [sys.executable, "-m", "reactive_desched", "audit", "export", "--journal", str(journal)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def _imported(words: Sequence[str]) -> set[str]:
+    code = (
+        "import sys\nfrom reactive_desched.cli import main\n"
+        f"try:\n    main({list(words)!r})\nexcept SystemExit:\n    pass\n"
+        "sys.stderr.write(' '.join(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True, env=os.environ
+    )
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["query", "show", "export", "status"])
+def test_help_loads_nothing_heavy(command: str) -> None:
+    heavy = {"sqlite3", "pydantic", "anyio", "cryptography", "msgspec", "aiohttp"}
+
+    assert not _imported(["audit", command, "--help"]) & heavy
+
+
+def test_a_query_loads_no_event_loop(journal: Path) -> None:
+    heavy = {"pydantic", "anyio", "aiohttp", "cryptography", "kubernetes_asyncio"}
+
+    assert not _imported(["audit", "query", "--journal", str(journal), "--limit", "1"]) & heavy

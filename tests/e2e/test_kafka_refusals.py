@@ -1,0 +1,185 @@
+"""A real Kafka broker that does not want our events, or not yet, and what we make of it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from anyio.to_thread import run_sync
+
+from reactive_desched.api.event import FINDING_MADE, FindingMade
+from reactive_desched.journal.records import AnyEvent
+from reactive_desched.policy.recording import Kafka, KafkaTls
+from reactive_desched.testing.example_programs import ExamplePrograms
+from reactive_desched.testing.kafka_broker import KafkaBroker
+from reactive_desched.testing.kafka_group import read_group
+from reactive_desched.testing.relaying import Relaying, relaying
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(120), pytest.mark.anyio]
+
+USER = "desched"
+
+
+def in_the_clear(broker: KafkaBroker, topic: str) -> Kafka:
+    return Kafka(brokers=(broker.address,), topic=topic)
+
+
+def as_a_user(
+    broker: KafkaBroker, topic: str, password_file: Path, mechanism: str, *, tls: bool = False
+) -> Kafka:
+    who = {"mechanism": mechanism, "username": USER, "passwordFile": str(password_file)}
+    trust = {"tls": {"caFile": str(broker.folder / "authority.crt")}} if tls else {}
+    address = broker.tls_address if tls else broker.sasl_address
+    return Kafka.model_validate({"brokers": [address], "topic": topic, "sasl": who, **trust})
+
+
+@pytest.fixture
+def password_file(broker: KafkaBroker, tmp_path: Path) -> Path:
+    path = tmp_path / "password"
+    path.write_text(broker.users[USER])
+    return path
+
+
+async def arrived(broker: KafkaBroker, topic: str) -> list[int]:
+    """Return the sequences that are in the topic, each once."""
+    messages = await run_sync(lambda: read_group(broker.address, topic))
+    return sorted({int(json.loads(message.value)["sequence"]) for message in messages})
+
+
+def recorded(relaying: Relaying) -> list[int]:
+    return [entry.seq for entry in relaying.recorded]
+
+
+def without_passwords(lines: Sequence[str], *passwords: str) -> bool:
+    return not any(password in line for password in passwords for line in lines)
+
+
+async def test_a_topic_that_is_not_there_is_waited_for_and_its_making_explained(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    async with relaying(tmp_path, in_the_clear(broker, topic)) as ours:
+        await ours.append(ours.events(50))
+        told = await ours.complaint("does not exist", within_s=20)
+        assert f"--create --topic {topic}" in told
+
+        broker.admin.create_topic(topic)
+        await ours.drained(40)
+
+        assert ours.dead_letters == []
+        assert await arrived(broker, topic) == recorded(ours)
+
+
+async def test_missing_rights_are_waited_for_and_may_be_taken_away_meanwhile(
+    broker: KafkaBroker, topic: str, tmp_path: Path, password_file: Path
+) -> None:
+    broker.admin.create_topic(topic)
+    settings = as_a_user(broker, topic, password_file, "SCRAM-SHA-512")
+    async with relaying(tmp_path / "journal", settings) as ours:
+        await ours.append(ours.events(50))
+        told = await ours.complaint("not authorised to write", within_s=20)
+        assert f"--allow-principal User:{USER} --producer --topic {topic}" in told
+
+        broker.admin.allow(USER, topic)
+        await ours.drained(40)
+
+        broker.admin.forbid(USER, topic)
+        await ours.append(ours.events(50))
+        await ours.complaint("not authorised to write", within_s=20)
+        broker.admin.allow(USER, topic)
+        await ours.drained(40)
+
+        assert ours.dead_letters == []
+        assert await arrived(broker, topic) == recorded(ours)
+
+
+def with_a_long_reason(event: AnyEvent, length: int) -> AnyEvent:
+    assert isinstance(event.data, FindingMade)
+    why = msgspec.structs.replace(event.data.why, reason="x" * length)
+    data = msgspec.structs.replace(event.data, why=why)
+    return msgspec.structs.replace(event, id=f"{event.id}-long", data=data)
+
+
+async def test_events_that_are_too_large_are_dead_letters_and_all_others_arrive(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    broker.admin.create_topic(topic, max_message_bytes="10000")
+    async with relaying(tmp_path / "journal", in_the_clear(broker, topic)) as ours:
+        told = ours.events(200)
+        long = [each for each in told if each.type == FINDING_MADE][3:30:13]
+        for event in told:
+            await ours.append([event])
+            if event in long:
+                await ours.append([with_a_long_reason(event, 20_000)])
+        await ours.drained(40)
+
+        letters = {letter.sequence: letter for letter in ours.dead_letters}
+        lines = {entry.seq: entry.raw.decode() for entry in ours.recorded}
+        assert len(letters) == len(long) == 3
+        assert all("x" * 20_000 in lines[seq] == letter.event for seq, letter in letters.items())
+        assert all("raise its max.message.bytes" in letter.reason for letter in letters.values())
+        assert await arrived(broker, topic) == [seq for seq in lines if seq not in letters]
+
+    with ExamplePrograms(tmp_path) as programs:
+        verifier = programs.start("verify_topic.py", "--brokers", broker.address, topic)
+        assert await run_sync(verifier.wait) == 1
+        assert f"record {min(letters)} is missing" in verifier.printed[0]
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["in the clear", "encrypted"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+async def test_a_password_is_proved(
+    broker: KafkaBroker,
+    topic: str,
+    tmp_path: Path,
+    password_file: Path,
+    mechanism: str,
+    *,
+    tls: bool,
+) -> None:
+    broker.admin.create_topic(topic)
+    broker.admin.allow(USER, topic)
+    settings = as_a_user(broker, topic, password_file, mechanism, tls=tls)
+    async with relaying(tmp_path / "journal", settings) as ours:
+        await ours.append(ours.events(20))
+        await ours.drained(20)
+        assert ours.relay.retries == 0
+        assert await arrived(broker, topic) == recorded(ours)
+
+
+async def test_a_password_that_was_changed_is_read_anew_and_never_told(
+    broker: KafkaBroker, topic: str, tmp_path: Path, password_file: Path
+) -> None:
+    old, new = broker.users[USER], "another-password"
+    broker.admin.create_topic(topic)
+    broker.admin.allow(USER, topic)
+    settings = as_a_user(broker, topic, password_file, "SCRAM-SHA-512")
+    try:
+        async with relaying(tmp_path / "journal", settings) as ours:
+            await ours.append(ours.events(20))
+            await ours.drained(20)
+
+            broker.admin.set_password(USER, new)
+            await run_sync(broker.kill)  # so that everybody must prove who they are again
+            await run_sync(broker.start)
+            await ours.append(ours.events(20))
+            told = await ours.complaint("check brokers and sasl in the settings", within_s=40)
+            await run_sync(password_file.write_text, f"{new}\n")
+            await ours.drained(40)
+
+            assert without_passwords([told, *ours.log.lines], old, new)
+            assert await arrived(broker, topic) == recorded(ours)
+    finally:
+        broker.admin.set_password(USER, old)
+
+
+async def test_a_wrong_authority_keeps_us_out_and_is_named(
+    broker: KafkaBroker, topic: str, tmp_path: Path, password_file: Path
+) -> None:
+    broker.admin.create_topic(topic)
+    settings = as_a_user(broker, topic, password_file, "PLAIN", tls=True)
+    distrusting = settings.model_copy(update={"tls": KafkaTls()})
+    async with relaying(tmp_path / "journal", distrusting) as ours:
+        await ours.append(ours.events(5))
+        told = await ours.complaint("lets us in", within_s=40)
+    assert "certificate verify failed" in told
