@@ -236,13 +236,19 @@ async def open_records(
         parts.configuration.settings,
         parts.metrics,
         log,
-        [Announcer(events.record, lambda: in_force.configuration, own_pod(os.environ), time.time)],
+        [_announcer(parts, events, in_force)],
         dry_run=parts.dry_run,
     ) as books:
         _tell_of_recovery(books.journal, log)
         policy = parts.configuration.policy
         books.ledger.policy_loaded(policy.source, policy.revision)
         yield books
+
+
+def _announcer(parts: Parts, events: EventRecorder, in_force: InForce) -> Announcer:
+    """Make what turns records into Events; a dry run, which changes nothing, has none."""
+    ourselves = None if parts.dry_run else own_pod(os.environ)
+    return Announcer(events.record, lambda: in_force.configuration, ourselves, time.time)
 
 
 def _tell_of_recovery(journal: Journal, log: Log) -> None:

@@ -1,12 +1,10 @@
 """Opens the journal and has it kept and followed: what becomes of a record is arranged here."""
 
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from io import FileIO
 from pathlib import Path
 from random import Random
 
@@ -108,17 +106,17 @@ def _sinks(settings: Sinks, log: Log) -> Iterable[Sink]:
 
         yield WebhookSink(settings.webhook, wall=time.time, clock=time.monotonic)
     if settings.stdout is not None:
-        from reactive_desched.sinks.stdout import StdoutSink
+        from reactive_desched.sinks.stdout import StdoutSink, standard_output
 
-        yield StdoutSink(settings.stdout, FileIO(sys.stdout.fileno(), "w", closefd=False))
+        yield StdoutSink(settings.stdout, standard_output())
 
 
 def _relay(sink: Sink, journal: Journal, directory: Path, log: Log) -> Relay:
     return Relay(
         sink,
         journal.tail,
-        Positions(directory),
-        DeadLetters(directory),
+        Positions(directory / "positions"),
+        DeadLetters(directory / "dead-letters"),
         clock=time.monotonic,
         wall=utc_now,
         rng=Random(),  # noqa: S311 -- pauses, no secrets

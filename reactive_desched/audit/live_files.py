@@ -92,20 +92,13 @@ def _packed_lines(path: Path, lines: Iterator[bytes]) -> Iterator[bytes]:
 
 def _whole_lines(path: Path, skip: int) -> Iterator[bytes]:
     """Yield the lines of a damaged file behind so many bytes, as far as it can be unpacked."""
-    rest = bytearray()
-    with suppress(*DAMAGE):
-        for piece in _pieces(path, skip):
-            rest += piece
-    *whole, _ = rest.split(b"\n")
-    yield from (bytes(line) + b"\n" for line in whole)
-
-
-def _pieces(path: Path, skip: int) -> Iterator[bytes]:
-    """Unpack a file quickly for so many bytes, and then byte by byte up to the damage."""
-    unpack = zlib.decompressobj(_GZIP)
-    with path.open("rb") as file:
-        while packed := unpack.unconsumed_tail or file.read(_BUFFER_BYTES):
-            piece = unpack.decompress(packed, max(skip, 1))
-            if skip == 0:
-                yield piece
-            skip -= min(skip, len(piece))
+    unpack, line = zlib.decompressobj(_GZIP), bytearray()
+    with suppress(*DAMAGE), path.open("rb") as file:
+        for packed in iter(partial(file.read, _BUFFER_BYTES), b""):
+            for one in packed:  # byte by byte: an error takes along all that it was given with
+                line += unpack.decompress(bytes((one,)))
+                if (dropped := min(skip, len(line))) or b"\n" in line:
+                    del line[:dropped]
+                    skip -= dropped
+                    *whole, line = line.split(b"\n")
+                    yield from (bytes(each) + b"\n" for each in whole)

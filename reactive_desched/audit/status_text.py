@@ -7,6 +7,7 @@ from reactive_desched.audit.status import Follower, Open, Point, Status
 from reactive_desched.audit.wording import lasting, plain
 
 _INDENT = "  "
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 def lines(status: Status, look: Look) -> Iterator[str]:
@@ -20,12 +21,8 @@ def lines(status: Status, look: Look) -> Iterator[str]:
 
 def size(count: int) -> str:
     """Write a number of bytes in three digits or so."""
-    amount, unit = float(count), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):  # noqa: B007 -- the one it ends with is used
-        if amount < 1024:  # noqa: PLR2004 -- by definition
-            break
-        amount /= 1024
-    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+    step = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS))
+    return f"{count / 1024**step:.1f} {_UNITS[step - 1]}" if step else f"{count} B"
 
 
 def _contents(status: Status) -> Iterator[tuple[str, str]]:

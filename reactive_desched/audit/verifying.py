@@ -18,7 +18,7 @@ from reactive_desched.audit.live_files import (
 from reactive_desched.audit.witnesses import FORGED, Witnesses
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.notes import Key, Seal
-from reactive_desched.journal.records import GENESIS, digest, mark
+from reactive_desched.journal.records import digest, mark
 from reactive_desched.journal.segments import Segment, segments
 
 
@@ -154,8 +154,6 @@ class _Verification:
     def _root(self, size: int) -> str | None:
         """Return what so many records end in; None when they are not here."""
         chain = self._chain
-        if size == 0:
-            return GENESIS
         if chain.watched:
             return chain.watched.digest
         first = mark(chain.first.raw) if chain.first else None

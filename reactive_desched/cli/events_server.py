@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections import deque
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -65,14 +66,18 @@ class _Tail:
         """Show what was asked for; return at the newest record unless it should follow."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
         async with aiohttp.ClientSession(timeout=timeout) as session:
-            if self._options.start is None:
-                self._printer.show(await self._last(session))
-                if not self._options.follow:
-                    return
-            if self._options.follow:
-                await self._follow(session)
-            else:
-                await self._show(session, follow=False)
+            try:
+                await self._run(session)
+            except Away as away:
+                raise StreamFailed(str(away)) from away
+
+    async def _run(self, session: aiohttp.ClientSession) -> None:
+        if self._options.start is None:
+            self._printer.show(await self._last(session))
+        elif not self._options.follow:
+            await self._show(session, follow=False)
+        if self._options.follow:
+            await self._follow(session)
 
     async def _follow(self, session: aiohttp.ClientSession) -> None:
         delay_s = FIRST_S
@@ -83,7 +88,7 @@ class _Tail:
                 why = "the server ended the stream"
             except Away as away:
                 if not self._was_there:
-                    raise StreamFailed(str(away)) from away
+                    raise
                 why = str(away)
             delay_s = FIRST_S if self._id != before else min(2 * delay_s, LONGEST_S)
             if delay_s == FIRST_S:
@@ -103,20 +108,16 @@ class _Tail:
 
     async def _last(self, session: aiohttp.ClientSession) -> list[Entry]:
         """Return the last records that are wanted, looked for from the end on backwards."""
-        try:
-            async for _ in self._answer(session, [("from", "now"), ("follow", "false")]):
-                pass
-            newest = parse_id(self._id)
-            last = 0 if newest is None else newest.seq
-            looked = self._options.last if self._all else FIRST_LOOK
-            while True:
-                begin = max(0, last - looked)
-                found, is_all = await self._behind(session, begin)
-                if len(found) >= self._options.last or is_all:
-                    return found
-                looked *= 4
-        except Away as away:
-            raise StreamFailed(str(away)) from away
+        async for _ in self._answer(session, [("from", "now"), ("follow", "false")]):
+            pass
+        newest = parse_id(self._id)
+        last = 0 if newest is None else newest.seq
+        looked = self._options.last if self._all else FIRST_LOOK
+        while True:
+            found, is_all = await self._behind(session, max(0, last - looked))
+            if len(found) >= self._options.last or is_all:
+                return found
+            looked *= 4
 
     async def _behind(self, session: aiohttp.ClientSession, begin: int) -> tuple[list[Entry], bool]:
         """Return the last wanted records behind a place, and whether there is nothing before it."""
@@ -170,7 +171,7 @@ class _Tail:
     def _said(self, error: Exception) -> str:
         if self._was_there:
             return f"the connection to {self._address} was lost"
-        reason = str(error) or f"no answer within {CONNECT_S:g} s"
+        reason = _reason(error) or f"no answer within {CONNECT_S:g} s"
         return f"nobody answers at {self._address}: {reason}; is a controller running there?"
 
 
@@ -183,3 +184,11 @@ def _record(event: ServerSentEvent) -> Entry | None:
 def _tell_reset(event: ServerSentEvent) -> None:
     told = json.loads(event.data)
     complain(f"{told['reason']}; going on with record {told['next']}")
+
+
+def _reason(error: Exception) -> str:
+    """Return the operating system's words, if there are any."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number, text = error.os_error.errno, error.os_error.strerror
+        return os.strerror(number) if number is not None and number > 0 else str(text)
+    return str(error)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from reactive_desched import logs
 from reactive_desched.app import Controller, Parts, open_controller
+from reactive_desched.demo import epilogue
 from reactive_desched.demo.cluster import open_cluster
 from reactive_desched.demo.narrator import Narrator
 from reactive_desched.demo.scenes import SCENES, Result, Scene, Stage, perform, until
@@ -68,6 +69,8 @@ async def _play(listen: Listen) -> int:
             await town.settle()
             await until(town.is_calm)
             results = await _watch(console, town, listen, folder)
+        await epilogue.tell(console, folder / "journal")
+    console.print()
     console.print(_summary(results))
     return int(any(result.problem for result in results))
 

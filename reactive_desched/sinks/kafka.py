@@ -10,7 +10,7 @@ from anyio.to_thread import run_sync
 from reactive_desched.errors import EventRefused, SinkUnavailable
 from reactive_desched.journal.records import Entry
 from reactive_desched.policy.recording import Kafka
-from reactive_desched.sinks.kafka_connection import producer_settings
+from reactive_desched.sinks.kafka_connection import LEAST_BATCH_BYTES, producer_settings
 from reactive_desched.sinks.kafka_lanes import RECORDS_AT_ONCE, Failure, Parcel
 from reactive_desched.sinks.kafka_log import KafkaLog
 from reactive_desched.sinks.kafka_message import Message, message
@@ -24,7 +24,8 @@ class KafkaSink:
     """The sink; a producer lives until the first error that reaches it.
 
     Where a batch was too large, its events are `_suspects`: they travel singly, until the one that
-    is to blame is found. They are bounded by what is delivered at once.
+    is to blame is found. They are bounded by what is delivered at once. Later batches are half as
+    large, as the topic's bound may be lower than ours.
     """
 
     name = NAME
@@ -36,6 +37,7 @@ class KafkaSink:
         self._producer: Producer | None = None
         self._is_used = False
         self._suspects: frozenset[int] = frozenset()
+        self._batch_bytes = kafka.max_request_bytes
 
     async def deliver(self, entries: Sequence[Entry]) -> int:
         """Return how many, from the first, every replica in sync has."""
@@ -94,6 +96,8 @@ class KafkaSink:
             self._heard.open()
             await run_sync(load)
             settings = await run_sync(producer_settings, self._kafka)
+            self._batch_bytes = min(self._batch_bytes, settings["max_batch_size"])
+            settings["max_batch_size"] = self._batch_bytes
             self._producer = Producer(self._kafka, settings, self._heard)
             try:
                 await self._producer.start(self._topics)
@@ -117,7 +121,9 @@ class KafkaSink:
         return (one.is_checkpoint and self._kafka.checkpoint_topic) or self._kafka.topic
 
     def _suspect(self, entries: Sequence[Entry], failures: Sequence[Failure]) -> None:
-        large = (one for one in failures if one.is_too_large)
+        large = [one for one in failures if one.is_too_large]
+        if any(len(one.indexes) > 1 for one in large):
+            self._batch_bytes = max(self._batch_bytes // 2, LEAST_BATCH_BYTES)
         self._suspects = frozenset(entries[index].seq for one in large for index in one.indexes)
 
     def _raise_unless_shared(self, failure: Failure) -> None:

@@ -17,6 +17,9 @@ BATCH_BYTES: Final = 256 * 1024
 GZIP_BATCH_BYTES: Final = 48 * 1024
 """Batches are no larger: to pack and check one holds the event loop, longest when compressing."""
 
+LEAST_BATCH_BYTES: Final = 16 * 1024
+"""However often batches are too large, they may be of this size."""
+
 Settings = dict[str, Any]  # Any: keyword arguments of several types
 
 

@@ -114,14 +114,9 @@ class Relay:
     async def _begin(self) -> None:
         kept = await run_sync(self._positions.read, self._sink.name, abandon_on_cancel=True)
         self._begun = True
-        if kept is None:
-            self._move(self._start())
-        elif kept.seq > self._tail.last:
-            self._start_over(kept.seq)
-        else:
+        if kept is not None:
             self._kept = kept.seq
-            self._move(kept.seq)
-        await self._keep()  # else a crash before the first delivery lost what came before it
+        self._move(self._start() if kept is None else kept.seq)
 
     def _start(self) -> int:
         return max(0, self._tail.oldest - 1) if self._sink.from_start else self._tail.last

@@ -7,7 +7,7 @@ check sequence numbers, keep timestamps, authenticate.
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import CDLL, c_char_p, c_int, c_int16, c_int32, c_size_t, c_void_p
+from ctypes import CDLL, POINTER, byref, c_char_p, c_int, c_int16, c_int32, c_size_t, c_void_p
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,11 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {  # Any: types of ctypes
     "rd_kafka_mock_broker_set_rtt": (c_int, [c_void_p, c_int32, c_int]),
     "rd_kafka_mock_push_request_errors_array": (None, [c_void_p, c_int16, c_size_t, c_void_p]),
     "rd_kafka_mock_clear_request_errors": (None, [c_void_p, c_int16]),
+    "rd_kafka_mock_start_request_tracking": (None, [c_void_p]),
+    "rd_kafka_mock_clear_requests": (None, [c_void_p]),
+    "rd_kafka_mock_get_requests": (POINTER(c_void_p), [c_void_p, POINTER(c_size_t)]),
+    "rd_kafka_mock_request_api_key": (c_int16, [c_void_p]),
+    "rd_kafka_mock_request_destroy_array": (None, [POINTER(c_void_p), c_size_t]),
 }
 
 
@@ -80,6 +85,22 @@ class MockKafka:
     def stop_failing(self, request: int) -> None:
         """Forget the errors that are still to come."""
         self._library.rd_kafka_mock_clear_request_errors(self._cluster, request)
+
+    def start_counting(self) -> None:
+        """Count requests from now on."""
+        self._library.rd_kafka_mock_start_request_tracking(self._cluster)
+
+    def forget_counted(self) -> None:
+        """Begin to count anew."""
+        self._library.rd_kafka_mock_clear_requests(self._cluster)
+
+    def count(self, request: int) -> int:
+        """Return how many requests of a kind came in."""
+        size = c_size_t()
+        found = self._library.rd_kafka_mock_get_requests(self._cluster, byref(size))
+        keys = [self._library.rd_kafka_mock_request_api_key(found[i]) for i in range(size.value)]
+        self._library.rd_kafka_mock_request_destroy_array(found, size)
+        return keys.count(request)
 
     def down(self, *brokers: int) -> None:
         """Cut off these brokers, or all of them."""

@@ -144,6 +144,7 @@ class EventStream:
             if client.wanted.follow:
                 await self._rest(client)
             elif client.seq >= until:
+                await client.link.send(client.framing.heartbeat(client.seq))
                 return
             await anyio.lowlevel.checkpoint()
 

@@ -73,17 +73,17 @@ def test_a_table_has_a_row_for_each_record(tmp_path: Path) -> None:
 def test_a_row_tells_who_what_why_and_what_came_of_it(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(300))
 
-    wanted = Filter(pods=(POD,), types=("eviction.refused",))
+    wanted = Filter(types=("eviction.refused",))
     row = table(tmp_path, Wanted(filter=wanted))[0]
 
     told = ("event", "namespace", "pod", "node", "owners", "plugin", "result", "detail", "attempt")
     assert [row[name] for name in told] == [
         "eviction.refused",
         "shop",
-        POD,
-        "n1",
-        "ReplicaSet/web-6d4b75cb6d Deployment/web",
-        "RemovePodsHavingTooManyRestarts",
+        "zahlung-übersicht-6d4b75cb6d-00002",
+        "n3",
+        "ReplicaSet/zahlung-übersicht-6d4b75cb6d Deployment/zahlung-übersicht",
+        "RemovePodsViolatingNodeTaints",
         "refused by disruption budget",
         "web needs 2 healthy pods, and has 2",
         "1",

@@ -62,7 +62,7 @@ def test_a_row_says_who_and_what(tmp_path: Path) -> None:
     assert rows[0] == ("TIME (UTC)", "EVENT", "POD", "NODE", "PLUGIN", "CASE", "WHAT")
     time, *about, case, what = rows[1]
     assert micros(f"{time}+00:00") > 0
-    assert about[:2] == ["eviction.refused", "shop/web-6d4b75cb6d-00000"]
+    assert about[:2] == ["eviction.refused", "shop/zahlung-übersicht-6d4b75cb6d-00002"]
     assert len(case) == 10
     assert what.startswith(("refused by disruption budget after", "failed after"))
 

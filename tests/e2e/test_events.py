@@ -20,7 +20,7 @@ def told(playground: Playground, reason: str) -> list[Object]:
     return [e for e in sorted(ours, key=lambda e: str(e["eventTime"])) if e["reason"] == reason]
 
 
-def test_every_eviction_is_told_beside_its_pod(
+def test_every_eviction_is_told_beside_its_pod_and_its_deployment(
     playground: Playground, run_controller: RunController, referee: Referee
 ) -> None:
     playground.add_nodes("n1", "n2")
@@ -34,7 +34,9 @@ def test_every_eviction_is_told_beside_its_pod(
     with run_controller():
         playground.taint("n1", "gpu=yes:NoSchedule")
         eventually(
-            lambda: len(events()) == len(doomed), within_s=60, what="an event for each eviction"
+            lambda: len(events()) == len(doomed) == len(told(playground, "PodEvicted")),
+            within_s=60,
+            what="an event for each eviction, beside the pod and beside its deployment",
         )
 
     assert {event["regarding"]["uid"] for event in events()} == doomed
@@ -42,6 +44,10 @@ def test_every_eviction_is_told_beside_its_pod(
         assert (event["type"], event["action"]) == ("Normal", "Descheduled")
         assert f"pod eviction from {playground.node('n1')} node" in event["note"]
         assert "does not tolerate gpu=yes:NoSchedule" in event["note"]
+    beside_owner = told(playground, "PodEvicted")
+    assert {event["regarding"]["kind"] for event in beside_owner} == {"Deployment"}
+    names = {event["regarding"]["name"] for event in events()}
+    assert {event["note"].split()[1] for event in beside_owner} == names
 
 
 def test_a_policy_that_is_refused_again_and_again_is_one_event_with_a_count(

@@ -163,7 +163,9 @@ async def test_a_consumer_killed_at_any_moment_counts_each_event_once_whatever_t
                     await reaches(database, before + 1)
                     await anyio.sleep(rng.random() / 2)
                     consumer.kill()
+                before = placed(database)
                 programs.start(*arguments)
+                await reaches(database, before + 1)  # it follows now, and must outlive what comes
                 await run_sync(broker.kill)
                 await run_sync(broker.start)
             await ours.drained(40)

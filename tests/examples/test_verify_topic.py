@@ -72,9 +72,9 @@ def changed(line: bytes) -> bytes:
     return json.dumps(event, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def chained_anew(lines: Sequence[bytes]) -> list[bytes]:
+def chained_anew(lines: Sequence[bytes], behind: str = GENESIS) -> list[bytes]:
     """Return the lines with hashes that fit again, as a forger without the key would make them."""
-    prev, found = GENESIS, []
+    prev, found = behind, []
     for line in lines:
         event = json.loads(line)
         found.append(line.replace(event["prev"].encode(), prev.encode()))
@@ -123,6 +123,14 @@ def test_a_record_whose_hash_of_the_one_before_was_changed_is_the_one_named(
     lines[29] = evidence.at(30).replace(prev, b"f" * 64)
 
     assert "record 30 was changed" in evidence.verify(lines).said
+
+
+def test_a_record_that_does_not_begin_with_the_first_event_there_was_is_not_sound(
+    evidence: Evidence,
+) -> None:
+    lines = chained_anew(evidence.lines, behind="f" * 64)
+
+    assert "record 1 was changed" in evidence.verify(lines).said
 
 
 def test_one_sequence_with_two_contents_is_not_sound(evidence: Evidence) -> None:

@@ -24,7 +24,7 @@ from reactive_desched.policy.recording import Kafka, KafkaTls, Sasl
 from reactive_desched.sinks import kafka_producer
 from reactive_desched.sinks.dead_letters import DeadLetters, letters
 from reactive_desched.sinks.kafka import KafkaSink
-from reactive_desched.sinks.kafka_connection import producer_settings
+from reactive_desched.sinks.kafka_connection import LEAST_BATCH_BYTES, producer_settings
 from reactive_desched.sinks.kafka_log import KafkaLog
 from reactive_desched.sinks.kafka_message import line_of
 from reactive_desched.sinks.relay import Relay
@@ -349,6 +349,29 @@ async def test_the_one_event_that_is_too_large_is_found_and_the_rest_goes_on(
     assert "max.message.bytes" in letter.reason
 
 
+async def test_after_batches_that_were_too_large_there_are_smaller_ones(
+    kafka: MockKafka, tmp_path: Path
+) -> None:
+    kafka.create_topic("one", 1)
+    way = Way(tmp_path, Kafka(brokers=kafka.brokers, topic="one"))
+    kafka.start_counting()
+    async with way.running():
+        way.record(100)
+        assert await way.relay.flushed(20)
+        assert kafka.count(PRODUCE) == 1
+        for _ in range(9):
+            kafka.fail(PRODUCE, 10)
+            way.record(2)
+            assert await way.relay.flushed(20)
+        kafka.forget_counted()
+        way.record(100)
+        assert await way.relay.flushed(20)
+
+    size = sum(len(entry.raw) for entry in way.recorded[-100:])
+    assert size / LEAST_BATCH_BYTES <= kafka.count(PRODUCE) <= 3 * size / LEAST_BATCH_BYTES
+    assert way.dead() == []
+
+
 async def test_what_is_larger_than_we_may_send_is_refused_alone(
     kafka: MockKafka, tmp_path: Path
 ) -> None:
@@ -431,6 +454,19 @@ async def test_acknowledgements_that_stay_away_end_a_round(
     await way.sink.close()
 
 
+async def test_a_delivery_that_was_cut_short_costs_its_producer(kafka: MockKafka, way: Way) -> None:
+    await way.sink.deliver([evicted(1)])
+    before = way.sink._producer
+    kafka.slow_down(1000)
+    with anyio.move_on_after(0.2):
+        await way.sink.deliver([evicted(2)])
+    kafka.slow_down(0)
+
+    assert await way.sink.deliver([evicted(2)]) == 1
+    assert way.sink._producer is not before
+    await way.sink.close()
+
+
 async def test_a_sender_that_ends_is_noticed_at_once(kafka: MockKafka, way: Way) -> None:
     await way.sink.deliver([evicted(1)])
     producer = way.sink._producer
@@ -491,7 +527,10 @@ async def test_the_client_is_not_allowed_to_flood_the_log_or_to_tell_requests(
     assert "afterwards" in caplog.text
 
 
-def test_while_one_sink_replaces_another_the_client_stays_quiet() -> None:
+def test_while_one_sink_replaces_another_the_client_stays_quiet(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
     old, new = (KafkaLog(Book(), time.monotonic) for _ in range(2))
     client = logging.getLogger("aiokafka.conn")
     old.open()
@@ -562,6 +601,7 @@ def test_a_password_file_that_is_no_good_is_named(
 
     assert str(secret) in str(caught.value)
     assert "canary" not in str(caught.value)
+    assert caught.value.__cause__ is None  # it would hold what was read
 
 
 def test_tls_files_that_are_no_good_are_named(tmp_path: Path) -> None:

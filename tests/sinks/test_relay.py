@@ -381,6 +381,18 @@ async def test_a_sink_of_news_begins_at_the_end_and_misses_nothing_across_a_cras
     assert here.sink.got == [6, 7]
 
 
+async def test_where_a_sink_of_news_began_is_kept_before_its_first_delivery(
+    tmp_path: Path,
+) -> None:
+    here = Following(tmp_path, Shop(from_start=False))
+    here.sink.always = SinkUnavailable("away")
+    here.record(5)
+    async with here.running():
+        here.record(2)
+        await anyio.sleep(1)
+        assert here.positions.last == 5
+
+
 @pytest.mark.parametrize(
     ("from_start", "got"), [(True, [1, 2, 3]), (False, [3])], ids=["from the start", "news"]
 )

@@ -147,10 +147,12 @@ def test_evictions_and_policies_are_told_in_events(
     mount.publish(text("second", "other"))
     program.wait_for(rf"(?s)(\"evicted\".*){{{len(before)}}}")
     program.wait_until(
-        lambda: f'events_total{{result="sent"}} {len(before) + 2}.0' in page("/metrics")
+        lambda: f'events_total{{result="sent"}} {2 * len(before) + 2}.0' in page("/metrics")
     )
 
-    rejected, reloaded, *moved = events(cluster)
+    rejected, reloaded, *told_of = events(cluster)
+    moved = [event for event in told_of if event["regarding"]["kind"] == "Pod"]
+    owners = [event for event in told_of if event["regarding"]["kind"] != "Pod"]
     for told, reason, kind in (
         (rejected, "PolicyRejected", "Warning"),
         (reloaded, "PolicyReloaded", "Normal"),
@@ -162,6 +164,9 @@ def test_evictions_and_policies_are_told_in_events(
         assert event["reason"] == "RemovePodsViolatingNodeTaints"
         assert event["action"] == "Descheduled"
         assert f"pod eviction from {NODE} node by reactive-desched" in event["note"]
+    assert len(owners) == len(moved)
+    assert {event["reason"] for event in owners} == {"PodEvicted"}
+    assert "Deployment" in {event["regarding"]["kind"] for event in owners}
     assert 'events_total{result="failed"} 0.0' in page("/metrics")
 
 

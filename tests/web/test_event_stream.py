@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 import anyio
+import anyio.abc
 import pytest
 from yarl import URL
 
@@ -337,6 +338,17 @@ async def test_a_heartbeat_tells_how_far_was_looked_so_that_nothing_is_searched_
         assert beats[0].id == f"{EPOCH}.5"
 
 
+async def test_an_answer_that_ends_tells_last_how_far_it_looked(serving: Serving) -> None:
+    async with (
+        serving(30) as served,
+        aiohttp.ClientSession(served.url) as session,
+        session.get("/events?namespace=nowhere&from=oldest&follow=false") as response,
+    ):
+        *_, last = [event async for event in EventSource(response)]
+
+        assert last == Event(f"{EPOCH}.31", "heartbeat", '{"sequence":31}')
+
+
 async def test_heartbeats_come_while_events_do(serving: Serving) -> None:
     async with (
         serving(300, there=5, heartbeat_s=0.05) as served,
@@ -500,18 +512,19 @@ async def test_however_many_clients_there_are_each_record_is_read_and_parsed_onc
 
     monkeypatch.setattr(latest, "summary", parse)
     async with serving(30, there=10) as served, anyio.create_task_group() as group:
-        queries = ["", "namespace=shop", "type=eviction", "", "node=n1"]
 
-        async def follow(query: str) -> None:
+        async def follow(query: str, *, task_status: anyio.abc.TaskStatus[None]) -> None:
             async with (
                 aiohttp.ClientSession(served.url) as session,
                 session.get(f"/events?{query}") as response,
             ):
-                await take(EventSource(response), 1)
+                source = EventSource(response)
+                await anext(aiter(source))
+                task_status.started()
+                await take(source, 1)
 
-        for query in queries:
-            group.start_soon(follow, query)
-        await until(lambda: served.stream.clients.numbers.clients == len(queries))
+        for query in ("", "namespace=shop", "type=eviction", "", "node=n1"):
+            await group.start(follow, query)
         served.publish(20)
 
     assert sorted(parsed) == sorted(record.raw for record in served.records[10:30])

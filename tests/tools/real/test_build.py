@@ -1,6 +1,8 @@
 """`make real-tools` with a stand-in for Go, so that its promises are checked in a moment."""
 
+import hashlib
 import json
+import re
 import runpy
 import shutil
 import subprocess
@@ -10,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-BUILD = Path(__file__).resolve().parents[3] / "tools" / "real" / "build.py"
+TOOLS = Path(__file__).resolve().parents[3] / "tools"
+BUILD = TOOLS / "real" / "build.py"
 PARTS = {
     "etcd",
     "etcdctl",
@@ -38,17 +41,43 @@ else:
 """
 
 
+# Notes each call; "fetches" jars, and spoils or adds some where it is told to.
+FAKE_MAVEN = """#!{python}
+import pathlib, sys
+here = pathlib.Path(__file__).parent
+with (here / "maven-calls").open("a") as calls:
+    calls.write(" ".join(sys.argv[1:]) + chr(10))
+target = pathlib.Path(sys.argv[-1].partition("=")[2])
+target.mkdir(parents=True)
+for name in {jars}:
+    (target / name).write_text(name)
+for name, content in (line.split() for line in (here / "other-jars").read_text().splitlines()):
+    (target / name).write_text(content)
+if (here / "fail-maven").exists():
+    sys.exit(1)
+"""
+JARS = ("kafka-server.jar", "kafka-clients.jar")
+
+
 @dataclass
 class Bench:
-    """A cache folder, a PATH with or without Go, and the script under test."""
+    """A cache folder, a PATH with or without Go, Maven and Java, and the script under test.
+
+    The script is a copy whose list of jars is that of the stand-in for Maven.
+    """
 
     folder: Path
 
+    @property
+    def script(self) -> Path:
+        return self.folder / "tools" / "real" / "build.py"
+
     def run(self, *options: str, go: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
-        path = str(self.folder / "go") if go else str(self.folder / "nothing")
+        folders = [self.folder / "go" if go else None, self.folder / "kafka"]
         cache = str(self.folder / "cache")
+        path = ":".join(str(each) for each in folders if each)
         return subprocess.run(
-            (sys.executable, str(BUILD), *options),
+            (sys.executable, str(self.script), *options),
             env={"PATH": path, "REACTIVE_DESCHED_REAL_TOOLS": cache, **env},
             capture_output=True,
             text=True,
@@ -71,6 +100,17 @@ class Bench:
     def fail_at(self, package: str) -> None:
         (self.folder / "go" / "fail").write_text(package)
 
+    def kafka(self) -> dict[str, str | None]:
+        found: dict[str, str | None] = json.loads(self.run("--where").stdout)["kafka"]
+        return found
+
+    def maven_calls(self) -> list[str]:
+        log = self.folder / "kafka" / "maven-calls"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def give_jar(self, name: str, content: str) -> None:
+        (self.folder / "kafka" / "other-jars").write_text(f"{name} {content}\n")
+
     def mend(self) -> None:
         (self.folder / "go" / "fail").unlink()
 
@@ -85,6 +125,16 @@ def bench(tmp_path: Path) -> Bench:
         path = go / "module" / "kustomize" / "stage" / stage
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("a stage")
+    shutil.copytree(TOOLS, tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    sums = (f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n" for name in JARS)
+    (tmp_path / "tools" / "real" / "kafka" / "SHA256SUMS").write_text("".join(sums))
+    kafka = tmp_path / "kafka"
+    kafka.mkdir()
+    (kafka / "other-jars").write_text("")
+    (kafka / "mvn").write_text(FAKE_MAVEN.format(python=sys.executable, jars=JARS))
+    (kafka / "java").write_text("#!/bin/sh\n")
+    for program in ("mvn", "java"):
+        (kafka / program).chmod(0o755)
     return Bench(tmp_path)
 
 
@@ -150,7 +200,7 @@ def test_without_go_one_sentence_names_what_is_missing_and_the_remedy(bench: Ben
     done = bench.run(go=False)
 
     assert done.returncode == 1
-    (told,) = done.stderr.splitlines()
+    told = done.stderr.splitlines()[-1]
     assert "No Go toolchain was found" in told
     assert "kube-apiserver" in told
     assert "install Go 1.26 or newer" in told
@@ -192,3 +242,93 @@ def test_a_binary_that_is_not_there_is_an_error_that_names_the_variable(bench: B
 
     assert done.returncode == 1
     assert "TEST_ASSET_KUBE_APISERVER=/nowhere/kube-apiserver is not a file" in done.stderr
+
+
+def test_kafka_is_fetched_with_the_checksums_of_the_server_respected(bench: Bench) -> None:
+    assert bench.run().returncode == 0
+
+    libs = Path(bench.kafka()["libs"] or "")
+    assert {jar.name for jar in libs.iterdir()} == set(JARS)
+    assert libs.parent.name.startswith(f"kafka-{bench.kafka()['version']}_")
+    (call,) = bench.maven_calls()
+    assert "--strict-checksums" in call
+
+
+def test_kafka_that_is_there_needs_no_maven(bench: Bench) -> None:
+    bench.run()
+    (bench.folder / "kafka" / "mvn").unlink()
+
+    assert bench.run().returncode == 0
+    assert len(bench.maven_calls()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("kafka-server.jar", "tampered"), ("more.jar", "unknown")],
+    ids=["a jar is not what it was", "a jar is there that nobody listed"],
+)
+def test_jars_that_are_not_those_we_know_are_not_used(
+    bench: Bench, name: str, content: str
+) -> None:
+    bench.give_jar(name, content)
+
+    done = bench.run()
+
+    assert done.returncode == 1
+    assert name in done.stderr.splitlines()[-1]
+    assert bench.kafka()["libs"] is None
+    assert bench.built() == PARTS
+
+
+def test_half_of_kafka_counts_as_nothing_and_is_fetched_again(bench: Bench) -> None:
+    (bench.folder / "kafka" / "fail-maven").touch()
+    assert bench.run().returncode == 1
+    assert bench.kafka()["libs"] is None
+
+    (bench.folder / "kafka" / "fail-maven").unlink()
+    assert bench.run().returncode == 0
+    assert bench.kafka()["libs"] is not None
+
+
+def test_a_jar_that_was_deleted_is_noticed_and_fetched_again(bench: Bench) -> None:
+    bench.run()
+    (Path(bench.kafka()["libs"] or "") / JARS[0]).unlink()
+    assert bench.kafka()["libs"] is None
+
+    assert bench.run().returncode == 0
+    assert bench.kafka()["libs"] is not None
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [("mvn", "Maven was not found, and Kafka"), ("java", "Java was not found, and Kafka")],
+)
+def test_what_kafka_needs_and_is_missing_is_named_and_keeps_nothing_else_from_being_built(
+    bench: Bench, program: str, told: str
+) -> None:
+    (bench.folder / "kafka" / program).unlink()
+
+    done = bench.run()
+
+    assert done.returncode == 1
+    assert told in done.stderr.splitlines()[-1]
+    assert bench.kafka()["libs"] is None
+    assert bench.built() == PARTS
+
+
+def test_java_is_found_where_java_home_says(bench: Bench, tmp_path: Path) -> None:
+    home = tmp_path / "jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("")
+
+    found = json.loads(bench.run("--where", JAVA_HOME=str(home)).stdout)["kafka"]
+
+    assert found["java"] == str(home / "bin" / "java")
+
+
+def test_the_jars_we_know_are_pinned_each_on_a_line(bench: Bench) -> None:
+    lines = (TOOLS / "real" / "kafka" / "SHA256SUMS").read_text().splitlines()
+
+    assert all(re.fullmatch(r"[0-9a-f]{64}  \S+\.jar", line) for line in lines)
+    version = bench.kafka()["version"]
+    assert f"kafka-clients-{version}.jar" in {line.split()[1] for line in lines}

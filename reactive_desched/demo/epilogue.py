@@ -1,0 +1,40 @@
+"""What stays of the day: the story of one pod, and the proof that nobody altered the record."""
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import anyio
+from rich.console import Console
+
+from reactive_desched.api.event import EVICTION_SUCCEEDED
+from reactive_desched.journal.reading import read
+
+_LONGEST_S = 30
+
+
+async def tell(console: Console, journal: Path) -> None:
+    """Print what `audit show` and `audit verify` say of the day, as anybody could ask them."""
+    for words in (("audit", "show", _longest_story(journal)), ("audit", "verify")):
+        console.print()
+        console.rule(f"reactive-desched {' '.join(words)} --journal …", align="left")
+        console.print((await _answer(*words, "--journal", str(journal))).rstrip(), highlight=False)
+
+
+def _longest_story(journal: Path) -> str:
+    """Return the case of an evicted pod with the most to tell."""
+    events = list(read(journal))
+    length = Counter(event.correlationid for event in events)
+    evicted = [event.correlationid for event in events if event.type == EVICTION_SUCCEEDED]
+    return max(evicted, key=lambda case: length[case])
+
+
+async def _answer(*words: str) -> str:
+    with anyio.fail_after(_LONGEST_S):
+        done = await anyio.run_process(
+            [sys.executable, "-m", "reactive_desched", *words],
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    return done.stdout.decode(errors="replace")

@@ -1,0 +1,65 @@
+"""The API server of `crash_program`: its truth is a file, and so outlives whoever asked."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from reactive_desched.model.outcomes import (
+    Accepted,
+    Answer,
+    BudgetRefused,
+    EvictionRequest,
+    PodAbsent,
+    PodNow,
+    PodPresent,
+    Unknown,
+)
+
+__all__ = ["World", "evicted"]
+
+_EVICTED: Final = "evicted "
+
+
+def evicted(path: Path) -> list[str]:
+    """Return the uids of the pods that left, as often as somebody had them leave."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.removeprefix(_EVICTED) for line in lines if line.startswith(_EVICTED)]
+
+
+class World:
+    """Pods are known by their uid, which is their name too; its ending says how they behave."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+
+    async def evict(self, request: EvictionRequest) -> Answer:
+        """Answer; whoever is accepted leaves before the answer is given."""
+        await anyio.sleep(0)
+        if request.name.endswith("-guarded") and not self._is_refused(request.uid):
+            self._write(f"refused {request.uid}")
+            return BudgetRefused("web needs 2 healthy pods, and has 2")
+        self.accept(request.uid)
+        await anyio.sleep(0)
+        return Unknown("cut off") if request.name.endswith("-unheard") else Accepted()
+
+    async def look(self, namespace: str, name: str) -> PodNow:
+        """Tell what became of the pod of this name, whose uid is its name too."""
+        del namespace
+        await anyio.sleep(0)
+        has_left = name in evicted(self._path)
+        if has_left and name.endswith("-gone"):
+            return PodAbsent()
+        return PodPresent(name, terminating=has_left)
+
+    def accept(self, uid: str) -> None:
+        """Let a pod leave; from here on it does, whoever hears of it."""
+        self._write(f"{_EVICTED}{uid}")
+
+    def _is_refused(self, uid: str) -> bool:
+        return f"refused {uid}\n" in self._path.read_text(encoding="utf-8")
+
+    def _write(self, line: str) -> None:
+        os.write(self._file, f"{line}\n".encode())

@@ -1,0 +1,101 @@
+"""The whole controller between a real control plane and a real Kafka broker."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.testing.control_plane import eventually
+from reactive_desched.testing.controller_process import ControllerProcess
+from reactive_desched.testing.kafka_broker import KafkaBroker
+from reactive_desched.testing.kafka_group import read_group
+from reactive_desched.testing.playground import Playground
+from reactive_desched.testing.referee import Referee
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+SETTINGS = """
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {{quiet: 200ms, maxWait: 2s}}
+budgets: {{cluster: null, node: null, namespace: null}}
+evictions: {{retry: {{initial: 1s, max: 5s}}}}
+sinks: {{kafka: {{brokers: ["{address}"], topic: "{topic}"}}}}
+"""
+PREFIX = "io.reactive-desched.descheduler."
+WAY = ["finding.made.v1", "decision.evict.v1", "eviction.requested.v1", "eviction.succeeded.v1"]
+
+
+def cases(broker: KafkaBroker, topic: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the events about pods by their case, in the order of their partitions."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for message in read_group(broker.address, topic):
+        event = json.loads(message.value)
+        assert message.key == event["partitionkey"].encode()
+        if "who" in event["data"]:
+            found[event["correlationid"]].append(event)
+    return found
+
+
+def test_a_taint_becomes_evictions_whose_whole_story_arrives_in_kafka(
+    broker: KafkaBroker,
+    topic: str,
+    kubeconfig: Path,
+    playground: Playground,
+    referee: Referee,
+    tmp_path: Path,
+) -> None:
+    broker.admin.create_topic(topic, partitions=3)
+    playground.add_nodes("n1")
+    web = playground.deploy("web", 3)
+    playground.add_nodes("n2")
+    settings = SETTINGS.format(address=broker.address, topic=topic)
+
+    with ControllerProcess(tmp_path, kubeconfig, playground.policy(), settings) as controller:
+        playground.taint("n1", "gpu=yes:NoSchedule")
+        playground.await_healthy("web", 3, off="n1", within_s=60)
+        eventually(lambda: len(referee.evicted()) == len(web), within_s=30, what="all are evicted")
+        assert controller.stop() == 0, controller.tail()
+
+    evicted = {}
+    for case in cases(broker, topic).values():
+        assert [event["type"].removeprefix(PREFIX) for event in case] == WAY
+        assert len({event["partitionkey"] for event in case}) == 1
+        assert [event["causationid"] for event in case[1:]] == [event["id"] for event in case[:-1]]
+        finding, ending = case[0], case[-1]
+        assert finding["data"]["trigger"]["change"] == "NodeTaintsChanged"
+        evicted[ending["data"]["who"]["uid"]] = ending["data"]["outcome"]["result"]
+    assert evicted == dict.fromkeys(web, "evicted")
+
+
+def test_the_controller_works_without_the_broker_and_tells_it_all_later(
+    broker: KafkaBroker,
+    topic: str,
+    kubeconfig: Path,
+    playground: Playground,
+    tmp_path: Path,
+) -> None:
+    broker.admin.create_topic(topic, partitions=3)
+    playground.add_nodes("n1")
+    web = playground.deploy("web", 3)
+    playground.add_nodes("n2")
+    settings = SETTINGS.format(address=broker.address, topic=topic)
+
+    broker.kill()
+    with ControllerProcess(tmp_path, kubeconfig, playground.policy(), settings) as controller:
+        playground.taint("n1", "gpu=yes:NoSchedule")
+        playground.await_healthy("web", 3, off="n1", within_s=60)
+        assert controller.probe("/readyz") == 200
+        controller.kill()
+        controller.start()
+        broker.start()
+        eventually(lambda: told(broker, topic) == set(web), within_s=60, what="all is told")
+        assert controller.stop() == 0, controller.tail()
+
+
+def told(broker: KafkaBroker, topic: str) -> set[str]:
+    """Return the pods of whose eviction Kafka knows."""
+    ends = [case[-1]["data"] for case in cases(broker, topic).values()]
+    return {end["who"]["uid"] for end in ends if end.get("outcome", {}).get("result") == "evicted"}

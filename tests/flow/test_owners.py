@@ -1,0 +1,88 @@
+"""Owners' owners and triggers through the whole pipeline: known to records, deciding nothing."""
+
+import anyio
+import msgspec
+import pytest
+import trio.testing
+
+from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
+from reactive_desched.model.triggers import Trigger
+from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.state.cluster import JOBS, NODES, OWNERS, PODS, REPLICA_SETS
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.flow import Flow
+
+pytestmark = pytest.mark.anyio
+
+SET = OwnerReference("ReplicaSet", "web-1", "r1", controller=True, api_version="apps/v1")
+DEPLOYMENT = OwnerReference("Deployment", "web", "d1", controller=True, api_version="apps/v1")
+WEB = msgspec.structs.replace(pod("web", on="n1"), owners=(SET,))
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def made() -> Flow:
+    return Flow(NodeTaints(NodeTaintsArgs()))
+
+
+async def test_a_judgement_names_the_version_of_what_was_told() -> None:
+    async with made().running() as flow:
+        flow.sync(node("n1", version=3), node("n2", version=4), WEB)
+        flow.deliver(node("n1", "gpu:NoSchedule", version=42))
+        await anyio.sleep(1)
+
+    [judgement] = flow.diary.judgements
+    assert judgement.cause.trigger == Trigger("NodeTaintsChanged", "node n1", "42")
+
+
+async def test_a_chain_is_known_when_a_finding_is_judged_and_follows_what_is_told() -> None:
+    async with made().running() as flow:
+        flow.sync(node("n1"), WEB, ReplicaSet("r1", 5, DEPLOYMENT))
+        assert flow.core.view.owner_chain(WEB) == (SET, DEPLOYMENT)
+        flow.delete(ReplicaSet("r1", 6, DEPLOYMENT))
+        assert flow.core.view.owner_chain(WEB) == (SET,)
+
+
+async def test_news_of_owners_makes_nobody_look() -> None:
+    async with made().running() as flow:
+        flow.sync(node("n1", "gpu:NoSchedule"), node("n2"), WEB)
+        await anyio.sleep(1)
+        looks = flow.core.engine.looks
+        flow.deliver(ReplicaSet("r1", 5, DEPLOYMENT), Job("j1", 6, None))
+        flow.delete(ReplicaSet("r1", 7, DEPLOYMENT))
+        await anyio.sleep(60)
+
+        assert (flow.core.engine.looks, flow.core.engine.dirty) == (looks, 0)
+
+
+async def test_owners_that_nobody_may_tell_of_are_done_without() -> None:
+    async with made().running() as flow:
+        told: list[tuple[str, str]] = []
+        flow.core.synced.went_without = lambda *words: told.append(words)
+        for resource, feed in flow.feeds.items():
+            if resource in OWNERS:
+                feed.stale("403")
+            else:
+                feed.begin_replace()
+        for thing, resource in ((node("n1"), NODES), (node("n2"), NODES), (WEB, PODS)):
+            flow.feeds[resource].upsert(thing)
+        for resource, feed in flow.feeds.items():
+            if resource not in OWNERS:
+                feed.end_replace()
+                feed.fresh()
+        flow.core.hold_back(None)
+        assert flow.core.why_idle() == "replicasets: 403"
+
+        for resource in (REPLICA_SETS, JOBS):
+            flow.feeds[resource].denied("403")
+        assert told == [(REPLICA_SETS, "403"), (JOBS, "403")]
+        flow.deliver(node("n1", "gpu:NoSchedule"))
+        await anyio.sleep(1)
+
+    assert flow.asked == ["web"]
+    assert flow.core.view.owner_chain(WEB) == (SET,)
+    assert flow.core.state.untold == {REPLICA_SETS, JOBS}

@@ -1,0 +1,224 @@
+"""The promise itself: kill the process at any moment, and nothing it said was so is untrue."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from reactive_desched.api.event import (
+    CHECKPOINT,
+    EVICTION_REQUESTED,
+    JOURNAL_LOST,
+    OUTCOMES,
+    Event,
+)
+from reactive_desched.audit.index import Index
+from reactive_desched.audit.kept import parse_kept
+from reactive_desched.audit.lookup import Wanted, spots
+from reactive_desched.audit.schema import NAME
+from reactive_desched.audit.verifying import verify
+from reactive_desched.journal.events import event
+from reactive_desched.journal.notes import parse_key
+from reactive_desched.journal.positions import Positions
+from reactive_desched.journal.records import mark
+from reactive_desched.journal.segments import entries, segments
+from reactive_desched.testing.crash_steps import FIRST, LOSSES, REPAIRS, STEPS
+from reactive_desched.testing.lives import Lives, Promise, Received
+from reactive_desched.testing.mock_kafka import mock_kafka
+
+pytestmark = pytest.mark.timeout(110)
+
+SHARDS, KILLS = 8, 25
+KILLED = -9
+LIVING_S = 0.35
+STARTING_S = 0.06
+
+AnyEvent = Event[Any]  # any kind of data
+
+
+@pytest.fixture
+def lives(tmp_path: Path) -> Iterator[Lives]:
+    with mock_kafka() as kafka, Lives(tmp_path, kafka) as begun:
+        yield begun
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_whenever_it_is_killed_nothing_is_lost_doubled_or_untrue(lives: Lives, shard: int) -> None:
+    chance = Random(shard)
+    for _ in range(KILLS):
+        longest = STARTING_S if chance.random() < 0.2 else LIVING_S
+        assert lives.killed_after(chance.uniform(0, longest)) == KILLED, lives.said
+        check_chain(lives)
+        lives.received()
+
+    check_everything(lives)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_whatever_it_was_about_to_do_nothing_is_lost_doubled_or_untrue(
+    lives: Lives, step: str
+) -> None:
+    for nth in (1, 5):
+        assert lives.killed_at(step, nth) == KILLED, lives.said
+        assert lives.promises[-1].what == "died"
+        check_chain(lives)
+
+    check_everything(lives)
+
+
+# --- what must be so, whatever happened ---
+
+
+def check_chain(lives: Lives) -> None:
+    """Hold that the journal verifies, if there is one yet; a torn end is no fault."""
+    public = lives.journal / "checkpoint.pub"
+    if public.exists() and any(entries(one) for one in segments(lives.journal)):
+        keys = [parse_key(line) for line in public.read_text().split()]
+        report = verify(lives.journal, keys, str(public), None)
+        assert report.bad is None
+        assert report.unknown == ()
+
+
+def check_everything(lives: Lives) -> None:
+    """Let one more life finish, and hold it all against each other."""
+    assert lives.last() == 0, lives.said
+    check_chain(lives)
+    recorded = {entry.seq: entry.raw for one in segments(lives.journal) for entry in entries(one)}
+    received = lives.received()
+    known = {**by_seq(received), **recorded}
+    events = {seq: read(raw) for seq, raw in sorted(known.items())}
+    lost = lost_by_kafka(events)
+
+    check_sequences(recorded, received, lost)
+    check_ids(events, received)
+    check_promises(lives.promises, events, lost)
+    check_intents(lives, events)
+    check_kept_checkpoints(lives, received)
+    check_followers(lives, max(recorded))
+
+
+def check_sequences(
+    recorded: Mapping[int, bytes], received: Sequence[Received], lost: set[int]
+) -> None:
+    """Hold that no number is missing, here or there, and that both say the same."""
+    assert sorted(recorded) == list(range(min(recorded), max(recorded) + 1))
+    there = by_seq(received)
+    assert set(range(1, max(recorded) + 1)) - set(there) <= lost
+    assert {seq: raw for seq, raw in there.items() if seq in recorded}.items() <= recorded.items()
+    assert min(recorded) == 1 or max(there) >= min(recorded) - 1
+
+
+def check_ids(events: Mapping[int, AnyEvent], received: Sequence[Received]) -> None:
+    """Hold that an id means one thing, and that order holds for each key."""
+    assert [id_ for id_, n in Counter(one.id for one in events.values()).items() if n > 1] == []
+    firsts: dict[str, list[int]] = defaultdict(list)
+    for message in received:
+        seq = seq_of(message.value)
+        if seq not in firsts[message.key]:
+            firsts[message.key].append(seq)
+    assert all(seqs == sorted(seqs) for seqs in firsts.values())
+    assert len({(one.key, one.partition) for one in received}) == len(firsts)
+
+
+def check_promises(
+    promises: Sequence[Promise], events: Mapping[int, AnyEvent], lost: set[int]
+) -> None:
+    """Hold that what was said to be recorded is, at the place that was named."""
+    for what, first, second in promises:
+        if what == "appended" and int(first) not in lost:
+            assert events[int(first)].id == second.strip(), f"{first} was acknowledged"
+    if lost:
+        return
+    ids = {one.id for one in events.values()}
+    assert {one.id for one in promises if one.what == "begun"} <= ids
+    causes = {one.causationid for one in events.values() if one.type in OUTCOMES}
+    assert {one.id for one in promises if one.what == "ended"} <= causes
+
+
+def check_intents(lives: Lives, events: Mapping[int, AnyEvent]) -> None:
+    """Hold that each intent has one outcome, which is true, and that nobody left without one."""
+    intents = {one.id: one for one in events.values() if one.type == EVICTION_REQUESTED}
+    outcomes = [one for one in events.values() if one.type in OUTCOMES]
+    ends = Counter(one.causationid for one in outcomes)
+    if not lost_by_kafka(events):
+        assert ends == Counter(dict.fromkeys(intents, 1))
+    assert set(ends.values()) <= {1}
+    left = Counter(lives.evicted)
+    assert set(left) <= {one.data.who.uid for one in intents.values()}
+    said = Counter(
+        one.data.who.uid for one in outcomes if one.data.outcome.result in ("evicted", "unknown")
+    )
+    assert said == left
+
+
+def check_kept_checkpoints(lives: Lives, received: Sequence[Received]) -> None:
+    """Hold that the journal agrees with what somebody kept who read the topic."""
+    oldest = segments(lives.journal)[0].first_seq
+    keys = [parse_key(line) for line in (lives.journal / "checkpoint.pub").read_text().split()]
+    kept = [one.value.decode() for one in received if mark_type(one.value) == CHECKPOINT]
+    still = [text for text in kept if seq_of(text.encode()) >= oldest]
+    for text in (still[0], still[-1]):
+        report = verify(lives.journal, keys, "", parse_kept(text))
+        assert report.ok, report.bad
+        assert report.kept is not None
+        assert report.kept.agrees
+
+
+def check_followers(lives: Lives, last: int) -> None:
+    """Hold that the index is as one made anew, and that positions speak of what is there."""
+    positions = Positions(lives.journal / "positions").all()
+    assert set(positions) == {"index", "kafka"}
+    assert all(one.seq <= last for one in positions.values())
+    index = Index.open(lives.journal, lives.journal / NAME)
+    fresh = Index.private(lives.journal)
+    try:
+        fresh.finish()
+        assert index.place.seq == fresh.place.seq == last
+        assert index.place.digest == fresh.place.digest
+        assert contents(index) == contents(fresh)
+    finally:
+        index.close()
+        fresh.close()
+
+
+def contents(index: Index) -> list[tuple[int, int, int]]:
+    """Return where an index says that each record stands."""
+    return [(spot.seq, spot.start, spot.length) for spot in spots(index, Wanted())]
+
+
+def lost_by_kafka(events: Mapping[int, AnyEvent]) -> set[int]:
+    """Return what the journal says was removed before Kafka had it; no loss is told twice."""
+    told = [one.data for one in events.values() if one.type == JOURNAL_LOST]
+    ranges = sorted((one.first, one.last) for one in told if one.sink == "kafka")
+    assert all(before[1] < after[0] for before, after in pairwise(ranges))
+    return {seq for first, last in ranges for seq in range(first, last + 1)}
+
+
+def by_seq(received: Sequence[Received]) -> dict[int, bytes]:
+    """Return what Kafka has; what came again must be the same."""
+    found: dict[int, bytes] = {}
+    for message in received:
+        assert found.setdefault(seq_of(message.value), message.value) == message.value
+    return found
+
+
+def read(raw: bytes) -> AnyEvent:
+    found = event(mark_type(raw), raw)
+    assert found is not None
+    return found
+
+
+def seq_of(raw: bytes) -> int:
+    found = mark(raw)
+    assert found is not None
+    return found.seq
+
+
+def mark_type(raw: bytes) -> str:
+    found = mark(raw)
+    assert found is not None
+    return found.type
