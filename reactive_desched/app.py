@@ -394,7 +394,7 @@ def _measure(
 
 
 def _went_without(log: LateLog, resource: str, reason: str) -> None:
-    log.warning("going without: node fit leaves this out", resource=resource, because=reason)
+    log.warning(cluster.going_without(resource), resource=resource, because=reason)
 
 
 async def _let_end(core: Core) -> None:

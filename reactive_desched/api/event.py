@@ -93,7 +93,8 @@ class Cause(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     change: Annotated[str, _said("The kind of change, such as NodeTaintsChanged.")]
     object: Annotated[str, _said("What changed, such as `node n1`; empty: everything.")]
     resource_version: Annotated[
-        str, _said("The object's resourceVersion then; empty when it is not one object.")
+        str,
+        _said("That of the object whose event led to the change; empty when none did."),
     ]
 
 

@@ -66,7 +66,7 @@ def encode(event: AnyEvent) -> Body:
             f"{event.type} {event.id} of {len(raw)} bytes is too long for the journal"
             f" (at most {MAX_RECORD_BYTES}): shorten its reason or detail"
         )
-    head, _, tail = raw.partition(_UNSTAMPED)
+    head, _, tail = raw.rpartition(_UNSTAMPED)  # what follows it holds no object
     return Body(head, tail)
 
 

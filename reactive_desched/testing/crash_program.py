@@ -14,7 +14,8 @@ from random import Random
 from typing import Final
 
 import anyio
-import anyio._backends._asyncio  # noqa: PLC2701, F401 -- loaded before the fork, not after it
+import anyio._backends._asyncio  # noqa: F401 -- loaded before the fork, not after it
+import cryptography.hazmat.primitives.serialization  # noqa: F401 -- as above
 import msgspec
 from msgspec import Struct
 

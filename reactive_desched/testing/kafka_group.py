@@ -3,7 +3,9 @@
 import time
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from reactive_desched.testing.control_plane import eventually
 
 __all__ = ["Received", "read_group"]
 
@@ -34,10 +36,11 @@ def read_group(address: str, topic: str) -> list[Received]:
 
 
 def _read(consumer: Consumer, topic: str) -> list[Received]:
-    left = _ends(consumer, topic)
+    left = eventually(lambda: _ends(consumer, topic), within_s=_WITHIN_S, what=f"{topic} is served")
     consumer.subscribe([topic])
     found: list[Received] = []
     deadline = time.monotonic() + _WITHIN_S
+    left = {number: end for number, end in left.items() if end}
     while left:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{len(found)} messages came; these partitions have more: {left}")
@@ -49,14 +52,15 @@ def _read(consumer: Consumer, topic: str) -> list[Received]:
     return found
 
 
-def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
-    """Return behind which offset each partition ends; those that are empty are left out."""
-    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-    ends = {
-        number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
-        for number in partitions
-    }
-    return {number: end for number, end in ends.items() if end}
+def _ends(consumer: Consumer, topic: str) -> dict[int, int] | None:
+    """Return where each partition ends, by its number; None when a broker is not ready for that."""
+    try:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        places = [TopicPartition(topic, number) for number in partitions]
+        ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
+    except KafkaException:
+        return None
+    return dict(zip(partitions, ends, strict=True)) or None
 
 
 def _received(message: Message) -> Received:

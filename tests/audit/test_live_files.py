@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from reactive_desched.audit import verifying
 from reactive_desched.audit.live_files import open_segment
-from reactive_desched.journal.segments import Segment, segment
+from reactive_desched.audit.verifying import verify
+from reactive_desched.journal.notes import parse_key
+from reactive_desched.journal.segments import Segment, segment, segments
+from reactive_desched.testing.journals import new_signer, some_events, write_journal
 from reactive_desched.testing.tampering import (
     Made,
     flipped,
@@ -107,6 +110,22 @@ def test_all_that_a_damaged_file_still_gives_is_read(made: Made, lines: int) -> 
     bad = found({**without(made, 8), f"{name}.gz": broken}, made.signer)
 
     assert (bad.sequence, bad.file, bad.offset) == (8 + lines, f"{name}.gz", len(text))
+
+
+def test_of_a_large_damaged_file_no_record_is_lost_or_told_twice(tmp_path: Path) -> None:
+    records = write_journal(tmp_path, some_events(600), per_segment=500)
+    path = segments(tmp_path)[0].path
+    text = b"".join(path.read_bytes().splitlines(keepends=True)[:432])
+    pack = zlib.compressobj(wbits=31)
+    broken = pack.compress(text) + pack.flush(zlib.Z_FULL_FLUSH) + b"\xff" * 50
+    path.with_name(path.name + ".gz").write_bytes(broken)
+    path.unlink()
+
+    report = verify(tmp_path, [parse_key(new_signer(tmp_path).public_key)], "", None)
+
+    assert report.records == 432
+    assert report.bad is not None
+    assert (report.bad.sequence, report.bad.offset) == (records[432].seq, len(text))
 
 
 @given(data=st.data())

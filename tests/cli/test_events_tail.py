@@ -265,14 +265,19 @@ def test_following_goes_on_behind_the_last_ones_shown(
     assert first + then == [record.raw + b"\n" for record in records[17:]]
 
 
+@pytest.mark.parametrize("output", ["json", "table"])
 def test_a_reader_that_has_gone_ends_it_without_a_word(
-    folder: Path, records: list[Entry], started: Started
+    tmp_path: Path, folder: Path, started: Started, output: str
 ) -> None:
-    write_journal(folder, some_events(3000))
-    tail = started("--journal", str(folder), "--from", "oldest", "-o", "json")
+    records = write_journal(tmp_path / "elsewhere", some_events(30), per_segment=500)
+    folder.mkdir()
+    write_on(folder, records[:20], Random(1))
+    tail = started("-f", "--journal", str(folder), "-n", "3", "-o", output)
     assert tail.stdout is not None
     tail.stdout.readline()
     tail.stdout.close()
+    with segment(folder, 1).path.open("ab") as file:
+        file.write(records[20].raw + b"\n")
     assert tail.stderr is not None
 
     assert (tail.stderr.read(), tail.wait(20)) == (b"", 141)
