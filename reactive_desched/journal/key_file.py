@@ -90,6 +90,7 @@ def _parse(raw: bytes) -> "Ed25519PrivateKey":
 def _make_once(path: Path) -> None:
     """Make the key unless it is there; of two processes that try, one key stays."""
     if path.exists():
+        _remove_drafts(path)
         return
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -100,11 +101,17 @@ def _make_once(path: Path) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}{durable.UNFINISHED}")
     try:
         _write(draft, raw)
-        with suppress(FileExistsError):
+        with suppress(FileExistsError, FileNotFoundError):  # else another key is there by now
             path.hardlink_to(draft)
     finally:
         draft.unlink(missing_ok=True)
     durable.sync_directory(path.parent)
+
+
+def _remove_drafts(path: Path) -> None:
+    """Remove what a crash left beside the key: a draft may be a second name of it."""
+    for draft in path.parent.glob(f"{path.name}.*{durable.UNFINISHED}"):
+        draft.unlink(missing_ok=True)
 
 
 def _write(path: Path, raw: bytes) -> None:

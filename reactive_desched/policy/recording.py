@@ -24,13 +24,13 @@ class Retention(Section):
     """When closed segments are removed; a sink that has not read one keeps it."""
 
     max_bytes: Bytes = Field(
-        default=1024 * MIB, description="Remove the oldest segments beyond this size in all."
+        default=512 * MIB, description="Remove the oldest segments beyond this size in all."
     )
     max_age_s: Seconds = Field(default=30 * DAY_S, description="Remove segments older than this.")
     hard_max_bytes: Bytes = Field(
-        default=4096 * MIB,
-        description="Beyond this size segments go even if a sink has not read them; "
-        "the loss is counted and recorded.",
+        default=1024 * MIB,
+        description="Beyond this size segments go even if a sink has not read them; the loss is "
+        "counted and recorded. Keep it well below the size of the volume.",
     )
 
     @model_validator(mode="after")
@@ -93,11 +93,23 @@ class Stream(Section):
         default=256, description="Clients at once; one more is answered 503."
     )
     heartbeat_s: Seconds = Field(
-        default=15.0, description="Say something at least this often, so that a dead link shows."
+        default=15.0,
+        description="Say something at least this often, so that a dead link shows; not 0.",
     )
     stalled_after_s: Seconds = Field(
-        default=20.0, description="Cut a client that has taken nothing for so long."
+        default=20.0, description="Cut a client that has taken nothing for so long; not 0."
     )
+
+    @model_validator(mode="after")
+    def _sound(self) -> "Stream":
+        for name, seconds in (
+            ("heartbeat", self.heartbeat_s),
+            ("stalledAfter", self.stalled_after_s),
+        ):
+            if seconds <= 0:
+                hint = "write for example 15s"
+                raise Complaints([Complaint("must be longer than 0s", hint, (name,))])
+        return self
 
 
 class Events(Section):

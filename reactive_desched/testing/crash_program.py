@@ -45,6 +45,7 @@ OWNERS: Final = 5
 LONGEST_PAUSE_S: Final = 0.015
 KEEP_EVERY_S: Final = 0.05
 TIDY_EVERY_S: Final = 0.03
+FLUSHED_WITHIN_S: Final = 20.0
 
 
 class Life(Struct, frozen=True, kw_only=True):
@@ -112,9 +113,10 @@ async def live(life: Life) -> None:
     world, log, hold = World(Path(life.world)), _Lines(life.number), _Hold()
     books = open_books(Path(life.journal), settings(life), Metrics(), log, [], dry_run=False)
     async with books as opened, anyio.create_task_group() as group:
+        _say(life, f"repaired {opened.journal.torn_bytes} {opened.journal.recovery.torn or ''}")
         await settle_open_intents(hold.set, opened.ledger, world, log)
         if life.is_last:
-            await _leave_when_told(opened, Path(life.acknowledged))
+            await _leave_when_told(life, opened)
         opened.ledger.policy_loaded("policy.yaml", f"revision-{life.number}")
         means = Means(opened.ledger, world, anyio.current_time)
         for worker in range(WORKERS):
@@ -148,14 +150,20 @@ def _account(uid: str, chance: Random) -> Account:
     return Account(finding, "day", Trigger(), (owner,), "north")
 
 
-async def _leave_when_told(books: Books, acknowledged: Path) -> None:
-    """Wait until every follower has every record, and be gone without a farewell."""
+async def _leave_when_told(life: Life, books: Books) -> None:
+    """Wait until every follower has every record and knows it, and be gone without a farewell."""
     for name, one in books.relays.items():
-        if not await one.flushed(15.0):
+        if not await one.flushed(FLUSHED_WITHIN_S):
             raise TimeoutError(f"{name} lacks {one.lag_records} records: {one.trouble}")
-    with acknowledged.open("a", encoding="utf-8") as file:
-        file.write(f"told {books.journal.last_seq}\n")
+        while one.kept < one.position:  # noqa: ASYNC110 -- it is a mere attribute
+            await anyio.sleep(KEEP_EVERY_S)
+    _say(life, f"told {books.journal.last_seq}")
     os._exit(0)
+
+
+def _say(life: Life, line: str) -> None:
+    with Path(life.acknowledged).open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
 
 
 def _be_quick() -> None:

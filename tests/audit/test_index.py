@@ -105,6 +105,8 @@ class Folder:
         segment(self.path, self._last + 1).path.touch()
 
     def append(self, event: AnyEvent) -> None:
+        if not segments(self.path):
+            self.begin()
         self._last += 1
         raw = line(encode(event), self._prev, "2026-03-29T01:30:00Z", self._last)
         self._prev = digest(raw)
@@ -211,7 +213,8 @@ def test_an_index_kept_up_to_date_answers_as_one_made_anew_and_as_reading_everyt
         expected = brute_force(folder, wanted)
         assert answer(index, wanted) == expected
         assert answer(fresh, wanted) == expected
-        assert index.place.digest == fresh.place.digest
+        everything_gone = not list(folder.entries())
+        assert everything_gone or index.place.digest == fresh.place.digest
         for each in (index, other, fresh):
             each.close()
 
@@ -462,3 +465,65 @@ def test_without_any_place_for_an_index_the_journal_is_searched_all_the_same(
         found = list(catalogue.fetch(catalogue.find(Wanted())))
 
     assert found == entries
+
+
+def test_a_pod_whose_records_were_all_removed_is_found_when_it_comes_again(tmp_path: Path) -> None:
+    told = next(each for each in some_events(50) if each.type == api.FINDING_MADE)
+    name = told.data.who.name
+    folder = Folder(tmp_path)
+    folder.append(told)
+    index = opened(tmp_path)
+    index.finish()
+    folder.begin()
+    folder.append(told)
+    folder.remove_oldest()
+    index.finish()
+
+    wanted = Wanted(filter=Filter(pods=(name,), nodes=(told.data.who.node,)))
+    assert [entry.seq for entry in answer(index, wanted)] == [2]
+
+    folder.append(told)
+    index.finish()
+    assert [entry.seq for entry in answer(index, wanted)] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("since_s", "until_s", "sequences"),
+    [
+        pytest.param(5, 6, [1, 2], id="the moment itself is included"),
+        pytest.param(4, 5, [], id="the end is not"),
+        pytest.param(6, 9, [], id="nothing later"),
+    ],
+)
+def test_a_window_of_time_begins_with_its_first_moment(
+    tmp_path: Path, since_s: int, until_s: int, sequences: list[int]
+) -> None:
+    folder = Folder(tmp_path)
+    data = api.LeaderChanged(holder="a", previous="b", transitions=1)
+    story, time = Story("e", "journal", "e"), BEGAN + timedelta(seconds=5)
+    for id_ in "xy":
+        folder.append(envelope(SOURCE, api.LEADER_CHANGED, story, time, data, id_=id_, cause="z"))
+    index = opened(tmp_path)
+    index.finish()
+
+    since, until = (
+        micros((BEGAN + timedelta(seconds=second)).isoformat()) for second in (since_s, until_s)
+    )
+
+    assert [e.seq for e in answer(index, Wanted(since=since, until=until))] == sequences
+
+
+def test_what_is_searched_without_writing_stays_as_it_was_whoever_writes(tmp_path: Path) -> None:
+    journal, cache = tmp_path / "journal", tmp_path / "cache"
+    small(journal, 40)
+    writer = opened(journal)
+    writer.finish()
+
+    with searching(journal, cache, writable=lambda _: False) as catalogue:
+        before = catalogue.find(Wanted())
+        entries = small(journal, 60)
+        writer.finish()
+        after = list(catalogue.fetch(catalogue.find(Wanted())))
+
+    assert len(after) == len(before) < len(entries)
+    writer.close()

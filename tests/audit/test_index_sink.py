@@ -99,3 +99,19 @@ async def test_while_another_holds_the_pen_delivery_is_tried_again_later(
 
     assert await sink.deliver(entries) == len(entries)
     await sink.close()
+
+
+async def test_only_an_index_that_is_damaged_is_removed(tmp_path: Path) -> None:
+    entries = write_journal(tmp_path, some_events(5))
+    sink = IndexSink(tmp_path)
+    await sink.deliver(entries)
+
+    sink._give_up(sqlite3.OperationalError("database is locked"))
+    assert is_there(tmp_path)
+
+    sink._give_up(sqlite3.DatabaseError("database disk image is malformed"))
+    assert not is_there(tmp_path)
+
+
+def is_there(folder: Path) -> bool:
+    return (folder / NAME).exists()

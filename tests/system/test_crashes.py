@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -24,7 +24,7 @@ from reactive_desched.audit.verifying import verify
 from reactive_desched.journal.events import event
 from reactive_desched.journal.notes import parse_key
 from reactive_desched.journal.positions import Positions
-from reactive_desched.journal.records import mark
+from reactive_desched.journal.records import MAX_RECORD_BYTES, mark
 from reactive_desched.journal.segments import entries, segments
 from reactive_desched.testing.crash_steps import FIRST, LOSSES, REPAIRS, STEPS
 from reactive_desched.testing.lives import Lives, Promise, Received
@@ -68,6 +68,107 @@ def test_whatever_it_was_about_to_do_nothing_is_lost_doubled_or_untrue(
         check_chain(lives)
 
     check_everything(lives)
+
+
+@pytest.mark.parametrize("step", FIRST)
+def test_whatever_it_was_about_to_do_first_of_all_the_next_one_begins_or_goes_on(
+    lives: Lives, step: str
+) -> None:
+    assert lives.killed_at(step) == KILLED, lives.said
+    assert lives.work(0.15) == 0, lives.said
+
+    check_everything(lives)
+
+
+@pytest.mark.parametrize("step", REPAIRS)
+def test_a_repair_that_is_cut_short_is_done_by_the_next_one(lives: Lives, step: str) -> None:
+    assert lives.killed_at("when half of the outcome is written", 3) == KILLED, lives.said
+    assert lives.killed_at(step) == KILLED, lives.said
+    assert lives.promises[-1].what == "died"
+
+    check_everything(lives)
+
+
+@pytest.mark.parametrize("step", LOSSES)
+def test_whatever_it_was_about_to_do_a_loss_is_told_once_and_nothing_else_is_lost(
+    lives: Lives, step: str
+) -> None:
+    nobody, small = ("127.0.0.1:9",), 1 << 14
+    for nth in (1, 3):
+        limits = {"max_bytes": small, "hard_max_bytes": small}
+        assert lives.killed_at(step, nth, brokers=nobody, **limits) == KILLED, lives.said
+        check_chain(lives)
+
+    check_everything(lives)
+    assert JOURNAL_LOST in {mark_type(one.value) for one in lives.received()}
+
+
+class Damage(NamedTuple):
+    """What an unclean end leaves: so much of what nobody was told of, and more bytes after it."""
+
+    keeps: float
+    more: bytes = b""
+
+
+DAMAGES = {
+    "cut": Damage(0.37),
+    "cut and zeros": Damage(0.61, bytes(1000)),
+    "zeros": Damage(1.0, bytes(5000)),
+    "more zeros than a line may be long": Damage(1.0, bytes(MAX_RECORD_BYTES + 10)),
+    "half of a record": Damage(1.0, b'{"causationid":"x","correlationid":"'),
+    "half of a letter": Damage(1.0, '{"causationid":"ü'.encode()[:-1]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_torn_end_is_repaired_named_and_counted(lives: Lives, damage: str) -> None:
+    chance, keeps, more = Random(damage), *DAMAGES[damage]
+    for _ in range(4):
+        lives.killed_after(chance.uniform(0.1, LIVING_S))
+        path = segments(lives.journal)[-1].path
+        told, raw = told_bytes(lives, path), path.read_bytes()
+        raw = raw[: told + round((len(raw) - told) * keeps)] + more
+        path.write_bytes(raw)
+        torn = raw[raw.rfind(b"\n") + 1 :]
+        aside = path.with_name(path.name + ".torn")
+        before = aside.read_bytes() if aside.exists() else b""
+
+        lives.killed_after(chance.uniform(0.1, LIVING_S))
+
+        repairs = [one for one in lives.promises if one.what == "repaired"]
+        assert repairs[-1].id == str(len(torn))
+        assert repairs[-1].more == (str(aside) if torn else "")
+        assert (aside.read_bytes() if aside.exists() else b"") == before + torn
+        check_chain(lives)
+        lives.received()
+
+    check_everything(lives)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_wherever_the_last_file_is_cut_the_chain_goes_on_whole(lives: Lives, seed: int) -> None:
+    chance = Random(seed)
+    for _ in range(3):
+        lives.killed_after(chance.uniform(0.1, LIVING_S))
+        path = segments(lives.journal)[-1].path
+        path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size + 1)])
+        check_chain(lives)
+
+    assert lives.work(0.1) == 0, lives.said
+    check_chain(lives)
+    recorded = [entry.seq for one in segments(lives.journal) for entry in entries(one)]
+    assert recorded == list(range(recorded[0], recorded[-1] + 1))
+
+
+def told_bytes(lives: Lives, path: Path) -> int:
+    """Return how many bytes of a file hold what somebody was told of."""
+    known = {int(one.id) for one in lives.promises if one.what == "appended"}
+    known |= {seq_of(one.value) for one in lives.received()}
+    known |= {one.seq for one in Positions(lives.journal / "positions").all().values()}
+    lines = path.read_bytes().splitlines(keepends=True)
+    marks = [(mark(line), line) for line in lines]
+    told = [index for index, (found, _) in enumerate(marks, 1) if found and found.seq in known]
+    return sum(map(len, lines[: max(told, default=0)]))
 
 
 # --- what must be so, whatever happened ---
@@ -148,6 +249,10 @@ def check_intents(lives: Lives, events: Mapping[int, AnyEvent]) -> None:
         assert ends == Counter(dict.fromkeys(intents, 1))
     assert set(ends.values()) <= {1}
     left = Counter(lives.evicted)
+    begun = {one.more.strip() for one in lives.promises if one.what == "begun"}
+    if lost_by_kafka(events):
+        assert set(left) <= begun | {one.data.who.uid for one in intents.values()}
+        return
     assert set(left) <= {one.data.who.uid for one in intents.values()}
     said = Counter(
         one.data.who.uid for one in outcomes if one.data.outcome.result in ("evicted", "unknown")
@@ -180,6 +285,7 @@ def check_followers(lives: Lives, last: int) -> None:
         assert index.place.seq == fresh.place.seq == last
         assert index.place.digest == fresh.place.digest
         assert contents(index) == contents(fresh)
+        assert [path.name for path in lives.journal.glob("*.tmp")] == []
     finally:
         index.close()
         fresh.close()

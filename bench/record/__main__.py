@@ -1,0 +1,53 @@
+"""Runs one programme of measurements in this process; prints what it found as one line of JSON."""
+
+import argparse
+import inspect
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+
+from bench.measure.sampling import sampling
+from bench.record import auditing, writing
+from bench.record.task import Found, Task
+
+PROGRAMMES: dict[str, Callable[[Task], Found] | Callable[[Task], Awaitable[Found]]] = {
+    "alone": writing.alone,
+    "followed": writing.followed,
+    "paced": writing.paced,
+    "verified": auditing.verified,
+    "indexed": auditing.indexed,
+    "queried": auditing.queried,
+    "compressed": auditing.compressed,
+}
+
+
+def main() -> None:
+    """Read what to measure from the command line."""
+    parser = argparse.ArgumentParser(prog="bench.record")
+    parser.add_argument("programme", choices=PROGRAMMES)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--address", default="")
+    parser.add_argument("--topic", default="")
+    parser.add_argument("--silent", type=int, default=0)
+    parser.add_argument("--profile", action="store_true", help="sample the main thread")
+    args = vars(parser.parse_args())
+    programme, profile = PROGRAMMES[args.pop("programme")], args.pop("profile")
+    with sampling(wanted=profile):
+        found = _run(programme, Task(**args))
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+def _run(programme, task):
+    if inspect.iscoroutinefunction(programme):
+        return anyio.run(programme, task)
+    return programme(task)
+
+
+if __name__ == "__main__":
+    main()
