@@ -101,7 +101,7 @@ class Lives:
     def promises(self) -> list[Promise]:
         """Whatever was said to be so by any life, in order."""
         lines = self._promises.read_text(encoding="utf-8").splitlines()
-        return [Promise(*f"{line}  ".split(" ", 2)) for line in lines]
+        return [Promise(*[*line.split(" ", 2), "", ""][:3]) for line in lines]
 
     @property
     def evicted(self) -> list[str]:

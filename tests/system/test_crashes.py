@@ -231,7 +231,7 @@ def check_promises(
     """Hold that what was said to be recorded is, at the place that was named."""
     for what, first, second in promises:
         if what == "appended" and int(first) not in lost:
-            assert events[int(first)].id == second.strip(), f"{first} was acknowledged"
+            assert events[int(first)].id == second, f"{first} was acknowledged"
     if lost:
         return
     ids = {one.id for one in events.values()}
@@ -249,7 +249,7 @@ def check_intents(lives: Lives, events: Mapping[int, AnyEvent]) -> None:
         assert ends == Counter(dict.fromkeys(intents, 1))
     assert set(ends.values()) <= {1}
     left = Counter(lives.evicted)
-    begun = {one.more.strip() for one in lives.promises if one.what == "begun"}
+    begun = {one.more for one in lives.promises if one.what == "begun"}
     if lost_by_kafka(events):
         assert set(left) <= begun | {one.data.who.uid for one in intents.values()}
         return
