@@ -1,4 +1,4 @@
-# Every target installs what it needs by itself: Python 3.11 (and Go for the real parts) is enough.
+# Every target installs what it needs by itself: Python 3.11 is enough (and Go, Java and Maven for the real parts).
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -41,10 +41,10 @@ check: $(STAMP) ## format, lint, types, layers, unit tests
 test: $(STAMP) ## everything that needs nothing but Python
 	$(BIN)/pytest -n 2 tests --ignore tests/e2e
 
-real-tools: $(STAMP) ## build etcd, the control plane, kubectl and KWOK into a cache folder
+real-tools: $(STAMP) ## build etcd, the control plane, kubectl and KWOK, and fetch Kafka, into a cache folder
 	$(BIN)/python tools/real/build.py
 
-test-real: $(STAMP) real-tools ## end-to-end tests on the real control plane
+test-real: $(STAMP) real-tools ## end-to-end tests on the real control plane and the real broker
 	$(BIN)/pytest tests/e2e
 
 bench: $(STAMP) ## measure against the goals (BENCH=small for under a minute)

@@ -36,6 +36,7 @@ from reactive_desched.kube.revival import Revival
 from reactive_desched.kube.session import Session, Transport, open_session
 from reactive_desched.kube.sharing import SharedParts
 from reactive_desched.late_log import LateLog
+from reactive_desched.logs import VerboseLog
 from reactive_desched.metrics import Metrics, Sources
 from reactive_desched.model.addresses import Listen, parse_listen
 from reactive_desched.overrides import Overrides
@@ -43,7 +44,7 @@ from reactive_desched.planning import plan, read_runnable
 from reactive_desched.policy.load import Configuration
 from reactive_desched.preview.live import limits_of, rate_of
 from reactive_desched.reloading import Files, InForce, Prepared, Reloader, Texts, fingerprint
-from reactive_desched.reporting import Log, Reporter
+from reactive_desched.reporting import Reporter
 from reactive_desched.state import cluster
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import CheckResult, Health, pulse
@@ -228,7 +229,7 @@ def open_cluster(parts: Parts) -> AbstractAsyncContextManager[Session]:
 
 @asynccontextmanager
 async def open_records(
-    parts: Parts, events: EventRecorder, in_force: InForce, log: Log
+    parts: Parts, events: EventRecorder, in_force: InForce, log: VerboseLog
 ) -> AsyncIterator[Books]:
     """Open the journal, write down the policy in force, and let everyone follow."""
     async with open_books(
@@ -251,7 +252,7 @@ def _announcer(parts: Parts, events: EventRecorder, in_force: InForce) -> Announ
     return Announcer(events.record, lambda: in_force.configuration, ourselves, time.time)
 
 
-def _tell_of_recovery(journal: Journal, log: Log) -> None:
+def _tell_of_recovery(journal: Journal, log: VerboseLog) -> None:
     """Say what the journal's last writer left behind that is out of order."""
     found = journal.recovery
     if found.torn is not None:
@@ -291,7 +292,9 @@ def make_reflectors(
 
 
 @asynccontextmanager
-async def run_events(session: Session, log: Log, within_s: float) -> AsyncIterator[EventRecorder]:
+async def run_events(
+    session: Session, log: VerboseLog, within_s: float
+) -> AsyncIterator[EventRecorder]:
     """Write Kubernetes Events while the block lasts, and so long at most after it."""
     events = EventRecorder(session, socket.gethostname(), log.debug)
     async with running(events.run):

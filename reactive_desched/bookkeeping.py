@@ -18,11 +18,11 @@ from reactive_desched.journal.ledger import Ledger
 from reactive_desched.journal.log import Rotation
 from reactive_desched.journal.opening import Making
 from reactive_desched.journal.positions import Positions
+from reactive_desched.logs import Log
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.buckets import Rate
 from reactive_desched.policy.recording import Sinks
 from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.reporting import Log
 from reactive_desched.sinks.dead_letters import DeadLetters
 from reactive_desched.sinks.relay import Relay
 from reactive_desched.sinks.sink import Sink

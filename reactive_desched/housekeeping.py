@@ -9,8 +9,8 @@ from reactive_desched.act.evictions import Evictor, read_back
 from reactive_desched.assembly import Core
 from reactive_desched.journal.ledger import Ledger
 from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.logs import Log
 from reactive_desched.model.outcomes import WITHHELD, EvictionRequest, Outcome
-from reactive_desched.reporting import Log
 
 SWEEP_EVERY_S, SWEEP_ENTRIES = 1.0, 2_000
 

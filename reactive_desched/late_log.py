@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from reactive_desched.reporting import Log
+from reactive_desched.logs import VerboseLog
 
 MOST_LINES = 10_000
 PAUSE_S = 0.002
@@ -19,7 +19,7 @@ class LateLog:
     Holds 10,000 lines; when full, new ones are dropped and counted, and the count is logged.
     """
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: VerboseLog) -> None:
         self._log = log
         self._lines: deque[tuple[str, str, dict[str, Any]]] = deque()
         self._dropped = 0

@@ -6,7 +6,7 @@ structlog is imported inside the functions: its import is what `--help` must not
 import logging
 import re
 from collections.abc import Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import msgspec
 
@@ -40,6 +40,26 @@ _DEEPEST = 6
 """Values nested deeper are left out."""
 
 _FIRST = ("timestamp", "level", "event")
+
+
+class Log(Protocol):
+    """The part of a structlog logger that most of us use."""
+
+    def info(self, event: str, **values: Any) -> None:  # structlog takes values of any type
+        """Write a line."""
+        ...
+
+    def warning(self, event: str, **values: Any) -> None:  # as above
+        """Write a line that should be looked at."""
+        ...
+
+
+class VerboseLog(Log, Protocol):
+    """The same with lines for those who look closely."""
+
+    def debug(self, event: str, **values: Any) -> None:  # as above
+        """Write a line for those who look closely."""
+        ...
 
 
 def configure(level: str, style: str, stream: TextIO) -> None:

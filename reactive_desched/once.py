@@ -32,6 +32,7 @@ from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
 from reactive_desched.gate.scheduler_fit import SchedulerFit
 from reactive_desched.housekeeping import settle_open_intents
 from reactive_desched.kube.evictor import ApiEvictor
+from reactive_desched.logs import Log
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.findings import Finding
@@ -46,7 +47,7 @@ from reactive_desched.preview.progress import Progress
 from reactive_desched.react.instances import AnyPlugin, Instance
 from reactive_desched.react.judgement import Cause, Judgement
 from reactive_desched.reloading import InForce
-from reactive_desched.reporting import Log, Reporter
+from reactive_desched.reporting import Reporter
 from reactive_desched.state.cluster import OWNERS, RESOURCES, STORAGE, going_without
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, Decided

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from reactive_desched.assembly import Plan
 from reactive_desched.errors import ConfigError
+from reactive_desched.logs import Log
 from reactive_desched.metrics import Metrics
 from reactive_desched.policy.fields import written_name
 from reactive_desched.policy.load import Configuration
@@ -25,7 +26,6 @@ from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.yaml_text import LARGEST_TEXT
-from reactive_desched.reporting import Log
 
 LOOK_EVERY_S = 1.0
 """How often the files are read. What differs counts once two looks in a row agree on it."""

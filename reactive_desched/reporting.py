@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, Protocol
 
 from reactive_desched import upstream_metrics as upstream
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.windows import Windows
+from reactive_desched.logs import VerboseLog
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Defer, Evict, Refuse
@@ -21,26 +21,10 @@ _REACHED = {
 }
 
 
-class Log(Protocol):
-    """The part of a structlog logger that we use."""
-
-    def debug(self, event: str, **values: Any) -> None:  # structlog takes values of any type
-        """Write a line for those who look closely."""
-        ...
-
-    def info(self, event: str, **values: Any) -> None:  # as above
-        """Write a line."""
-        ...
-
-    def warning(self, event: str, **values: Any) -> None:  # as above
-        """Write a line that should be looked at."""
-        ...
-
-
 class Reporter:
     """Counts everything, logs what is new; in a dry run nobody is said to be evicted."""
 
-    def __init__(self, metrics: Metrics, log: Log, *, dry_run: bool = False) -> None:
+    def __init__(self, metrics: Metrics, log: VerboseLog, *, dry_run: bool = False) -> None:
         self._metrics = metrics
         self._log = log
         self._evicted = "would be evicted" if dry_run else EVICTED

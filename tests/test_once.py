@@ -66,7 +66,9 @@ class Bench:
         profile = ProfilePlan("night", (NodeTaints(NodeTaintsArgs()),), evictor)
         plan = Plan((profile,), EVERYTHING, {}, {"node": 5}, lambda _: Pause())
         means = Means(self.ledger, self.evictor, lambda: 0.0)
-        self.sweep = Sweep(plan, means, self.ledger, self.diary, self.why_stop, self.timings, node_fit)
+        self.sweep = Sweep(
+            plan, means, self.ledger, self.diary, self.why_stop, self.timings, node_fit
+        )
 
     def why_stop(self) -> str | None:
         return "asked to stop" if len(self.evictor.asked) >= self._stop_after else None

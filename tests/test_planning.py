@@ -1,4 +1,3 @@
-
 from reactive_desched.assembly import Plan
 from reactive_desched.gate.budgets import Rate
 from reactive_desched.model.labels import parse_selector
@@ -109,7 +108,6 @@ def test_without_settings_the_documented_defaults_hold() -> None:
     assert made.pause("any") == Pause(1, 10)
     assert (made.backoff_first_s, made.backoff_longest_s, made.at_once) == (5, 300, 50)
     assert made.grace_period_s is None
-
 
 
 def test_the_policy_reader_knows_every_built_in_plugin_and_where_it_belongs() -> None:

@@ -76,9 +76,7 @@ class Bench:
         self.reads += 1
         configuration = load(self.paths, registry())
         self.while_read()
-        return Prepared(
-            configuration, plan(configuration.policy, configuration.settings)
-        )
+        return Prepared(configuration, plan(configuration.policy, configuration.settings))
 
     # as a source: without threads, which know no virtual time
 
@@ -438,9 +436,7 @@ async def test_files_are_read_in_a_thread(path: Path) -> None:
     def read() -> Prepared:
         threads.append(threading.current_thread())
         configuration = load([path], registry())
-        return Prepared(
-            configuration, plan(configuration.policy, configuration.settings)
-        )
+        return Prepared(configuration, plan(configuration.policy, configuration.settings))
 
     files = Files((str(path),), read)
 

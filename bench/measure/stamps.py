@@ -10,18 +10,19 @@ import anyio
 
 from reactive_desched.kube.codec import WatchEvent
 from reactive_desched.kube.decode import ResourceCodec
+from reactive_desched.logs import VerboseLog
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.react.judgement import Judgement
-from reactive_desched.reporting import Log, Reporter
+from reactive_desched.reporting import Reporter
 
 
 class Stamps(Reporter):
     """The application's own reporter, with nanoseconds of the monotonic clock by pod name."""
 
-    def __init__(self, metrics: Metrics, log: Log) -> None:
+    def __init__(self, metrics: Metrics, log: VerboseLog) -> None:
         """Report to these, as the application does."""
         super().__init__(metrics, log)
         self.changes = 0

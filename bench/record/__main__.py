@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from bench.measure.sampling import sampling
-from bench.record import auditing, writing
+from bench.record import auditing, kafka, readers, streaming, writing
 from bench.record.task import Found, Task
 
 PROGRAMMES: dict[str, Callable[[Task], Found] | Callable[[Task], Awaitable[Found]]] = {
@@ -21,6 +21,10 @@ PROGRAMMES: dict[str, Callable[[Task], Found] | Callable[[Task], Awaitable[Found
     "indexed": auditing.indexed,
     "queried": auditing.queried,
     "compressed": auditing.compressed,
+    "mock": kafka.mock,
+    "relayed": kafka.relayed,
+    "streamed": streaming.streamed,
+    "read": readers.read,
 }
 
 

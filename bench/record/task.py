@@ -1,5 +1,6 @@
 """What one programme of measurements is told: where, how much, how often."""
 
+import gc
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,3 +39,9 @@ class Quiet:
 def per_second(count: float, began: float) -> float:
     """Return how many there were each second since that moment of `time.perf_counter`."""
     return round(count / (time.perf_counter() - began))
+
+
+def keep_collector_away() -> None:
+    """Keep the collector from walking what is there by now, as the controller does once synced."""
+    gc.collect()
+    gc.freeze()

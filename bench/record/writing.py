@@ -10,7 +10,7 @@ from bench.measure.machine import Stopwatch
 from bench.measure.numbers import spread
 from bench.record.evictions import RECORDS_EACH, accounts, evict_all
 from bench.record.lateness import lateness
-from bench.record.task import Found, Quiet, Task
+from bench.record.task import Found, Quiet, Task, keep_collector_away
 from reactive_desched.bookkeeping import Books, making, open_books, utc_now
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.ledger import Ledger
@@ -56,16 +56,16 @@ async def alone(task: Task) -> Found:
 async def followed(task: Task) -> Found:
     """Write flat out beside the followers that every controller has: the index, and the keeper."""
     commits = _Commits()
-    async with _books(task, commits) as books:
-        runs = [await _flat_out(books.ledger, it, commits) for it in _portions(task)]
+    async with books(task, commits) as kept:
+        runs = [await _flat_out(kept.ledger, it, commits) for it in _portions(task)]
     return {"runs": runs}
 
 
 async def paced(task: Task) -> Found:
     """Tell of evictions at an even pace, as the controller does; time each until it is safe."""
-    async with _books(task, Metrics()) as books, lateness() as late:
-        await evict_all(books.ledger, accounts(0, _WARM_UP), _AT_ONCE)
-        found = await keep_pace(books.ledger, task.count, task.seconds)
+    async with books(task, Metrics()) as kept, lateness() as late:
+        await evict_all(kept.ledger, accounts(0, _WARM_UP), _AT_ONCE)
+        found = await keep_pace(kept.ledger, task.count, task.seconds)
     return found | {"loop_late_ms": late.summary()}
 
 
@@ -77,6 +77,7 @@ async def keep_pace(ledger: Ledger, records_per_s: float, seconds: float) -> Fou
     count = int(records_per_s * seconds) // RECORDS_EACH
     every_s, waits = RECORDS_EACH / records_per_s, _Waits(ledger)
     told = accounts(_WARM_UP, count)
+    keep_collector_away()
     began = perf_counter()
     async with anyio.create_task_group() as group:
         for number, account in enumerate(told):
@@ -113,6 +114,7 @@ def _portions(task: Task) -> Iterator[list[Account]]:
 
 
 async def _flat_out(ledger: Ledger, every: list[Account], commits: _Commits) -> Found:
+    keep_collector_away()
     before, watch = len(commits.took_ms), Stopwatch()
     await evict_all(ledger, every, _AT_ONCE)
     records, wall_s, cpu_s = len(every) * RECORDS_EACH, watch.wall_s, watch.cpu_s
@@ -126,7 +128,8 @@ async def _flat_out(ledger: Ledger, every: list[Account], commits: _Commits) -> 
 
 
 @asynccontextmanager
-async def _books(task: Task, metrics: Metrics) -> AsyncIterator[Books]:
+async def books(task: Task, metrics: Metrics) -> AsyncIterator[Books]:
+    """Keep a journal with the followers that every controller has, while the block runs."""
     settings = ReactiveSettings()
-    async with open_books(task.folder, settings, metrics, Quiet(), (), dry_run=False) as books:
-        yield books
+    async with open_books(task.folder, settings, metrics, Quiet(), (), dry_run=False) as kept:
+        yield kept

@@ -1,7 +1,29 @@
-"""What outsiders may rely on: the plugin contract."""
+"""What outsiders may rely on: the plugin contract, each part loaded when it is first asked for.
 
-from reactive_desched.api.places import PlacePlugin
-from reactive_desched.api.plugin import Plugin, PluginArgs, View
-from reactive_desched.api.scope import Namespaces, ScopedArgs
+Who reads only the record (`api.event`) must not wait for pydantic, which takes a tenth of a second.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from reactive_desched.api.places import PlacePlugin
+    from reactive_desched.api.plugin import Plugin, PluginArgs, View
+    from reactive_desched.api.scope import Namespaces, ScopedArgs
 
 __all__ = ["Namespaces", "PlacePlugin", "Plugin", "PluginArgs", "ScopedArgs", "View"]
+
+_HOMES: Final = {
+    "Namespaces": "scope",
+    "PlacePlugin": "places",
+    "Plugin": "plugin",
+    "PluginArgs": "plugin",
+    "ScopedArgs": "scope",
+    "View": "plugin",
+}
+
+
+def __getattr__(name: str) -> Any:  # Any: classes of several kinds
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

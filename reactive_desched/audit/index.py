@@ -14,8 +14,8 @@ from msgspec.structs import astuple, replace
 
 from reactive_desched.audit import schema
 from reactive_desched.audit.reader import Portion, Reader
-from reactive_desched.audit.rows import Counters, Rows, read
-from reactive_desched.journal.records import digest
+from reactive_desched.audit.rows import LARGEST, Counters, Rows, read
+from reactive_desched.journal.records import digest, mark
 
 BATCH: Final = 5000
 """So many lines become one transaction when nobody else needs the processor."""
@@ -128,15 +128,19 @@ class Index:
         rows = self.connection.execute("SELECT * FROM segments ORDER BY first_seq")
         return [Held(*row) for row in rows]
 
-    def catch_up(self, most: int = BATCH) -> int:
+    def catch_up(self, most: int = BATCH, *, last: int = LARGEST) -> int:
         """Take in at most so many lines; return how many there were, 0 when it is up to date.
 
         Forgets segments that are no longer there, and begins anew when its last record is not the
-        journal's.
+        journal's. What stands behind the record `last` is left alone: the write that it is part
+        of may still fail, and be taken back.
         """
         with self._writing():
             place = self._checked()
-            portion = self._reader.read(place.segment, place.next, most)
+            if place.seq > last:  # somebody else was not so careful: look again next time
+                self._seen = None
+                return 0
+            portion = _up_to(last, self._reader.read(place.segment, place.next, most))
             if portion is not None:
                 self._take(portion, place)
             if portion is None or portion.segment != place.segment:
@@ -285,6 +289,16 @@ class Index:
             self.connection.execute("DELETE FROM segments WHERE first_seq = ?", (held.first_seq,))
         schema.sweep(self.connection)
         self._rows.forget()
+
+
+def _up_to(last: int, portion: Portion | None) -> Portion | None:
+    """Leave out the records behind `last`, which can only be the newest."""
+    if portion is None or last == LARGEST:
+        return portion
+    lines = portion.lines
+    while lines and (found := mark(lines[-1])) is not None and found.seq > last:
+        lines.pop()
+    return portion if lines or portion.broken else None
 
 
 def is_damage(error: Exception) -> bool:

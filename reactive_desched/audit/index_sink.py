@@ -61,7 +61,7 @@ class IndexSink:
 
     def _take(self, last: int) -> bool:
         index = self._opened()
-        taken = index.catch_up(MOST)
+        taken = index.catch_up(MOST, last=last)
         if index.place.seq >= last:
             return True
         if not taken:

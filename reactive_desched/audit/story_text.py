@@ -165,8 +165,8 @@ def _said(told: Told, requested: datetime | None) -> str:
         case FindingMade(why=why):
             return wording.plain(f"{why.plugin}: {why.reason}")
         case EvictionRequested(mode=mode) as data:
-            asked = "nothing is asked" if mode == DRY_RUN else "only then the API server was asked"
-            return f"{wording.request(data)}; on disk, {asked}"
+            asked = ", nothing is asked" if mode == DRY_RUN else " before the API server was asked"
+            return f"{wording.request(data)}; recorded{asked}"
         case EvictionEnded(outcome=outcome) if outcome.took_ms is None and requested is not None:
             late = wording.lasting((told.event.time - requested).total_seconds())
             return f"{wording.ending(outcome)} (settled {late} after the request)"

@@ -6,6 +6,7 @@ from reactive_desched.cli import (
     audit_show,
     audit_status,
     audit_verify,
+    events,
 )
 from reactive_desched.cli.commands import Commands
 
@@ -21,3 +22,4 @@ def add(commands: Commands) -> None:
     doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (audit_query, audit_show, audit_verify, audit_export, audit_status):
         module.add(doing)
+    events.add_tail(doing)

@@ -32,10 +32,11 @@ def add(commands: Commands) -> None:
     command = commands.add_parser("events", help="show what is recorded, as it happens")
     command.description = "Look at what the controller records."
     doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_tail(doing)
+    add_tail(doing)
 
 
-def _add_tail(commands: Commands) -> None:
+def add_tail(commands: Commands) -> None:
+    """Describe `tail` to a parser; `audit` has it too."""
     command = commands.add_parser("tail", help="show the newest records, and those to come")
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION

@@ -9,9 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-from reactive_desched.journal.records import Entry, mark
+from reactive_desched.journal.records import Entry, mark, recorded_at
 from reactive_desched.journal.segments import Segment, entries, segments
-from reactive_desched.journal.start import recorded_at
 
 BLOCK_BYTES: Final = 1 << 20
 """So much is read at once; a line cannot be longer."""

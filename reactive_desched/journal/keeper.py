@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import anyio
 from anyio import from_thread, to_thread
@@ -16,22 +16,11 @@ from reactive_desched.journal import compression
 from reactive_desched.journal.losses import Losses
 from reactive_desched.journal.retention import Held, Loss, Needs, Tidying, tidying
 from reactive_desched.journal.segments import Segment, segments
+from reactive_desched.logs import Log
 from reactive_desched.policy.recording import Retention
 
 EVERY_S: Final = 60.0
 _T = TypeVar("_T")
-
-
-class Log(Protocol):
-    """The part of a structlog logger that is used here."""
-
-    def info(self, event: str, **values: Any) -> None:  # structlog takes values of any type
-        """Write a line."""
-        ...
-
-    def warning(self, event: str, **values: Any) -> None:  # as above
-        """Write a line that should be looked at."""
-        ...
 
 
 class Numbers(Struct, kw_only=True):

@@ -5,6 +5,7 @@ parses it and writes it canonically again has the same bytes, and the same hash.
 """
 
 import hashlib
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -39,6 +40,10 @@ class Body(NamedTuple):
     tail: bytes
 
 
+class _Recorded(Struct, frozen=True, gc=False):
+    recordedtime: datetime
+
+
 class Mark(Struct, frozen=True, gc=False):
     """What every whole line has, whatever its type."""
 
@@ -53,6 +58,7 @@ class Mark(Struct, frozen=True, gc=False):
 
 
 _mark_decoder = msgspec.json.Decoder(Mark)
+_recorded_decoder = msgspec.json.Decoder(_Recorded)
 
 
 def encode(event: AnyEvent) -> Body:
@@ -88,3 +94,11 @@ def mark(raw: bytes) -> Mark | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found if len(found.sequence) == 20 and found.sequence.isdecimal() else None  # noqa: PLR2004 -- as `line` writes it
+
+
+def recorded_at(raw: bytes) -> datetime | None:
+    """Return when a line was written; None when it is damaged."""
+    try:
+        return _recorded_decoder.decode(raw).recordedtime
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

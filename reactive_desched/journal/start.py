@@ -4,9 +4,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
-import msgspec
-from msgspec import Struct
-
 from reactive_desched.errors import ConfigError
 from reactive_desched.policy.durations import DurationError, parse_duration
 
@@ -41,13 +38,6 @@ class Since(NamedTuple):
 Start = After | Since | Literal["oldest", "now"]
 
 
-class _Recorded(Struct, frozen=True, gc=False):
-    recordedtime: datetime
-
-
-_recorded: Final = msgspec.json.Decoder(_Recorded)
-
-
 def parse_start(text: str, now: datetime) -> Start:
     """Read where to begin; raises ConfigError with the ways to say it."""
     if text in (OLDEST, NOW):
@@ -75,11 +65,3 @@ def parse_id(text: str) -> After | None:
 def written_id(epoch: str, seq: int) -> str:
     """Return the id of the record at this place: what the stream says, and takes back."""
     return f"{epoch}.{seq}"
-
-
-def recorded_at(raw: bytes) -> datetime | None:
-    """Return when a line was written to the journal; None when it is damaged."""
-    try:
-        return _recorded.decode(raw).recordedtime
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

@@ -9,13 +9,13 @@ from anyio.to_thread import run_sync
 
 from reactive_desched.errors import EventRefused, SinkUnavailable
 from reactive_desched.journal.records import Entry
+from reactive_desched.logs import Log
 from reactive_desched.policy.recording import Kafka
 from reactive_desched.sinks.kafka_connection import LEAST_BATCH_BYTES, producer_settings
 from reactive_desched.sinks.kafka_lanes import RECORDS_AT_ONCE, Failure, Parcel
 from reactive_desched.sinks.kafka_log import KafkaLog
 from reactive_desched.sinks.kafka_message import Message, message
 from reactive_desched.sinks.kafka_producer import Producer, load
-from reactive_desched.sinks.outage import Log
 
 NAME: Final = "kafka"
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from reactive_desched.sinks.outage import Log
+from reactive_desched.logs import Log
 
 EACH_EVERY_S: Final = 60.0
 MOST_KINDS: Final = 100

@@ -75,6 +75,7 @@ class Producer:
         """Return what was not acknowledged: nothing, as soon as all is; else after 15 s at most."""
         ways = await packed(self._aio, parcels, self._kafka.max_request_bytes, self._meaning)
         sending = asyncio.gather(*(way.send(self._aio) for way in ways))
+        sending.add_done_callback(_take_notice)
         sender = self._aio._sender.sender_task  # noqa: SLF001  # when it has ended, nothing comes
         try:
             await asyncio.wait(
@@ -143,3 +144,9 @@ def _tasks_of(sender: Any) -> list[asyncio.Task[Any]]:  # results are of no inte
     """Return the tasks that run methods of aiokafka's sender: it keeps no list of its requests."""
     frames = ((task, getattr(task.get_coro(), "cr_frame", None)) for task in asyncio.all_tasks())
     return [task for task, frame in frames if frame and frame.f_locals.get("self") is sender]
+
+
+def _take_notice(sending: "asyncio.Future[list[None]]") -> None:
+    """Look at how it ended: asyncio complains, much later, of an end that nobody looked at."""
+    if not sending.cancelled():
+        sending.exception()

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Final
 
 import anyio
+
+from reactive_desched.logs import Log
 
 FIRST_S: Final = 0.2
 LONGEST_S: Final = 30.0
@@ -12,18 +14,6 @@ LONGEST_ASKED_S: Final = 3600.0
 """Whoever asks us to come back later than this is asked again after this."""
 TELL_EVERY_S: Final = 60.0
 _SOONEST_TOLD_S: Final = 0.5
-
-
-class Log(Protocol):
-    """The part of a structlog logger that sinks and their relays use."""
-
-    def info(self, event: str, **values: Any) -> None:  # structlog takes values of any type
-        """Write a line."""
-        ...
-
-    def warning(self, event: str, **values: Any) -> None:  # as above
-        """Write a line that should be looked at."""
-        ...
 
 
 class Outage:

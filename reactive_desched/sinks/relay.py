@@ -7,16 +7,15 @@ from random import Random
 from typing import Any, Final
 
 import anyio
-import msgspec
 from anyio.to_thread import run_sync
-from msgspec import Struct
 
 from reactive_desched.errors import EventRefused, JournalError, RecordsGone, SinkUnavailable
 from reactive_desched.journal.positions import Positions
-from reactive_desched.journal.records import Entry
+from reactive_desched.journal.records import Entry, recorded_at
 from reactive_desched.journal.tail import Tail
+from reactive_desched.logs import Log
 from reactive_desched.sinks.dead_letters import DeadLetters
-from reactive_desched.sinks.outage import TELL_EVERY_S, Log, Outage
+from reactive_desched.sinks.outage import TELL_EVERY_S, Outage
 from reactive_desched.sinks.sink import Sink
 
 KEEP_EVERY_S: Final = 1.0
@@ -81,9 +80,8 @@ class Relay:
     @property
     def lag_s(self) -> float:
         """How long ago the oldest record that the sink does not have was recorded."""
-        if self._next is None:
-            return 0.0
-        return max(0.0, (self._wall() - _recorded(self._next)).total_seconds())
+        since = None if self._next is None else recorded_at(self._next)
+        return 0.0 if since is None else max(0.0, (self._wall() - since).total_seconds())
 
     @property
     def trouble(self) -> str:
@@ -238,19 +236,6 @@ class Relay:
         time = time.removesuffix("+00:00") + "Z"
         work = partial(keep, self._sink.name, *what, time)
         return await run_sync(work, abandon_on_cancel=True)
-
-
-class _Recorded(Struct):
-    """When a record was written."""
-
-    recordedtime: datetime
-
-
-_recorded_decoder: Final = msgspec.json.Decoder(_Recorded)
-
-
-def _recorded(raw: bytes) -> datetime:
-    return _recorded_decoder.decode(raw).recordedtime
 
 
 def _checked(count: int, most: int) -> int:

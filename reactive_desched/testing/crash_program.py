@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 import anyio
-import anyio._backends._asyncio  # noqa: F401 -- loaded before the fork, not after it
+import anyio._backends._asyncio
 import cryptography.hazmat.primitives.serialization  # noqa: F401 -- as above
 import msgspec
 from msgspec import Struct
@@ -58,6 +58,7 @@ class Life(Struct, frozen=True, kw_only=True):
     journal: str
     acknowledged: str
     world: str
+    log: str
     brokers: tuple[str, ...]
     topic: str
     work_s: float = 20.0
@@ -70,7 +71,7 @@ class Life(Struct, frozen=True, kw_only=True):
 
 
 class _Lines:
-    """A log on standard error, which the test's folder keeps."""
+    """A log on standard error."""
 
     def __init__(self, life: int) -> None:
         self._life = life
@@ -174,6 +175,7 @@ def _be_quick() -> None:
 
 
 def _child(life: Life) -> None:
+    os.dup2(os.open(life.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), 2)
     try:
         acknowledge(Path(life.acknowledged))
         if life.step:

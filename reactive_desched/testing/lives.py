@@ -16,7 +16,7 @@ from reactive_desched.testing.crash_program import Life
 from reactive_desched.testing.crash_world import evicted
 from reactive_desched.testing.mock_kafka import MockKafka
 
-__all__ = ["Lives", "Promise", "Received"]
+__all__ = ["Lives", "Mother", "Promise", "Received"]
 
 TOPIC = "events"
 PARTITIONS = 3
@@ -40,62 +40,91 @@ class Received(NamedTuple):
     value: bytes
 
 
-class Lives:
-    """Processes that share a folder; at most one lives at a time."""
+class Mother:
+    """The process that all lives are forked from: it has loaded what takes time to load."""
 
-    def __init__(self, folder: Path, kafka: MockKafka) -> None:
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "reactive_desched.testing.crash_program"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONWARNINGS": "error"},
+        )
+
+    def __enter__(self) -> Self:
+        """Let it live while the block runs."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        with self._process:
+            self._process.kill()
+
+    def begin(self, life: Life) -> int:
+        """Begin a life; return its process's id."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(life) + b"\n")
+        self._process.stdin.flush()
+        return self._read()
+
+    def ended(self) -> int:
+        """Wait until it has ended; return its exit status."""
+        return self._read()
+
+    def _read(self) -> int:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the mother of all lives is gone"
+        return int(line)
+
+
+class Lives:
+    """Processes that share a folder; at most one of a mother's lives at a time."""
+
+    def __init__(self, folder: Path, mother: Mother, kafka: MockKafka) -> None:
         self.journal = folder / "journal"
-        self.log = folder / "log"
+        self._mother = mother
+        self._log = folder / "log"
         self._promises = folder / "promises"
         self._world = folder / "world"
         self._kafka = kafka
         self._number = 0
         self._received: list[list[Received]] = [[] for _ in range(PARTITIONS)]
         kafka.create_topic(TOPIC, PARTITIONS)
-        for path in (self._promises, self._world):
+        for path in (self._promises, self._world, self._log):
             path.touch()
 
     def __enter__(self) -> Self:
-        """Start the process that all lives are forked from."""
+        """Begin to read what arrives in Kafka."""
         where = {"bootstrap.servers": ",".join(self._kafka.brokers), "group.id": "test"}
         self._consumer = Consumer({**where, "fetch.wait.max.ms": 10, "log_level": 0})
-        with self.log.open("wb") as log:
-            self._mother = subprocess.Popen(
-                [sys.executable, "-m", "reactive_desched.testing.crash_program"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, "PYTHONWARNINGS": "error"},
-            )
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """Read no more."""
         self._consumer.close()
-        with self._mother:
-            self._mother.kill()
 
     def work(self, for_s: float, **more: Any) -> int:  # fields of Life
         """Live for a while and end in an orderly way; return the exit status."""
         self._begin(work_s=for_s, **more)
-        return self._ended()
+        return self._mother.ended()
 
     def killed_after(self, after_s: float, **more: Any) -> int:  # fields of Life
         """Live until killed, so long after the process began; return the exit status."""
         pid = self._begin(**more)
         time.sleep(after_s)
         os.kill(pid, signal.SIGKILL)
-        return self._ended()
+        return self._mother.ended()
 
     def killed_at(self, step: str, nth: int = 1, **more: Any) -> int:  # fields of Life
         """Live until a step comes for the nth time; return the exit status."""
         self._begin(step=step, nth=nth, **more)
-        return self._ended()
+        return self._mother.ended()
 
     def last(self, **more: Any) -> int:  # fields of Life
         """Live until everything is finished and everyone has everything; return the status."""
         self._begin(is_last=True, **more)
-        return self._ended()
+        return self._mother.ended()
 
     @property
     def promises(self) -> list[Promise]:
@@ -111,7 +140,7 @@ class Lives:
     @property
     def said(self) -> str:
         """What they logged last."""
-        return self.log.read_text(errors="replace")[-_LOG_CHARACTERS:]
+        return self._log.read_text(errors="replace")[-_LOG_CHARACTERS:]
 
     def received(self) -> list[Received]:
         """Read on in the topic, and return all that was ever in it, each partition in order."""
@@ -127,23 +156,12 @@ class Lives:
             journal=str(self.journal),
             acknowledged=str(self._promises),
             world=str(self._world),
+            log=str(self._log),
             brokers=more.pop("brokers", self._kafka.brokers),
             topic=TOPIC,
             **more,
         )
-        assert self._mother.stdin is not None
-        self._mother.stdin.write(msgspec.json.encode(life) + b"\n")
-        self._mother.stdin.flush()
-        return self._read()
-
-    def _ended(self) -> int:
-        return self._read()
-
-    def _read(self) -> int:
-        assert self._mother.stdout is not None
-        line = self._mother.stdout.readline()
-        assert line, f"the mother of all lives is gone:\n{self.said}"
-        return int(line)
+        return self._mother.begin(life)
 
 
 def _behind(consumer: Consumer, number: int, offset: int) -> Iterator[Received]:

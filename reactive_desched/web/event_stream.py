@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Final
 
 import anyio
 import anyio.lowlevel
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError, RecordsGone
 from reactive_desched.journal.envelope import epoch_of
+from reactive_desched.logs import Log
 from reactive_desched.web.asking import Asked, asked
 from reactive_desched.web.clients import COME_BACK_S, Clients
 from reactive_desched.web.framing import Framing, Gap, Lines, ServerSentEvents
@@ -27,18 +28,6 @@ READERS: Final = 2
 
 SHORTEST_S: Final = 0.02
 """No heartbeat comes sooner, and nobody is cut sooner, whatever the settings say."""
-
-
-class Log(Protocol):
-    """The part of a structlog logger that the stream uses."""
-
-    def info(self, event: str, **values: Any) -> None:  # structlog takes values of any type
-        """Write a line."""
-        ...
-
-    def warning(self, event: str, **values: Any) -> None:  # as above
-        """Write a line that should be looked at."""
-        ...
 
 
 class StreamLimits(Struct, frozen=True):

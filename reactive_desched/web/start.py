@@ -4,7 +4,8 @@ from datetime import datetime
 
 from reactive_desched.errors import RecordsGone
 from reactive_desched.journal.envelope import epoch_of
-from reactive_desched.journal.start import OLDEST, After, Since, Start, recorded_at
+from reactive_desched.journal.records import recorded_at
+from reactive_desched.journal.start import OLDEST, After, Since, Start
 from reactive_desched.web.latest import Records
 
 

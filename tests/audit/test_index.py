@@ -1,162 +1,22 @@
-import gzip
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reactive_desched.api import event as api
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import Catalogue
 from reactive_desched.audit.index import Index
 from reactive_desched.audit.lookup import Wanted
 from reactive_desched.audit.opening import searching
-from reactive_desched.audit.rows import micros
-from reactive_desched.journal.envelope import Story, digest_id, envelope
-from reactive_desched.journal.records import GENESIS, AnyEvent, Entry, digest, encode, line
-from reactive_desched.journal.segments import segment, segments
-from reactive_desched.journal.summary import Filter, summary
-from reactive_desched.testing.journals import BEGAN, SOURCE, some_events, write_journal
+from reactive_desched.journal.records import Entry
+from reactive_desched.journal.segments import segments
+from reactive_desched.testing.journals import some_events, write_journal
 
 NAME = "index.sqlite"
-
-# A tiny world, so that filters and records often meet.
-namespaces = st.sampled_from(["shop", "bank"])
-names = st.sampled_from(["web", "db"])
-nodes = st.sampled_from(["n1", "n2", ""])
-plugins = st.sampled_from(["PodLifeTime", "NodeTaints"])
-owners = st.sampled_from([(), ("ReplicaSet/web",), ("ReplicaSet/web", "Deployment/web")])
-results = st.sampled_from(["evicted", "failed"])
-
-
-def owner(text: str) -> api.Owner:
-    kind, _, name = text.partition("/")
-    return api.Owner(api_version="apps/v1", kind=kind, name=name, uid=f"uid-{kind}")
-
-
-@st.composite
-def events(draw: st.DrawFn) -> AnyEvent:
-    who = api.Who(
-        name=draw(names),
-        namespace=draw(namespaces),
-        node=draw(nodes),
-        owners=tuple(map(owner, draw(owners))),
-        uid=draw(st.sampled_from(["u1", "u2", "u3"])),
-        zone="",
-    )
-    about: dict[str, Any] = {  # as `api.PodData` has them
-        "mode": api.LIVE,
-        "trigger": api.Cause(change="PodAged", object="", resource_version=""),
-        "what": api.What(action="evict"),
-        "who": who,
-        "why": api.Why(
-            numbers={}, plugin=draw(plugins), policy_revision="1", profile="p", reason="old"
-        ),
-    }
-    kinds: dict[str, api.Data] = {
-        api.FINDING_MADE: api.FindingMade(**about),
-        api.DECISION_DEFER: api.DecisionMade(
-            decision=api.Verdict(verdict="defer", gate="budget", reason="spent"), **about
-        ),
-        api.EVICTION_SUCCEEDED: api.EvictionEnded(
-            attempt=1, outcome=api.Ending(result=draw(results)), **about
-        ),
-        api.LEADER_CHANGED: api.LeaderChanged(holder="a", previous="b", transitions=1),
-    }
-    type_ = draw(st.sampled_from(sorted(kinds)))
-    case = draw(st.sampled_from(["case-1", "case-2"]))
-    time = BEGAN + timedelta(seconds=draw(st.integers(0, 9)))
-    id_ = digest_id(case, str(draw(st.integers(0, 99))))
-    return envelope(SOURCE, type_, Story(case, "x", "y"), time, kinds[type_], id_=id_, cause="z")
-
-
-filters = st.builds(
-    Filter,
-    types=st.sampled_from([(), ("eviction",), ("decision.defer", "leader")]),
-    namespaces=st.sampled_from([(), ("shop",), ("shop", "bank")]),
-    owners=st.sampled_from([(), ("web",), ("Deployment/web",), ("uid-ReplicaSet",)]),
-    pods=st.sampled_from([(), ("web",), ("bank/web",), ("u2", "shop/db")]),
-    nodes=st.sampled_from([(), ("n1",), ("",)]),
-    plugins=st.sampled_from([(), ("PodLifeTime",)]),
-    outcomes=st.sampled_from([(), ("evicted",), ("",), ("failed", "evicted")]),
-)
-moments = st.none() | st.integers(0, 9).map(
-    lambda second: micros((BEGAN + timedelta(seconds=second)).isoformat())
-)
-wants = st.builds(Wanted, filter=filters, since=moments, until=moments)
-
-
-class Folder:
-    """A journal's folder to which everything happens that happens to one."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._last = 0
-        self._prev = GENESIS
-
-    def begin(self) -> None:
-        """Begin another segment."""
-        segment(self.path, self._last + 1).path.touch()
-
-    def append(self, event: AnyEvent) -> None:
-        if not segments(self.path):
-            self.begin()
-        self._last += 1
-        raw = line(encode(event), self._prev, "2026-03-29T01:30:00Z", self._last)
-        self._prev = digest(raw)
-        self.write(raw + b"\n")
-
-    def write(self, raw: bytes) -> None:
-        if not segments(self.path):
-            self.begin()
-        with segments(self.path)[-1].path.open("ab") as file:
-            file.write(raw)
-
-    def cut(self, raw: bytes) -> None:
-        """Take back what stands at the end, as the repair of a torn line does."""
-        path = segments(self.path)[-1].path
-        path.write_bytes(path.read_bytes().removesuffix(raw))
-
-    def compress(self) -> None:
-        for one in segments(self.path)[:-1]:
-            if not one.is_compressed:
-                packed = gzip.compress(one.path.read_bytes())
-                one.path.with_name(one.path.name + ".gz").write_bytes(packed)
-                one.path.unlink()
-
-    def remove_oldest(self) -> None:
-        found = segments(self.path)
-        if len(found) > 1:
-            found[0].path.unlink()
-
-    def entries(self) -> Iterator[Entry]:
-        """Read every whole line without any index."""
-        for one in segments(self.path):
-            with one.open() as file:
-                for raw in file:
-                    found = summary(raw) if raw.endswith(b"\n") else None
-                    if found is not None:
-                        yield Entry(found.seq, raw[:-1])
-
-
-def brute_force(folder: Folder, wanted: Wanted) -> list[Entry]:
-    def fits(entry: Entry) -> bool:
-        found = summary(entry.raw)
-        assert found is not None
-        time = micros(found.time)
-        return (
-            wanted.filter.wants(found)
-            and (wanted.since is None or time >= wanted.since)
-            and (wanted.until is None or time < wanted.until)
-        )
-
-    return [entry for entry in folder.entries() if fits(entry)]
 
 
 def answer(index: Index, wanted: Wanted) -> list[Entry]:
@@ -166,57 +26,6 @@ def answer(index: Index, wanted: Wanted) -> list[Entry]:
     assert found == list(catalogue.walk(wanted))
     catalogue._lines.close()
     return found
-
-
-happenings = st.lists(
-    st.one_of(
-        st.tuples(st.just("append"), events()),
-        st.tuples(st.sampled_from(["begin", "compress", "remove", "damage", "tear"]), st.none()),
-        st.tuples(st.just("catch up"), st.integers(1, 4)),
-    ),
-    max_size=40,
-)
-
-
-@given(happenings, wants, st.sampled_from([1, 2]))
-@settings(max_examples=100, deadline=None)
-def test_an_index_kept_up_to_date_answers_as_one_made_anew_and_as_reading_everything(
-    happened: list[tuple[str, AnyEvent | int | None]], wanted: Wanted, writers: int
-) -> None:
-    with TemporaryDirectory() as made:
-        folder = Folder(Path(made))
-        index = Index.open(folder.path, folder.path / NAME)
-        other = Index.open(folder.path, folder.path / NAME) if writers > 1 else index
-        for what, value in happened:
-            match what, value:
-                case "append", api.Event():
-                    folder.append(value)
-                case "begin", _:
-                    folder.begin()
-                case "compress", _:
-                    folder.compress()
-                case "remove", _:
-                    folder.remove_oldest()
-                case "damage", _:
-                    folder.write(b'{"id":"x"}\n')
-                case "tear", _:
-                    folder.write(b'{"half')
-                    index.catch_up()
-                    folder.cut(b'{"half')
-                case _, int(most):
-                    index.catch_up(most)
-                    index, other = other, index
-        index.finish()
-        fresh = Index.open(folder.path, folder.path / "fresh.sqlite")
-        fresh.finish()
-
-        expected = brute_force(folder, wanted)
-        assert answer(index, wanted) == expected
-        assert answer(fresh, wanted) == expected
-        everything_gone = not list(folder.entries())
-        assert everything_gone or index.place.digest == fresh.place.digest
-        for each in (index, other, fresh):
-            each.close()
 
 
 def small(folder: Path, count: int = 60, per_segment: int = 20) -> list[Entry]:
@@ -419,111 +228,3 @@ def test_two_who_write_take_turns_and_store_nothing_twice(tmp_path: Path) -> Non
 
     assert everything(one) == entries
     assert everything(two) == entries
-
-
-def test_a_folder_that_is_not_ours_is_searched_with_its_index_and_the_rest(
-    tmp_path: Path,
-) -> None:
-    journal, cache = tmp_path / "journal", tmp_path / "cache"
-    small(journal, 40)
-    index = opened(journal)
-    index.finish()
-    index.close()
-    entries = small(journal, 60)
-    before = (journal / NAME).read_bytes()
-
-    with searching(journal, cache, writable=lambda _: False) as catalogue:
-        found = list(catalogue.fetch(catalogue.find(Wanted())))
-        newest = list(catalogue.fetch(catalogue.find(Wanted(), most=2)))
-
-    assert found == entries
-    assert newest == entries[-2:]
-    assert (journal / NAME).read_bytes() == before
-    assert not cache.exists()
-
-
-def test_a_folder_that_is_not_ours_and_has_no_index_gets_one_in_the_cache(tmp_path: Path) -> None:
-    journal, cache = tmp_path / "journal", tmp_path / "cache"
-    entries = small(journal)
-
-    with searching(journal, cache, writable=lambda _: False) as catalogue:
-        found = list(catalogue.fetch(catalogue.find(Wanted())))
-
-    assert found == entries
-    assert not (journal / NAME).exists()
-    assert len(list(cache.glob("index-*.sqlite"))) == 1
-
-
-def test_without_any_place_for_an_index_the_journal_is_searched_all_the_same(
-    tmp_path: Path,
-) -> None:
-    journal, cache = tmp_path / "journal", tmp_path / "a-file"
-    entries = small(journal)
-    cache.touch()
-
-    with searching(journal, cache, writable=lambda _: False) as catalogue:
-        found = list(catalogue.fetch(catalogue.find(Wanted())))
-
-    assert found == entries
-
-
-def test_a_pod_whose_records_were_all_removed_is_found_when_it_comes_again(tmp_path: Path) -> None:
-    told = next(each for each in some_events(50) if each.type == api.FINDING_MADE)
-    name = told.data.who.name
-    folder = Folder(tmp_path)
-    folder.append(told)
-    index = opened(tmp_path)
-    index.finish()
-    folder.begin()
-    folder.append(told)
-    folder.remove_oldest()
-    index.finish()
-
-    wanted = Wanted(filter=Filter(pods=(name,), nodes=(told.data.who.node,)))
-    assert [entry.seq for entry in answer(index, wanted)] == [2]
-
-    folder.append(told)
-    index.finish()
-    assert [entry.seq for entry in answer(index, wanted)] == [2, 3]
-
-
-@pytest.mark.parametrize(
-    ("since_s", "until_s", "sequences"),
-    [
-        pytest.param(5, 6, [1, 2], id="the moment itself is included"),
-        pytest.param(4, 5, [], id="the end is not"),
-        pytest.param(6, 9, [], id="nothing later"),
-    ],
-)
-def test_a_window_of_time_begins_with_its_first_moment(
-    tmp_path: Path, since_s: int, until_s: int, sequences: list[int]
-) -> None:
-    folder = Folder(tmp_path)
-    data = api.LeaderChanged(holder="a", previous="b", transitions=1)
-    story, time = Story("e", "journal", "e"), BEGAN + timedelta(seconds=5)
-    for id_ in "xy":
-        folder.append(envelope(SOURCE, api.LEADER_CHANGED, story, time, data, id_=id_, cause="z"))
-    index = opened(tmp_path)
-    index.finish()
-
-    since, until = (
-        micros((BEGAN + timedelta(seconds=second)).isoformat()) for second in (since_s, until_s)
-    )
-
-    assert [e.seq for e in answer(index, Wanted(since=since, until=until))] == sequences
-
-
-def test_what_is_searched_without_writing_stays_as_it_was_whoever_writes(tmp_path: Path) -> None:
-    journal, cache = tmp_path / "journal", tmp_path / "cache"
-    small(journal, 40)
-    writer = opened(journal)
-    writer.finish()
-
-    with searching(journal, cache, writable=lambda _: False) as catalogue:
-        before = catalogue.find(Wanted())
-        entries = small(journal, 60)
-        writer.finish()
-        after = list(catalogue.fetch(catalogue.find(Wanted())))
-
-    assert len(after) == len(before) < len(entries)
-    writer.close()

@@ -5,9 +5,11 @@ import pytest
 
 from reactive_desched.audit.index import Index, remove
 from reactive_desched.audit.index_sink import MOST, IndexSink
+from reactive_desched.audit.lookup import Wanted, spots
 from reactive_desched.audit.schema import NAME
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.journal.records import Entry
+from reactive_desched.journal.segments import segments
 from reactive_desched.sinks.sink import Sink
 from reactive_desched.testing.journals import some_events, write_journal
 
@@ -115,3 +117,26 @@ async def test_only_an_index_that_is_damaged_is_removed(tmp_path: Path) -> None:
 
 def is_there(folder: Path) -> bool:
     return (folder / NAME).exists()
+
+
+async def test_what_nobody_was_told_of_yet_may_be_taken_back(tmp_path: Path) -> None:
+    entries = write_journal(tmp_path, some_events(30), per_segment=1000)
+    [(_, path)] = segments(tmp_path)
+    lines = [entry.raw + b"\n" for entry in entries]
+    failing = [line.replace(b'"name":"', b'"name":"never-') for line in lines[20:23]]
+    assert failing != lines[20:23]
+    sink = IndexSink(tmp_path)
+
+    path.write_bytes(b"".join([*lines[:20], *failing]))
+    await sink.deliver(entries[:20])
+    assert reaches(tmp_path) == 20
+    path.write_bytes(b"".join(lines))
+    await sink.deliver(entries[20:])
+    await sink.close()
+
+    kept, fresh = Index.open(tmp_path, tmp_path / NAME), Index.private(tmp_path)
+    fresh.finish()
+    assert spots(kept, Wanted()) == spots(fresh, Wanted())
+    assert kept.segments == fresh.segments
+    kept.close()
+    fresh.close()

@@ -159,7 +159,7 @@ shop/web-1 on n1: evicted
 gpu=true:NoSchedule on n1
   2026-03-29 01:30:02.012      +12 ms  defer    budgets: 10 pods go already
   2026-03-29 01:31:07.012  +1 min 5 s  evict    every gate agrees
-  2026-03-29 01:31:08.012  +1 min 6 s  request  attempt 1, grace period 30 s; on disk, only then \
+  2026-03-29 01:31:08.012  +1 min 6 s  request  attempt 1, grace period 30 s; recorded before \
 the API server was asked
   2026-03-29 01:31:09.012  +1 min 7 s  outcome  evicted after 47 ms
 
@@ -301,7 +301,7 @@ def test_a_dry_run_never_says_that_a_pod_was_evicted(show: Shown) -> None:
     story = show(told.events, "case")
 
     assert story.startswith("shop/web-1 on n1: would have been evicted (dry run)\n")
-    assert "dry run; on disk, nothing is asked" in story
+    assert "dry run; recorded, nothing is asked" in story
 
 
 def test_of_a_very_long_story_the_middle_is_left_out_and_counted(show: Shown) -> None:

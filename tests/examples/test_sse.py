@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import which
 
 import anyio
 import pytest
@@ -89,8 +90,13 @@ def raw(entries: Sequence[Entry]) -> list[str]:
 
 
 Shown = Callable[[Sequence[Entry]], list[str]]
+NO_CURL = pytest.mark.skipif(which("curl") is None, reason="sse.sh needs curl, which is not here")
 FOLLOWERS = pytest.mark.parametrize(
-    ("name", "shown"), [("sse_consumer.py", told), ("sse.sh", raw)], ids=["Python", "curl"]
+    ("name", "shown"),
+    [
+        pytest.param("sse_consumer.py", told, id="Python"),
+        pytest.param("sse.sh", raw, id="curl", marks=NO_CURL),
+    ],
 )
 
 

@@ -59,13 +59,13 @@ async def test_a_checkpoint_signs_what_came_before_it(
     async with running(every_records=3) as book:
         for key in "abcdefgh":
             await book.append(intent(key))
-        key = parse_key((tmp_path / "checkpoint.pub").read_text().strip())
+        signer = parse_key((tmp_path / "checkpoint.pub").read_text().strip())
 
     seals = [event for event in read(tmp_path) if event.type == CHECKPOINT]
     assert [int(seal.sequence) for seal in seals] == [1, 5, 9, 12]
     for seal in seals:
         note = parse_note(seal.data.note)
-        assert verify_note(note, key) is Seal.SOUND
+        assert verify_note(note, signer) is Seal.SOUND
         assert (note.size, note.root) == (int(seal.sequence) - 1, seal.prev)
         assert (seal.data.size, seal.data.root) == (note.size, note.root)
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.journal.follower import Follower, newest, seq_before
-from reactive_desched.journal.records import Entry
+from reactive_desched.journal.records import Entry, recorded_at
 from reactive_desched.journal.segments import Segment, segment, segments
-from reactive_desched.journal.start import recorded_at
 from reactive_desched.testing.journals import some_events, write_journal
 
 

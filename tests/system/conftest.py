@@ -37,11 +37,11 @@ PATIENCE_S = 60
 class Program:
     """A process of ours; its output goes to a file that failures show."""
 
-    def __init__(self, log: Path, *arguments: str) -> None:
+    def __init__(self, log: Path, *arguments: str, module: str = "reactive_desched") -> None:
         self.log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "reactive_desched", *arguments],
+                [sys.executable, "-m", module, *arguments],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONWARNINGS": "error::ResourceWarning"},
@@ -89,8 +89,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Program]]:
     """Start programs; whatever still runs at the end of the test is stopped."""
     programs: list[Program] = []
 
-    def start_one(*arguments: str) -> Program:
-        program = Program(tmp_path / f"{len(programs)}-{arguments[0]}.log", *arguments)
+    def start_one(*arguments: str, **more: str) -> Program:
+        program = Program(tmp_path / f"{len(programs)}-{arguments[0]}.log", *arguments, **more)
         programs.append(program)
         return program
 

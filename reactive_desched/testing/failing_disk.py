@@ -1,0 +1,41 @@
+"""The command line on a disk that fails as a file says at that moment.
+
+`FAILING_DISK=FILE python -m reactive_desched.testing.failing_disk run …`. The file holds nothing, or
+`slow SECONDS`, or the name of an error and how many bytes are written before it: `ENOSPC 300`.
+"""
+
+import errno
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from reactive_desched.cli import main
+from reactive_desched.journal.disk import Disk
+
+__all__ = ["VARIABLE"]
+
+VARIABLE: Final = "FAILING_DISK"
+
+
+def fail_as_told(orders: Path) -> None:
+    """Have the journal's disk do as the file says, in this process."""
+    append = Disk.append
+
+    def failing(self: Disk, descriptor: int, data: bytes) -> None:
+        order, _, number = orders.read_text(encoding="utf-8").strip().partition(" ")
+        if order in ("", "slow"):
+            append(self, descriptor, data)
+            time.sleep(float(number or 0))
+            return
+        code = int(getattr(errno, order))
+        os.write(descriptor, data[: int(number or 0)])
+        raise OSError(code, os.strerror(code))
+
+    setattr(Disk, "append", failing)  # noqa: B010 -- a plain assignment is one that mypy refuses
+
+
+if __name__ == "__main__":
+    fail_as_told(Path(os.environ[VARIABLE]))
+    sys.exit(main())

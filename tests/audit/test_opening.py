@@ -1,0 +1,79 @@
+from pathlib import Path
+
+from reactive_desched.audit.index import Index
+from reactive_desched.audit.lookup import Wanted
+from reactive_desched.audit.opening import searching
+from reactive_desched.journal.records import Entry
+from reactive_desched.testing.journals import some_events, write_journal
+
+NAME = "index.sqlite"
+
+
+def small(folder: Path, count: int = 60, per_segment: int = 20) -> list[Entry]:
+    return write_journal(folder, some_events(count), per_segment=per_segment)
+
+
+def opened(folder: Path) -> Index:
+    return Index.open(folder, folder / NAME)
+
+
+def test_a_folder_that_is_not_ours_is_searched_with_its_index_and_the_rest(
+    tmp_path: Path,
+) -> None:
+    journal, cache = tmp_path / "journal", tmp_path / "cache"
+    small(journal, 40)
+    index = opened(journal)
+    index.finish()
+    index.close()
+    entries = small(journal, 60)
+    before = (journal / NAME).read_bytes()
+
+    with searching(journal, cache, writable=lambda _: False) as catalogue:
+        found = list(catalogue.fetch(catalogue.find(Wanted())))
+        newest = list(catalogue.fetch(catalogue.find(Wanted(), most=2)))
+
+    assert found == entries
+    assert newest == entries[-2:]
+    assert (journal / NAME).read_bytes() == before
+    assert not cache.exists()
+
+
+def test_a_folder_that_is_not_ours_and_has_no_index_gets_one_in_the_cache(tmp_path: Path) -> None:
+    journal, cache = tmp_path / "journal", tmp_path / "cache"
+    entries = small(journal)
+
+    with searching(journal, cache, writable=lambda _: False) as catalogue:
+        found = list(catalogue.fetch(catalogue.find(Wanted())))
+
+    assert found == entries
+    assert not (journal / NAME).exists()
+    assert len(list(cache.glob("index-*.sqlite"))) == 1
+
+
+def test_without_any_place_for_an_index_the_journal_is_searched_all_the_same(
+    tmp_path: Path,
+) -> None:
+    journal, cache = tmp_path / "journal", tmp_path / "a-file"
+    entries = small(journal)
+    cache.touch()
+
+    with searching(journal, cache, writable=lambda _: False) as catalogue:
+        found = list(catalogue.fetch(catalogue.find(Wanted())))
+
+    assert found == entries
+
+
+def test_what_is_searched_without_writing_stays_as_it_was_whoever_writes(tmp_path: Path) -> None:
+    journal, cache = tmp_path / "journal", tmp_path / "cache"
+    small(journal, 40)
+    writer = opened(journal)
+    writer.finish()
+
+    with searching(journal, cache, writable=lambda _: False) as catalogue:
+        before = catalogue.find(Wanted())
+        entries = small(journal, 60)
+        writer.finish()
+        after = list(catalogue.fetch(catalogue.find(Wanted())))
+
+    assert len(after) == len(before) < len(entries)
+    writer.close()
