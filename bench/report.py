@@ -1,39 +1,21 @@
 """Puts what was measured beside the goals, for eyes; the JSON file has everything."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
+from bench.record import rows as record
+from bench.row import Row
 from bench.runner import Found
 
 _PER_PLUGIN_US = 20.0
 _LARGE = 1000
 
 
-@dataclass(frozen=True)
-class Row:
-    """One number beside its goal; `at_least` goals are better when greater."""
-
-    what: str
-    measured: float
-    goal: float | None = None
-    unit: str = ""
-    at_least: bool = False
-
-    @property
-    def verdict(self) -> str:
-        """Say whether the goal is met; nothing fails for it."""
-        if self.goal is None:
-            return ""
-        met = self.measured >= self.goal if self.at_least else self.measured <= self.goal
-        return "met" if met else "missed"
-
-
 def rows(found: Found) -> Iterator[Row]:
-    """Yield every number with its goal, in the order of the design's table."""
+    """Yield every number about the cluster with its goal, in the order of the design's table."""
     syncs, whole = found["syncs"], found["whole"]
     yield Row("first sync, client CPU", _middle(syncs, "cpu_s"), 6, "s")
     yield Row("first sync, wall", _middle(syncs, "wall_s"), None, "s")
@@ -101,29 +83,47 @@ def _changes(found: Found) -> Iterator[Row]:
 
 
 def ratios(found: Found) -> Iterator[tuple[str, float]]:
-    """Yield how many times more the polling peer spends on the same news."""
+    """Yield how many times more the polling peer spends on the same news, and the record's part."""
     whole = found["whole"]
     one_change_s = whole["taint_events"]["us_per_event"] / 1e6
     in_memory, naive = whole["full_pass"]["cpu_s"], whole["polling"]["cpu_s"]
     yield "a pass over our own picture : one changed node", in_memory / one_change_s
     yield "a naive pass (list, parse, judge) : one changed node", naive / one_change_s
     yield "a naive pass : our first sync", naive / _middle(found["syncs"], "cpu_s")
+    for name in ("p50", "p99"):
+        with_all, without = (_request(found, which, name) for which in ("recorded", "unrecorded"))
+        what = "change to request with the whole record : without findings and verdicts"
+        yield f"{what}, {name}", with_all / without
 
 
-def _shown(row: Row) -> str:
-    digits = 0 if row.measured >= _LARGE else 2
-    return f"{row.measured:,.{digits}f} {row.unit}"
+def _request(found: Found, which: str, name: str) -> float:
+    runs = found["recording"][which]
+    return float(median(run["change_to_request_us"][name] for run in runs))
 
 
 def show(found: Found, console: Console) -> None:
-    """Print the table and the ratios."""
+    """Print the tables and the ratios."""
     full = found["size"]["name"] == "full"
-    title = "" if full else "a small cluster: the goals are for the full size"
-    table = Table("what", "measured", "goal", "", title=title)
-    for row in rows(found):
+    title = "" if full else "a small size: the goals are for the full one"
+    if "whole" in found:
+        console.print(_table(rows(found), title, full=full))
+        for what, ratio in ratios(found):
+            console.print(f"{what}: {_number(ratio)} to 1")
+    if "record" in found:
+        console.print(_table(record.rows(found["record"]), title, full=full))
+        for remark in record.remarks(found["record"]):
+            console.print(remark)
+
+
+def _table(every: Iterable[Row], title: str, *, full: bool) -> Table:
+    table = Table("what", "measured", "best", "goal", "", title=title)
+    for row in every:
         goal = "" if row.goal is None else f"{'≥' if row.at_least else '≤'} {row.goal:,g}"
         verdict = row.verdict if full else ""
-        table.add_row(row.what, _shown(row), goal, verdict)
-    console.print(table)
-    for what, ratio in ratios(found):
-        console.print(f"{what}: {ratio:,.0f} to 1")
+        best = "" if row.best is None else f"{_number(row.best)} {row.unit}"
+        table.add_row(row.what, f"{_number(row.measured)} {row.unit}", best, goal, verdict)
+    return table
+
+
+def _number(value: float) -> str:
+    return f"{value:,.{0 if value >= _LARGE else 2}f}"

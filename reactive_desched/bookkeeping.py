@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from reactive_desched.journal.keeper import Bounds, Followed, Keeper
 from reactive_desched.journal.ledger import Ledger
 from reactive_desched.journal.log import Rotation
 from reactive_desched.journal.opening import Making
+from reactive_desched.journal.place import DEAD_LETTERS, POSITIONS
 from reactive_desched.journal.positions import Positions
 from reactive_desched.logs import Log
 from reactive_desched.metrics import Metrics
@@ -29,6 +30,9 @@ from reactive_desched.sinks.sink import Sink
 
 FLUSHED_WITHIN_S = 5.0
 """At the end sinks have this long to get what is written; the rest follows in the next life."""
+
+LOOK_EVERY_S = 0.25
+"""How often we look whether the journal can be written, to tell of it: a stuck disk tells nobody."""
 
 
 class Books(Struct, frozen=True):
@@ -70,11 +74,25 @@ async def open_books(
             for relay in relays.values():
                 followers.start_soon(relay.run)
             followers.start_soon(keeper.run)
+            followers.start_soon(tell_of_faults, lambda: journal.reason, log)
             try:
                 yield Books(journal, ledger, relays, keeper)
             finally:
                 await _flushed(relays.values())
                 followers.cancel_scope.cancel()
+
+
+async def tell_of_faults(fault: Callable[[], str], log: Log) -> None:
+    """Log why the journal cannot be written, while nothing is evicted, and when it can again."""
+    told = ""
+    while True:
+        await anyio.sleep(LOOK_EVERY_S)
+        reason = fault()
+        if reason and reason != told:
+            log.warning("the journal cannot be written: nothing is evicted", because=reason)
+        elif told and not reason:
+            log.info("the journal can be written again", after=told)
+        told = reason
 
 
 def making(settings: ReactiveSettings) -> Making:
@@ -115,8 +133,8 @@ def _relay(sink: Sink, journal: Journal, directory: Path, log: Log) -> Relay:
     return Relay(
         sink,
         journal.tail,
-        Positions(directory / "positions"),
-        DeadLetters(directory / "dead-letters"),
+        Positions(directory / POSITIONS),
+        DeadLetters(directory / DEAD_LETTERS),
         clock=time.monotonic,
         wall=utc_now,
         rng=Random(),  # noqa: S311 -- pauses, no secrets

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from bench.measure import floor, judging, poll, reaction, throughput
+from bench.measure import floor, judging, poll, reaction, throughput, unrecorded
 from bench.measure.hold import watching
 from bench.measure.live import Live, live
 from bench.measure.machine import Stopwatch
@@ -57,6 +57,12 @@ async def reactions(running: Live, count: int) -> Found:
     return found
 
 
+async def recording(running: Live, count: int) -> Found:
+    """Reaction times with the whole record, and with intents and outcomes alone."""
+    await reaction.idle(running, "bound", _PACES[0], _WARM_UP)  # as above
+    return dict(await unrecorded.compared(running, _PACES[0], count))
+
+
 async def nodes(running: Live, _: int) -> Found:
     """Only the price of one change: for a cluster of another size."""
     return {"one_change": judging.one_change(running, running.plugins)}
@@ -65,6 +71,7 @@ async def nodes(running: Live, _: int) -> Found:
 PROGRAMMES: dict[str, Callable[[Live, int], Awaitable[Found]]] = {
     "whole": whole,
     "reactions": reactions,
+    "recording": recording,
     "nodes": nodes,
 }
 

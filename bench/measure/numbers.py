@@ -8,12 +8,12 @@ _LEVELS = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def spread(samples: Sequence[float]) -> Numbers:
-    """Return how many there are, the usual quantiles and the greatest."""
+    """Return how many there are, the least, the usual quantiles and the greatest."""
     if not samples:
         return {"n": 0}
     ordered = sorted(samples)
     last = len(ordered) - 1
-    found: Numbers = {"n": len(ordered)}
+    found: Numbers = {"n": len(ordered), "min": round(ordered[0], 1)}
     for name, level in _LEVELS.items():
         found[name] = round(ordered[min(last, int(len(ordered) * level))], 1)
     return found | {"max": round(ordered[last], 1)}

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -37,15 +36,10 @@ class _Sourced(msgspec.Struct):
     source: str
 
 
-def topics(task: Task) -> Iterator[str]:
-    """Yield the name of the topic of each run."""
-    return (f"{task.topic}-{run}" for run in range(task.runs))
-
-
 def mock(task: Task) -> Found:
     """Be a mock cluster until standard input ends; its address comes first."""
     with mock_kafka() as cluster:
-        for topic in topics(task):
+        for topic in task.topics:
             cluster.create_topic(topic, PARTITIONS)
         sys.stdout.write(msgspec.json.encode({"address": cluster.brokers[0]}).decode() + "\n")
         sys.stdout.flush()
@@ -58,7 +52,7 @@ async def relayed(task: Task) -> Found:
     (last,) = deque(entries(segments(task.folder)[-1]), maxlen=1)
     load()
     keep_collector_away()
-    return {"runs": [await _relayed(task, topic, last) for topic in topics(task)]}
+    return {"runs": [await _relayed(task, topic, last) for topic in task.topics]}
 
 
 async def _relayed(task: Task, topic: str, last: Entry) -> Found:
@@ -105,8 +99,6 @@ def _arrived(address: str, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "bench", "log_level": 0})
     try:
         places = (TopicPartition(topic, number) for number in range(PARTITIONS))
-        return sum(
-            consumer.get_watermark_offsets(place, timeout=_WITHIN_S)[1] for place in places
-        )
+        return sum(consumer.get_watermark_offsets(place, timeout=_WITHIN_S)[1] for place in places)
     finally:
         consumer.close()

@@ -95,7 +95,9 @@ async def read(task: Task) -> Found:
     silent = [Silent() for _ in range(task.silent)]
     every: list[Reader | Silent] = [*silent, *readers]
     for first in range(0, len(every), _AT_ONCE):
-        await asyncio.gather(*(_connect(task.address, it) for it in every[first : first + _AT_ONCE]))
+        await asyncio.gather(
+            *(_connect(task.address, it) for it in every[first : first + _AT_ONCE])
+        )
     keep_collector_away()
     sys.stdout.write("connected\n")
     sys.stdout.flush()

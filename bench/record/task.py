@@ -18,7 +18,7 @@ class Task:
     runs: int = 1
     seconds: float = 0.0
     address: str = ""
-    topic: str = ""
+    topics: tuple[str, ...] = ()
     silent: int = 0
 
 

@@ -20,15 +20,13 @@ from reactive_desched.api.event import (
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import Catalogue, Place
 from reactive_desched.audit.reader import torn_bytes
+from reactive_desched.journal import limits
 from reactive_desched.journal.events import event
+from reactive_desched.journal.limits import Limits
+from reactive_desched.journal.place import DEAD_LETTERS, POSITIONS
 from reactive_desched.journal.positions import Position, Positions
 from reactive_desched.journal.records import AnyEvent, mark
 from reactive_desched.journal.segments import segments
-
-POSITIONS: Final = "positions"
-"""The folder of the sinks' positions, in the journal's."""
-DEAD_LETTERS: Final = "dead-letters"
-"""The folder of what sinks would not take, in the journal's."""
 
 MOST_OPEN: Final = 100
 """So many open intents are named; further ones are only counted."""
@@ -95,14 +93,6 @@ class Standing(Struct, frozen=True, rename="camel"):
     bytes: int
 
 
-class Kept(Struct, frozen=True, rename="camel"):
-    """How much of the journal is kept, by the settings."""
-
-    max_bytes: int
-    max_age_s: float
-    hard_max_bytes: int
-
-
 class Status(Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything `audit status` tells."""
 
@@ -117,11 +107,11 @@ class Status(Struct, frozen=True, kw_only=True, rename="camel"):
     damaged_lines: int
     sinks: tuple[Follower, ...]
     index: Standing
-    retention: Kept | None = None
+    retention: Limits | None = None
 
 
-def status(catalogue: Catalogue, now: datetime, retention: Kept | None = None) -> Status:
-    """Return how the journal stands; `retention` is what the settings say, if they are known."""
+def status(catalogue: Catalogue, now: datetime) -> Status:
+    """Return how the journal stands."""
     directory = catalogue.directory
     last = _event(catalogue, _at(catalogue, catalogue.last))
     checkpoint = _last_checkpoint(catalogue)
@@ -138,7 +128,7 @@ def status(catalogue: Catalogue, now: datetime, retention: Kept | None = None) -
         damaged_lines=catalogue.damaged,
         sinks=_followers(directory, catalogue.last, now),
         index=_standing(catalogue),
-        retention=retention,
+        retention=limits.read(directory),
     )
 
 

@@ -2,14 +2,9 @@
 
 import argparse
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
-
-if TYPE_CHECKING:
-    from reactive_desched.audit.status import Kept
 
 _DESCRIPTION = """\
 Say how a journal stands: its files, its first and last record, the records that no checkpoint
@@ -17,7 +12,7 @@ covers yet, evictions without an end, damaged lines, how far each sink has come 
 not take, and the index."""
 _EPILOG = """\
 with -o json, one object: "journal", "source", "files", "first", "last", "checkpoint", "open",
-"openCount", "damagedLines", "sinks", "index" and "retention" (null without --settings)
+"openCount", "damagedLines", "sinks", "index" and "retention" (null before a controller told)
 
 exit status: 0 told, 1 the journal cannot be read, 2 the arguments are wrong"""
 
@@ -29,9 +24,6 @@ def add(commands: Commands) -> None:
     command.description = _DESCRIPTION
     command.epilog = _EPILOG
     audit_flags.add_journal(command)
-    command.add_argument(
-        "--settings", metavar="FILE", help="a ReactiveSettings file, to tell its retention too"
-    )
     command.add_argument("-o", "--output", choices=["text", "json"], default="text")
     command.set_defaults(command=_status)
 
@@ -44,25 +36,9 @@ def _status(arguments: argparse.Namespace) -> int:
     from reactive_desched.audit.status_text import lines
 
     with audit_flags.searching(arguments) as catalogue:
-        found = status(catalogue, datetime.now(UTC), _retention(arguments.settings))
+        found = status(catalogue, datetime.now(UTC))
         if arguments.output == "json":
             sys.stdout.write(as_json(found).decode())
         else:
             sys.stdout.writelines(f"{line}\n" for line in lines(found, look(sys.stdout)))
     return 0
-
-
-def _retention(settings: str | None) -> "Kept | None":
-    """Read how much of the journal is kept; raises ConfigError."""
-    if settings is None:
-        return None
-    from reactive_desched.audit.status import Kept
-    from reactive_desched.errors import ConfigError
-    from reactive_desched.policy.load import load_settings
-
-    try:
-        text = Path(settings).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{settings}: cannot read it: {error.strerror}") from error
-    limits = load_settings(text, settings).journal.retention
-    return Kept(limits.max_bytes, limits.max_age_s, limits.hard_max_bytes)

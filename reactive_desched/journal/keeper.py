@@ -12,7 +12,8 @@ from anyio import from_thread, to_thread
 from msgspec import Struct, field
 
 from reactive_desched.errors import JournalError
-from reactive_desched.journal import compression
+from reactive_desched.journal import compression, limits
+from reactive_desched.journal.limits import Limits
 from reactive_desched.journal.losses import Losses
 from reactive_desched.journal.retention import Held, Loss, Needs, Tidying, tidying
 from reactive_desched.journal.segments import Segment, segments
@@ -93,7 +94,13 @@ class Keeper:
         self._known_faults: set[str] = set()
 
     async def run(self, every_s: float = EVERY_S) -> None:
-        """Tidy up now and for ever."""
+        """Tidy up now and for ever; what looks from outside is told by which limits."""
+        with self._surviving("tell the limits"):
+            kept = self._bounds.retention
+            told = Limits(
+                kept.max_bytes, kept.max_age_s, kept.hard_max_bytes, self._bounds.compress
+            )
+            await _in_thread(limits.write, self._directory, told)
         while True:
             await self.tidy()
             await anyio.sleep(every_s)

@@ -2,6 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
+
+POSITIONS: Final = "positions"
+"""The folder of the sinks' positions, in the journal's."""
+DEAD_LETTERS: Final = "dead-letters"
+"""The folder of what sinks would not take, in the journal's."""
 
 
 def default_directory(environ: Mapping[str, str]) -> Path:

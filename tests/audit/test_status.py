@@ -6,8 +6,10 @@ from pathlib import Path
 from reactive_desched.api import event as api
 from reactive_desched.audit.layout import Look
 from reactive_desched.audit.opening import searching
-from reactive_desched.audit.status import Kept, Status, as_json, status
+from reactive_desched.audit.status import Status, as_json, status
 from reactive_desched.audit.status_text import lines, size
+from reactive_desched.journal import limits
+from reactive_desched.journal.limits import Limits
 from reactive_desched.journal.positions import Positions
 from reactive_desched.journal.segments import segments
 from reactive_desched.journal.summary import summary
@@ -16,9 +18,9 @@ from reactive_desched.testing.journals import BEGAN, some_events, write_journal
 NOW = BEGAN + timedelta(hours=1)
 
 
-def stands(folder: Path, retention: Kept | None = None) -> Status:
+def stands(folder: Path) -> Status:
     with searching(folder, folder) as catalogue:
-        return status(catalogue, NOW, retention)
+        return status(catalogue, NOW)
 
 
 def text(found: Status) -> str:
@@ -119,10 +121,9 @@ def test_a_damaged_compressed_file_is_told(tmp_path: Path) -> None:
 def test_retention_is_told_when_it_is_known(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(5))
 
-    found = stands(tmp_path, Kept(1024**3, 30 * 86_400.0, 4 * 1024**3))
-
-    assert "1.0 GiB or 30 d; for a sink that lags, up to 4.0 GiB" in text(found)
     assert "kept" not in text(stands(tmp_path))
+    limits.write(tmp_path, Limits(1024**3, 30 * 86_400.0, 4 * 1024**3, compress=True))
+    assert "1.0 GiB or 30 d; for a sink that lags, up to 4.0 GiB" in text(stands(tmp_path))
 
 
 def test_the_object_has_the_names_that_help_promises(tmp_path: Path) -> None:

@@ -130,22 +130,6 @@ def test_status_tells_how_the_journal_stands(
     assert "segments  3," in capsys.readouterr().out
 
 
-def test_status_tells_the_retention_of_settings(
-    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = tmp_path / "settings.yaml"
-    settings.write_text(
-        "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
-        "journal: {retention: {maxBytes: 1048576}}\n",
-        encoding="utf-8",
-    )
-
-    words = ("status", "--settings", str(settings), "-o", "json")
-    assert call(*words, journal=journal) == 0
-
-    assert json.loads(capsys.readouterr().out)["retention"]["maxBytes"] == 1048576
-
-
 def test_damaged_lines_are_left_out_and_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

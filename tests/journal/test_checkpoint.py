@@ -314,3 +314,14 @@ def test_the_journal_is_imported_without_cryptography() -> None:
         "sys.exit('cryptography' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
+
+
+def test_what_a_crash_left_beside_the_key_goes_at_the_next_start(tmp_path: Path) -> None:
+    open_signer(tmp_path, "", "a/b")
+    key = tmp_path / "checkpoint.key"
+    (tmp_path / "checkpoint.key.4711.tmp").hardlink_to(key)
+
+    open_signer(tmp_path, "", "a/b")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.key", "checkpoint.pub"]
+    assert key.stat().st_nlink == 1

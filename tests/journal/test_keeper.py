@@ -9,8 +9,11 @@ import pytest
 import trio.testing
 
 from reactive_desched.errors import JournalUnavailable
+from reactive_desched.journal import limits
 from reactive_desched.journal.keeper import Keeper
+from reactive_desched.journal.limits import Limits
 from reactive_desched.journal.segments import entries, segment, segments
+from reactive_desched.policy.recording import Retention
 from reactive_desched.testing.kept_journal import DAY_S, NOW, KeptJournal, within
 
 pytestmark = pytest.mark.anyio
@@ -74,9 +77,24 @@ async def test_it_looks_at_once_and_then_every_minute(folder: Path) -> None:
         waited = anyio.current_time() - begun
         group.cancel_scope.cancel()
 
-    assert first == ["journal-00000000000000000001.jsonl.gz", "journal-00000000000000000011.jsonl"]
+    assert [name for name in first if name.startswith("journal-")] == [
+        "journal-00000000000000000001.jsonl.gz",
+        "journal-00000000000000000011.jsonl",
+    ]
     assert "journal-00000000000000000011.jsonl.gz" in writer.names()
     assert waited >= 59.0
+
+
+async def test_whoever_looks_from_outside_is_told_by_which_limits(folder: Path) -> None:
+    retention = Retention(max_bytes=8192, max_age_s=60.0, hard_max_bytes=9216)
+    keeper = KeptJournal(folder, 1).keeper(retention, compress=True)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(keeper.run)
+        await rounds(keeper, 1)
+        group.cancel_scope.cancel()
+
+    assert limits.read(folder) == Limits(8192, 60.0, 9216, compress=True)
 
 
 async def test_numbers_tell_what_the_folder_holds(folder: Path) -> None:

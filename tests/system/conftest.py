@@ -130,6 +130,9 @@ class Cluster:
         taints = [{"key": key, "effect": "NoSchedule"}]
         self.call("PATCH", f"/api/v1/nodes/{node}", {"spec": {"taints": taints}})
 
+    def untaint(self, node: str) -> None:
+        self.call("PATCH", f"/api/v1/nodes/{node}", {"spec": {"taints": None}})
+
 
 @pytest.fixture
 def cluster(start: Callable[..., Program], tmp_path: Path) -> Cluster:

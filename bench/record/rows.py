@@ -1,0 +1,122 @@
+"""Puts what was measured of the record beside its goals, and says what no speed excuses."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from bench.record.task import Found
+from bench.row import Row
+
+_WRITTEN = 20_000
+_DURABLE_MS = 10
+_RELAYED = 10_000
+_LATE_MS = 50
+_QUERY_MS = 200
+_VERIFIED = 200_000
+
+
+def rows(record: Found) -> Iterator[Row]:
+    """Yield every number with its goal, in the order of a record's life."""
+    yield from _written(record["writing"])
+    for place, paced in record["paced"].items():
+        took = paced["to_durable_ms"]
+        what = f"event to durable, 1,000 records a second on {place}"
+        yield Row(f"{what}, p50", took["p50"], None, "ms")
+        yield Row(f"{what}, p99", took["p99"], _DURABLE_MS, "ms")
+    for cluster, relayed in record["relayed"].items():
+        if "runs" in relayed:
+            yield from _relayed(cluster, relayed["runs"])
+    yield from _streamed(record["streamed"])
+    index = record["indexed"]
+    yield Row("index built", index["records_per_s"], None, "records/s")
+    yield Row("the index, for each record", index["bytes_per_record"], None, "B")
+    for form in ("plain", "gzip"):
+        yield from _audited(form, record[form], record["indexed"]["records"])
+    packed = record["compressed"]
+    yield Row(f"compressed to 1/{packed['ratio']:g}", packed["mb_per_s"], None, "MB/s")
+
+
+def _written(writing: Found) -> Iterator[Row]:
+    for place in ("disk", "tmpfs"):
+        yield from _flat_out(f"on {place}", writing[place]["runs"], _WRITTEN)
+    for place, followed in writing["followed"].items():
+        yield from _flat_out(f"on {place}, beside its index", followed["runs"], None)
+
+
+def _flat_out(where: str, runs: Sequence[Found], goal: float | None) -> Iterator[Row]:
+    yield _rate(f"journal {where}", runs, goal)
+    yield _cost(f"journal {where}, CPU for each record", runs)
+    writes = median(run["records_per_write"] for run in runs)
+    yield Row(f"journal {where}, records a write", writes)
+
+
+def _relayed(cluster: str, runs: Sequence[Found]) -> Iterator[Row]:
+    what = f"relay to the {cluster} Kafka"
+    yield _rate(what, runs, _RELAYED)
+    yield _cost(f"{what}, CPU for each record", runs)
+    yield Row(f"{what}, loop late, p99", _of(runs, "loop_late_ms", "p99"), None, "ms")
+    yield Row(f"{what}, loop late, longest", _of(runs, "loop_late_ms", "max"), None, "ms")
+    yield Row(f"{what}, longest hold", _of(runs, "holds", "longest_ms"), None, "ms")
+
+
+def _streamed(streamed: Found) -> Iterator[Row]:
+    clients = streamed["clients"]
+    what = f"stream, {clients['readers']} who read and {streamed['cut']} who were cut"
+    late = streamed["loop_late_ms"]
+    yield Row(f"{what}: loop late, p99", late["p99"], _LATE_MS, "ms")
+    yield Row("stream, loop late, longest", late["max"], None, "ms")
+    yield Row("stream, longest hold", streamed["holds"]["longest_ms"], None, "ms")
+    yield Row("stream, events handed to clients", streamed["sent_per_s"], None, "/s")
+    yield Row("stream, cores used by the server", streamed["cpu_share"])
+    yield Row("stream, event to client, p50", clients["delivered_ms"]["p50"], None, "ms")
+    yield Row("stream, event to client, p99", clients["delivered_ms"]["p99"], None, "ms")
+    durable = streamed["to_durable_ms"]["p99"]
+    yield Row("stream, event to durable meanwhile, p99", durable, None, "ms")
+
+
+def _audited(form: str, audited: Found, records: int) -> Iterator[Row]:
+    what = f"audit query for a pod over {records:,} records, {form}"
+    asked, command = audited["queried"]["ms"], audited["command_ms"]
+    yield Row(f"{what}, whole process", command["p50"], _QUERY_MS, "ms", best=command["min"])
+    yield Row(f"{what}, index open", asked["p50"], _QUERY_MS, "ms", best=asked["min"])
+    runs = audited["verified"]["runs"]
+    yield _rate(f"audit verify, {form}", runs, _VERIFIED)
+
+
+def _rate(what: str, runs: Sequence[Found], goal: float | None) -> Row:
+    rates = [run["records_per_s"] for run in runs]
+    return Row(what, median(rates), goal, "records/s", at_least=True, best=max(rates))
+
+
+def _cost(what: str, runs: Sequence[Found]) -> Row:
+    costs = [run["cpu_us_per_record"] for run in runs]
+    return Row(what, median(costs), None, "µs", best=min(costs))
+
+
+def _of(runs: Sequence[Found], table: str, name: str) -> float:
+    return float(median(run[table][name] for run in runs))
+
+
+def remarks(record: Found) -> Iterator[str]:
+    """Yield what was not measured, and why."""
+    if missing := record["relayed"]["real"].get("missing"):
+        yield f"not measured: the relay to a real Kafka broker, for want of {missing}"
+
+
+def broken(record: Found) -> Iterator[str]:
+    """Yield what no speed excuses."""
+    extent, streamed = record["extent"], record["streamed"]
+    clients = streamed["clients"]
+    for form in ("plain", "gzip"):
+        for run in record[form]["verified"]["runs"]:
+            if not run["ok"] or run["records"] < extent["records"]:
+                yield f"audit verify, {form}: {run['records']} records, ok {run['ok']}"
+        if 0 in record[form]["queried"]["records_each"]:
+            yield f"audit query, {form}: a pod was not found"
+    for cluster, relayed in record["relayed"].items():
+        for run in relayed.get("runs", ()):
+            if run["arrived"] != extent["relayed"]:
+                yield f"relay to the {cluster} Kafka: {run['arrived']} of {extent['relayed']} came"
+    if clients["behind"] or clients["gaps"]:
+        yield f"stream: {clients['behind']} clients were behind, {clients['gaps']} gaps"
+    if streamed["cut"] != extent["silent"]:
+        yield f"stream: {streamed['cut']} were cut, {extent['silent']} never read"

@@ -1,0 +1,56 @@
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+
+from reactive_desched.bookkeeping import LOOK_EVERY_S, open_books, tell_of_faults
+from reactive_desched.journal.positions import Positions
+from reactive_desched.metrics import Metrics
+from reactive_desched.policy.settings import ReactiveSettings
+
+pytestmark = pytest.mark.anyio
+
+
+class Lines:
+    """A log that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def info(self, event: str, **values: Any) -> None:  # as structlog takes them
+        self.lines.append(f"{event} {values}")
+
+    warning = debug = info
+
+
+async def test_where_a_follower_is_stands_in_the_folder_of_positions(tmp_path: Path) -> None:
+    settings, log = ReactiveSettings(), Lines()
+    async with open_books(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
+        assert await books.relays["index"].flushed(10)
+        last = books.journal.last_seq
+
+    assert Positions(tmp_path / "positions").all()["index"].seq == last
+
+
+class TestTelling:
+    @pytest.fixture
+    def anyio_backend(self) -> tuple[str, dict[str, object]]:
+        return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+    async def test_a_fault_is_told_once_and_its_end_too(self) -> None:
+        log, faults = Lines(), iter(("", "full", "full", "full", "broken", "", "", "full"))
+        async with anyio.create_task_group() as group:
+            group.start_soon(tell_of_faults, partial(next, faults, "full"), log)
+            await anyio.sleep(10 * LOOK_EVERY_S)
+            group.cancel_scope.cancel()
+
+        stopped = "the journal cannot be written: nothing is evicted"
+        assert log.lines == [
+            f"{stopped} {{'because': 'full'}}",
+            f"{stopped} {{'because': 'broken'}}",
+            "the journal can be written again {'after': 'broken'}",
+            f"{stopped} {{'because': 'full'}}",
+        ]
