@@ -20,7 +20,7 @@ def measure(size: Size, folders: Mapping[str, Path], say: Say) -> Found:
             run = measured(size, "reactions", folder / "journal", size.reactions)
             found["reactions"][name] = run
     with say("reactions with the whole record and with the least of it"):
-        found["recording"] = measured(size, "recording", memory / "record", size.reactions // 2)
+        found["recording"] = measured(size, "recording", memory / "record", size.reactions // 4)
     with say("the machine's own reaction time"):
         found["floor"] = measured(size, "floor", memory / "floor", size.reactions)
     with say("a tenth of the size"):

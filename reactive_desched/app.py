@@ -197,7 +197,7 @@ async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
         health = _health(core, journal, in_force)
         _measure(parts, core, books, reflectors, events)
         stream = _stream(parts, journal)
-        parts.metrics.sources.stream = stream.clients.numbers
+        parts.metrics.sources.stream = None if stream is None else stream.clients.numbers
         async with (
             serve(
                 parts.listen, health, parts.metrics if parts.serve_metrics else None, stream
@@ -316,8 +316,10 @@ async def running(stage: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIter
             group.cancel_scope.cancel()
 
 
-def _stream(parts: Parts, journal: Journal) -> EventStream:
-    said = parts.configuration.settings.events.stream
+def _stream(parts: Parts, journal: Journal) -> EventStream | None:
+    said = parts.configuration.settings.sinks.stream
+    if said is None:
+        return None
     limits = StreamLimits(said.max_clients, said.heartbeat_s, said.stalled_after_s)
     return EventStream(journal.tail, limits, utc_now, parts.log)
 

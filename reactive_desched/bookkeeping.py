@@ -32,7 +32,7 @@ FLUSHED_WITHIN_S = 5.0
 """At the end sinks have this long to get what is written; the rest follows in the next life."""
 
 LOOK_EVERY_S = 0.25
-"""How often we look whether the journal can be written, to tell of it: a stuck disk tells nobody."""
+"""How often we look whether the journal can be written: a stuck disk tells nobody."""
 
 
 class Books(Struct, frozen=True):

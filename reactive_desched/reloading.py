@@ -32,7 +32,7 @@ LOOK_EVERY_S = 1.0
 
 RESTART_ONLY = (
     *("client.", "server.", "journal.", "logging.", "evictions.maxInFlight"),
-    *("events.cluster", "events.stream.", "sinks."),
+    *("events.cluster", "sinks."),
 )
 """The settings that are read at the start alone."""
 

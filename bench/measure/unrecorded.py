@@ -10,7 +10,7 @@ from reactive_desched.journal.ledger import Ledger
 from reactive_desched.model.accounts import Account
 from reactive_desched.model.decisions import Decision
 
-_LAPS = 3
+_LAPS = 5
 
 
 async def compared(live: Live, pace: float, count: int) -> dict[str, list[object]]:
@@ -18,13 +18,13 @@ async def compared(live: Live, pace: float, count: int) -> dict[str, list[object
     found: dict[str, list[object]] = {"recorded": [], "unrecorded": []}
     for _ in range(_LAPS):
         found["recorded"].append(await reaction.idle(live, "bound", pace, count))
-        with _nothing_but_evictions():
+        with nothing_but_evictions():
             found["unrecorded"].append(await reaction.idle(live, "bound", pace, count))
     return found
 
 
 @contextmanager
-def _nothing_but_evictions() -> Iterator[None]:
+def nothing_but_evictions() -> Iterator[None]:
     """Leave findings and verdicts out of the record while the block runs."""
     decided, opened = Ledger.decided, Ledger._open  # noqa: SLF001  # nothing of ours may know this
 

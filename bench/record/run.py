@@ -72,11 +72,9 @@ class Measuring:
             "followed": self._on_each("followed", **some),
         }
 
-    def _on_each(self, programme: str, **options: float) -> Found:
-        return {
-            name: self._run(programme, folder / programme, **options)
-            for name, folder in self._folders.items()
-        }
+    def _on_each(self, name: str, **options: float) -> Found:
+        places = self._folders.items()
+        return {place: self._run(name, folder / name, **options) for place, folder in places}
 
     def _streamed(self) -> Found:
         extent = self._extent
@@ -130,12 +128,17 @@ class Measuring:
             took_ms.append((perf_counter() - began) * 1e3)
         return took_ms
 
-    def _run(self, programme: str, folder: Path, **options: object) -> Found:
-        command = [sys.executable, "-m", "bench.record", programme, "--folder", str(folder)]
-        for name, value in options.items():
-            several = value if isinstance(value, list) else [value]
-            command += [f"--{name}", *map(str, several)]
-        with self._say(f"the record: {programme} in {folder}"):
-            done = subprocess.run(command, stdout=subprocess.PIPE, timeout=_LONGEST_S, check=True)  # noqa: S603  # our own module
-        found: Found = json.loads(done.stdout.splitlines()[-1])
-        return found | {"load": os.getloadavg()[0]}
+    def _run(self, name: str, folder: Path, **options: object) -> Found:
+        with self._say(f"the record: {name} in {folder}"):
+            return programme(name, folder, **options) | {"load": os.getloadavg()[0]}
+
+
+def programme(name: str, folder: Path, **options: object) -> Found:
+    """Run one programme in a process of its own; return what it found."""
+    command = [sys.executable, "-m", "bench.record", name, "--folder", str(folder)]
+    for option, value in options.items():
+        several = value if isinstance(value, list) else [value]
+        command += [f"--{option}", *map(str, several)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=_LONGEST_S, check=True)  # noqa: S603  # our own module
+    found: Found = json.loads(done.stdout.splitlines()[-1])
+    return found

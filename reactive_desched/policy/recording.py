@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from reactive_desched.policy.fields import Seconds, Section
 from reactive_desched.policy.problems import Complaint, Complaints, quoted
@@ -17,7 +17,46 @@ Clients = Annotated[int, Field(ge=1, le=10_000)]
 MIB: Final = 1024 * 1024
 DAY_S: Final = 86_400.0
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_BROKER = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s:/\[\]]+):\d{1,5}")
+_BROKER = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
+_HIGHEST_PORT = 65535
+
+TYPES: Final = (
+    "finding.made",
+    "decision.evict",
+    "decision.defer",
+    "decision.refuse",
+    "eviction.requested",
+    "eviction.succeeded",
+    "eviction.refused",
+    "eviction.unknown",
+    "eviction.rehearsed",
+    "policy.loaded",
+    "policy.rejected",
+    "leader.changed",
+    "audit.checkpoint",
+    "journal.resumed",
+    "journal.lost",
+)
+"""What types of event are called in settings; a test holds them against the events there are."""
+
+
+def _some_time(seconds: float) -> float:
+    if seconds <= 0:
+        raise Complaints([Complaint("must be longer than 0s", "write for example 1h")])
+    return seconds
+
+
+def _known_types(types: tuple[str, ...]) -> tuple[str, ...]:
+    for one in types:
+        short = one.removeprefix("io.reactive-desched.descheduler.").removesuffix(".v1")
+        if not any(type_ == short or type_.startswith(one + ".") for type_ in TYPES):
+            message = f"no type of event is called {quoted(one)}"
+            raise Complaints([Complaint(message, f"there are {', '.join(sorted(TYPES))}")])
+    return types
+
+
+SomeTime = Annotated[Seconds, AfterValidator(_some_time)]
+Types = Annotated[tuple[str, ...], AfterValidator(_known_types)]
 
 
 class Retention(Section):
@@ -26,7 +65,7 @@ class Retention(Section):
     max_bytes: Bytes = Field(
         default=512 * MIB, description="Remove the oldest segments beyond this size in all."
     )
-    max_age_s: Seconds = Field(default=30 * DAY_S, description="Remove segments older than this.")
+    max_age_s: SomeTime = Field(default=30 * DAY_S, description="Remove segments older than this.")
     hard_max_bytes: Bytes = Field(
         default=1024 * MIB,
         description="Beyond this size segments go even if a sink has not read them; the loss is "
@@ -47,7 +86,7 @@ class Checkpoints(Section):
     every_records: Records = Field(
         default=1000, description="Sign after so many records at the latest."
     )
-    every_s: Seconds = Field(
+    every_s: SomeTime = Field(
         default=60.0, description="Sign after this time at the latest, if there is a new record."
     )
     key_file: str = Field(
@@ -75,7 +114,7 @@ class Journal(Section):
     max_segment_bytes: Bytes = Field(
         default=16 * MIB, description="Begin a new segment at this size."
     )
-    max_segment_age_s: Seconds = Field(
+    max_segment_age_s: SomeTime = Field(
         default=DAY_S, description="Begin a new segment when one is this old."
     )
     compress: Literal["none", "gzip"] = Field(
@@ -85,30 +124,12 @@ class Journal(Section):
     checkpoints: Checkpoints = Field(default=Checkpoints(), description="Signing the record.")
     verdicts: Verdicts = Field(default=Verdicts(), description="Bounding what is recorded.")
 
-
-class Stream(Section):
-    """The stream of events over HTTP, at /events."""
-
-    max_clients: Clients = Field(
-        default=256, description="Clients at once; one more is answered 503."
-    )
-    heartbeat_s: Seconds = Field(
-        default=15.0,
-        description="Say something at least this often, so that a dead link shows; not 0.",
-    )
-    stalled_after_s: Seconds = Field(
-        default=20.0, description="Cut a client that has taken nothing for so long; not 0."
-    )
-
     @model_validator(mode="after")
-    def _sound(self) -> "Stream":
-        for name, seconds in (
-            ("heartbeat", self.heartbeat_s),
-            ("stalledAfter", self.stalled_after_s),
-        ):
-            if seconds <= 0:
-                hint = "write for example 15s"
-                raise Complaints([Complaint("must be longer than 0s", hint, (name,))])
+    def _fits(self) -> "Journal":
+        """The file being written is never removed: one above the cap would break the cap."""
+        if self.max_segment_bytes > self.retention.hard_max_bytes:
+            message = "maxSegmentBytes is larger than retention.hardMaxBytes"
+            raise Complaints([Complaint(message, "lower it", ("maxSegmentBytes",))])
         return self
 
 
@@ -124,7 +145,6 @@ class Events(Section):
         default="kubernetes",
         description="The cluster's name in the source of every event; taken when a journal begins.",
     )
-    stream: Stream = Field(default=Stream(), description="The stream over HTTP.")
 
     @field_validator("cluster")
     @classmethod
@@ -145,6 +165,13 @@ class Sasl(Section):
     password_file: str = Field(
         description="File that holds the password and nothing else, best from a Secret."
     )
+
+    @field_validator("username", "password_file")
+    @classmethod
+    def _is_something(cls, text: str) -> str:
+        if not text.strip():
+            raise Complaints([Complaint("must not be empty", "leave out sasl to use none")])
+        return text
 
 
 class KafkaTls(Section):
@@ -187,15 +214,18 @@ class Kafka(Section):
     @classmethod
     def _are_addresses(cls, brokers: tuple[str, ...]) -> tuple[str, ...]:
         for broker in brokers:
-            if not _BROKER.fullmatch(broker):
+            found = _BROKER.fullmatch(broker)
+            if found is None or not 1 <= int(found[2]) <= _HIGHEST_PORT:
                 message = f"{quoted(broker)} is not the address of a broker"
                 raise Complaints([Complaint(message, "write host:port, for example kafka:9092")])
         return brokers
 
     @field_validator("topic", "checkpoint_topic")
     @classmethod
-    def _is_topic(cls, topic: str) -> str:
-        if topic and (not _TOPIC.fullmatch(topic) or topic in (".", "..")):
+    def _is_topic(cls, topic: str, info: ValidationInfo) -> str:
+        if not topic and info.field_name == "checkpoint_topic":
+            return topic
+        if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
             message = f"{quoted(topic)} cannot be the name of a topic"
             raise Complaints([Complaint(message, "use letters, digits, dots, dashes, underlines")])
         return topic
@@ -216,7 +246,7 @@ class Webhook(Section):
     token_file: str = Field(
         default="", description="File with a bearer token for the Authorization header."
     )
-    types: tuple[str, ...] = Field(
+    types: Types = Field(
         default=(),
         description="Only these types of event, such as eviction.succeeded; all if empty.",
     )
@@ -240,10 +270,36 @@ class Webhook(Section):
 class Stdout(Section):
     """Events on standard output, one JSON object on each line."""
 
-    types: tuple[str, ...] = Field(
+    types: Types = Field(
         default=(),
         description="Only these types of event, such as eviction.succeeded; all if empty.",
     )
+
+
+class Stream(Section):
+    """The stream of events over HTTP, at /events."""
+
+    max_clients: Clients = Field(
+        default=256, description="Clients at once; one more is answered 503."
+    )
+    heartbeat_s: Seconds = Field(
+        default=15.0,
+        description="Say something at least this often, so that a dead link shows; not 0.",
+    )
+    stalled_after_s: Seconds = Field(
+        default=20.0, description="Cut a client that has taken nothing for so long; not 0."
+    )
+
+    @model_validator(mode="after")
+    def _sound(self) -> "Stream":
+        for name, seconds in (
+            ("heartbeat", self.heartbeat_s),
+            ("stalledAfter", self.stalled_after_s),
+        ):
+            if seconds <= 0:
+                hint = "write for example 15s"
+                raise Complaints([Complaint("must be longer than 0s", hint, (name,))])
+        return self
 
 
 class Sinks(Section):
@@ -252,3 +308,6 @@ class Sinks(Section):
     kafka: Kafka | None = Field(default=None, description="Into a Kafka topic.")
     webhook: Webhook | None = Field(default=None, description="To an address over HTTP.")
     stdout: Stdout | None = Field(default=None, description="On standard output; {} to have it.")
+    stream: Stream | None = Field(
+        default=None, description="Over HTTP, at /events of the server; {} to have it."
+    )

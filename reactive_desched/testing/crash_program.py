@@ -1,8 +1,8 @@
-"""A small controller that can be killed at any moment: its books are real, its API server is a file.
+"""A small controller that can be killed at any moment: real books, and an API server in a file.
 
-`python -m reactive_desched.testing.crash_program` reads a `Life` on each line of its input, lives it
-in a process forked for it, and prints that process's id and then how it ended. All that takes time
-to load is loaded once, so that hundreds of lives fit into a minute.
+Run as a program, it reads a `Life` on each line of its input, lives it in a process forked for it,
+and prints that process's id and then how it ended. All that takes time to load is loaded once, so
+that hundreds of lives fit into a minute.
 """
 
 import os

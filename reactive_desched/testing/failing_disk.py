@@ -1,7 +1,8 @@
 """The command line on a disk that fails as a file says at that moment.
 
-`FAILING_DISK=FILE python -m reactive_desched.testing.failing_disk run …`. The file holds nothing, or
-`slow SECONDS`, or the name of an error and how many bytes are written before it: `ENOSPC 300`.
+Run as a program, it takes the arguments of `reactive-desched`; the variable FAILING_DISK names the
+file. That holds nothing, or `slow SECONDS`, or the name of an error and how many bytes are written
+before it: `ENOSPC 300`.
 """
 
 import errno

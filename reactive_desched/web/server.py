@@ -105,9 +105,16 @@ def application(
     schemas.add(app.router, schemas.read_schemas())
     if metrics is not None:
         app.router.add_get("/metrics", _scraping(metrics))
-    if events is not None:
-        app.router.add_get("/events", events.handle)
+    app.router.add_get("/events", _no_events if events is None else events.handle)
     return app
+
+
+async def _no_events(_: web.Request) -> web.Response:
+    """Say how to have a stream; whoever may read this address may read every event."""
+    return web.Response(
+        status=404,
+        text="there is no stream of events: write `sinks: {stream: {}}` into the settings\n",
+    )
 
 
 def _streams(events: EventStream | None) -> AbstractSet[object]:

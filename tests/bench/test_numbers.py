@@ -7,13 +7,20 @@ import pytest
 
 from bench.measure.hold import watching
 from bench.measure.numbers import middle, spread
-from bench.report import Row
+from bench.row import Row
 
 
-def test_a_spread_names_the_usual_quantiles_and_the_greatest() -> None:
+def test_a_spread_names_the_least_the_usual_quantiles_and_the_greatest() -> None:
     found = spread([float(n) for n in range(100, 0, -1)])
 
-    assert found == {"n": 100, "p50": 51.0, "p90": 91.0, "p99": 100.0, "max": 100.0}
+    assert found == {
+        "n": 100,
+        "min": 1.0,
+        "p50": 51.0,
+        "p90": 91.0,
+        "p99": 100.0,
+        "max": 100.0,
+    }
 
 
 def test_nothing_measured_is_no_error() -> None:

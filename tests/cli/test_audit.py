@@ -182,6 +182,6 @@ def test_help_loads_nothing_heavy(command: str) -> None:
 
 
 def test_a_query_loads_no_event_loop(journal: Path) -> None:
-    heavy = {"anyio", "aiohttp", "cryptography", "kubernetes_asyncio"}
+    heavy = {"anyio", "aiohttp", "cryptography", "kubernetes_asyncio", "pydantic"}
 
     assert not _imported(["audit", "query", "--journal", str(journal), "--limit", "1"]) & heavy

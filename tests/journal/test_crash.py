@@ -3,6 +3,8 @@
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
 
@@ -10,6 +12,7 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
 from reactive_desched.audit.verifying import verify
+from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.notes import parse_key
 from reactive_desched.journal.reading import read
 from reactive_desched.journal.recovery import recover
@@ -64,6 +67,16 @@ def test_every_acknowledged_record_survives_a_kill(tmp_path: Path, seed: int) ->
     assert set(found.open) == begun - ended
     keys = [parse_key(line) for line in (tmp_path / "checkpoint.pub").read_text().split()]
     assert verify(tmp_path, keys, "", None).ok
+
+
+@pytest.mark.anyio
+async def test_what_a_crash_left_while_it_tried_the_disk_goes_at_the_next_start(
+    running: Callable[[], AbstractAsyncContextManager[Journal]], tmp_path: Path
+) -> None:
+    (tmp_path / "room").write_bytes(bytes(5000))
+
+    async with running():
+        assert not (tmp_path / "room").exists()
 
 
 def written_until_killed(directory: Path, after_s: float) -> list[str]:

@@ -1,7 +1,10 @@
 import pytest
 
+from reactive_desched.api.event import DATA
+from reactive_desched.journal.summary import short
 from reactive_desched.policy.load import load_settings
 from reactive_desched.policy.problems import PolicyErrors
+from reactive_desched.policy.recording import TYPES
 from reactive_desched.policy.settings import ReactiveSettings
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
@@ -21,7 +24,7 @@ def problem(text: str) -> str:
 def test_nobody_follows_the_journal_unless_it_is_asked_for() -> None:
     sinks = settings("").sinks
 
-    assert (sinks.kafka, sinks.webhook, sinks.stdout) == (None, None, None)
+    assert (sinks.kafka, sinks.webhook, sinks.stdout, sinks.stream) == (None,) * 4
     assert settings("").events.kubernetes
 
 
@@ -47,14 +50,41 @@ def test_an_empty_section_is_enough_for_standard_output() -> None:
             "passwordFile",
         ),
         ("events: {cluster: 'a b'}", "events.cluster", "name of a cluster"),
-        ("events: {stream: {heartbeat: 0s}}", "events.stream.heartbeat", "longer than 0s"),
-        ("events: {stream: {stalledAfter: 0s}}", "events.stream.stalledAfter", "longer than 0s"),
+        ("sinks: {stream: {heartbeat: 0s}}", "sinks.stream.heartbeat", "longer than 0s"),
+        ("sinks: {stream: {stalledAfter: 0s}}", "sinks.stream.stalledAfter", "longer than 0s"),
         (
             "journal: {retention: {maxBytes: 8192, hardMaxBytes: 4096}}",
             "journal.retention.hardMaxBytes",
             "smaller than maxBytes",
         ),
         ("journal: {compress: zstd}", "journal.compress", "gzip"),
+        ("sinks: {kafka: {brokers: ['a:0']}}", "sinks.kafka.brokers", "host:port"),
+        ("sinks: {kafka: {brokers: ['a:65536']}}", "sinks.kafka.brokers", "host:port"),
+        ("sinks: {kafka: {brokers: ['a:1'], topic: ''}}", "sinks.kafka.topic", "name of a topic"),
+        (
+            "sinks: {kafka: {brokers: ['a:1'], sasl: {username: '', passwordFile: f}}}",
+            "sinks.kafka.sasl.username",
+            "must not be empty",
+        ),
+        (
+            "sinks: {kafka: {brokers: ['a:1'], sasl: {username: u, passwordFile: ' '}}}",
+            "sinks.kafka.sasl.passwordFile",
+            "must not be empty",
+        ),
+        ("sinks: {stdout: {types: [evict]}}", "sinks.stdout.types", "eviction.succeeded"),
+        (
+            "sinks: {webhook: {url: 'https://a', types: [policy, eviction.done]}}",
+            "sinks.webhook.types",
+            'called "eviction.done"',
+        ),
+        ("journal: {maxSegmentAge: 0s}", "journal.maxSegmentAge", "longer than 0s"),
+        ("journal: {checkpoints: {every: 0s}}", "journal.checkpoints.every", "longer than 0s"),
+        ("journal: {retention: {maxAge: 0s}}", "journal.retention.maxAge", "longer than 0s"),
+        (
+            "journal: {maxSegmentBytes: 9000, retention: {maxBytes: 5000, hardMaxBytes: 8000}}",
+            "journal.maxSegmentBytes",
+            "larger than retention.hardMaxBytes",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(text: str, where: str, says: str) -> None:
@@ -70,3 +100,22 @@ def test_brokers_are_hosts_with_ports(broker: str) -> None:
 
     assert kafka is not None
     assert kafka.brokers == (broker,)
+
+
+def test_settings_know_every_type_of_event() -> None:
+    assert sorted(TYPES) == sorted(map(short, DATA))
+
+
+@pytest.mark.parametrize("word", ["eviction", "eviction.succeeded", *DATA])
+def test_types_are_named_in_full_in_short_or_by_family(word: str) -> None:
+    stdout = settings(f"sinks: {{stdout: {{types: [{word}]}}}}").sinks.stdout
+
+    assert stdout is not None
+    assert stdout.types == (word,)
+
+
+def test_checkpoints_go_with_the_rest_unless_they_have_a_topic_of_their_own() -> None:
+    kafka = settings("sinks: {kafka: {brokers: ['a:1'], checkpointTopic: ''}}").sinks.kafka
+
+    assert kafka is not None
+    assert kafka.checkpoint_topic == ""

@@ -90,6 +90,16 @@ async def test_the_index_names_every_path(client: aiohttp.ClientSession) -> None
     assert [path for path in PATHS if path not in text] == []
 
 
+async def test_a_stream_that_is_switched_off_says_how_to_have_it(
+    client: aiohttp.ClientSession,
+) -> None:
+    async with client.get("/events") as nothing:
+        assert nothing.status == 404
+        assert "sinks: {stream: {}}" in await nothing.text()
+    async with client.get("/") as index:
+        assert "/events" not in await index.text()
+
+
 async def test_metrics_that_are_switched_off_are_nowhere(health: Health) -> None:
     async with serve(ANYWHERE, health, None) as url, aiohttp.ClientSession(url) as client:
         async with client.get("/metrics") as nothing:
