@@ -18,10 +18,7 @@ def rows(record: Found) -> Iterator[Row]:
     """Yield every number with its goal, in the order of a record's life."""
     yield from _written(record["writing"])
     for place, paced in record["paced"].items():
-        took = paced["to_durable_ms"]
-        what = f"event to durable, 1,000 records a second on {place}"
-        yield Row(f"{what}, p50", took["p50"], None, "ms")
-        yield Row(f"{what}, p99", took["p99"], _DURABLE_MS, "ms")
+        yield from _durable(place, paced["runs"])
     for cluster, relayed in record["relayed"].items():
         if "runs" in relayed:
             yield from _relayed(cluster, relayed["runs"])
@@ -49,13 +46,21 @@ def _flat_out(where: str, runs: Sequence[Found], goal: float | None) -> Iterator
     yield Row(f"journal {where}, records a write", writes)
 
 
+def _durable(place: str, runs: Sequence[Found]) -> Iterator[Row]:
+    what = f"event to durable, 1,000 records a second on {place}"
+    yield _middle(f"{what}, p50", runs, "to_durable_ms", "p50")
+    yield _middle(f"{what}, p99", runs, "to_durable_ms", "p99", _DURABLE_MS)
+    yield _middle("  of that the write itself, p99", runs, "write_ms", "p99")
+    yield Row("  cores used by the journal and its index", median(r["cpu_share"] for r in runs))
+
+
 def _relayed(cluster: str, runs: Sequence[Found]) -> Iterator[Row]:
     what = f"relay to the {cluster} Kafka"
     yield _rate(what, runs, _RELAYED)
     yield _cost(f"{what}, CPU for each record", runs)
-    yield Row(f"{what}, loop late, p99", _of(runs, "loop_late_ms", "p99"), None, "ms")
-    yield Row(f"{what}, loop late, longest", _of(runs, "loop_late_ms", "max"), None, "ms")
-    yield Row(f"{what}, longest hold", _of(runs, "holds", "longest_ms"), None, "ms")
+    yield _middle(f"{what}, loop late, p99", runs, "loop_late_ms", "p99")
+    yield _middle(f"{what}, loop late, longest", runs, "loop_late_ms", "max")
+    yield _middle(f"{what}, longest hold", runs, "holds", "longest_ms")
 
 
 def _streamed(streamed: Found) -> Iterator[Row]:
@@ -92,8 +97,11 @@ def _cost(what: str, runs: Sequence[Found]) -> Row:
     return Row(what, median(costs), None, "µs", best=min(costs))
 
 
-def _of(runs: Sequence[Found], table: str, name: str) -> float:
-    return float(median(run[table][name] for run in runs))
+def _middle(
+    what: str, runs: Sequence[Found], table: str, name: str, goal: float | None = None
+) -> Row:
+    values = [float(run[table][name]) for run in runs]
+    return Row(what, median(values), goal, "ms", best=min(values))
 
 
 def remarks(record: Found) -> Iterator[str]:

@@ -59,6 +59,7 @@ class Index:
     def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
         self.directory = directory
         self.connection = connection
+        self.left_alone = False
         self._reader = Reader(directory)
         self._seen: int | None = None
         self._rows = Rows(Counters(0, 0, 0, 0))
@@ -132,15 +133,15 @@ class Index:
         """Take in at most so many lines; return how many there were, 0 when it is up to date.
 
         Forgets segments that are no longer there, and begins anew when its last record is not the
-        journal's. What stands behind the record `last` is left alone: the write that it is part
-        of may still fail, and be taken back.
+        journal's. What stands behind the record `last` is left alone, and `left_alone` says that
+        there was some: the write that it is part of may still fail, and be taken back.
         """
         with self._writing():
             place = self._checked()
             if place.seq > last:  # somebody else was not so careful: look again next time
                 self._seen = None
                 return 0
-            portion = _up_to(last, self._reader.read(place.segment, place.next, most))
+            portion = self._up_to(last, self._reader.read(place.segment, place.next, most))
             if portion is not None:
                 self._take(portion, place)
             if portion is None or portion.segment != place.segment:
@@ -277,6 +278,19 @@ class Index:
             astuple(place),
         )
 
+    def _up_to(self, last: int, portion: Portion | None) -> Portion | None:
+        """Leave out the records behind `last`: they can only be the newest."""
+        self.left_alone = False
+        if portion is None or last == LARGEST:
+            return portion
+        lines = portion.lines
+        while lines and (found := mark(lines[-1])) is not None and found.seq > last:
+            lines.pop()
+            self.left_alone = True
+        if not self.left_alone:
+            return portion
+        return portion._replace(broken=False) if lines else None
+
     def _prune(self) -> None:
         """Forget the segments that are gone, and what only their records needed."""
         there = {each.first_seq for each in self._reader.files()}
@@ -289,16 +303,6 @@ class Index:
             self.connection.execute("DELETE FROM segments WHERE first_seq = ?", (held.first_seq,))
         schema.sweep(self.connection)
         self._rows.forget()
-
-
-def _up_to(last: int, portion: Portion | None) -> Portion | None:
-    """Leave out the records behind `last`, which can only be the newest."""
-    if portion is None or last == LARGEST:
-        return portion
-    lines = portion.lines
-    while lines and (found := mark(lines[-1])) is not None and found.seq > last:
-        lines.pop()
-    return portion if lines or portion.broken else None
 
 
 def is_damage(error: Exception) -> bool:

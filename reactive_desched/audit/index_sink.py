@@ -19,6 +19,10 @@ MOST: Final = 500
 CACHE_KIB: Final = 8192
 """So much of the index SQLite keeps in memory in the controller."""
 
+GATHER_S: Final = 0.2
+"""Few records cost as much as many: after FEW or less, further ones are let gather so long."""
+
+FEW: Final = 100
 _REST_S: Final = 0.02
 
 
@@ -26,7 +30,7 @@ class IndexSink:
     """Takes records in from the journal's files, as far as it is told that they are there.
 
     What is handed over only says how far: whoever made the index anew meanwhile did it from the
-    files as well, and all of it is taken in again. Behind by much, it rests after each batch.
+    files as well, and all of it is taken in again. It rests after each batch.
     """
 
     name: Final = "index"
@@ -37,12 +41,16 @@ class IndexSink:
         self._path = directory / NAME
         self._index: Index | None = None
         self._inode = 0
+        self._rests_until = 0.0
 
     async def deliver(self, entries: Sequence[Entry]) -> int:
         """Return once the index holds all of these; raises SinkUnavailable."""
         last = entries[-1].seq
+        await anyio.sleep_until(self._rests_until)
         while True:
             if await self._step(last):
+                rest_s = GATHER_S if len(entries) <= FEW else _REST_S
+                self._rests_until = anyio.current_time() + rest_s
                 return len(entries)
             await anyio.sleep(_REST_S)
 
@@ -62,8 +70,8 @@ class IndexSink:
     def _take(self, last: int) -> bool:
         index = self._opened()
         taken = index.catch_up(MOST, last=last)
-        if index.place.seq >= last:
-            return True
+        if index.place.seq >= last or (index.left_alone and not taken):
+            return True  # else it was removed, and there are later ones
         if not taken:
             raise JournalError(f"record {last} is not in the files")
         return False

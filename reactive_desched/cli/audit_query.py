@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _NOTHING: Final = 1
 _LIMIT: Final = 100
+_MOST_DIGITS: Final = 18
+"""A number of more digits is none that SQLite takes."""
 _DESCRIPTION = """\
 List records, the newest last. An index beside the journal (index.sqlite) makes this quick; it is
 brought up to date first, and where the folder cannot be written to, kept in the user's cache."""
@@ -42,8 +44,8 @@ def add(commands: Commands) -> None:
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of records")
+    if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of records; 0 means all")
     return int(text)
 
 

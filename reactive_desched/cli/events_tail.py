@@ -72,7 +72,8 @@ def run(options: TailOptions) -> int:
 
             tail_server(options, wanted, printer)
         else:
-            tail_folder(_folder(options.journal), start, options, wanted, printer)
+            folder = _folder(options.journal, is_to_come=options.follow)
+            tail_folder(folder, start, options, wanted, printer)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -131,18 +132,27 @@ def _words(name: str, values: Iterable[str]) -> Iterator[str]:
         yield from words
 
 
-def _folder(named: str | None) -> Path:
+def _folder(named: str | None, *, is_to_come: bool) -> Path:
+    """Return the folder of a journal, or one that is to become it; raises ConfigError."""
     directory = Path(named) if named else default_directory(os.environ)
-    if not directory.is_dir():
-        raise ConfigError(
-            f"{directory}: there is no journal here; name its folder with --journal,"
-            " or a running controller with --server"
-        )
     try:
-        segments(directory)
+        found = segments(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _no_journal(directory) from None
     except OSError as error:
         raise ConfigError(f"{directory}: cannot read it: {error.strerror}") from error
+    if not found:
+        if not is_to_come:
+            raise _no_journal(directory)
+        complain(f"{directory}: there is no journal here yet; waiting for it")
     return directory
+
+
+def _no_journal(directory: Path) -> ConfigError:
+    return ConfigError(
+        f"{directory}: there is no journal here; name its folder with --journal,"
+        " or a running controller with --server"
+    )
 
 
 def _place(directory: Path, start: Start) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 import msgspec
@@ -32,6 +33,7 @@ class Positions:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._pen = Lock()
 
     def read(self, name: str) -> Position | None:
         """Return the position; None when none was kept, or its file cannot be read. Blocks."""
@@ -41,11 +43,16 @@ class Positions:
             return None
         return found if found.seq >= 0 else None
 
+    def is_there(self, name: str) -> bool:
+        """Say whether a position was kept, even if its file cannot be read. Blocks."""
+        return self._path(name).exists()
+
     def keep(self, name: str, seq: int, time: str) -> None:
         """Make this the position, durably; blocks, and raises OSError: then the old one stays."""
         path = self._path(name)
-        durable.make_directory(self._directory)
-        durable.replace(path, msgspec.json.encode(Position(seq, time)))
+        with self._pen:  # else who was given up on while it waited for the disk is in the way
+            durable.make_directory(self._directory)
+            durable.replace(path, msgspec.json.encode(Position(seq, time)))
 
     def all(self) -> dict[str, Position]:
         """Return every position that can be read, by name in order. Blocks."""

@@ -95,8 +95,11 @@ class Producer:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._aio._closed = True  # noqa: SLF001  # `stop` would wait for what was on its way
+            transports = _transports_of(self._aio.client)
             with anyio.move_on_after(_CLOSE_S):
                 await self._aio.client.close()
+            for transport in transports:
+                transport.abort()  # what a frozen broker does not take would keep it open for ever
 
     async def _find(self, topics: Sequence[str]) -> None:
         client = self._aio.client
@@ -138,6 +141,12 @@ def _partition(key: bytes, partitions: tuple[int, ...]) -> int:
 def _name(error: Exception) -> str:
     number = getattr(error, "errno", None)
     return type(error).__name__ if number is None else f"{type(error).__name__} ({number})"
+
+
+def _transports_of(client: Any) -> list[asyncio.WriteTransport]:  # of a library without types
+    """Return what connects an aiokafka client: its connections forget it when they close."""
+    writers = (conn._writer for conn in client._conns.values())  # noqa: SLF001  # as above
+    return [writer.transport for writer in writers if writer is not None]
 
 
 def _tasks_of(sender: Any) -> list[asyncio.Task[Any]]:  # results are of no interest

@@ -19,8 +19,8 @@ _SOONEST_TOLD_S: Final = 0.5
 class Outage:
     """Waits drawn from [d, 2d) while d doubles from 0.2 s; at most 30 s, or what was asked for.
 
-    `trouble` says what is wrong, and is empty when nothing is. It is logged when it begins, each
-    time that it has lasted twice as long, once a minute, and when it is over.
+    `trouble` says what is wrong, and is empty when nothing is. It is logged when it begins, when it
+    becomes another, each time that it has lasted twice as long, once a minute, and when it is over.
     """
 
     def __init__(self, sink: str, rng: Random, clock: Callable[[], float], log: Log) -> None:
@@ -32,6 +32,7 @@ class Outage:
         self._since = 0.0
         self._failures = 0
         self._told_at = 0.0
+        self._told = ""
 
     async def pause(self, reason: str, retry_after_s: float | None = None) -> None:
         """Count a failure, tell of it when that is due, and wait."""
@@ -55,13 +56,13 @@ class Outage:
         self.trouble = ""
 
     def _is_due(self, now: float) -> bool:
-        if self._failures == 1:
+        if self._failures == 1 or self.trouble != self._told:
             return True
         told_after_s = max(self._told_at - self._since, _SOONEST_TOLD_S)
         return now - self._since >= 2 * told_after_s or now - self._told_at >= TELL_EVERY_S
 
     def _tell(self, now: float) -> None:
-        self._told_at = now
+        self._told_at, self._told = now, self.trouble
         self._log.warning(
             "sink is unavailable",
             sink=self._sink,

@@ -110,14 +110,26 @@ class Relay:
         return False
 
     async def _begin(self) -> None:
-        kept = await run_sync(self._positions.read, self._sink.name, abandon_on_cancel=True)
+        name = self._sink.name
+        kept = await run_sync(self._positions.read, name, abandon_on_cancel=True)
+        there = await run_sync(self._positions.is_there, name, abandon_on_cancel=True)
         self._begun = True
         if kept is not None:
             self._kept = kept.seq
-        self._move(self._start() if kept is None else kept.seq)
+            self._move(kept.seq)
+        elif there:
+            self._move(self._oldest())
+            text = "the sink's position cannot be read: all that is in the journal is sent again"
+            self._log.warning(text, sink=name, begins_behind=self.position)
+        else:
+            self._move(self._start())
+            self._log.info("the sink has no position yet", sink=name, begins_behind=self.position)
 
     def _start(self) -> int:
-        return max(0, self._tail.oldest - 1) if self._sink.from_start else self._tail.last
+        return self._oldest() if self._sink.from_start else self._tail.last
+
+    def _oldest(self) -> int:
+        return max(0, self._tail.oldest - 1)
 
     def _start_over(self, place: int) -> None:
         text = "the sink's position is of another journal: starting over"

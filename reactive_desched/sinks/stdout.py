@@ -36,7 +36,7 @@ class StdoutSink:
     from_start = False
 
     def __init__(self, settings: Stdout, stream: Unbuffered) -> None:
-        self._wanted = Wanted("stdout", settings.types)
+        self._wanted = Wanted(settings.types)
         self._stream = stream
         self._thread: DiskThread | None = None
         self._is_within_line = False

@@ -1,19 +1,14 @@
-"""Which events a sink that can be choosy wants: one rule, and one message for a wrong word."""
+"""Which events a sink that can be choosy wants."""
 
-from reactive_desched.api.event import DATA
-from reactive_desched.errors import ConfigError, EventRefused
+from reactive_desched.errors import EventRefused
 from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import Filter, Summary, check_types, summary
+from reactive_desched.journal.summary import Filter, Summary, summary
 
 
 class Wanted:
-    """The types of event a sink wants, all if none is named; raises ConfigError for others."""
+    """The types of event a sink wants, all if none is named; settings refuse unknown ones."""
 
-    def __init__(self, sink: str, types: tuple[str, ...]) -> None:
-        try:
-            check_types(types, tuple(DATA))
-        except ConfigError as error:
-            raise ConfigError(f"sinks.{sink}.types: {error}") from error
+    def __init__(self, types: tuple[str, ...]) -> None:
         self._filter = Filter(types=types)
 
     def summary(self, entry: Entry) -> Summary | None:

@@ -42,7 +42,7 @@ class WebhookSink:
     def __init__(
         self, settings: Webhook, *, wall: Callable[[], float], clock: Callable[[], float]
     ) -> None:
-        self._wanted = Wanted("webhook", settings.types)
+        self._wanted = Wanted(settings.types)
         self._url = URL(settings.url)
         self._ca_file = settings.ca_file
         self._timeout_s = settings.timeout_s

@@ -1,10 +1,11 @@
 import sqlite3
 from pathlib import Path
 
+import anyio
 import pytest
 
 from reactive_desched.audit.index import Index, remove
-from reactive_desched.audit.index_sink import MOST, IndexSink
+from reactive_desched.audit.index_sink import FEW, GATHER_S, MOST, IndexSink
 from reactive_desched.audit.lookup import Wanted, spots
 from reactive_desched.audit.schema import NAME
 from reactive_desched.errors import SinkUnavailable
@@ -48,6 +49,18 @@ async def test_one_step_never_takes_in_more_than_a_batch(tmp_path: Path) -> None
     assert not await sink._step(entries[-1].seq)
 
     assert reaches(tmp_path) == MOST
+    await sink.close()
+
+
+async def test_after_few_records_further_ones_are_let_gather(tmp_path: Path) -> None:
+    entries = write_journal(tmp_path, some_events(50))
+    sink = IndexSink(tmp_path)
+
+    await sink.deliver(entries[:FEW])
+    done_at = anyio.current_time()
+    await sink.deliver(entries[:FEW])
+
+    assert anyio.current_time() - done_at >= GATHER_S
     await sink.close()
 
 
@@ -138,5 +151,28 @@ async def test_what_nobody_was_told_of_yet_may_be_taken_back(tmp_path: Path) -> 
     fresh.finish()
     assert spots(kept, Wanted()) == spots(fresh, Wanted())
     assert kept.segments == fresh.segments
+    kept.close()
+    fresh.close()
+
+
+async def test_a_record_that_was_removed_before_it_was_taken_in_holds_up_nobody(
+    tmp_path: Path,
+) -> None:
+    entries = write_journal(tmp_path, some_events(40), per_segment=10)
+    first, second, *_ = segments(tmp_path)
+    sink = IndexSink(tmp_path)
+    await sink.deliver(entries[:3])
+    first.path.unlink()
+    second.path.unlink()
+
+    assert await sink.deliver(entries[3:8]) == 5
+    assert await sink.deliver(entries[8:]) == len(entries) - 8
+    await sink.close()
+
+    kept, fresh = Index.open(tmp_path, tmp_path / NAME), Index.private(tmp_path)
+    fresh.finish()
+    assert kept.finish() == 0
+    there = [spot[1:] for spot in spots(fresh, Wanted())]
+    assert [spot[1:] for spot in spots(kept, Wanted())] == there
     kept.close()
     fresh.close()

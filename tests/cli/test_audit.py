@@ -49,6 +49,17 @@ def test_query_as_json_gives_the_events(journal: Path, capsys: pytest.CaptureFix
     assert {event["data"]["outcome"]["result"] for event in found} <= {"evicted", "gone"}
 
 
+@pytest.mark.parametrize("limit", ["-1", "x", "1.5", "9" * 20])
+def test_a_limit_that_is_no_number_of_records_is_refused(
+    journal: Path, capsys: pytest.CaptureFixture[str], limit: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        call("query", f"--limit={limit}", journal=journal)
+
+    assert ended.value.code == 2
+    assert "is no number of records" in capsys.readouterr().err
+
+
 def test_query_that_finds_nothing_says_so_with_status_1(
     journal: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

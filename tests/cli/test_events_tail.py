@@ -167,6 +167,29 @@ def test_a_folder_that_is_not_there_is_named_with_both_ways_out(
     assert "--server" in told
 
 
+def test_a_folder_without_a_journal_is_named_as_one_that_is_not_there(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "readme.txt").write_text("hello")
+    assert main(["events", "tail", "--journal", str(tmp_path)]) == 2
+    assert f"{tmp_path}: there is no journal here" in capfd.readouterr().err
+
+
+def test_following_a_folder_without_a_journal_waits_for_one_and_says_so(
+    folder: Path, started: "Callable[..., subprocess.Popen[bytes]]"
+) -> None:
+    folder.mkdir()
+    tail = started("-f", "--journal", str(folder), "-o", "json")
+    assert tail.stdout is not None
+    assert tail.stderr is not None
+
+    said = tail.stderr.readline().decode()
+    records = write_journal(folder, some_events(5))
+
+    assert said.endswith(f"{folder}: there is no journal here yet; waiting for it\n")
+    assert [tail.stdout.readline().rstrip(b"\n") for _ in records] == raw(records)
+
+
 def test_without_a_place_the_journal_of_the_controller_is_read(
     tmp_path: Path, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +259,7 @@ def test_following_shows_every_line_once_while_files_are_torn_begun_and_compress
 ) -> None:
     records = write_journal(tmp_path / "elsewhere", some_events(200), per_segment=500)
     folder.mkdir()
+    segment(folder, 1).path.touch()
     tail = started("-f", "--journal", str(folder), "--from", "oldest", "-o", "json")
     assert tail.stdout is not None
 

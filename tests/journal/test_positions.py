@@ -1,6 +1,7 @@
 """Positions outlive the process, and a crash leaves the old one or the new one."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,16 @@ def test_a_full_disk_is_told(folder: Path) -> None:
 
     with pytest.raises(OSError, match="positions"):
         Positions(folder).keep("kafka", 1, NOON)
+
+
+def test_two_threads_may_keep_the_same_position(tmp_path: Path) -> None:
+    positions = Positions(tmp_path)
+
+    def keep(number: int) -> None:
+        positions.keep("kafka", number, NOON)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(keep, range(100)))
+
+    assert positions.read("kafka") is not None
+    assert [path.name for path in tmp_path.iterdir()] == ["kafka.json"]

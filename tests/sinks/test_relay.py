@@ -106,9 +106,13 @@ class Notes(Positions):
         self.kept: list[Position] = [] if seq is None else [Position(seq, "")]
         self.fault: OSError | None = None
         self.tries = 0
+        self.is_damaged = False
 
     def read(self, name: str) -> Position | None:
         return self.kept[-1] if self.kept else None
+
+    def is_there(self, name: str) -> bool:
+        return self.is_damaged or bool(self.kept)
 
     def keep(self, name: str, seq: int, time: str) -> None:
         self.tries += 1
@@ -268,6 +272,17 @@ async def test_an_outage_is_told_as_it_doubles_then_each_minute_and_when_over(
     assert len(here.book.told("sink is back")) == 1
 
 
+async def test_another_reason_is_told_at_once(here: Following) -> None:
+    here.sink.script = [SinkUnavailable("no answer") for _ in range(8)]
+    here.sink.script += [SinkUnavailable("answered 410 Gone")]
+    here.record(1)
+    async with here.running():
+        await here.caught_up()
+
+    told = here.book.told("sink is unavailable")
+    assert (told[-1]["reason"], told[-1]["attempts"]) == ("answered 410 Gone", 9)
+
+
 async def test_an_event_that_is_never_taken_goes_to_the_dead_letters(here: Following) -> None:
     here.sink.poison = 3
     here.record(5)
@@ -391,6 +406,30 @@ async def test_where_a_sink_of_news_began_is_kept_before_its_first_delivery(
         here.record(2)
         await anyio.sleep(1)
         assert here.positions.last == 5
+
+
+@pytest.mark.parametrize("from_start", [True, False], ids=["from the start", "news"])
+async def test_when_its_position_cannot_be_read_a_sink_gets_all_there_is_again(
+    tmp_path: Path, *, from_start: bool
+) -> None:
+    here = Following(tmp_path, Shop(from_start=from_start))
+    here.positions.is_damaged = True
+    here.record(3)
+    async with here.running():
+        await here.caught_up()
+
+    assert here.sink.got == [1, 2, 3]
+    [told] = [values for _, event, values in here.book.lines if "cannot be read" in event]
+    assert told == {"sink": "shop", "begins_behind": 0}
+
+
+async def test_where_a_sink_without_a_position_begins_is_told(tmp_path: Path) -> None:
+    here = Following(tmp_path, Shop(from_start=False))
+    here.record(3)
+    async with here.running():
+        await eventually(lambda: here.positions.last == 3)
+
+    assert here.book.told("the sink has no position yet") == [{"sink": "shop", "begins_behind": 3}]
 
 
 @pytest.mark.parametrize(

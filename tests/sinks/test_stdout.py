@@ -11,7 +11,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.api import event as api
-from reactive_desched.errors import ConfigError, EventRefused, SinkUnavailable
+from reactive_desched.errors import EventRefused, SinkUnavailable
 from reactive_desched.journal.records import Entry
 from reactive_desched.policy.recording import Stdout
 from reactive_desched.sinks.sink import Sink
@@ -72,11 +72,6 @@ async def test_only_the_types_asked_for_are_written_and_the_others_are_done_with
 
     assert await sink.deliver([left_out, *wanted]) == 2
     assert await pipe.read(len(lines(wanted))) == lines(wanted)
-
-
-def test_a_type_nobody_knows_is_refused_with_the_field_and_the_words_there_are(pipe: Pipe) -> None:
-    with pytest.raises(ConfigError, match=r"sinks\.stdout\.types: .*'evicted'.*eviction\.succ"):
-        StdoutSink(Stdout(types=("evicted",)), pipe.writer)
 
 
 async def test_a_pipe_that_nobody_reads_holds_up_nobody_else(pipe: Pipe) -> None:

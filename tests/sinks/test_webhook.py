@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from reactive_desched.api import event as api
-from reactive_desched.errors import ConfigError, EventRefused, SinkUnavailable
+from reactive_desched.errors import EventRefused, SinkUnavailable
 from reactive_desched.journal.records import Entry
 from reactive_desched.policy.recording import Webhook
 from reactive_desched.sinks.sink import Sink
@@ -61,12 +61,6 @@ async def test_only_the_types_asked_for_are_sent_and_the_others_are_done_with(
 
     assert await webhook.deliver([left_out, *wanted, left_out]) == 3
     assert [post.body for post in receiver.posts] == [wanted[0].raw]
-
-
-def test_a_type_nobody_knows_is_refused_with_the_field() -> None:
-    settings = Webhook(url="https://a", types=("evicted",))
-    with pytest.raises(ConfigError, match=r"sinks\.webhook\.types: .*'evicted'"):
-        WebhookSink(settings, wall=lambda: 0.0, clock=lambda: 0.0)
 
 
 async def test_nobody_is_followed_elsewhere(

@@ -154,14 +154,15 @@ def test_a_torn_end_is_repaired_named_and_counted(lives: Lives, damage: str) -> 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_wherever_the_last_file_is_cut_the_chain_goes_on_whole(lives: Lives, seed: int) -> None:
-    chance = Random(seed)
+    chance, more = Random(seed), {"max_bytes": 1 << 24}
     for _ in range(3):
-        lives.killed_after(chance.uniform(0.1, LIVING_S))
+        lives.killed_after(chance.uniform(0.1, LIVING_S), **more)
+        check_index(lives)  # somebody searches, so that it knows all of it
         path = segments(lives.journal)[-1].path
         path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size + 1)])
         check_chain(lives)
 
-    assert lives.work(0.1) == 0, lives.said
+    assert lives.work(0.1, **more) == 0, lives.said
     check_chain(lives)
     recorded = [entry.seq for one in segments(lives.journal) for entry in entries(one)]
     assert recorded == list(range(recorded[0], recorded[-1] + 1))

@@ -49,10 +49,12 @@ def test_each_portion_has_its_own_numbers(name: str, tmp_path: Path) -> None:
 
 
 def test_at_a_pace_each_request_and_each_end_is_timed(tmp_path: Path) -> None:
-    found = programme("paced", tmp_path / "journal", count=1_000, seconds=0.4)
+    found = programme("paced", tmp_path / "journal", count=1_000, seconds=0.4, runs=2)
 
-    assert found["to_durable_ms"]["n"] == 2 * 400 // RECORDS_EACH
-    assert found["to_durable_ms"]["min"] > 0
+    for run in found["runs"]:
+        assert run["to_durable_ms"]["n"] == 2 * 400 // RECORDS_EACH
+        assert run["to_durable_ms"]["min"] > 0
+        assert 0 < run["write_ms"]["n"] <= 400
 
 
 def test_a_journal_is_verified_whole_plain_and_compressed(copy: Path) -> None:

@@ -16,6 +16,10 @@ def written(*rates: float) -> dict[str, Any]:
     return {"runs": [{"records_per_s": rate, **costs} for rate in rates]}
 
 
+def timed(durable_ms: float) -> dict[str, Any]:
+    return {"to_durable_ms": spread(durable_ms), "write_ms": spread(2.0), "cpu_share": 0.2}
+
+
 def audited() -> dict[str, Any]:
     return {
         "verified": {"runs": [{"ok": True, "records": 1001, "records_per_s": 250_000}]},
@@ -41,7 +45,7 @@ def record() -> dict[str, Any]:
             "tmpfs": written(40_000),
             "followed": {"disk": written(15_000)},
         },
-        "paced": {"disk": {"to_durable_ms": spread(12.0), "write_ms": spread(2.0)}},
+        "paced": {"disk": {"runs": [timed(9.0), timed(12.0), timed(14.0)]}},
         "streamed": {
             "cut": 2,
             "sent_per_s": 1,
