@@ -259,6 +259,16 @@ def _tell_of_recovery(journal: Journal, log: VerboseLog) -> None:
         log.warning(
             "repaired the journal's torn last line", bytes=found.torn_bytes, kept_in=str(found.torn)
         )
+    if found.cut_to:
+        log.warning(
+            "the end of the journal is missing: another epoch begins",
+            first_missing=found.next_seq,
+            last_missing=found.cut_to,
+        )
+    if found.has_new_key:
+        log.warning(
+            "checkpoints have another signer from now on; see checkpoint.pub for the earlier ones"
+        )
     if found.damaged_lines:
         log.warning(
             "the journal has damaged lines; see `audit verify`",

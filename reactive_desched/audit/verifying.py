@@ -17,6 +17,7 @@ from reactive_desched.audit.live_files import (
 )
 from reactive_desched.audit.witnesses import FORGED, Witnesses
 from reactive_desched.errors import ConfigError
+from reactive_desched.journal.continuity import reached
 from reactive_desched.journal.notes import Key, Seal
 from reactive_desched.journal.records import digest, mark
 from reactive_desched.journal.segments import Segment, segments
@@ -56,6 +57,7 @@ class _Verification:
         self._bad: Bad | None = None
         self._agrees: bool | None = None
         self._read = self._compressed = self._removed = 0
+        self._reached = reached(directory)  # before anything is read: it may be written meanwhile
 
     def all(self) -> None:
         """Verify until something is bad."""
@@ -63,7 +65,7 @@ class _Verification:
             self._bad = self._one(index, one)
             if self._bad:
                 return
-        self._bad = self._compare() or self._witnesses.doubtful
+        self._bad = self._compare() or self._cut_off() or self._witnesses.doubtful
 
     def report(self, keys_from: str, kept_key: str) -> Report:
         """Say what was found."""
@@ -138,18 +140,29 @@ class _Verification:
 
     def _compare(self) -> Bad | None:
         """Hold the kept checkpoint against the record that it speaks of."""
-        kept, chain, origin = self._kept, self._chain, self._witnesses.origin
+        kept, chain, origins = self._kept, self._chain, self._witnesses.origins
         if kept is None:
             return None
-        if kept.note and origin and kept.note.origin != origin:
+        if kept.note and origins and kept.note.origin not in origins:
             self._agrees = False
-            reason = f"the kept checkpoint is of the journal {kept.note.origin}; this is {origin}"
+            here = ", ".join(sorted(origins))
+            reason = f"the kept checkpoint is of the journal {kept.note.origin}; this is {here}"
             return _at(chain.first, chain.first_seq, reason)
         root = self._root(kept.size)
         self._agrees = root is not None and root.startswith(kept.root)
         if self._agrees:
             return None
         return self._disagreement(kept.size, root)
+
+    def _cut_off(self) -> Bad | None:
+        """Say that followers, by the positions beside the journal, had more than there is."""
+        last = self._chain.last
+        end = last.seq if last else 0
+        if self._reached <= end:
+            return None
+        file = last.seen.file.path.name if last else ""
+        reason = f"its followers had records up to {self._reached}, and here they end: cut off"
+        return Bad(end + 1, file, _end(last), "", reason)
 
     def _root(self, size: int) -> str | None:
         """Return what so many records end in; None when they are not here."""

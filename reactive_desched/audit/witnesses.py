@@ -31,7 +31,7 @@ class Witnesses:
         self._unknown: dict[str, KeyUse] = {}
         self.signed_to = 0
         self.doubtful: Bad | None = None
-        self.origin = ""
+        self.origins: set[str] = set()
 
     @property
     def verified(self) -> tuple[KeyUse, ...]:
@@ -69,12 +69,13 @@ class Witnesses:
         seal, key = self.seal(note)
         if seal is Seal.FORGED:
             return bad(seen, mark.seq, FORGED, Range(self.signed_to + 1, mark.seq))
-        if note.root != mark.prev and not self.origin:
+        if note.root != mark.prev and not self.origins:
             return bad(seen, mark.seq, "it was altered: its prev is not what it signed")
         if note.root != mark.prev:
             return bad(seen, mark.seq, _REWRITTEN, Range(self.signed_to + 1, mark.seq - 1))
         self._count(self._verified if seal is Seal.SOUND else self._unknown, key, mark.seq)
-        self.origin = self.origin or note.origin
+        if len(self.origins) < MAX_UNKNOWN:
+            self.origins.add(note.origin)
         if seal is Seal.SOUND:
             self.signed_to, self.doubtful = note.size, None
         elif self.doubtful is None:

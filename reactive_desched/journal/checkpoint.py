@@ -22,6 +22,9 @@ PUBLIC_FILE: Final = "checkpoint.pub"
 class Signer:
     """Signs checkpoints of one journal, whose origin is the name of its key too."""
 
+    is_new = False
+    """Whether another key signed here before."""
+
     def __init__(self, private: "Ed25519PrivateKey", origin: str) -> None:
         if not is_name(origin):
             raise ConfigError(f"{origin!r} cannot name a journal: it holds a space or a plus")
@@ -44,5 +47,5 @@ def open_signer(directory: Path, key_file: str, origin: str) -> Signer:
     """
     private = files.read(Path(key_file)) if key_file else files.own(directory / KEY_FILE)
     signer = Signer(private, origin)
-    files.publish(directory / PUBLIC_FILE, signer.public_key)
+    signer.is_new = files.publish(directory / PUBLIC_FILE, signer.public_key)
     return signer

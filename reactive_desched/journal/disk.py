@@ -1,5 +1,6 @@
 """The few things asked of the file system, so that tests can make each of them fail."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -27,8 +28,7 @@ class Disk:
         """Return a descriptor of a file cut to this size, durably."""
         descriptor = os.open(path, _WRITE)
         try:
-            os.ftruncate(descriptor, size)
-            os.fsync(descriptor)
+            _cut(descriptor, path, size)
         except OSError:
             os.close(descriptor)
             raise
@@ -43,6 +43,15 @@ class Disk:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
+
+    def prove_place(self, descriptor: int, path: Path) -> None:
+        """Raise OSError unless the path still names this file: else nobody will find the records.
+
+        A folder that is removed, moved away or unmounted takes writes as before.
+        """
+        there, ours = path.stat(), os.fstat(descriptor)
+        if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            raise OSError(errno.ESTALE, "another file has the name of the journal's", str(path))
 
     def prove_room(self, directory: Path) -> None:
         """Write ROOM_BYTES and remove them again: a last small record may fit on a full disk."""
@@ -68,3 +77,10 @@ class Disk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _cut(descriptor: int, path: Path, size: int) -> None:
+    if os.fstat(descriptor).st_size < size:  # it would be filled up with zeros
+        raise OSError(errno.EIO, "the journal's file has become shorter", str(path))
+    os.ftruncate(descriptor, size)
+    os.fsync(descriptor)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from reactive_desched.errors import ConfigError, JournalError
 from reactive_desched.journal import durable
+from reactive_desched.journal.notes import parse_key
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -45,17 +46,31 @@ def own(path: Path) -> "Ed25519PrivateKey":
         raise JournalError(f"{path}: {error}; {remedy}") from error
 
 
-def publish(path: Path, key: str) -> None:
-    """Put the public key first in the file, before those that were there; raises JournalError."""
+def publish(path: Path, key: str) -> bool:
+    """Put the public key first in the file, before those that were there.
+
+    What is no key is dropped. Returns whether there were keys, and not this one under any name;
+    raises JournalError.
+    """
     try:
         there = _lines(path)
-        kept = [key, *(one for one in there if one != key)][:MAX_PUBLIC_KEYS]
+        known = [one for one in there if _public(one)]
+        kept = [key, *(one for one in known if one != key)][:MAX_PUBLIC_KEYS]
         if kept != there:
             durable.replace(path, "".join(f"{one}\n" for one in kept).encode())
+        return bool(known) and _public(key) not in map(_public, known)
     except OSError as error:
         remedy = "let this process write to its folder"
         text = f"{path}: cannot keep the public key here: {error.strerror}; {remedy}"
         raise JournalError(text) from error
+
+
+def _public(text: str) -> bytes:
+    """Return the key of a line; nothing when it is none."""
+    try:
+        return parse_key(text).public
+    except ConfigError:
+        return b""
 
 
 def _lines(path: Path) -> list[str]:

@@ -15,12 +15,20 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         """Take the lock; raise JournalError naming the process that has it."""
         self._descriptor: int | None = _open(directory)
+        try:
+            self._folder: int | None = _open_folder(directory)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
 
     def close(self) -> None:
         """Let the directory go; again does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
 
 def _open(directory: Path) -> int:
@@ -30,6 +38,23 @@ def _open(directory: Path) -> int:
     except (OSError, JournalError):
         os.close(descriptor)
         raise
+    return descriptor
+
+
+def _open_folder(directory: Path) -> int | None:
+    """Lock the folder too, where that can be done: the lock's file may be removed meanwhile."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise JournalError(
+            f"{directory}: the journal is in use by a process whose lock file was removed;"
+            " stop it, or give this one a directory of its own"
+        ) from error
+    except OSError:  # some network file systems lock files alone
+        os.close(descriptor)
+        return None
     return descriptor
 
 

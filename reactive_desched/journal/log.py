@@ -1,5 +1,6 @@
 """The synchronous half of the journal: chained lines in files, whole or not at all."""
 
+import errno
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -147,9 +148,11 @@ class Log:
     def _write(self, entries: Sequence[Entry]) -> None:
         if not entries:
             return
-        assert self._descriptor is not None, "repair succeeded"
+        if self._descriptor is None:  # the last repair failed, and we are to end
+            raise FileNotFoundError(errno.ENOENT, "the journal's file is gone", str(self._path))
         data = _joined(entries)
         self._disk.append(self._descriptor, data)
+        self._disk.prove_place(self._descriptor, self._path)
         self._size += len(data)
         self._went_on(entries[-1])
 

@@ -1,16 +1,18 @@
 """Taking a directory for a journal: every way this can fail gets an error that says what to do."""
 
+import errno
 import secrets
 import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError, JournalError
-from reactive_desched.journal.checkpoint import open_signer
+from reactive_desched.journal.checkpoint import Signer, open_signer
+from reactive_desched.journal.continuity import reached, step_back
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Log, Rotation
@@ -18,6 +20,11 @@ from reactive_desched.journal.recovery import Recovery, recover
 from reactive_desched.journal.seals import Seals
 
 _EPOCH_BYTES = 8
+_REMEDIES: Final = {
+    errno.ENOSPC: "free some space, or keep less of it (journal.retention)",
+    errno.EDQUOT: "raise the quota, or keep less of it (journal.retention)",
+    errno.EIO: "the disk fails: replace it, or name a directory on another",
+}
 
 
 class Making(Struct, frozen=True):
@@ -42,7 +49,11 @@ class Opened(NamedTuple):
 
 
 def take(directory: Path, disk: Disk, making: Making, clock: Callable[[], datetime]) -> Opened:
-    """Lock the directory, repair what the last writer left, and let a log go on behind it."""
+    """Lock the directory, repair what the last writer left, and let a log go on behind it.
+
+    Where the end is missing, by what followers had of it, another epoch begins: its sequences are
+    used again, under another source.
+    """
     try:
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         lock = DirectoryLock(directory)
@@ -51,10 +62,15 @@ def take(directory: Path, disk: Disk, making: Making, clock: Callable[[], dateti
     try:
         disk.forget_room(directory)
         recovery = recover(directory)
-        source = recovery.source or _source(making)
-        seals = _seals(directory, source, making, clock)
+        recovery.cut_to = _cut_to(directory, recovery.next_seq - 1)
+        is_same = recovery.source and not recovery.cut_to
+        source = recovery.source if is_same else _source(making)
+        signer = open_signer(directory, making.key_file, source.removeprefix("//"))
+        recovery.has_new_key = signer.is_new and recovery.next_seq > 1
+        seals = _seals(signer, making, clock)
         log = Log(directory, disk=disk, rotation=making.rotation, seals=seals, clock=clock)
         log.resume(recovery, source)
+        step_back(directory, recovery.next_seq - 1, clock().isoformat())
     except OSError as error:
         lock.close()
         raise _unusable(directory, error) from error
@@ -64,9 +80,15 @@ def take(directory: Path, disk: Disk, making: Making, clock: Callable[[], dateti
     return Opened(directory, lock, recovery, log, seals)
 
 
-def _seals(directory: Path, source: str, making: Making, clock: Callable[[], datetime]) -> Seals:
+def _cut_to(directory: Path, last: int) -> int:
+    """Return how far the journal once reached if its end is missing; else 0."""
+    far = reached(directory)
+    return far if far > last else 0
+
+
+def _seals(signer: Signer, making: Making, clock: Callable[[], datetime]) -> Seals:
     return Seals(
-        open_signer(directory, making.key_file, source.removeprefix("//")),
+        signer,
         every_records=making.every_records,
         every_s=making.every_s,
         clock=clock,
@@ -81,10 +103,8 @@ def _source(making: Making) -> str:
 
 
 def _unusable(directory: Path, error: OSError) -> JournalError:
-    return JournalError(
-        f"{directory}: cannot keep a journal here: {said(error)};"
-        " name a directory that this process may write to"
-    )
+    remedy = _REMEDIES.get(error.errno or 0, "name a directory that this process may write to")
+    return JournalError(f"{directory}: cannot keep a journal here: {said(error)}; {remedy}")
 
 
 def said(error: OSError) -> str:

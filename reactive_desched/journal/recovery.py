@@ -1,8 +1,11 @@
 """What a journal's last writer left behind: where to go on, what was torn, what is still open."""
 
 import re
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from gzip import BadGzipFile
 from os import fsync
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.events import event
-from reactive_desched.journal.records import GENESIS, AnyEvent, digest
+from reactive_desched.journal.records import GENESIS, AnyEvent, digest, recorded_at
 from reactive_desched.journal.segments import Line, Segment, lines, segments
 
 MAX_NAMED = 20
@@ -55,6 +58,8 @@ class Recovery:
     """What opening a journal found; `next_seq` is the number of the next line, `prev` its link.
 
     `unsealed` counts the records since the last checkpoint, `began` is when the last file did.
+    `cut_to` is how far the journal once reached when its end is missing, else 0; `has_new_key`
+    tells that its checkpoints had another signer so far.
     """
 
     next_seq: int = 1
@@ -70,6 +75,8 @@ class Recovery:
     torn_bytes: int = 0
     damaged_lines: int = 0
     damaged: list[str] = field(default_factory=list)
+    cut_to: int = 0
+    has_new_key: bool = False
 
     @property
     def oldest_open(self) -> int | None:
@@ -107,10 +114,11 @@ def recover(directory: Path) -> Recovery:
 
 
 def _repair(files: list[Segment], found: Recovery) -> None:
-    last = files[-1]
+    last, end = files[-1], None
     for line in lines(last):
         if line.mark is not None:
             _note_whole(last.path, line, found)
+            end = line
         elif _FORMER.match(line.raw):
             raise JournalError(
                 f"{last.path}: written by an earlier version, whose records are not chained;"
@@ -118,8 +126,9 @@ def _repair(files: list[Segment], found: Recovery) -> None:
             )
     if last.path.stat().st_size > found.size:
         _set_aside(last.path, found)
-    if found.size == 0 and len(files) > 1:
-        _link_to(files[-2], found)
+    if end is None and len(files) > 1:
+        end = _link_to(files[-2], found)
+    found.source = _source_of(end)
 
 
 def _note_whole(path: Path, line: Line, found: Recovery) -> None:
@@ -132,18 +141,36 @@ def _note_whole(path: Path, line: Line, found: Recovery) -> None:
     found.next_seq = max(found.next_seq, mark.seq + 1)
     found.prev = digest(raw)
     found.unsealed = 0 if mark.type == CHECKPOINT else found.unsealed + 1
-    if not found.source and (event_ := event(mark.type, raw)) is not None:
-        found.source = event_.source
-        found.began = event_.time
+    found.began = found.began or recorded_at(raw)
 
 
-def _link_to(before: Segment, found: Recovery) -> None:
-    """Find the link of a file that was begun and has no whole line, in the file before it."""
-    for line in lines(before):
+def _link_to(before: Segment, found: Recovery) -> Line | None:
+    """Find the link of a file that was begun and has no whole line: the last line before it."""
+    end = None
+    for line in _whole(before):
         if line.mark is not None:
             found.prev = digest(line.raw[:-1])
-            if not found.source and (event_ := event(line.mark.type, line.raw[:-1])) is not None:
-                found.source = event_.source
+            end = line
+    return end
+
+
+def _source_of(line: Line | None) -> str:
+    """Return the source of a whole line; nothing when there is none."""
+    if line is None or line.mark is None:
+        return ""
+    found = event(line.mark.type, line.raw[:-1])
+    return "" if found is None else found.source
+
+
+def _whole(segment: Segment) -> Iterator[Line]:
+    """Yield a file's lines; raises JournalError where a compressed one is damaged."""
+    try:
+        yield from lines(segment)
+    except (EOFError, BadGzipFile, zlib.error) as error:
+        raise JournalError(
+            f"{segment.path}: is damaged, and what comes next must follow its last record: {error};"
+            " restore it, or move this journal away and begin another"
+        ) from error
 
 
 def _set_aside(path: Path, found: Recovery) -> None:
@@ -161,11 +188,22 @@ def _set_aside(path: Path, found: Recovery) -> None:
 
 def _find_open(files: list[Segment], found: Recovery) -> None:
     for segment in files[_first_needed(files) :]:
-        for line in lines(segment):
+        for line in _readable(segment, found):
             if line.mark is None:
                 found.note_damage(segment.path, line)
             elif line.mark.type == EVICTION_REQUESTED or line.mark.type in OUTCOMES:
                 _take(line, event(line.mark.type, line.raw[:-1]), found)
+
+
+def _readable(segment: Segment, found: Recovery) -> Iterator[Line]:
+    """Yield a file's lines; where a compressed one is damaged, note that and end."""
+    end = 0
+    try:
+        for line in lines(segment):
+            end = line.end
+            yield line
+    except (EOFError, BadGzipFile, zlib.error):
+        found.note_damage(segment.path, Line(b"", end, None))
 
 
 def _take(line: Line, event_: AnyEvent | None, found: Recovery) -> None:
@@ -194,7 +232,10 @@ def _holding(files: list[Segment], index: int, seq: int | None) -> int:
 
 
 def _heading(segment: Segment) -> Checkpoint | None:
-    first = next(lines(segment), None)
+    try:
+        first = next(lines(segment), None)
+    except (EOFError, BadGzipFile, zlib.error):
+        return None
     if first is None or first.mark is None or first.mark.type != CHECKPOINT:
         return None
     found = event(CHECKPOINT, first.raw[:-1])

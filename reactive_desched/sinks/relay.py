@@ -115,7 +115,8 @@ class Relay:
         there = await run_sync(self._positions.is_there, name, abandon_on_cancel=True)
         self._begun = True
         if kept is not None:
-            self._kept = kept.seq
+            if kept.seq <= self._tail.last:  # else it is of another journal: nothing is kept yet
+                self._kept = kept.seq
             self._move(kept.seq)
         elif there:
             self._move(self._oldest())

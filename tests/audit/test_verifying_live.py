@@ -57,7 +57,7 @@ async def test_a_journal_is_whole_while_it_is_written(tmp_path: Path) -> None:
 
 async def test_a_journal_goes_on_whole_after_a_torn_line_and_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as journal:
-        for event in some_events(40):
+        for event in some_events(40, source=journal.source):
             await journal.append(event)
     last = segments(tmp_path)[-1].path
     last.write_bytes(last.read_bytes()[:-10])
@@ -68,7 +68,7 @@ async def test_a_journal_goes_on_whole_after_a_torn_line_and_a_restart(tmp_path:
     assert torn.torn is not None
 
     async with running(tmp_path) as journal:
-        for event in some_events(40, seed=1):
+        for event in some_events(40, seed=1, source=journal.source):
             await journal.append(event)
 
     report = look(tmp_path)
