@@ -6,31 +6,27 @@ This is the one place that knows the whole configuration; parts get only what th
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
 from msgspec import Struct
 
-from reactive_desched import logs
 from reactive_desched.act.rehearsal import Rehearsal
 from reactive_desched.announcing import Announcer, own_pod
-from reactive_desched.assembly import Core, Listener, Plan
+from reactive_desched.assembly import Core
 from reactive_desched.bookkeeping import Books, open_books, utc_now
 from reactive_desched.housekeeping import keep_house, settle_open_intents
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.ledger import Ledger
-from reactive_desched.journal.place import default_directory
+from reactive_desched.journal.numbers import Numbers
 from reactive_desched.kube.codec import Codec
 from reactive_desched.kube.decode import codecs
 from reactive_desched.kube.events import EventRecorder
 from reactive_desched.kube.evictor import ApiEvictor
-from reactive_desched.kube.kubeconfig import KubeConfig
 from reactive_desched.kube.reflect import Reflector
 from reactive_desched.kube.revival import Revival
 from reactive_desched.kube.session import Session, Transport, open_session
@@ -38,13 +34,9 @@ from reactive_desched.kube.sharing import SharedParts
 from reactive_desched.late_log import LateLog
 from reactive_desched.logs import VerboseLog
 from reactive_desched.metrics import Metrics, Sources
-from reactive_desched.model.addresses import Listen, parse_listen
-from reactive_desched.overrides import Overrides
-from reactive_desched.planning import plan, read_runnable
-from reactive_desched.policy.load import Configuration
+from reactive_desched.parts import Options, Parts, Reload, make_parts, make_plan
 from reactive_desched.preview.live import limits_of, rate_of
-from reactive_desched.reloading import Files, InForce, Prepared, Reloader, Texts, fingerprint
-from reactive_desched.reporting import Reporter
+from reactive_desched.reloading import InForce, Reloader
 from reactive_desched.state import cluster
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import CheckResult, Health, pulse
@@ -63,50 +55,6 @@ WEDGED_AFTER_S = 10.0
 """When the event loop has not turned for so long, /livez asks for a restart."""
 
 
-class Options(Struct, frozen=True):
-    """What the command line said; `notices` are told at start.
-
-    `lenient` asks for a policy read as the SIG descheduler reads it.
-    """
-
-    policy: str
-    settings: str | None = None
-    dry_run: bool = False
-    kubeconfig: str | None = None
-    context: str | None = None
-    journal_dir: str | None = None
-    listen: str | None = None
-    log_format: str | None = None
-    log_level: str | None = None
-    lenient: bool = False
-    serve_metrics: bool = True
-    overrides: Overrides = Overrides()
-    notices: tuple[str, ...] = ()
-
-
-class Reload(Struct, frozen=True):
-    """Where changes of the configuration come from, and what the files held at the start."""
-
-    files: Files
-    begun_with: Texts
-
-
-class Parts(Struct, frozen=True):
-    """What a controller is made of; `node_fit` is the strength a flag asked for."""
-
-    configuration: Configuration
-    kube: KubeConfig
-    journal_dir: Path
-    listen: Listen
-    metrics: Metrics
-    listener: Listener
-    log: LateLog
-    dry_run: bool = False
-    serve_metrics: bool = True
-    reload: Reload | None = None
-    node_fit: str | None = None
-
-
 class Controller(Struct, frozen=True):
     """A running controller: its core, and where its health and metrics are served."""
 
@@ -118,57 +66,6 @@ def run(options: Options) -> int:
     """Run the controller until it is asked to stop; returns the exit status."""
     anyio.run(_until_stopped, make_parts(options))
     return 0
-
-
-def make_parts(options: Options) -> Parts:
-    """Read everything a person wrote, begin to log, and make the parts.
-
-    Raises ConfigError where something that was written is wrong.
-    """
-    paths = (options.policy, *([options.settings] if options.settings else []))
-    prepare = partial(_prepare, options, paths)
-    reload = Reload(Files(paths, prepare), fingerprint(paths))
-    configuration = prepare().configuration
-    logging = configuration.settings.logging
-    style = options.log_format or logging.format
-    level = options.log_level or logging.level
-    logs.configure(level=level, style=style, stream=sys.stderr)
-    for notice in options.notices:
-        logs.logger("flags").warning(notice)
-    for warning in configuration.warnings:
-        logs.logger("policy").warning(str(warning))
-    return _parts(options, configuration, reload)
-
-
-def _prepare(options: Options, paths: tuple[str, ...]) -> Prepared:
-    """Read and check files and flags, and plan; the same at the start and at every reload."""
-    read = read_runnable(paths, lenient=options.lenient)
-    configuration = options.overrides.applied_to(read)
-    return Prepared(configuration, make_plan(configuration))
-
-
-def make_plan(configuration: Configuration) -> Plan:
-    """Turn a configuration into a plan."""
-    return plan(configuration.policy, configuration.settings)
-
-
-def _parts(options: Options, configuration: Configuration, reload: Reload) -> Parts:
-    settings, metrics = configuration.settings, Metrics()
-    log = LateLog(logs.logger("controller"))
-    directory = options.journal_dir or settings.journal.directory
-    return Parts(
-        configuration,
-        KubeConfig(options.kubeconfig, options.context),
-        Path(directory) if directory else default_directory(os.environ),
-        parse_listen(options.listen or settings.server.listen),
-        metrics,
-        Reporter(metrics, log, dry_run=options.dry_run),
-        log,
-        options.dry_run,
-        options.serve_metrics,
-        reload,
-        options.overrides.node_fit,
-    )
 
 
 async def _until_stopped(parts: Parts) -> None:
@@ -401,7 +298,7 @@ def _measure(
         parked=lambda: core.engine.parked,
         tokens=lambda: core.budgets.lowest(time.monotonic()),
         events=events.numbers,
-        journal=books.journal,
+        journal=Numbers(books.journal),
         folder=books.keeper.numbers,
         sinks=books.relays,
         reflectors={name: reflector.status for name, reflector in reflectors.items()},

@@ -15,9 +15,20 @@ ROOT_DIGITS = 12
 class JournalNumbers(Protocol):
     """What is read of a journal; the root is hexadecimal and empty before the first checkpoint."""
 
-    records_written: int
-    records_refused: int
-    records_unrecorded: int
+    @property
+    def records_written(self) -> int:
+        """Records made durable."""
+        ...
+
+    @property
+    def records_refused(self) -> int:
+        """Records refused because of the disk."""
+        ...
+
+    @property
+    def records_unrecorded(self) -> int:
+        """Verdicts left out."""
+        ...
 
     @property
     def healthy(self) -> bool:

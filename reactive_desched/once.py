@@ -17,15 +17,7 @@ import msgspec
 from reactive_desched import logs
 from reactive_desched.act.evictions import Means
 from reactive_desched.act.rehearsal import Rehearsal
-from reactive_desched.app import (
-    Options,
-    Parts,
-    make_parts,
-    make_plan,
-    open_cluster,
-    open_records,
-    run_events,
-)
+from reactive_desched.app import open_cluster, open_records, run_events
 from reactive_desched.assembly import Ledger, Listener, Plan, account_of
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
@@ -41,6 +33,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import BUDGET_REFUSED, LEFT, REPLACED, Outcome
 from reactive_desched.model.subjects import OnePod
 from reactive_desched.model.triggers import Trigger
+from reactive_desched.parts import Options, Parts, make_parts, make_plan
 from reactive_desched.preview.live import list_everything
 from reactive_desched.preview.picture import Picture
 from reactive_desched.preview.progress import Progress

@@ -30,7 +30,7 @@ async def test_where_a_follower_is_stands_in_the_folder_of_positions(tmp_path: P
     settings, log = ReactiveSettings(), Lines()
     async with open_books(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
         assert await books.relays["index"].flushed(10)
-        last = books.journal.last_seq
+        last = books.journal.tail.last
 
     assert Positions(tmp_path / "positions").all()["index"].seq == last
 

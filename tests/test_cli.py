@@ -5,9 +5,9 @@ import pytest
 
 from reactive_desched import app, demo
 from reactive_desched._version import __version__
-from reactive_desched.app import Options
 from reactive_desched.cli import main
 from reactive_desched.errors import ConfigError, JournalUnavailable, Refused, SelectorError
+from reactive_desched.parts import Options
 from reactive_desched.sim import command as sim
 from reactive_desched.sim.command import SimulationOptions
 

@@ -11,10 +11,10 @@ import pytest
 
 from reactive_desched import app, once
 from reactive_desched._version import __version__
-from reactive_desched.app import Options
 from reactive_desched.cli import main, parser, upstream_flags, upstream_form
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.overrides import Overrides
+from reactive_desched.parts import Options
 
 PAGE = Path(__file__).parent.parent / "docs" / "howto" / "from-the-sig-descheduler.md"
 RUN = ("run", "--policy", "p.yaml")

@@ -14,12 +14,13 @@ from bench.measure.sampling import sampling
 from bench.measure.stamps import Stamps
 from bench.measure.target import Target
 from reactive_desched import logs
-from reactive_desched.app import Parts, open_controller
+from reactive_desched.app import open_controller
 from reactive_desched.assembly import Core
 from reactive_desched.kube.kubeconfig import KubeConfig
 from reactive_desched.late_log import LateLog
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.addresses import Listen
+from reactive_desched.parts import Parts
 from reactive_desched.planning import plan
 from reactive_desched.react.instances import AnyPlugin
 

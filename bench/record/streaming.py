@@ -41,7 +41,7 @@ async def streamed(task: Task) -> Found:
             _readers(task, url) as readers,
         ):
             found = await _told(task, stream, kept.ledger)
-            found["clients"] = await readers.ended(kept.journal.last_seq)
+            found["clients"] = await readers.ended(kept.journal.tail.last)
             found["cut"] = await _cut(stream, task.silent)
     return found | {"stalled_after_s": limits.stalled_after_s, "warnings": log.warnings}
 

@@ -4,7 +4,7 @@ It holds nothing that the journal does not: whatever is wrong with it, it is bui
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -148,29 +148,33 @@ class Index:
                 self._prune()
         return 0 if portion is None else max(len(portion.lines), 1)
 
-    def finish(self) -> int:
-        """Take in everything there is; return how many lines it was."""
-        return self._rest() if self.place.seq else self._filled()
+    def finish(self, between: Callable[[], None] = lambda: None) -> int:
+        """Take in everything there is; return how many lines it was.
 
-    def rebuild(self) -> int:
+        `between` is called after each batch.
+        """
+        return self._rest(between) if self.place.seq else self._filled(between)
+
+    def rebuild(self, between: Callable[[], None] = lambda: None) -> int:
         """Build it anew; return how many lines were read."""
         with self._writing():
             schema.create(self.connection)
             self._seen = None
-        return self.finish()
+        return self.finish(between)
 
-    def _rest(self) -> int:
+    def _rest(self, between: Callable[[], None]) -> int:
         total = 0
         while taken := self.catch_up():
             total += taken
+            between()
         return total
 
-    def _filled(self) -> int:
+    def _filled(self, between: Callable[[], None]) -> int:
         """Take in a whole journal: sorted at its end, and not all the way."""
         with self._writing():
             schema.drop_indexes(self.connection)
         try:
-            return self._rest()
+            return self._rest(between)
         finally:
             with self._writing():
                 schema.add_indexes(self.connection)

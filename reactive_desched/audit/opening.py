@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Final
 from reactive_desched.audit import schema
 from reactive_desched.audit.catalogue import Catalogue
 from reactive_desched.audit.index import Index, is_damage, remove
-from reactive_desched.errors import ConfigError, JournalError
-from reactive_desched.journal.segments import segments
+from reactive_desched.audit.patience import Patience
+from reactive_desched.audit.presence import check, has_records
+from reactive_desched.errors import JournalError
 
 KEPT: Final = 8
 """Of so many journals that cannot be written to indexes are cached, those last used."""
@@ -36,14 +38,18 @@ def searching(
     *,
     rebuild: bool = False,
     writable: Callable[[Path], bool] = may_write,
+    say: Callable[[str], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Catalogue]:
     """Open what is searched, up to date with the journal in the folder.
 
+    Where there is not one record yet, no index is written. `say` hears when it takes a while.
     Raises ConfigError when there is no journal, and JournalError when it cannot be searched.
     """
-    check(directory)
+    is_begun = has_records(check(directory))
+    opening = _Opening(directory, cache, Patience(say, clock), rebuild=rebuild)
     try:
-        catalogue = _open(directory, cache, rebuild=rebuild, writable=writable)
+        catalogue = opening.kept(writable) if is_begun else opening.unkept()
         try:
             yield catalogue
         finally:
@@ -54,57 +60,57 @@ def searching(
         ) from error
 
 
-def check(directory: Path) -> None:
-    """Raise ConfigError unless there is a journal in the folder, JournalError if it is hidden."""
-    try:
-        found = segments(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        found = []
-    except OSError as error:
-        raise JournalError(f"{directory}: cannot look here: {error.strerror or error}") from error
-    if not found:
-        raise ConfigError(
-            f"{directory}: there is no journal here; name its folder with --journal DIR"
-        )
+class _Opening:
+    """One way after the other to an index, until one can be had."""
 
+    def __init__(self, directory: Path, cache: Path, patience: Patience, *, rebuild: bool) -> None:
+        self._directory = directory
+        self._cache = cache
+        self._patience = patience
+        self._rebuild = rebuild
 
-def _open(
-    directory: Path, cache: Path, *, rebuild: bool, writable: Callable[[Path], bool]
-) -> Catalogue:
-    own = directory / schema.NAME
-    if writable(directory):
+    def kept(self, writable: Callable[[Path], bool]) -> Catalogue:
+        """Return what has an index beside the journal, or in the cache; else what has none."""
+        own = self._directory / schema.NAME
+        if writable(self._directory):
+            with suppress(sqlite3.OperationalError, OSError):
+                return Catalogue(self._directory, own, self._up_to_date(own))
+        if not self._rebuild and own.exists():
+            with suppress(sqlite3.Error):
+                return self._with_the_rest(own)
         with suppress(sqlite3.OperationalError, OSError):
-            return Catalogue(directory, own, _up_to_date(directory, own, rebuild=rebuild))
-    if not rebuild and own.exists():
-        with suppress(sqlite3.Error):
-            return _with_the_rest(directory, own)
-    with suppress(sqlite3.OperationalError, OSError):
-        path = _cached(directory, cache)
-        return Catalogue(directory, path, _up_to_date(directory, path, rebuild=rebuild))
-    index = Index.private(directory)
-    index.finish()
-    return Catalogue(directory, None, index)
+            path = _cached(self._directory, self._cache)
+            return Catalogue(self._directory, path, self._up_to_date(path))
+        return self.unkept()
 
+    def unkept(self) -> Catalogue:
+        """Return what has an index of which nothing stays."""
+        index = Index.private(self._directory)
+        index.finish(self._looking(0, is_kept=False))
+        return Catalogue(self._directory, None, index)
 
-def _up_to_date(directory: Path, path: Path, *, rebuild: bool) -> Index:
-    index = Index.open(directory, path)
-    try:
-        _ = index.rebuild() if rebuild else index.finish()
-    except BaseException as error:
-        index.close()
-        if not (isinstance(error, sqlite3.Error) and is_damage(error)):
-            raise
-        remove(path)  # damaged further in than opening it shows
-        index = Index.open(directory, path)
-        index.finish()
-    return index
+    def _looking(self, seq: int, *, is_kept: bool) -> Callable[[], None]:
+        return lambda: self._patience.look(self._directory, seq, is_kept=is_kept)
 
+    def _up_to_date(self, path: Path) -> Index:
+        index = Index.open(self._directory, path)
+        try:
+            look = self._looking(0 if self._rebuild else index.place.seq, is_kept=True)
+            _ = index.rebuild(look) if self._rebuild else index.finish(look)
+        except BaseException as error:
+            index.close()
+            if not (isinstance(error, sqlite3.Error) and is_damage(error)):
+                raise
+            remove(path)  # damaged further in than opening it shows
+            index = Index.open(self._directory, path)
+            index.finish(self._looking(0, is_kept=True))
+        return index
 
-def _with_the_rest(directory: Path, path: Path) -> Catalogue:
-    before = Index.open_to_read(directory, path)
-    rest = Index.private(directory, behind=before)
-    rest.finish()
-    return Catalogue(directory, path, before, rest)
+    def _with_the_rest(self, path: Path) -> Catalogue:
+        before = Index.open_to_read(self._directory, path)
+        rest = Index.private(self._directory, behind=before)
+        rest.finish(self._looking(before.place.seq, is_kept=False))
+        return Catalogue(self._directory, path, before, rest)
 
 
 def _cached(directory: Path, cache: Path) -> Path:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from reactive_desched.audit.layout import Look, aligned
-from reactive_desched.audit.status import Follower, Open, Point, Status
-from reactive_desched.audit.wording import lasting, plain
+from reactive_desched.audit.status import Follower, Open, Point, Standing, Status
+from reactive_desched.audit.wording import counted, lasting, plain
 
 _INDENT = "  "
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
@@ -40,27 +40,43 @@ def _contents(status: Status) -> Iterator[tuple[str, str]]:
     if sealed is None:
         yield "signed", "never: there is no checkpoint"
     else:
-        after = f"{sealed.records_after} records after it" if sealed.records_after else "the last"
+        after = (
+            f"{counted(sealed.records_after, 'record')} after it"
+            if sealed.records_after
+            else "the last"
+        )
         yield "signed", f"checkpoint in record {sealed.sequence} of {sealed.time}, {after}"
     if status.retention is not None:
         kept = status.retention
         usual = f"{size(kept.max_bytes)} or {lasting(kept.max_age_s)}"
         yield "kept", f"{usual}; for a sink that lags, up to {size(kept.hard_max_bytes)}"
-    where = "beside the journal" if status.index.own else "elsewhere: the folder is not writable"
-    yield "index", f"to record {status.index.sequence}, {size(status.index.bytes)}, {where}"
+    yield "index", _index(status.index)
+
+
+def _index(index: Standing) -> str:
+    if not index.bytes:
+        return "none is kept"
+    where = "beside the journal" if index.own else "elsewhere: the folder is not writable"
+    return f"to record {index.sequence}, {size(index.bytes)}, {where}"
 
 
 def _worries(status: Status) -> Iterator[tuple[str, str]]:
     sealed, files = status.checkpoint, status.files
-    yield "open", f"{status.open_count} evictions requested and not ended"
+    yield "open", f"{counted(status.open_count, 'eviction')} requested and not ended"
     if status.damaged_lines:
-        yield "damaged", f"{status.damaged_lines} lines: `audit verify` names the first"
+        yield "damaged", f"{counted(status.damaged_lines, 'line')}: `audit verify` names the first"
     if files.torn_bytes:
-        yield "torn", f"{files.torn_bytes} bytes without an end: being written, or cut short"
+        yield (
+            "torn",
+            f"{counted(files.torn_bytes, 'byte')} without an end: being written, or cut short",
+        )
     if files.set_aside:
         yield "set aside", ", ".join(files.set_aside)
     if sealed is not None and sealed.verdicts_unrecorded:
-        yield "unrecorded", f"{sealed.verdicts_unrecorded} verdicts, by the bound on their rate"
+        yield (
+            "unrecorded",
+            f"{counted(sealed.verdicts_unrecorded, 'verdict')}, by the bound on their rate",
+        )
 
 
 def _point(point: Point | None) -> str:

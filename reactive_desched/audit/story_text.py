@@ -51,7 +51,7 @@ def lines(story: Story, look: Look) -> Iterator[str]:
     if isinstance(data, PodData):
         yield from aligned(_about(story, data), look, _INDENT)
         yield ""
-        yield from _trigger(data, look)
+        yield from _trigger(data.trigger, look)
     yield from _course(story, look)
     yield ""
     yield from aligned([*_standing(story), *_vouched(story)], look, _INDENT)
@@ -88,7 +88,8 @@ def _about(story: Story, data: PodData) -> list[tuple[str, str]]:
     who, why = data.who, data.why
     own = story.own
     zone = f" in zone {who.zone}" if who.zone else ""
-    numbers = ", ".join(f"{name} {value}" for name, value in why.numbers.items())
+    known = {name: value for name, value in why.numbers.items() if value != ""}
+    numbers = ", ".join(f"{name} {value}" for name, value in known.items())
     count = len(own) + story.left_out
     records = f"records {own[0].seq} to {own[-1].seq}" if count > 1 else f"record {own[0].seq}"
     rows = [
@@ -103,12 +104,16 @@ def _about(story: Story, data: PodData) -> list[tuple[str, str]]:
     return [(name, wording.plain(text)) for name, text in rows]
 
 
-def _trigger(data: PodData, look: Look) -> Iterator[str]:
+def _trigger(cause: Cause, look: Look, style: str = _CYAN) -> Iterator[str]:
     """Say what made us look: a change has no record of its own."""
-    cause = data.trigger
     version = f", resourceVersion {cause.resource_version}" if cause.resource_version else ""
     text = f"{cause.change}: {cause.object or 'anything may have changed'}{version}"
-    yield from _line("", "", "change", wording.plain(text), look)
+    bare = _line("", "", "change", wording.plain(text), Look(width=look.width))
+    head, *more = bare
+    word = "change"
+    before, _, rest = head.partition(word)
+    yield f"{before}{look.painted(style, word)}{rest}"
+    yield from more
 
 
 def _course(story: Story, look: Look) -> Iterator[str]:

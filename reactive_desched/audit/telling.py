@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from reactive_desched.audit.findings import Bad, KeyUse, Report
+from reactive_desched.audit.wording import counted
 
 
 def lines_of(report: Report) -> Iterator[str]:
@@ -34,7 +35,7 @@ def _bad(bad: Bad) -> Iterator[str]:
 def _extent(report: Report) -> Iterator[str]:
     packed = f", {report.compressed} of them compressed" if report.compressed else ""
     before = " before it" if report.bad else ""
-    yield f"{_count(report.records)} in {report.segments} files{packed}{before}"
+    yield f"{counted(report.records, 'record')} in {counted(report.segments, 'file')}{packed}{before}"
     if report.first and report.last:
         first, last = report.first, report.last
         yield f"  from {first.sequence} of {first.time} to {last.sequence} of {last.time}"
@@ -42,15 +43,17 @@ def _extent(report: Report) -> Iterator[str]:
         gone = report.first.sequence - 1
         yield f"  what came before, to {gone}, was removed; a checkpoint stands for it"
     if report.removed:
-        yield f"  {report.removed} files were removed by retention meanwhile"
+        were = "was" if report.removed == 1 else "were"
+        files = counted(report.removed, "file")
+        yield f"  {files} {were} removed by retention meanwhile"
 
 
 def _keys(report: Report) -> Iterator[str]:
     yield f"keys trusted: {report.keys_from}" + _own_word(report)
     for use in report.verified:
-        yield f"  {use.checkpoints} checkpoints verified, {_use(use)}"
+        yield f"  {counted(use.checkpoints, 'checkpoint')} verified, {_use(use)}"
     for use in report.unknown:
-        yield f"  {use.checkpoints} checkpoints NOT verified, {_use(use)}"
+        yield f"  {counted(use.checkpoints, 'checkpoint')} NOT verified, {_use(use)}"
     if report.unknown:
         yield "  if the key was changed then, add the other public key with --key"
 
@@ -61,7 +64,8 @@ def _own_word(report: Report) -> str:
 
 
 def _use(use: KeyUse) -> str:
-    return f"in records {use.first} to {use.last}, signed by {use.key}"
+    where = f"records {use.first} to {use.last}" if use.last > use.first else f"record {use.first}"
+    return f"in {where}, signed by {use.key}"
 
 
 def _kept(report: Report) -> Iterator[str]:
@@ -70,22 +74,19 @@ def _kept(report: Report) -> Iterator[str]:
         return
     signed = f"signed by {kept.key}" if kept.key else "no signature of a trusted key"
     verdict = {True: "agrees", False: "does NOT agree", None: "was not compared"}[kept.agrees]
-    yield f"kept checkpoint ({_count(kept.size)}, {kept.root[:12]}, {signed}): {verdict}"
-
-
-def _count(records: int) -> str:
-    return "1 record" if records == 1 else f"{records} records"
+    yield f"kept checkpoint ({counted(kept.size, 'record')}, {kept.root[:12]}, {signed}): {verdict}"
 
 
 def _left_open(report: Report) -> Iterator[str]:
     if report.torn:
         torn = report.torn
         yield (
-            f"a torn last line, or one being written: {torn.bytes} bytes in {torn.file} at byte"
+            f"a torn last line, or one being written: {counted(torn.bytes, 'byte')} in {torn.file} at byte"
             f" {torn.offset}; it is no record"
         )
     if report.bad is None and report.last and report.unsigned:
         first, last = report.signed_to + 1, report.last.sequence
-        yield f"not covered by a signature yet: {_count(report.unsigned)}, {first} to {last}"
+        span = f"{first} to {last}" if last > first else f"the last, {last}"
+        yield f"not covered by a signature yet: {counted(report.unsigned, 'record')}, {span}"
     if report.bad is None and report.kept is None:
         yield "without a kept checkpoint nobody can tell whether the end was cut off"

@@ -25,6 +25,11 @@ _MS_IN_S: Final = 1000
 _S_IN_MIN, _S_IN_H, _S_IN_DAY = 60, 3600, 86_400
 
 
+def counted(count: int, noun: str) -> str:
+    """Write how many there are of something."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def told(event: AnyEvent) -> str:
     """Say in a line what an event says; empty for a type that is not known here."""
     match event.data:
@@ -107,11 +112,14 @@ def _own(event: AnyEvent) -> str:
         case LeaderChanged() as data:
             return f"{data.holder or 'nobody'} acts now, before it {data.previous or 'nobody'}"
         case Checkpoint() as data:
-            left_out = f", {data.unrecorded} verdicts unrecorded" if data.unrecorded else ""
-            return f"{data.size} records before it are signed for{left_out}"
+            left_out = (
+                f", {counted(data.unrecorded, 'verdict')} unrecorded" if data.unrecorded else ""
+            )
+            are = "is" if data.size == 1 else "are"
+            return f"{counted(data.size, 'record')} before it {are} signed for{left_out}"
         case JournalResumed() as data:
             down = lasting(data.down_ms / _MS_IN_S)
-            return f"the disk failed for {down}: {data.reason}; {data.refused} records refused"
+            return f"the disk failed for {down}: {data.reason}; {counted(data.refused, 'record')} refused"
         case JournalLost() as data:
             return f"{data.sink} had not read records {data.first} to {data.last}: removed"
         case _:

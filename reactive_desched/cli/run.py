@@ -8,9 +8,9 @@ from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.flag_values import yes_no
 
 if TYPE_CHECKING:
-    from reactive_desched.app import Options
     from reactive_desched.cli.upstream_form import Said
     from reactive_desched.overrides import Overrides
+    from reactive_desched.parts import Options
 
 
 def add(commands: Commands) -> None:
@@ -67,8 +67,8 @@ def _add_where(command: argparse.ArgumentParser) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.app import Options
     from reactive_desched.cli.upstream_form import said
+    from reactive_desched.parts import Options
 
     also = said(arguments)
     return _run(

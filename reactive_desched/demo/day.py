@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reactive_desched import logs
-from reactive_desched.app import Controller, Parts, open_controller
+from reactive_desched.app import Controller, open_controller
 from reactive_desched.demo import epilogue
 from reactive_desched.demo.cluster import open_cluster
 from reactive_desched.demo.narrator import Narrator
@@ -21,6 +21,7 @@ from reactive_desched.kube.kubeconfig import KubeConfig
 from reactive_desched.late_log import LateLog
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.addresses import Listen, parse_listen
+from reactive_desched.parts import Parts
 from reactive_desched.planning import registry
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure

@@ -44,6 +44,16 @@ def envelope(
     )
 
 
+def about_journal(
+    source: str, type_: str, last: int, time: datetime, data: Any, mark: str = ""
+) -> AnyEvent:
+    """Return an event about the journal itself, told when `last` was its last record."""
+    epoch, kind = epoch_of(source), type_.split(".")[-2]
+    id_ = ".".join(part for part in (epoch, kind, mark, str(last)) if part)
+    story, cause = Story(epoch, "journal", epoch), f"{epoch}.record.{last}"
+    return envelope(source, type_, story, time, data, id_=id_, cause=cause)
+
+
 def digest_id(*parts: str) -> str:
     """Return an id of 26 letters and digits that follows from these parts alone."""
     digest = hashlib.sha256("\n".join(parts).encode(errors="backslashreplace")).digest()

@@ -14,7 +14,7 @@ from reactive_desched.api.event import JOURNAL_RESUMED, JournalResumed
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.disk_thread import DiskThread
-from reactive_desched.journal.envelope import Story, envelope, epoch_of
+from reactive_desched.journal.envelope import about_journal
 from reactive_desched.journal.fitness import Fitness
 from reactive_desched.journal.log import Written
 from reactive_desched.journal.open_intents import OpenIntents
@@ -75,7 +75,7 @@ class Journal:
         recovery = opened.recovery
         self.recovery = recovery
         self.source = opened.log.source
-        self._seals = opened.seals
+        self.seals = opened.seals
         self.tail = Tail(
             opened.directory,
             self.source,
@@ -142,31 +142,6 @@ class Journal:
     def segment_began(self) -> int:
         """The first record of the file that is being written."""
         return self._log.first_seq
-
-    @property
-    def last_seq(self) -> int:
-        """The sequence of the newest durable record."""
-        return self.tail.last
-
-    @property
-    def torn_bytes(self) -> int:
-        """How much of a torn last line was set aside at the opening."""
-        return self.recovery.torn_bytes
-
-    @property
-    def damaged_lines(self) -> int:
-        """How many damaged lines the opening found."""
-        return self.recovery.damaged_lines
-
-    @property
-    def checkpoint_size(self) -> int:
-        """How many records the last checkpoint covers."""
-        return self._seals.size
-
-    @property
-    def checkpoint_root(self) -> str:
-        """The hash that the last checkpoint signs."""
-        return self._seals.root
 
     def open_intent(self, key: str) -> OpenIntent | None:
         """Return an intent on disk that has no outcome yet, by its id."""
@@ -287,7 +262,7 @@ class Journal:
     async def _idle(self) -> None:
         """Wait for work; a checkpoint may come due meanwhile."""
         self._work = anyio.Event()
-        with anyio.move_on_after(self._seals.every_s):
+        with anyio.move_on_after(self.seals.every_s):
             await self._work.wait()
         if not self._buffer and self._log.seal_is_due():
             await self._commit([])
@@ -339,22 +314,14 @@ class Journal:
                 return
 
     def _resumption(self, refused_before: int) -> Body:
-        down_s = self._fitness.down_s(anyio.current_time())
-        reason = self._fitness.unfit(anyio.current_time)
-        refused = self.records_refused - refused_before
-        data = JournalResumed(down_ms=round(down_s * 1000), reason=reason, refused=refused)
-        epoch, last = epoch_of(self.source), self._log.last
-        return encode(
-            envelope(
-                self.source,
-                JOURNAL_RESUMED,
-                Story(epoch, "journal", epoch),
-                self._clock(),
-                data,
-                id_=f"{epoch}.resumed.{last}",
-                cause=f"{epoch}.record.{last}",
-            )
+        now = anyio.current_time()
+        data = JournalResumed(
+            down_ms=round(self._fitness.down_s(now) * 1000),
+            reason=self._fitness.unfit(anyio.current_time),
+            refused=self.records_refused - refused_before,
         )
+        last = self._log.last
+        return encode(about_journal(self.source, JOURNAL_RESUMED, last, self._clock(), data))
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         try:

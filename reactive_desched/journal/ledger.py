@@ -25,7 +25,13 @@ from reactive_desched.api.event import (
     PolicyRejected,
 )
 from reactive_desched.journal.cases import Case, Cases
-from reactive_desched.journal.envelope import Story, digest_id, envelope, epoch_of
+from reactive_desched.journal.envelope import (
+    Story,
+    about_journal,
+    digest_id,
+    envelope,
+    epoch_of,
+)
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.recovery import OpenIntent
@@ -98,12 +104,9 @@ class Ledger:
 
     async def lost(self, sink: str, first: int, last: int) -> None:
         """Write down, durably, that records are removed which a sink has not read."""
-        epoch = epoch_of(self._journal.source)
         data = JournalLost(first=first, last=last, sink=sink)
-        id_, story = f"{epoch}.lost.{sink}.{last}", Story(epoch, "journal", epoch)
-        cause_ = f"{epoch}.record.{last}"
-        event = envelope(
-            self._journal.source, JOURNAL_LOST, story, self._clock(), data, id_=id_, cause=cause_
+        event = about_journal(
+            self._journal.source, JOURNAL_LOST, last, self._clock(), data, mark=sink
         )
         await self._journal.append_lasting(event)
 

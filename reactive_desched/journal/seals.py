@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from reactive_desched.api.event import CHECKPOINT, Checkpoint
-from reactive_desched.journal.envelope import Story, envelope, epoch_of
+from reactive_desched.journal.envelope import about_journal
 from reactive_desched.journal.records import Body, encode
 
 
@@ -56,7 +56,6 @@ class Seals:
 
     def body(self, source: str, size: int, root: str, context: Context) -> Body:
         """Return a checkpoint over the records up to `size`, the last of which has hash `root`."""
-        epoch = epoch_of(source)
         data = Checkpoint(
             note=self._signer.note(size, root),
             oldest_open=context.oldest_open,
@@ -64,11 +63,7 @@ class Seals:
             size=size,
             unrecorded=context.unrecorded,
         )
-        story = Story(epoch, "journal", epoch)
-        id_ = f"{epoch}.checkpoint.{size}"
-        cause = f"{epoch}.record.{size}"
-        event = envelope(source, CHECKPOINT, story, self._clock(), data, id_=id_, cause=cause)
-        return encode(event)
+        return encode(about_journal(source, CHECKPOINT, size, self._clock(), data))
 
     def sealed(self, size: int, root: str) -> None:
         """Note that a checkpoint is on disk."""

@@ -114,7 +114,10 @@ async def live(life: Life) -> None:
     world, log, hold = World(Path(life.world)), _Lines(life.number), _Hold()
     books = open_books(Path(life.journal), settings(life), Metrics(), log, [], dry_run=False)
     async with books as opened, anyio.create_task_group() as group:
-        _say(life, f"repaired {opened.journal.torn_bytes} {opened.journal.recovery.torn or ''}")
+        _say(
+            life,
+            f"repaired {opened.journal.recovery.torn_bytes} {opened.journal.recovery.torn or ''}",
+        )
         await settle_open_intents(hold.set, opened.ledger, world, log)
         if life.is_last:
             await _leave_when_told(life, opened)
@@ -158,7 +161,7 @@ async def _leave_when_told(life: Life, books: Books) -> None:
             raise TimeoutError(f"{name} lacks {one.lag_records} records: {one.trouble}")
         while one.kept < one.position:  # noqa: ASYNC110 -- it is a mere attribute
             await anyio.sleep(KEEP_EVERY_S)
-    _say(life, f"told {books.journal.last_seq}")
+    _say(life, f"told {books.journal.tail.last}")
     os._exit(0)
 
 

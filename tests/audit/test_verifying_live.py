@@ -42,9 +42,9 @@ async def test_a_journal_is_whole_while_it_is_written(tmp_path: Path) -> None:
     async with running(tmp_path) as journal, anyio.create_task_group() as group:
         group.start_soon(keep_looking)
         events = iter(some_events(20_000))
-        while journal.last_seq < 400 or len(looks) < 3:
+        while journal.tail.last < 400 or len(looks) < 3:
             await journal.append(next(events))
-        kept = Kept(journal.checkpoint_size, journal.checkpoint_root)
+        kept = Kept(journal.seals.size, journal.seals.root)
         group.cancel_scope.cancel()
 
     assert [one.bad for one in looks if not one.ok] == []

@@ -78,7 +78,7 @@ async def test_a_quiet_journal_is_signed_once_after_a_while_and_not_again(
         await until(lambda: book.tail.last == 3)
         await anyio.sleep(0.2)
         assert book.tail.last == 3
-        assert (book.checkpoint_size, book.checkpoint_root) == (2, digest(raw_lines(tmp_path)[1]))
+        assert (book.seals.size, book.seals.root) == (2, digest(raw_lines(tmp_path)[1]))
 
 
 async def test_at_the_end_everything_is_signed(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reactive_desched import once
-from reactive_desched.app import Options, make_parts
 from reactive_desched.errors import CannotLook
+from reactive_desched.parts import Options, make_parts
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.faults import FaultPlan, refused
 from reactive_desched.sim.seed import seed

@@ -1,0 +1,55 @@
+"""Whether a folder holds a journal at all, asked before anything is made of it."""
+
+import zlib
+from gzip import BadGzipFile
+from pathlib import Path
+from typing import Final
+
+from reactive_desched.errors import ConfigError, JournalError
+from reactive_desched.journal.segments import Segment, entries, segments
+
+_DAMAGE: Final = (EOFError, zlib.error, BadGzipFile)
+
+
+def check(directory: Path) -> list[Segment]:
+    """Return the files of the journal in a folder, oldest first.
+
+    Raises ConfigError when there is none, and JournalError when the folder cannot be looked into.
+    """
+    try:
+        found = segments(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        found = []
+    except OSError as error:
+        raise JournalError(f"{directory}: cannot look here: {error.strerror or error}") from error
+    if not found:
+        raise ConfigError(
+            f"{directory}: there is no journal here; name its folder with --journal DIR"
+        )
+    return found
+
+
+def has_records(files: list[Segment]) -> bool:
+    """Say whether there is a whole record, or only the beginning of a journal without a byte.
+
+    Raises JournalError when there is something else, and nothing of it is a record.
+    """
+    try:
+        if any(map(_has_record, files)):
+            return True
+        strange = [one.path for one in files if one.path.stat().st_size]
+    except OSError:
+        return True  # whoever reads on tells what it was
+    if strange:
+        raise JournalError(
+            f"{strange[0]}: line 1 is no whole record, nor is any other line here: this is no"
+            " journal, or all of it is damaged; --journal DIR names another folder"
+        )
+    return False
+
+
+def _has_record(one: Segment) -> bool:
+    try:
+        return next(entries(one), None) is not None
+    except _DAMAGE:
+        return False
