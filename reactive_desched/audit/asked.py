@@ -8,11 +8,11 @@ from reactive_desched.audit.lookup import Wanted
 from reactive_desched.audit.rows import micros
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.summary import Filter, check_types
-from reactive_desched.policy.durations import DurationError, parse_duration
+from reactive_desched.policy.durations import parse_duration
 
 HOW: str = (
     "write an RFC 3339 time such as 2026-05-01T12:00:00Z, a day such as 2026-05-01 (UTC), or how"
-    " long ago, such as 10m"
+    " long ago in h, m or s, such as 72h or 10m"
 )
 """How a moment is written."""
 
@@ -45,8 +45,6 @@ def _moment(flag: str, text: str, now: datetime) -> int | None:
         return None
     try:
         found = _day_or_time(text) if "-" in text[1:] else _ago(text, now)
-    except DurationError as error:
-        raise ConfigError(f"{flag} {text!r} {error}: {error.hint}, or {HOW}") from error
     except (ValueError, OverflowError) as error:
         raise ConfigError(f"{flag} {text!r} is no time: {HOW}") from error
     return micros(found.isoformat())

@@ -12,6 +12,7 @@ _GAP: Final = "  "
 _NARROWEST: Final = 60
 _LEAST_ROOM: Final = 30
 _DEEPER: Final = "      "
+_FURTHER: Final = "    "
 
 
 class Look(Struct, frozen=True):
@@ -43,6 +44,22 @@ def aligned(rows: Sequence[Sequence[str]], look: Look, indent: str = "") -> Iter
         yield from hung(head, row[-1], look)
 
 
+def folded(line: str, look: Look) -> Iterator[str]:
+    """Yield a line, with what has no room below it and further in."""
+    if look.width is None or len(line) <= look.width:
+        yield line
+        return
+    indent = " " * (len(line) - len(line.lstrip()))
+    yield from wrapped(line.lstrip(), look.width, indent, f"{indent}{_FURTHER}")
+
+
+def wrapped(text: str, width: int, indent: str, below: str) -> Iterator[str]:
+    """Yield the lines of a text, each within the width; the first is indented otherwise."""
+    yield from textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=below, break_on_hyphens=False
+    )
+
+
 def hung(head: str, text: str, look: Look, *, painted: str = "") -> Iterator[str]:
     """Yield a text behind a head, with further lines below its beginning, or deeper in no room.
 
@@ -57,6 +74,4 @@ def hung(head: str, text: str, look: Look, *, painted: str = "") -> Iterator[str
         yield from (" " * len(head) + line for line in more)
     else:
         yield shown.rstrip()
-        yield from textwrap.wrap(
-            text, look.width, initial_indent=_DEEPER, subsequent_indent=_DEEPER
-        )
+        yield from wrapped(text, look.width, _DEEPER, _DEEPER)

@@ -1,20 +1,12 @@
-"""Lists records: a row of words for each, or their lines as they stand in the journal."""
+"""Finds records, and gives their lines as they stand in the journal."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from reactive_desched.api.event import PodData
-from reactive_desched.audit import wording
 from reactive_desched.audit.catalogue import Catalogue
 from reactive_desched.audit.lookup import Wanted
-from reactive_desched.journal.events import event
-from reactive_desched.journal.records import AnyEvent, Entry
-from reactive_desched.journal.summary import short, summary
-
-CASE_CHARACTERS: Final = 10
-"""So much of a case's id stands in a list: `audit show` takes it."""
-
-_HEADINGS: Final = ("TIME (UTC)", "EVENT", "POD", "NODE", "PLUGIN", "CASE", "WHAT")
+from reactive_desched.journal.records import Entry
+from reactive_desched.journal.summary import summary
 
 
 class Found(NamedTuple):
@@ -37,28 +29,6 @@ def sure(entries: Iterable[Entry], wanted: Wanted) -> Iterator[Entry]:
         found = summary(entry.raw)
         if found is not None and wanted.filter.wants(found):
             yield entry
-
-
-def table(entries: Iterable[Entry]) -> list[tuple[str, ...]]:
-    """Return the headings and a row for each record; those that say nothing known are left out."""
-    found = (_event(entry) for entry in entries)
-    return [_HEADINGS, *(_row(each) for each in found if each is not None)]
-
-
-def _event(entry: Entry) -> AnyEvent | None:
-    seen = summary(entry.raw)
-    return None if seen is None else event(seen.type, entry.raw)
-
-
-def _row(found: AnyEvent) -> tuple[str, ...]:
-    time, kind, data = wording.clock(found.time), short(found.type), found.data
-    if not isinstance(data, PodData):
-        return time, kind, "-", "-", "-", "-", wording.told(found)
-    who = data.who
-    pod = wording.plain(f"{who.namespace}/{who.name}")
-    case = wording.plain(found.correlationid[:CASE_CHARACTERS])
-    about = wording.plain(who.node), wording.plain(data.why.plugin), case
-    return time, kind, pod, *about, wording.told(found)
 
 
 def as_json(entries: Iterable[Entry]) -> str:

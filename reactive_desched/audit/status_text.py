@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from reactive_desched.audit.layout import Look, aligned
+from reactive_desched.audit.layout import Look, aligned, folded
 from reactive_desched.audit.status import Follower, Open, Point, Standing, Status
 from reactive_desched.audit.wording import counted, lasting, plain
 
@@ -12,7 +12,8 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 def lines(status: Status, look: Look) -> Iterator[str]:
     """Yield it line by line."""
-    yield look.painted("1", status.journal)
+    for line in folded(status.journal, look):
+        yield look.painted("1", line)
     rows = [*_contents(status), *_worries(status)]
     yield from aligned(rows, look, _INDENT)
     yield from _open(status, look)

@@ -6,6 +6,7 @@ from typing import Final
 
 from reactive_desched.api.event import (
     DRY_RUN,
+    Cause,
     Checkpoint,
     DecisionMade,
     EvictionEnded,
@@ -15,7 +16,7 @@ from reactive_desched.api.event import (
     PolicyLoaded,
 )
 from reactive_desched.audit import wording
-from reactive_desched.audit.layout import Look, aligned, hung
+from reactive_desched.audit.layout import Look, aligned, folded, hung
 from reactive_desched.audit.story import Story, Told
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.notes import parse_note
@@ -46,7 +47,8 @@ def lines(story: Story, look: Look) -> Iterator[str]:
     """Yield the story line by line: how it ended, who and why, what happened, what proves it."""
     own = story.own
     data = own[0].event.data
-    yield look.painted(_BOLD, _headline(own))
+    for line in folded(_headline(own), look):
+        yield look.painted(_BOLD, line)
     yield ""
     if isinstance(data, PodData):
         yield from aligned(_about(story, data), look, _INDENT)
@@ -104,16 +106,17 @@ def _about(story: Story, data: PodData) -> list[tuple[str, str]]:
     return [(name, wording.plain(text)) for name, text in rows]
 
 
-def _trigger(cause: Cause, look: Look, style: str = _CYAN) -> Iterator[str]:
+def _trigger(cause: Cause, look: Look) -> Iterator[str]:
     """Say what made us look: a change has no record of its own."""
     version = f", resourceVersion {cause.resource_version}" if cause.resource_version else ""
     text = f"{cause.change}: {cause.object or 'anything may have changed'}{version}"
-    bare = _line("", "", "change", wording.plain(text), Look(width=look.width))
-    head, *more = bare
-    word = "change"
-    before, _, rest = head.partition(word)
-    yield f"{before}{look.painted(style, word)}{rest}"
-    yield from more
+    yield from _line("", "", "change", wording.plain(text), look)
+
+
+def _later_trigger(cause: Cause, look: Look) -> Iterator[str]:
+    """Say, less loudly, what made us look again."""
+    for line in _trigger(cause, Look(width=look.width)):
+        yield look.painted(_DIM, line)
 
 
 def _course(story: Story, look: Look) -> Iterator[str]:
@@ -121,9 +124,13 @@ def _course(story: Story, look: Look) -> Iterator[str]:
     own = story.own
     started = own[0].event.time
     requested: datetime | None = None
+    cause = _cause(own[0])
     half = len(own) - len(own) // 2
     count = 0
     for told in story.events:
+        if isinstance(told.event.data, DecisionMade) and _cause(told) != cause:
+            cause = told.event.data.trigger
+            yield from _later_trigger(cause, look)
         elapsed = _elapsed(told.event.time - started) if told is not own[0] else ""
         time = wording.clock(told.event.time)
         yield from _line(time, elapsed, _word(told), _said(told, requested), look, told)
@@ -131,7 +138,14 @@ def _course(story: Story, look: Look) -> Iterator[str]:
             requested = told.event.time
         count += told.is_own
         if story.left_out and told.is_own and count == half:
-            yield f"{_INDENT}… {story.left_out} records are left out: -o json has them"
+            are = "is" if story.left_out == 1 else "are"
+            left_out = wording.counted(story.left_out, "record")
+            yield f"{_INDENT}… {left_out} {are} left out: -o json has them"
+
+
+def _cause(told: Told) -> Cause | None:
+    data = told.event.data
+    return data.trigger if isinstance(data, PodData) else None
 
 
 def _line(

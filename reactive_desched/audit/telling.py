@@ -35,7 +35,8 @@ def _bad(bad: Bad) -> Iterator[str]:
 def _extent(report: Report) -> Iterator[str]:
     packed = f", {report.compressed} of them compressed" if report.compressed else ""
     before = " before it" if report.bad else ""
-    yield f"{counted(report.records, 'record')} in {counted(report.segments, 'file')}{packed}{before}"
+    files = counted(report.segments, "file")
+    yield f"{counted(report.records, 'record')} in {files}{packed}{before}"
     if report.first and report.last:
         first, last = report.first, report.last
         yield f"  from {first.sequence} of {first.time} to {last.sequence} of {last.time}"
@@ -81,8 +82,8 @@ def _left_open(report: Report) -> Iterator[str]:
     if report.torn:
         torn = report.torn
         yield (
-            f"a torn last line, or one being written: {counted(torn.bytes, 'byte')} in {torn.file} at byte"
-            f" {torn.offset}; it is no record"
+            f"a torn last line, or one being written: {counted(torn.bytes, 'byte')} in {torn.file}"
+            f" at byte {torn.offset}; it is no record"
         )
     if report.bad is None and report.last and report.unsigned:
         first, last = report.signed_to + 1, report.last.sequence

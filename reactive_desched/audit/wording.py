@@ -119,7 +119,8 @@ def _own(event: AnyEvent) -> str:
             return f"{counted(data.size, 'record')} before it {are} signed for{left_out}"
         case JournalResumed() as data:
             down = lasting(data.down_ms / _MS_IN_S)
-            return f"the disk failed for {down}: {data.reason}; {counted(data.refused, 'record')} refused"
+            refused = counted(data.refused, "record")
+            return f"the disk failed for {down}: {data.reason}; {refused} refused"
         case JournalLost() as data:
             return f"{data.sink} had not read records {data.first} to {data.last}: removed"
         case _:

@@ -80,10 +80,17 @@ def _searching(arguments: argparse.Namespace) -> "Iterator[Catalogue]":
 
     directory = journal(arguments)
     cache = opening.cache_directory(os.environ)
-    with opening.searching(directory, cache, rebuild=arguments.rebuild_index) as catalogue:
+    rebuild = arguments.rebuild_index
+    with opening.searching(directory, cache, rebuild=rebuild, say=complain) as catalogue:
         yield catalogue
         for line in _complaints(catalogue):
-            sys.stderr.write(f"reactive-desched: {line}\n")
+            complain(line)
+
+
+def complain(line: str) -> None:
+    """Tell something on standard error, at once."""
+    sys.stderr.write(f"reactive-desched: {line}\n")
+    sys.stderr.flush()
 
 
 def journal(arguments: argparse.Namespace) -> Path:
@@ -98,4 +105,5 @@ def _complaints(catalogue: "Catalogue") -> Iterator[str]:
         lines = "1 damaged line is" if damaged == 1 else f"{damaged} damaged lines are"
         yield f"{lines} left out; `audit verify` names the first"
     if missing := catalogue.missing:
-        yield f"{missing} records are not any more where they stood: removed, or damaged since"
+        records = "1 record is" if missing == 1 else f"{missing} records are"
+        yield f"{records} no longer in place: removed, or damaged since"

@@ -16,7 +16,8 @@ _MOST_DIGITS: Final = 18
 """A number of more digits is none that SQLite takes."""
 _DESCRIPTION = """\
 List records, the newest last. An index beside the journal (index.sqlite) makes this quick; it is
-brought up to date first, and where the folder cannot be written to, kept in the user's cache."""
+brought up to date first, and where the folder cannot be written to, kept in the user's cache. On a
+terminal the list is folded to its width; elsewhere each record has one line."""
 _EPILOG = """\
 with -o json, the records as an array; each is the published event as it stands in the journal
 
@@ -63,12 +64,12 @@ def _query(arguments: argparse.Namespace) -> int:
 
 
 def _print(found: "Found") -> None:
-    from reactive_desched.audit.layout import aligned, look
-    from reactive_desched.audit.query import table
+    from reactive_desched.audit.layout import look
+    from reactive_desched.cli.events_table import Table
 
     if not found.entries:
         sys.stderr.write("nothing in the journal is like that\n")
         return
-    sys.stdout.writelines(f"{line}\n" for line in aligned(table(found.entries), look(sys.stdout)))
+    Table(sys.stdout, look(sys.stdout).width, with_cases=True).show(found.entries)
     if found.more:
         sys.stderr.write("there are older ones: --limit N shows more, 0 all\n")

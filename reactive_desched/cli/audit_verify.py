@@ -69,10 +69,25 @@ def _verify(arguments: argparse.Namespace) -> int:
     named = arguments.journal
     directory = Path(named) if named else default_directory(os.environ)
     kept = _kept(arguments.checkpoint) if arguments.checkpoint else None
+    if kept is None:
+        _check(directory, arguments.key)
     keys, source = _keys(directory, arguments.key)
     report = verify(directory, keys, source, kept)
     sys.stdout.write(_as_json(report) if arguments.output == "json" else _as_text(report))
     return 0 if report.ok else _BAD
+
+
+def _check(directory: Path, named: list[str]) -> None:
+    """Make sure that there is a journal, before a key of none is asked for.
+
+    With a key, a journal of which nothing can be read is for `verify` to judge.
+    """
+    from reactive_desched.audit.presence import check, has_records
+    from reactive_desched.journal.checkpoint import PUBLIC_FILE
+
+    files = check(directory)
+    if not named and not (directory / PUBLIC_FILE).exists():
+        has_records(files)
 
 
 def _keys(directory: Path, named: list[str]) -> "tuple[list[Key], str]":
@@ -142,6 +157,8 @@ def _as_json(report: "Report") -> str:
 
 
 def _as_text(report: "Report") -> str:
+    from reactive_desched.audit.layout import folded, look
     from reactive_desched.audit.telling import lines_of
 
-    return "".join(f"{line}\n" for line in lines_of(report))
+    shown = look(sys.stdout)
+    return "".join(f"{part}\n" for line in lines_of(report) for part in folded(line, shown))

@@ -21,7 +21,8 @@ a journal's folder, also while the controller writes it, or from a controller's 
 _EPILOG = f"""\
 Without --from and -n the last {DEFAULT_LAST} are shown. With -o json each line is the record as it
 stands in the journal. On a terminal a table is folded to its width; elsewhere each record has one
-line. What is missing, because it was removed meanwhile, is told on standard error.
+line. What is missing, because it was removed meanwhile, is told on standard error. So is a place
+of --from that is not there, or is in another journal: then everything there is follows.
 
 exit status: 0 everything was shown, 1 the journal or the server cannot be read, 2 the arguments are
 wrong, 130 interrupted, 141 nobody reads the output any more"""
@@ -66,7 +67,7 @@ def _add_start(command: argparse.ArgumentParser) -> None:
         dest="start",
         metavar="PLACE",
         help="begin behind a record, given by its sequence or its id in the stream; or oldest, now,"
-        " an RFC 3339 time, or how long ago, such as 10m",
+        " a day (UTC), an RFC 3339 time, or how long ago, such as 10m",
     )
     start.add_argument(
         "-n", "--last", metavar="N", type=_number, help="begin with the last N of those wanted"

@@ -12,15 +12,17 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from reactive_desched.api.event import DATA
-from reactive_desched.cli.events_table import Table, width_of
-from reactive_desched.errors import ConfigError, JournalError
+from reactive_desched.audit.layout import look
+from reactive_desched.cli.events_table import Table
+from reactive_desched.errors import ConfigError, RecordsGone
 from reactive_desched.journal.events import event
 from reactive_desched.journal.follower import Follower, newest, seq_before
 from reactive_desched.journal.place import default_directory
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.segments import entries, segments
-from reactive_desched.journal.start import After, Since, Start, parse_start
+from reactive_desched.journal.start import After, Since, Start
 from reactive_desched.journal.summary import Filter, check_types, summary
+from reactive_desched.web.places import checked, parse_place
 
 INTERRUPTED, UNREAD = 130, 141
 """As a shell counts them: ended by SIGINT, by SIGPIPE."""
@@ -64,8 +66,8 @@ class JsonLines:
 def run(options: TailOptions) -> int:
     """Show what was asked for and return the exit status."""
     wanted = wanted_by(options.chosen)
-    printer = JsonLines() if options.output == "json" else Table(sys.stdout, width_of(sys.stdout))
-    start = None if options.start is None else parse_start(options.start, datetime.now(UTC))
+    printer = JsonLines() if options.output == "json" else Table(sys.stdout, look(sys.stdout).width)
+    start = None if options.start is None else parse_place(options.start, datetime.now(UTC))
     try:
         if options.server is not None:
             from reactive_desched.cli.events_server import tail_server
@@ -156,22 +158,35 @@ def _no_journal(directory: Path) -> ConfigError:
 
 
 def _place(directory: Path, start: Start) -> int:
-    """Return the sequence behind which to begin; raises JournalError for a place that is not."""
-    files = segments(directory)
+    """Return the sequence behind which to begin."""
     match start:
-        case After(seq=seq, epoch=epoch):
-            last = newest(directory, 0, lambda _: False).last
-            if epoch and epoch != (epoch_here := _epoch(directory)):
-                raise JournalError(f"{directory} is another journal, {epoch_here or 'and empty'}")
-            if seq > last:
-                raise JournalError(f"{directory} has no record {seq} yet; the newest is {last}")
-            return seq
+        case After():
+            return _found(directory, start)
         case Since(moment=moment):
             return seq_before(directory, moment)
         case "oldest":
-            return files[0].first_seq - 1 if files else 0
+            return _oldest(directory) - 1
         case _:
-            return newest(directory, 0, lambda _: False).last
+            return _last(directory)
+
+
+def _found(directory: Path, place: After) -> int:
+    """Return the sequence of a place; one that is not there is told, and all there is comes."""
+    oldest = _oldest(directory)
+    try:
+        return checked(place, _epoch(directory), oldest, _last(directory))
+    except RecordsGone as gone:
+        complain(f"{gone}; going on with record {oldest}")
+        return oldest - 1
+
+
+def _oldest(directory: Path) -> int:
+    files = segments(directory)
+    return files[0].first_seq if files else 1
+
+
+def _last(directory: Path) -> int:
+    return newest(directory, 0, lambda _: False).last
 
 
 def _epoch(directory: Path) -> str:

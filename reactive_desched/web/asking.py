@@ -1,5 +1,6 @@
 """What a client of the event stream asks for, read from its request."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
@@ -9,8 +10,9 @@ from msgspec import Struct
 
 from reactive_desched.api.event import DATA
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.start import HOW, NOW, After, Start, parse_id, parse_start
+from reactive_desched.journal.start import NOW, After, Start, parse_id
 from reactive_desched.journal.summary import Filter, check_types
+from reactive_desched.web.places import HOW, parse_place
 
 FILTERS: Final = {
     "namespace": "namespaces",
@@ -24,6 +26,7 @@ FILTERS: Final = {
 """The keys of a query that choose events, and the field of a Filter each one fills."""
 
 NDJSON: Final = "application/x-ndjson"
+_LOST_PLUS: Final = re.compile(r"[0-9-]{10}[Tt][0-9:.]{8,18} [0-9]{2}:?[0-9]{2}")
 _SWITCH: Final = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 
@@ -52,7 +55,10 @@ def _start(request: web.Request, now: datetime) -> Start:
     places = request.query.getall("from", [NOW])
     if len(places) > 1:
         raise ConfigError(f"there can be only one place to begin from: write {HOW}")
-    return parse_start(places[0], now)
+    if _LOST_PLUS.fullmatch(places[0]):
+        meant = places[0].replace(" ", "%2B")
+        raise ConfigError(f"a + in an address stands for a space: write %2B, as in from={meant}")
+    return parse_place(places[0], now)
 
 
 def _filter(request: web.Request) -> Filter:

@@ -30,6 +30,7 @@ def add(router: web.UrlDispatcher, schemas: Mapping[str, bytes]) -> None:
     async def schema(request: web.Request) -> web.Response:
         return _answer(request.match_info["name"], schemas)
 
+    router.add_get(INDEX.rstrip("/"), index)
     router.add_get(INDEX, index)
     router.add_get(INDEX + "{name}", schema)
 

@@ -7,27 +7,18 @@ from reactive_desched.journal.envelope import epoch_of
 from reactive_desched.journal.records import recorded_at
 from reactive_desched.journal.start import OLDEST, After, Since, Start
 from reactive_desched.web.latest import Records
+from reactive_desched.web.places import checked
 
 
 async def place_of(start: Start, records: Records) -> int:
     """Return the sequence behind which a client begins; raises RecordsGone if it is not there."""
     match start:
-        case After(seq=seq, epoch=epoch):
-            return _checked(seq, epoch, records)
+        case After():
+            return checked(start, epoch_of(records.source), records.oldest, records.last)
         case Since(moment=moment):
             return await _before(moment, records)
         case _:
             return records.oldest - 1 if start == OLDEST else records.last
-
-
-def _checked(seq: int, epoch: str, records: Records) -> int:
-    if epoch and epoch != epoch_of(records.source):
-        raise RecordsGone("that is an id of another journal", records.oldest)
-    if seq > records.last:
-        raise RecordsGone(f"there is no record {seq} yet", records.oldest)
-    if seq + 1 < records.oldest:
-        raise RecordsGone(f"record {seq + 1} was removed", records.oldest)
-    return seq
 
 
 async def _before(moment: datetime, records: Records) -> int:

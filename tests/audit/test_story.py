@@ -39,17 +39,21 @@ class Telling:
     events: list[AnyEvent] = field(default_factory=list)
     mode: str = api.LIVE
     at_s: float = 0.0
+    version: str = "4711"
+    numbers: dict[str, int | str] = field(
+        default_factory=lambda: {"taints": 1, "effect": "NoSchedule"}
+    )
 
     def about(self, who: api.Who) -> dict[str, Any]:  # the fields of `api.PodData`
         return {
             "mode": self.mode,
             "trigger": api.Cause(
-                change="NodeTaintsChanged", object="node n1", resource_version="4711"
+                change="NodeTaintsChanged", object="node n1", resource_version=self.version
             ),
             "what": api.What(action="evict", grace_period_seconds=30),
             "who": who,
             "why": api.Why(
-                numbers={"taints": 1, "effect": "NoSchedule"},
+                numbers=self.numbers,
                 plugin="RemovePodsViolatingNodeTaints",
                 policy_revision="3f9a1c07",
                 profile="default",
@@ -191,6 +195,53 @@ def test_a_story_is_found_by(show: Shown, name: str) -> None:
     told.events += Telling().finding("other", DB).events
 
     assert show(told.events, name).startswith("shop/web-1 on n1: evicted\n")
+
+
+def test_numbers_that_are_empty_are_left_out_and_zero_is_not_empty(show: Shown) -> None:
+    told = Telling(numbers={"taint": "gpu", "taintValue": "", "restarts": 0}).finding("case")
+
+    assert "  numbers  restarts 0, taint gpu\n" in show(told.events, "case")
+
+
+def test_without_any_number_that_is_not_empty_there_are_none(show: Shown) -> None:
+    told = Telling(numbers={"taintValue": ""}).finding("case")
+
+    assert "  numbers  none\n" in show(told.events, "case")
+
+
+def test_what_triggered_a_later_verdict_stands_before_it_where_it_is_another_change(
+    show: Shown,
+) -> None:
+    told = Telling().finding("case").verdict("case", "defer", "budgets", "spent")
+    told.version = "4712"
+    told.verdict("case", "refuse", "fit", "no room", number=2)
+    told.verdict("case", "defer", "budgets", "spent", number=3)
+    told.version = "4711"
+    told.verdict("case", "evict", number=4).request("case")
+
+    story = show(told.events, "case").splitlines()
+
+    course = [line[39:] for line in story if line.startswith("  20") or "  change  " in line]
+    assert [line.split()[0] for line in course] == [
+        *("change", "finding", "defer"),
+        *("change", "refuse", "defer"),
+        *("change", "evict", "request"),
+    ]
+    changes = [line for line in course if line.startswith("change")]
+    assert [line.rpartition(" ")[2] for line in changes] == ["4711", "4712", "4711"]
+
+
+def test_a_later_change_is_dim_and_the_first_is_not(show: Shown) -> None:
+    told = Telling().finding("case")
+    told.version = "4712"
+    told.verdict("case", "evict")
+
+    story = show(told.events, "case", look=Look(colours=True)).splitlines()
+
+    first, later = [line for line in story if "NodeTaintsChanged" in line]
+    assert "\x1b[36mchange" in first
+    assert later.startswith("\x1b[2m ")
+    assert later.endswith("resourceVersion 4712\x1b[0m")
 
 
 def test_of_a_pod_the_latest_case_is_told(show: Shown) -> None:

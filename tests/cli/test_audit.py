@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -80,6 +81,101 @@ def test_where_there_is_no_journal_the_way_to_name_one_is_told(
 ) -> None:
     assert call(*command.split(), journal=tmp_path) == 2
     assert "there is no journal here; name its folder with --journal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["query", "show X", "export", "status"])
+@pytest.mark.parametrize("text", ["hello\nworld\n", "hello", '{"a":1}\n'])
+def test_files_of_another_program_are_named_and_left_without_an_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, text: str
+) -> None:
+    path = tmp_path / "journal-00000000000000000001.jsonl"
+    path.write_text(text)
+
+    assert call(*command.split(), journal=tmp_path) == 1
+
+    said = capsys.readouterr()
+    assert f"{path}: line 1 is no whole record, nor is any other line here" in said.err
+    assert "--journal DIR" in said.err
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_journal_that_is_only_begun_stands_as_one_without_an_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "journal-00000000000000000001.jsonl"
+    path.touch()
+
+    assert call("status", journal=tmp_path) == 0
+    assert "index     none is kept" in capsys.readouterr().out
+    assert call("query", journal=tmp_path) == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_journal_with_one_whole_record_left_is_searched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_journal(tmp_path, some_events(3), per_segment=3)
+    path = segments(tmp_path)[0].path
+    last = path.read_bytes().splitlines(keepends=True)[-1]
+    path.write_bytes(b"hello\nworld\n" + last)
+
+    assert call("query", "-o", "json", journal=tmp_path) == 0
+
+    said = capsys.readouterr()
+    assert len(json.loads(said.out)) == 1
+    assert "2 damaged lines are left out" in said.err
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+@pytest.mark.parametrize(
+    "command", ["query --limit 0", "verify", "status", "tail -n 1000", f"show {POD}"]
+)
+def test_on_a_terminal_no_line_is_wider_and_no_word_is_lost(
+    journal: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    width: int,
+) -> None:
+    assert call(*command.split(), journal=journal) == 0
+    in_a_pipe = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    assert call(*command.split(), journal=journal) == 0
+
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= width
+    tails = {word[-_UNSHORTENED:] for word in in_a_pipe.split() if not word.startswith("2026")}
+    missing = {tail for tail in tails if tail not in shown.replace("\n", "").replace(" ", "")}
+    assert missing <= {"-"}
+
+
+_UNSHORTENED = 8
+"""A plugin may be shortened at its beginning."""
+
+
+def test_in_a_pipe_a_record_has_one_line_however_long(
+    journal: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert call("query", "--type", "eviction.refused", "--limit", "0", journal=journal) == 0
+
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split("  ")[0] == "TIME (UTC)"
+    assert head.split()[2:] == ["EVENT", "POD", "NODE", "CASE", "PLUGIN", "WHAT"]
+    assert max(map(len, rows)) > 120
+    for row in rows:
+        time, kind, pod, node, case, plugin, *what = row.split(maxsplit=8)[1:]
+        assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3}", time)
+        assert (kind, len(case)) == ("eviction.refused", 10)
+        assert what
+        assert pod.partition("/")[0] in ("shop", "bank")
+        assert node in ("n1", "n2", "n3")
+        assert plugin.startswith(("RemovePods", "PodLifeTime"))
 
 
 def test_the_journal_is_looked_for_where_run_keeps_it(

@@ -173,7 +173,10 @@ def test_after_a_change_of_keys_the_keys_beside_the_journal_do(
         (["--key", "/nowhere/key.pub"], "/nowhere/key.pub: cannot read it: No such file"),
         (["--checkpoint", "/nowhere/kept"], "/nowhere/kept: cannot read it"),
         (["--checkpoint", "5:0123"], "SIZE:HEX"),
-        (["--journal", "/nowhere"], "/nowhere: cannot read this folder"),
+        (
+            ["--journal", "/nowhere"],
+            "/nowhere: there is no journal here; name its folder with --journal",
+        ),
     ],
 )
 def test_wrong_arguments_have_status_2_and_are_named(
@@ -196,6 +199,65 @@ def test_a_journal_without_its_public_key_asks_for_one(
     assert main(["audit", "verify", "--journal", str(journal)]) == 2
 
     assert "name the journal's public key with --key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["", "readme.txt", "journal-2026.jsonl"])
+def test_a_folder_without_a_journal_is_told_before_any_key_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    if name:
+        (tmp_path / name).write_text("hello")
+
+    assert main(["audit", "verify", "--journal", str(tmp_path)]) == 2
+
+    told = "there is no journal here; name its folder with --journal DIR"
+    assert capsys.readouterr().err == f"{tmp_path}: {told}\n"
+
+
+def test_files_of_another_program_are_named_before_any_key_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "journal-00000000000000000001.jsonl"
+    path.write_text("hello\n")
+
+    assert main(["audit", "verify", "--journal", str(tmp_path)]) == 1
+
+    assert f"{path}: line 1 is no whole record" in capsys.readouterr().err
+
+
+def test_with_its_key_beside_it_a_journal_of_which_nothing_is_left_is_judged(
+    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for one in segments(journal):
+        one.path.write_text("hello\n")
+
+    assert main(["audit", "verify", "--journal", str(journal)]) == 1
+
+    assert "first bad record: 1 " in capsys.readouterr().out
+
+
+def test_an_end_that_is_gone_with_every_file_is_proved_by_a_kept_checkpoint(
+    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for one in segments(journal):
+        one.path.unlink()
+    kept = f"11:{digest(records[-1].raw)}"
+
+    assert main(["audit", "verify", "--journal", str(journal), "--checkpoint", kept]) == 1
+
+    assert "here they end: cut off" in capsys.readouterr().out
+
+
+def test_one_of_something_is_told_in_the_singular(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_journal(tmp_path, some_events(1), per_segment=5)
+
+    assert main(["audit", "verify", "--journal", str(tmp_path)]) == 0
+
+    said = capsys.readouterr().out
+    assert "\n2 records in 1 file\n" in said
+    assert "\n  1 checkpoint verified, in record 1, signed by" in said
 
 
 def test_a_file_that_holds_no_key_is_named(

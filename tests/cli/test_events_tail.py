@@ -122,6 +122,8 @@ def test_the_last_of_those_wanted_are_found_wherever_they_are(
         ("57", 58),
         (f"{EPOCH}.57", 58),
         ("2026-03-29T01:31:40Z", 100),
+        ("2026-03-29", 1),
+        ("2026-03-30", 124),
         ("876000h", 1),
     ],
 )
@@ -137,10 +139,9 @@ def test_a_place_to_begin_is_behind_what_it_names(
     [
         (["--from", "sometime"], 2, "oldest, now"),
         (["--from", "3d"], 2, "72h"),
+        (["--from", "2026-13-01"], 2, "'2026-13-01' is no place to begin from: write a sequence,"),
         (["--type", "evicton"], 2, "eviction.succeeded"),
         (["--pod", "a,,b"], 2, "empty word"),
-        (["--from", "999"], 1, "the newest is 123"),
-        (["--from", "another.3"], 1, f"another journal, {EPOCH}"),
     ],
 )
 def test_what_is_wrong_is_named_with_what_there_is(
@@ -155,6 +156,53 @@ def test_what_is_wrong_is_named_with_what_there_is(
     captured = capfd.readouterr()
     assert told in captured.err
     assert captured.out == ""
+
+
+def test_a_wrong_place_is_refused_in_one_sentence(
+    folder: Path, records: list[Entry], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["events", "tail", "--journal", str(folder), "--from", "yesterday"]) == 2
+
+    assert capfd.readouterr().err == (
+        "'yesterday' is no place to begin from: write a sequence, an id of the stream, oldest, now,"
+        " a day such as 2026-05-01 (UTC), an RFC 3339 time such as 2026-05-01T12:00:00Z, or how"
+        " long ago in h, m or s, such as 72h or 10m\n"
+    )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("where", ["folder", "server"])
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        ("9999999", "there is no record 9999999 yet; going on with record 52"),
+        (f"{EPOCH}.124", "there is no record 124 yet; going on with record 52"),
+        ("another.3", "that is an id of another journal; going on with record 52"),
+        ("another.100", "that is an id of another journal; going on with record 52"),
+        ("20", "record 21 was removed; going on with record 52"),
+        (f"{EPOCH}.51", ""),
+        ("2026-03-29T03:30:00+02:00", ""),
+        ("2026-03-29", ""),
+        ("2026-03-28", ""),
+    ],
+)
+async def test_a_place_that_is_not_there_is_told_and_everything_there_is_follows(
+    folder: Path,
+    records: list[Entry],
+    capfdbinary: pytest.CaptureFixture[bytes],
+    where: str,
+    start: str,
+    told: str,
+) -> None:
+    min(folder.glob("journal-*")).unlink()
+    async with controller(folder, Tail(folder, SOURCE, 52, 123), ANYWHERE) as url:
+        place = ("--journal", str(folder)) if where == "folder" else ("--server", url)
+        words = ["events", "tail", "-o", "json", *place, "--from", start]
+        assert await to_thread.run_sync(main, words) == 0
+
+    captured = capfdbinary.readouterr()
+    assert captured.out.splitlines() == raw(records[51:])
+    assert captured.err.decode() == (f"reactive-desched: {told}\n" if told else "")
 
 
 def test_a_folder_that_is_not_there_is_named_with_both_ways_out(
@@ -208,7 +256,21 @@ def test_records_that_are_gone_are_told_beside_those_that_are_there(
     assert main(["events", "tail", "-o", "json", "--journal", str(folder), "--from", "20"]) == 0
     captured = capfdbinary.readouterr()
     assert captured.out.splitlines() == raw(records[51:])
-    assert b"records 21 to 51 are missing" in captured.err
+    assert captured.err == b"reactive-desched: record 21 was removed; going on with record 52\n"
+
+
+def test_records_that_are_damaged_are_told_where_they_are_missing(
+    folder: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    records = write_journal(folder, some_events(20), per_segment=50)
+    (path,) = folder.glob("journal-*")
+    path.write_bytes(path.read_bytes().replace(records[7].raw, b"damage"))
+
+    words = ["events", "tail", "-o", "json", "--journal", str(folder), "--from", "5"]
+    assert main(words) == 0
+    captured = capfdbinary.readouterr()
+    assert captured.out.splitlines() == raw(records[5:7] + records[8:])
+    assert b"record 8 is missing here: removed, or damaged" in captured.err
 
 
 # --- following a folder that another process writes -------------------------------------------
@@ -492,7 +554,7 @@ def test_a_table_has_a_line_for_each_record_and_columns_below_each_other(
 
     assert heading.split("  ")[0] == HEADINGS[0]
     assert len(lines) == len(records)
-    starts = [heading.index(name) for name in HEADINGS]
+    starts = [heading.index(name) for name in HEADINGS if name != "CASE"]
     for record, line in zip(records, lines, strict=True):
         seen = summary(record.raw)
         assert seen is not None

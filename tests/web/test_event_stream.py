@@ -149,6 +149,8 @@ async def test_from_the_oldest_every_line_comes_unchanged_and_the_answer_ends(
         pytest.param("", 24, id="nothing said"),
         pytest.param("&from=2026-03-29T01:30:07Z", 7, id="a time"),
         pytest.param("&from=2026-03-29T03:30:06.5%2B02:00", 7, id="a time in another zone"),
+        pytest.param("&from=2026-03-29", 1, id="a day"),
+        pytest.param("&from=2026-03-30", 24, id="a day to come"),
         pytest.param("&from=59m50s", 10, id="a while ago"),
         pytest.param("&from=2020-01-01T00:00:00Z", 1, id="a time before everything"),
         pytest.param("&from=2030-01-01T00:00:00Z", 24, id="a time to come"),
@@ -299,6 +301,11 @@ async def test_a_filter_leaves_exactly_what_was_asked_for(
         pytest.param("from=yesterday", "oldest", id="a place"),
         pytest.param("from=3d", "72h", id="a unit"),
         pytest.param("from=1&from=2", "only one", id="two places"),
+        pytest.param(
+            "from=2026-03-29T03:30:00+02:00",
+            "write %2B, as in from=2026-03-29T03:30:00%2B02:00",
+            id="a plus that became a space",
+        ),
         pytest.param("follow=maybe", "true nor false", id="whether to follow"),
         pytest.param("pod=a,,b", "empty word", id="an empty word"),
     ],
@@ -309,7 +316,7 @@ async def test_what_cannot_be_asked_is_refused_with_what_can(
     async with (
         serving() as served,
         aiohttp.ClientSession(served.url) as session,
-        session.get(f"/events?{query}") as response,
+        session.get(URL(f"/events?{query}", encoded=True)) as response,
     ):
         assert response.status == 400
         assert told in await response.text()

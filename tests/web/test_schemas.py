@@ -49,6 +49,10 @@ async def test_the_index_leads_to_every_schema_there_is(client: aiohttp.ClientSe
         await fetched(client, f"/schemas/{name}.json")
 
 
+async def test_the_index_needs_no_slash_at_its_end(client: aiohttp.ClientSession) -> None:
+    assert await fetched(client, "/schemas") == await fetched(client, "/schemas/")
+
+
 async def test_only_what_never_changes_may_be_kept_for_ever(client: aiohttp.ClientSession) -> None:
     one = schema_name(next(iter(DATA)))
     async with client.get(f"/schemas/{one}.json") as answer:
