@@ -73,5 +73,5 @@ def hung(head: str, text: str, look: Look, *, painted: str = "") -> Iterator[str
         yield f"{shown}{first}"
         yield from (" " * len(head) + line for line in more)
     else:
-        yield shown.rstrip()
+        yield from [shown.rstrip()] if painted else folded(head.rstrip(), look)
         yield from wrapped(text, look.width, _DEEPER, _DEEPER)

@@ -20,9 +20,8 @@ from reactive_desched.journal.follower import Follower, newest, seq_before
 from reactive_desched.journal.place import default_directory
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.segments import entries, segments
-from reactive_desched.journal.start import After, Since, Start
+from reactive_desched.journal.start import After, Since, Start, checked, parse_start
 from reactive_desched.journal.summary import Filter, check_types, summary
-from reactive_desched.web.places import checked, parse_place
 
 INTERRUPTED, UNREAD = 130, 141
 """As a shell counts them: ended by SIGINT, by SIGPIPE."""
@@ -67,7 +66,7 @@ def run(options: TailOptions) -> int:
     """Show what was asked for and return the exit status."""
     wanted = wanted_by(options.chosen)
     printer = JsonLines() if options.output == "json" else Table(sys.stdout, look(sys.stdout).width)
-    start = None if options.start is None else parse_place(options.start, datetime.now(UTC))
+    start = None if options.start is None else parse_start(options.start, datetime.now(UTC))
     try:
         if options.server is not None:
             from reactive_desched.cli.events_server import tail_server

@@ -10,9 +10,8 @@ from msgspec import Struct
 
 from reactive_desched.api.event import DATA
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.start import NOW, After, Start, parse_id
+from reactive_desched.journal.start import HOW, NOW, After, Start, parse_id, parse_start
 from reactive_desched.journal.summary import Filter, check_types
-from reactive_desched.web.places import HOW, parse_place
 
 FILTERS: Final = {
     "namespace": "namespaces",
@@ -58,7 +57,7 @@ def _start(request: web.Request, now: datetime) -> Start:
     if _LOST_PLUS.fullmatch(places[0]):
         meant = places[0].replace(" ", "%2B")
         raise ConfigError(f"a + in an address stands for a space: write %2B, as in from={meant}")
-    return parse_place(places[0], now)
+    return parse_start(places[0], now)
 
 
 def _filter(request: web.Request) -> Filter:

@@ -5,9 +5,8 @@ from datetime import datetime
 from reactive_desched.errors import RecordsGone
 from reactive_desched.journal.envelope import epoch_of
 from reactive_desched.journal.records import recorded_at
-from reactive_desched.journal.start import OLDEST, After, Since, Start
+from reactive_desched.journal.start import OLDEST, After, Since, Start, checked
 from reactive_desched.web.latest import Records
-from reactive_desched.web.places import checked
 
 
 async def place_of(start: Start, records: Records) -> int:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partialmethod
 from itertools import count
 from pathlib import Path
 
@@ -15,8 +16,7 @@ from reactive_desched.testing.journals import some_events, write_journal
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take in ten lines at a time."""
-    default = (10, *index.Index.catch_up.__defaults__[1:])
-    monkeypatch.setattr(index.Index.catch_up, "__defaults__", default)
+    monkeypatch.setattr(index.Index, "catch_up", partialmethod(index.Index.catch_up, 10))
 
 
 def said(folder: Path, cache: Path, *, step_s: float, is_writable: bool = True) -> list[str]:

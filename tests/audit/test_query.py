@@ -63,6 +63,15 @@ def test_a_table_folds_its_last_column_into_the_width() -> None:
     assert list(aligned(rows, Look()))[1] == f"one  {'word ' * 20}".rstrip()
 
 
+def test_a_row_whose_first_columns_have_no_room_is_folded_too() -> None:
+    rows = [("A", "B", "C"), ("one " * 12, "two " * 12, "three")]
+
+    shown = list(aligned(rows, Look(width=60)))
+
+    assert max(map(len, shown)) <= 60
+    assert " ".join(shown).split() == ["A", "B", "C", *["one"] * 12, *["two"] * 12, "three"]
+
+
 @pytest.mark.parametrize(
     ("text", "moment"),
     [

@@ -170,7 +170,14 @@ def test_a_wrong_place_is_refused_in_one_sentence(
     )
 
 
+@pytest.fixture
+def without_the_first(folder: Path, records: list[Entry]) -> None:
+    """Retention removes the first file, with records 1 to 51."""
+    min(folder.glob("journal-*")).unlink()
+
+
 @pytest.mark.anyio
+@pytest.mark.usefixtures("without_the_first")
 @pytest.mark.parametrize("where", ["folder", "server"])
 @pytest.mark.parametrize(
     ("start", "told"),
@@ -194,7 +201,6 @@ async def test_a_place_that_is_not_there_is_told_and_everything_there_is_follows
     start: str,
     told: str,
 ) -> None:
-    min(folder.glob("journal-*")).unlink()
     async with controller(folder, Tail(folder, SOURCE, 52, 123), ANYWHERE) as url:
         place = ("--journal", str(folder)) if where == "folder" else ("--server", url)
         words = ["events", "tail", "-o", "json", *place, "--from", start]
@@ -585,6 +591,25 @@ def test_on_a_terminal_of_a_hundred_columns_nothing_is_wider_and_every_pod_is_wh
         assert seen.data.outcome.result in text
         assert seen.data.decision.reason in text
     assert "…NodeTaints" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_names_too_long_for_any_column_are_folded_and_stay_whole(
+    records: list[Entry], width: int
+) -> None:
+    pod, node = "p" * 110, f"ip-10-0-0-1.{'n' * 50}"
+    raws = [
+        one.raw.replace(b"web-6d4b75cb6d-00000", pod.encode()).replace(
+            b'"node":"n1"', f'"node":"{node}"'.encode()
+        )
+        for one in records
+    ]
+    lines = laid_out([Entry(seq, one) for seq, one in enumerate(raws, 1)], width)
+
+    assert max(map(len, lines)) <= width
+    together = "".join("".join(lines).split())
+    assert f"shop/{pod}" in together
+    assert node in together
 
 
 def test_a_table_that_grows_keeps_its_columns(records: list[Entry]) -> None:
