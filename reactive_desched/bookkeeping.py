@@ -28,7 +28,7 @@ from reactive_desched.sinks.dead_letters import DeadLetters
 from reactive_desched.sinks.relay import Relay
 from reactive_desched.sinks.sink import Sink
 
-FLUSHED_WITHIN_S = 5.0
+FLUSHED_WITHIN_S = 3.0
 """At the end sinks have this long to get what is written; the rest follows in the next life."""
 
 LOOK_EVERY_S = 0.25

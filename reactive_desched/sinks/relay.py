@@ -21,7 +21,7 @@ from reactive_desched.sinks.sink import Sink
 KEEP_EVERY_S: Final = 1.0
 """A position is written at most this often; what is lost of it comes again, under equal ids."""
 _LAST_KEEP_S: Final = 3.0
-_CLOSE_S: Final = 5.0
+_CLOSE_S: Final = 3.0
 
 
 class Relay:
