@@ -92,9 +92,8 @@ async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
         shared = SharedParts()
         reflectors = make_reflectors(session, core, shared)
         health = _health(core, journal, in_force)
-        _measure(parts, core, books, reflectors, events)
         stream = _stream(parts, journal)
-        parts.metrics.sources.stream = None if stream is None else stream.clients.numbers
+        _measure(parts, core, books, reflectors, events, stream)
         async with (
             serve(
                 parts.listen, health, parts.metrics if parts.serve_metrics else None, stream
@@ -287,6 +286,7 @@ def _measure(
     books: Books,
     reflectors: Mapping[str, AnyReflector],
     events: EventRecorder,
+    stream: EventStream | None,
 ) -> None:
     """Tell the metrics what is in force, and where to read what is so at the moment of a scrape."""
     policy = parts.configuration.policy
@@ -300,6 +300,7 @@ def _measure(
         events=events.numbers,
         journal=Numbers(books.journal),
         folder=books.keeper.numbers,
+        stream=None if stream is None else stream.clients.numbers,
         sinks=books.relays,
         reflectors={name: reflector.status for name, reflector in reflectors.items()},
     )

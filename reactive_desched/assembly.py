@@ -98,39 +98,6 @@ class Ledger(IntentLedger, Protocol):
         ...
 
 
-class Listeners:
-    """Several listeners as one: each hears everything, in their order."""
-
-    def __init__(self, *listeners: Listener) -> None:
-        self._all = listeners
-
-    def changed(self, changes: Iterable[Change]) -> None:
-        """These changes came in."""
-        changes = list(changes)
-        for listener in self._all:
-            listener.changed(changes)
-
-    def judged(self, judgement: Judgement) -> None:
-        """A finding was decided on."""
-        for listener in self._all:
-            listener.judged(judgement)
-
-    def ended(self, judgement: Judgement, outcome: Outcome, asked_at: float, /) -> None:
-        """An eviction has its outcome."""
-        for listener in self._all:
-            listener.ended(judgement, outcome, asked_at)
-
-    def held_back(self, reason: str | None) -> None:
-        """Nothing is judged or evicted from now on, or it is again."""
-        for listener in self._all:
-            listener.held_back(reason)
-
-    def malformed(self, resource: str, error: Malformed, /) -> None:
-        """An object could not be read and was skipped."""
-        for listener in self._all:
-            listener.malformed(resource, error)
-
-
 class Core:
     """The descheduler between its edges: feeds in, evictions out.
 

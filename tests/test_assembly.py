@@ -6,7 +6,7 @@ import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.assembly import Core, Listeners, Plan, ProfilePlan
+from reactive_desched.assembly import Core, Plan, ProfilePlan
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.budgets import Rate
 from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
@@ -550,19 +550,3 @@ async def test_waits_between_tries_follow_the_new_plan() -> None:
 
     times = [at for _, at in bench.server.asked]
     assert [round(b - a, 3) for a, b in pairwise(times)] == [2, 20, 40]
-
-
-def test_several_listeners_hear_everything() -> None:
-    first, second = Listener(), Listener()
-    both = Listeners(first, second)
-    both.changed(change for change in [NodeAdded("n1"), NodeGone("n1")])
-    both.held_back("stopping")
-    both.malformed("pods", Malformed("Pod", "web", "no spec"))
-
-    assert first.heard == [
-        ("changed", NodeAdded("n1")),
-        ("changed", NodeGone("n1")),
-        ("held back", "stopping"),
-        ("malformed", ("pods", "web")),
-    ]
-    assert second.heard == first.heard

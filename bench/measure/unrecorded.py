@@ -1,7 +1,8 @@
 """What the record of findings and verdicts costs an eviction: the same run with and without it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from bench.measure import reaction
 from bench.measure.live import Live
@@ -31,8 +32,9 @@ def nothing_but_evictions() -> Iterator[None]:
     def silent(self: Ledger, account: Account, decision: Decision) -> None:
         """Write nothing."""
 
-    def begun(self: Ledger, account: Account) -> Case:
+    def begun(self: Ledger, account: Account, about: Mapping[str, Any]) -> Case:
         """Open a case and write nothing."""
+        del about
         return self._cases.begin(account, account.finding.pod.uid)
 
     Ledger.decided, Ledger._open = silent, begun  # type: ignore[method-assign]  # noqa: SLF001  # as above

@@ -1,13 +1,11 @@
 """What a person wants to know of the record, read from the words of the command line."""
 
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from reactive_desched.api.event import DATA
 from reactive_desched.audit.lookup import Wanted
 from reactive_desched.audit.rows import micros
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.summary import Filter, check_types
+from reactive_desched.journal.summary import Filter
 from reactive_desched.policy.durations import parse_duration
 
 HOW: str = (
@@ -19,24 +17,10 @@ HOW: str = (
 
 def wanted(chosen: Filter, since: str, until: str, now: datetime) -> Wanted:
     """Return what is asked for; an empty text sets no bound. Raises ConfigError."""
-    check_types(chosen.types, tuple(DATA))
     first, last = _moment("--since", since, now), _moment("--until", until, now)
     if first is not None and last is not None and first >= last:
         raise ConfigError(f"--until {until} is not later than --since {since}: nothing is between")
     return Wanted(filter=chosen, since=first, until=last)
-
-
-def words(flag: str, values: Iterable[str]) -> tuple[str, ...]:
-    """Take apart what a flag was given, several times or with commas; raises ConfigError."""
-    return tuple(_words(flag, values))
-
-
-def _words(flag: str, values: Iterable[str]) -> Iterator[str]:
-    for value in values:
-        parts = [part.strip() for part in value.split(",")]
-        if not all(parts):
-            raise ConfigError(f"{flag} {value!r} holds an empty word: leave it out")
-        yield from parts
 
 
 def _moment(flag: str, text: str, now: datetime) -> int | None:

@@ -9,9 +9,6 @@ from reactive_desched.journal.events import event
 from reactive_desched.journal.notes import Note, parse_note
 from reactive_desched.journal.records import mark
 
-MAX_KEPT_BYTES: Final = 1 << 20
-"""A longer text is not taken for a checkpoint."""
-
 _SHORT: Final = re.compile(r"([0-9]{1,20}):([0-9A-Fa-f]{12,64})")
 
 

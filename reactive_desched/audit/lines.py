@@ -1,16 +1,14 @@
 """Fetches records' lines from where the index says they stand."""
 
-import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from gzip import BadGzipFile
 from pathlib import Path
 from typing import IO, Final
 
 from reactive_desched.audit.index import Index
 from reactive_desched.audit.lookup import Spot
 from reactive_desched.journal.records import Entry, mark
-from reactive_desched.journal.segments import Segment, segments
+from reactive_desched.journal.segments import UNREADABLE, Segment, segments
 
 _ATTEMPTS: Final = 3
 
@@ -57,7 +55,7 @@ class Lines:
                 return file.read(spot.length)
             except FileNotFoundError:  # compressed, or removed, since the folder was listed
                 self._files = {}
-            except (OSError, EOFError, zlib.error, BadGzipFile):
+            except UNREADABLE:
                 self.close()
                 return b""
         return b""

@@ -11,10 +11,7 @@ from typing import IO, Final, cast
 
 from reactive_desched.audit.chain import LONGEST_LINE
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.segments import COMPRESSED, Segment, segments
-
-DAMAGE: Final = (OSError, EOFError, zlib.error)
-"""What reading a file raises that is damaged, or on a disk that is."""
+from reactive_desched.journal.segments import COMPRESSED, UNREADABLE, Segment, segments
 
 _BUFFER_BYTES: Final = 1 << 18
 _GZIP: Final = 31  # zlib's word for a gzip header and the largest window
@@ -44,7 +41,7 @@ def is_before_the_oldest(one: Segment, directory: Path) -> bool:
 def lines_of(one: Segment, file: IO[bytes]) -> Iterator[bytes]:
     """Yield an open file's lines with their ends; one that is too long comes in pieces.
 
-    Raises one of DAMAGE behind the last line that a damaged file still gives.
+    Raises one of UNREADABLE behind the last line that a damaged file still gives.
     """
     plain = iter(partial(file.readline, LONGEST_LINE), b"")
     return _packed_lines(one.path, plain) if one.is_compressed else plain
@@ -53,7 +50,7 @@ def lines_of(one: Segment, file: IO[bytes]) -> Iterator[bytes]:
 def ahead(rest: Iterator[bytes], files: list[Segment], most: int) -> list[bytes]:
     """Return at most so many lines of the rest of a file and of those after it, as far as read."""
     found: list[bytes] = []
-    with suppress(*DAMAGE):
+    with suppress(*UNREADABLE):
         found.extend(islice(chain(rest, _all(files)), most))
     return found
 
@@ -85,7 +82,7 @@ def _packed_lines(path: Path, lines: Iterator[bytes]) -> Iterator[bytes]:
         for line in lines:
             given += len(line)
             yield line
-    except DAMAGE:
+    except UNREADABLE:
         yield from _whole_lines(path, given)  # what was unpacked already, and lost with the buffer
         raise
 
@@ -93,7 +90,7 @@ def _packed_lines(path: Path, lines: Iterator[bytes]) -> Iterator[bytes]:
 def _whole_lines(path: Path, skip: int) -> Iterator[bytes]:
     """Yield the lines of a damaged file behind so many bytes, as far as it can be unpacked."""
     unpack, line = zlib.decompressobj(_GZIP), bytearray()
-    with suppress(*DAMAGE), path.open("rb") as file:
+    with suppress(*UNREADABLE), path.open("rb") as file:
         for packed in iter(partial(file.read, _BUFFER_BYTES), b""):
             for one in packed:  # byte by byte: an error takes along all that it was given with
                 line += unpack.decompress(bytes((one,)))

@@ -1,14 +1,9 @@
 """Whether a folder holds a journal at all, asked before anything is made of it."""
 
-import zlib
-from gzip import BadGzipFile
 from pathlib import Path
-from typing import Final
 
 from reactive_desched.errors import ConfigError, JournalError
-from reactive_desched.journal.segments import Segment, entries, segments
-
-_DAMAGE: Final = (EOFError, zlib.error, BadGzipFile)
+from reactive_desched.journal.segments import BROKEN, Segment, entries, segments
 
 
 def check(directory: Path) -> list[Segment]:
@@ -51,5 +46,5 @@ def has_records(files: list[Segment]) -> bool:
 def _has_record(one: Segment) -> bool:
     try:
         return next(entries(one), None) is not None
-    except _DAMAGE:
+    except BROKEN:
         return False

@@ -1,20 +1,17 @@
 """Reads a journal on from a place, portion by portion, while it is being written or long after."""
 
-import zlib
-from gzip import BadGzipFile
 from os import SEEK_END
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.records import MAX_RECORD_BYTES
-from reactive_desched.journal.segments import Segment, segments
+from reactive_desched.journal.segments import BROKEN, Segment, segments
 
 MAX_BYTES: Final = 4 << 20
 """A portion ends at the line that brings it to this size."""
 
 _ATTEMPTS: Final = 3
-_BROKEN: Final = (EOFError, zlib.error, BadGzipFile)
 
 
 class Portion(NamedTuple):
@@ -81,7 +78,7 @@ class Reader:
         found: list[bytes] = []
         try:
             whole = self._lines(self._at(one, offset), found, most)
-        except _BROKEN:
+        except BROKEN:
             self.close()
             return Portion(one.first_seq, offset, found, broken=True)
         except FileNotFoundError:

@@ -12,7 +12,6 @@ from reactive_desched.api.event import (
     LEADER_CHANGED,
     POLICY_LOADED,
     POLICY_REJECTED,
-    PodData,
 )
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import Catalogue, Place
@@ -64,11 +63,6 @@ def gather(catalogue: Catalogue, found: Meant) -> Story:
         policy=_nearest(catalogue, POLICY_LOADED, before=first),
         sealed=_nearest(catalogue, CHECKPOINT, after=last),
     )
-
-
-def is_about_a_pod(story: Story) -> bool:
-    """Say whether this is a decision about a pod, and not something of the controller's own."""
-    return any(isinstance(told.event.data, PodData) for told in story.own)
 
 
 def _bounded(places: Sequence[Place]) -> tuple[Sequence[Place], int]:

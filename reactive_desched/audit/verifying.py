@@ -9,7 +9,6 @@ from reactive_desched.audit.chain import LONGEST_LINE, Chain, Link, Misfit
 from reactive_desched.audit.findings import Bad, KeptFound, Point, Range, Report, Seen, Torn, bad
 from reactive_desched.audit.kept import Kept
 from reactive_desched.audit.live_files import (
-    DAMAGE,
     ahead,
     is_before_the_oldest,
     lines_of,
@@ -20,7 +19,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.journal.continuity import reached
 from reactive_desched.journal.notes import Key, Seal
 from reactive_desched.journal.records import digest, mark
-from reactive_desched.journal.segments import Segment, segments
+from reactive_desched.journal.segments import UNREADABLE, Segment, segments
 
 
 def verify(directory: Path, keys: Sequence[Key], keys_from: str, kept: Kept | None) -> Report:
@@ -104,7 +103,7 @@ class _Verification:
         lines = lines_of(one, file)
         try:
             misfit = self._chain.follow(lines, one)
-        except DAMAGE as error:
+        except UNREADABLE as error:
             return self._damaged(index, one, error)
         if misfit is None:
             return None

@@ -6,21 +6,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from reactive_desched.cli import record_filters
+from reactive_desched.cli.complaints import complain
 
 if TYPE_CHECKING:
     from reactive_desched.audit.catalogue import Catalogue
     from reactive_desched.audit.lookup import Wanted
-
-_FILTERS: Final = {
-    "pod": ("NAME", "of this pod, as NAMESPACE/NAME, NAME or uid"),
-    "owner": ("NAME", "of pods that belong to this, as KIND/NAME, NAME or uid"),
-    "namespace": ("NAME", "of pods in this namespace"),
-    "node": ("NAME", "of pods on this node"),
-    "plugin": ("NAME", "found by this plugin"),
-    "type": ("TYPE", "of this type, such as eviction.succeeded, or all of eviction"),
-    "outcome": ("RESULT", "that ended so, such as evicted"),
-}
 
 
 def add_journal(command: argparse.ArgumentParser) -> None:
@@ -34,12 +27,8 @@ def add_journal(command: argparse.ArgumentParser) -> None:
 
 
 def add_filters(command: argparse.ArgumentParser) -> None:
-    """Describe which records are meant: each flag may be repeated, or hold words with commas."""
-    chosen = command.add_argument_group(
-        "which records", "flags narrow each other down; one given again, or with commas, widens"
-    )
-    for name, (metavar, text) in _FILTERS.items():
-        chosen.add_argument(f"--{name}", metavar=metavar, action="append", default=[], help=text)
+    """Describe which records are meant, and of which time."""
+    chosen = record_filters.add(command)
     chosen.add_argument(
         "--since",
         metavar="TIME",
@@ -54,10 +43,9 @@ def wanted(arguments: argparse.Namespace) -> "Wanted":
     from datetime import UTC, datetime
 
     from reactive_desched.audit import asked
-    from reactive_desched.journal.summary import Filter
 
-    given = {f"{name}s": asked.words(f"--{name}", getattr(arguments, name)) for name in _FILTERS}
-    return asked.wanted(Filter(**given), arguments.since, arguments.until, datetime.now(UTC))
+    chosen = record_filters.wanted_by(record_filters.chosen(arguments))
+    return asked.wanted(chosen, arguments.since, arguments.until, datetime.now(UTC))
 
 
 @contextmanager
@@ -85,12 +73,6 @@ def _searching(arguments: argparse.Namespace) -> "Iterator[Catalogue]":
         yield catalogue
         for line in _complaints(catalogue):
             complain(line)
-
-
-def complain(line: str) -> None:
-    """Tell something on standard error, at once."""
-    sys.stderr.write(f"reactive-desched: {line}\n")
-    sys.stderr.flush()
 
 
 def journal(arguments: argparse.Namespace) -> Path:

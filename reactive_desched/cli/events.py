@@ -3,18 +3,10 @@
 import argparse
 from typing import Final
 
+from reactive_desched.cli import record_filters
 from reactive_desched.cli.commands import Commands
 
 DEFAULT_LAST: Final = 10
-_FILTERS: Final = {
-    "namespace": ("NAME", "about pods in this namespace"),
-    "owner": ("NAME", "about pods that belong to this, as KIND/NAME, NAME or uid"),
-    "plugin": ("NAME", "found by this plugin"),
-    "type": ("TYPE", "of this type, such as eviction.succeeded, or all of eviction"),
-    "pod": ("NAME", "about this pod, as NAMESPACE/NAME, NAME or uid"),
-    "node": ("NAME", "about pods on this node"),
-    "outcome": ("RESULT", "that ended so, such as evicted"),
-}
 _DESCRIPTION = """\
 Show what was recorded: findings, decisions, evictions and what came of them. The records come from
 a journal's folder, also while the controller writes it, or from a controller's stream of events."""
@@ -51,11 +43,7 @@ def add_tail(commands: Commands) -> None:
     where.add_argument(
         "--journal", metavar="DIR", help="a journal's folder (default: where `run` keeps it)"
     )
-    chosen = command.add_argument_group(
-        "which records", "flags narrow each other down; one given again, or with commas, widens"
-    )
-    for name, (metavar, text) in _FILTERS.items():
-        chosen.add_argument(f"--{name}", metavar=metavar, action="append", default=[], help=text)
+    record_filters.add(command)
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")
     command.set_defaults(command=_tail)
 
@@ -91,7 +79,7 @@ def _tail(arguments: argparse.Namespace) -> int:
             start=arguments.start,
             last=last,
             follow=arguments.follow,
-            chosen={name: tuple(getattr(arguments, name)) for name in _FILTERS},
+            chosen=record_filters.chosen(arguments),
             output=arguments.output,
         )
     )

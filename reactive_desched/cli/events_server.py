@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from reactive_desched.cli.events_tail import Printer, TailOptions, complain
+from reactive_desched.cli.complaints import complain
+from reactive_desched.cli.events_tail import Printer, TailOptions
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
 from reactive_desched.errors import ConfigError, StreamFailed
 from reactive_desched.journal.records import Entry, mark

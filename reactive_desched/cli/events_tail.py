@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from reactive_desched.api.event import DATA
 from reactive_desched.audit.layout import look
+from reactive_desched.cli.complaints import complain
 from reactive_desched.cli.events_table import Table
+from reactive_desched.cli.record_filters import Chosen, wanted_by
 from reactive_desched.errors import ConfigError, RecordsGone
 from reactive_desched.journal.events import event
 from reactive_desched.journal.follower import Follower, newest, seq_before
@@ -21,7 +22,7 @@ from reactive_desched.journal.place import default_directory
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.segments import entries, segments
 from reactive_desched.journal.start import After, Since, Start, checked, parse_start
-from reactive_desched.journal.summary import Filter, check_types, summary
+from reactive_desched.journal.summary import Filter, summary
 
 INTERRUPTED, UNREAD = 130, 141
 """As a shell counts them: ended by SIGINT, by SIGPIPE."""
@@ -41,7 +42,7 @@ class TailOptions(Struct, frozen=True, kw_only=True):
     start: str | None = None
     last: int = 10
     follow: bool = False
-    chosen: Mapping[str, tuple[str, ...]] = {}
+    chosen: Chosen = {}
     output: str = "table"
 
 
@@ -83,19 +84,6 @@ def run(options: TailOptions) -> int:
     return 0
 
 
-def wanted_by(chosen: Mapping[str, tuple[str, ...]]) -> Filter:
-    """Return the filter of words, some of them with commas; raises ConfigError."""
-    given = {f"{name}s": tuple(_words(name, values)) for name, values in chosen.items()}
-    check_types(given.get("types", ()), tuple(DATA))
-    return Filter(**given)
-
-
-def complain(text: str) -> None:
-    """Tell something on standard error."""
-    sys.stderr.write(f"reactive-desched: {text}\n")
-    sys.stderr.flush()
-
-
 def tail_folder(
     directory: Path,
     start: Start | None,
@@ -123,14 +111,6 @@ def tail_folder(
             if not options.follow:
                 return
             sleep(POLL_S)
-
-
-def _words(name: str, values: Iterable[str]) -> Iterator[str]:
-    for value in values:
-        words = [word.strip() for word in value.split(",")]
-        if not all(words):
-            raise ConfigError(f"--{name} {value!r} holds an empty word: leave it out")
-        yield from words
 
 
 def _folder(named: str | None, *, is_to_come: bool) -> Path:

@@ -1,7 +1,6 @@
 """Reads a journal's folder from outside while it is written: each record once, and only whole."""
 
 import os
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -10,13 +9,10 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from reactive_desched.journal.records import Entry, mark, recorded_at
-from reactive_desched.journal.segments import Segment, entries, segments
+from reactive_desched.journal.segments import UNREADABLE, Segment, entries, segments
 
 BLOCK_BYTES: Final = 1 << 20
 """So much is read at once; a line cannot be longer."""
-
-DAMAGE: Final = (OSError, EOFError, zlib.error)
-"""What reading a file raises that is damaged, or was compressed or removed meanwhile."""
 
 _TRIES: Final = 3
 
@@ -98,7 +94,7 @@ class Follower:
         if not segment.is_compressed:
             yield from self._plain_lines(file.fileno())
             return
-        with suppress(*DAMAGE):  # what cannot be read shows as records that are missing
+        with suppress(*UNREADABLE):  # what cannot be read shows as records that are missing
             yield from (line[:-1] for line in file if line.endswith(b"\n"))
 
     def _plain_lines(self, descriptor: int) -> Iterator[bytes]:
@@ -119,7 +115,7 @@ def newest(directory: Path, most: int, wants: Callable[[Entry], bool]) -> Newest
     last = 0
     for one in reversed(segments(directory)):
         some: deque[Entry] = deque(maxlen=max(0, most - len(found)))
-        with suppress(*DAMAGE):
+        with suppress(*UNREADABLE):
             for entry in entries(one):
                 last = max(last, entry.seq)
                 if wants(entry):
@@ -135,7 +131,7 @@ def seq_before(directory: Path, moment: datetime) -> int:
     files = segments(directory)
     at = files[0].first_seq - 1 if files else 0
     for one in reversed(files):
-        with suppress(*DAMAGE):
+        with suppress(*UNREADABLE):
             for entry in entries(one):
                 written = recorded_at(entry.raw)
                 if written is None or written >= moment:

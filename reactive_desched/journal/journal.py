@@ -79,7 +79,7 @@ class Journal:
         self.tail = Tail(
             opened.directory,
             self.source,
-            min(recovery.oldest_seq, opened.log.last),
+            recovery.oldest_seq,
             opened.log.last,
         )
         self.records_written = 0

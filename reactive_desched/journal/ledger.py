@@ -1,6 +1,6 @@
 """What the rest of the controller sees of the journal: what was found, decided, begun and ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -131,10 +131,11 @@ class Ledger:
         if not isinstance(decision, Evict) and not self._may_note():
             self._journal.leave_out()
             return
-        case = self._cases.find(account) or self._open(account)
+        about = self._about(account)
+        case = self._cases.find(account) or self._open(account, about)
         case.verdicts += 1
         type_, said = verdict(decision)
-        data = DecisionMade(decision=said, **self._about(account))
+        data = DecisionMade(decision=said, **about)
         self._journal.note(
             self._event(type_, case, account, data, id_=case.verdict_id, cause=case.finding_id)
         )
@@ -145,7 +146,7 @@ class Ledger:
         Raises JournalUnavailable, at once, while the journal cannot write.
         """
         account = intent.account
-        case = self._cases.find(account) or self._open(account)
+        case = self._cases.find(account) or self._open(account, self._about(account))
         case.attempts += 1
         data = EvictionRequested(
             attempt=case.attempts, **self._about(account, intent.grace_period_s)
@@ -178,14 +179,14 @@ class Ledger:
             self._bucket = Bucket(self._rate, now)
         return self._bucket.take(now)
 
-    def _open(self, account: Account) -> Case:
+    def _open(self, account: Account, about: Mapping[str, Any]) -> Case:
         """Begin a case, and write down the finding it begins with."""
         self._begun += 1
         pod, number = account.finding.pod, f"{self._life}.{self._begun}"
         names = (pod.uid, account.profile, account.finding.plugin, self._revision)
         id_ = digest_id(self._journal.source, *names, cause_id(account), number)
         case = self._cases.begin(account, id_)
-        data = FindingMade(**self._about(account))
+        data = FindingMade(**about)
         self._journal.note(
             self._event(
                 FINDING_MADE, case, account, data, id_=case.finding_id, cause=cause_id(account)

@@ -1,11 +1,9 @@
 """What a journal's last writer left behind: where to go on, what was torn, what is still open."""
 
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from gzip import BadGzipFile
 from os import fsync
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from reactive_desched.api.event import (
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.events import event
 from reactive_desched.journal.records import GENESIS, AnyEvent, digest, recorded_at
-from reactive_desched.journal.segments import Line, Segment, lines, segments
+from reactive_desched.journal.segments import BROKEN, Line, Segment, lines, segments
 
 MAX_NAMED = 20
 """So many damaged lines are named; further ones are only counted."""
@@ -166,7 +164,7 @@ def _whole(segment: Segment) -> Iterator[Line]:
     """Yield a file's lines; raises JournalError where a compressed one is damaged."""
     try:
         yield from lines(segment)
-    except (EOFError, BadGzipFile, zlib.error) as error:
+    except BROKEN as error:
         raise JournalError(
             f"{segment.path}: is damaged, and what comes next must follow its last record: {error};"
             " restore it, or move this journal away and begin another"
@@ -202,7 +200,7 @@ def _readable(segment: Segment, found: Recovery) -> Iterator[Line]:
         for line in lines(segment):
             end = line.end
             yield line
-    except (EOFError, BadGzipFile, zlib.error):
+    except BROKEN:
         found.note_damage(segment.path, Line(b"", end, None))
 
 
@@ -234,7 +232,7 @@ def _holding(files: list[Segment], index: int, seq: int | None) -> int:
 def _heading(segment: Segment) -> Checkpoint | None:
     try:
         first = next(lines(segment), None)
-    except (EOFError, BadGzipFile, zlib.error):
+    except BROKEN:
         return None
     if first is None or first.mark is None or first.mark.type != CHECKPOINT:
         return None

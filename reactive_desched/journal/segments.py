@@ -2,13 +2,19 @@
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator
+from gzip import BadGzipFile
 from pathlib import Path
 from typing import IO, Final, NamedTuple, cast
 
 from reactive_desched.journal.records import MAX_RECORD_BYTES, Entry, Mark, mark
 
 _NAME: Final = re.compile(r"journal-(\d{20})\.jsonl(\.gz)?")
+BROKEN: Final = (EOFError, BadGzipFile, zlib.error)
+"""What reading a compressed segment raises where it is damaged."""
+UNREADABLE: Final = (OSError, *BROKEN)
+"""The same, and what a disk raises that fails, or a file that is compressed or removed by now."""
 COMPRESSED: Final = ".gz"
 """What the name of a compressed segment ends in."""
 
@@ -68,7 +74,7 @@ def segments(directory: Path) -> list[Segment]:
 def lines(one: Segment) -> Iterator[Line]:
     """Yield the file's lines; what is too long for a line comes in damaged pieces.
 
-    Raises OSError or EOFError where a file cannot be read, or a compressed one is damaged.
+    Raises one of UNREADABLE where a file cannot be read, or a compressed one is damaged.
     """
     offset = 0
     with one.open() as file:

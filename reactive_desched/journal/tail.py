@@ -1,9 +1,7 @@
 """How everyone who follows the journal reads it: near its end from memory, else from the files."""
 
-import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from gzip import BadGzipFile
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -13,7 +11,7 @@ from anyio import CapacityLimiter, to_thread
 
 from reactive_desched.errors import RecordsGone
 from reactive_desched.journal.records import Entry
-from reactive_desched.journal.segments import entries, segments
+from reactive_desched.journal.segments import BROKEN, entries, segments
 
 KEPT_RECORDS: Final = 4096
 KEPT_BYTES: Final = 8 << 20
@@ -158,7 +156,7 @@ class _Files:
                         yield entry
             except FileNotFoundError:
                 continue  # it was compressed or removed just now: look again
-            except (EOFError, BadGzipFile, zlib.error):
+            except BROKEN:
                 pass  # the rest of it is unreadable
             if at == begun_at:
                 if index + 1 >= len(files):

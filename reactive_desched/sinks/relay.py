@@ -112,13 +112,15 @@ class Relay:
     async def _begin(self) -> None:
         name = self._sink.name
         kept = await run_sync(self._positions.read, name, abandon_on_cancel=True)
-        there = await run_sync(self._positions.is_there, name, abandon_on_cancel=True)
+        is_odd = kept is None and await run_sync(
+            self._positions.is_there, name, abandon_on_cancel=True
+        )
         self._begun = True
         if kept is not None:
             if kept.seq <= self._tail.last:  # else it is of another journal: nothing is kept yet
                 self._kept = kept.seq
             self._move(kept.seq)
-        elif there:
+        elif is_odd:
             self._move(self._oldest())
             text = "the sink's position cannot be read: all that is in the journal is sent again"
             self._log.warning(text, sink=name, begins_behind=self.position)

@@ -97,14 +97,3 @@ def test_a_moment_is_written_as(text: str, moment: str) -> None:
 def test_a_wrong_moment_is_refused_with_a_remedy(since: str, until: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         asked.wanted(Filter(), since, until, NOW)
-
-
-def test_an_unknown_type_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"'evicted'; there are .*eviction\.succeeded"):
-        asked.wanted(Filter(types=("evicted",)), "", "", NOW)
-
-
-def test_an_empty_word_is_refused() -> None:
-    assert asked.words("--node", ["n1,n2", "n3"]) == ("n1", "n2", "n3")
-    with pytest.raises(ConfigError, match="--node 'n1,' holds an empty word"):
-        asked.words("--node", ["n1,"])

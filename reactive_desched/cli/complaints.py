@@ -1,0 +1,9 @@
+"""What is told beside the output, so that whoever reads that by program is not disturbed."""
+
+import sys
+
+
+def complain(text: str) -> None:
+    """Tell something on standard error, at once."""
+    sys.stderr.write(f"reactive-desched: {text}\n")
+    sys.stderr.flush()

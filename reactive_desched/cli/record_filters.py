@@ -1,0 +1,56 @@
+"""The flags that say which records are meant; `audit` and `events` have the same."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from reactive_desched.journal.summary import Filter
+
+Chosen = Mapping[str, tuple[str, ...]]
+"""What each flag was given, by its name."""
+
+_FILTERS: Final = {
+    "namespace": ("NAME", "about pods in this namespace"),
+    "owner": ("NAME", "about pods that belong to this, as KIND/NAME, NAME or uid"),
+    "plugin": ("NAME", "found by this plugin"),
+    "type": ("TYPE", "of this type, such as eviction.succeeded, or all of eviction"),
+    "pod": ("NAME", "about this pod, as NAMESPACE/NAME, NAME or uid"),
+    "node": ("NAME", "about pods on this node"),
+    "outcome": ("RESULT", "that ended so, such as evicted"),
+}
+
+
+def add(command: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Describe the flags, each of which may be repeated or hold words with commas."""
+    group = command.add_argument_group(
+        "which records", "flags narrow each other down; one given again, or with commas, widens"
+    )
+    for name, (metavar, text) in _FILTERS.items():
+        group.add_argument(f"--{name}", metavar=metavar, action="append", default=[], help=text)
+    return group
+
+
+def chosen(arguments: argparse.Namespace) -> Chosen:
+    """Return what was given."""
+    return {name: tuple(getattr(arguments, name)) for name in _FILTERS}
+
+
+def wanted_by(given: Chosen) -> "Filter":
+    """Return the filter of words, some of them with commas; raises ConfigError."""
+    from reactive_desched.api.event import DATA
+    from reactive_desched.journal.summary import Filter, check_types
+
+    words = {f"{name}s": tuple(_words(name, values)) for name, values in given.items()}
+    check_types(words.get("types", ()), tuple(DATA))
+    return Filter(**words)
+
+
+def _words(name: str, values: Iterable[str]) -> Iterator[str]:
+    from reactive_desched.errors import ConfigError
+
+    for value in values:
+        words = [word.strip() for word in value.split(",")]
+        if not all(words):
+            raise ConfigError(f"--{name} {value!r} holds an empty word: leave it out")
+        yield from words
