@@ -15,3 +15,11 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their argument, since workers that collect a second apart must agree.
+
+    The default name of bytes is the bytes, and a compressed file's hold the time it was made.
+    """
+    return argname if isinstance(val, bytes) else None
