@@ -70,14 +70,16 @@ async def open_books(
         everyone = (*sinks, IndexSink(directory), *best_effort)
         relays = {sink.name: _relay(sink, journal, directory, log) for sink in everyone}
         keeper = _keeper(directory, settings, journal, ledger, [relays[s.name] for s in sinks], log)
-        async with anyio.create_task_group() as followers:
+        async with anyio.create_task_group() as followers, anyio.create_task_group() as keepers:
             for relay in relays.values():
                 followers.start_soon(relay.run)
-            followers.start_soon(keeper.run)
-            followers.start_soon(tell_of_faults, lambda: journal.reason, log)
+            keepers.start_soon(keeper.run)
+            keepers.start_soon(tell_of_faults, lambda: journal.reason, log)
             try:
                 yield Books(journal, ledger, relays, keeper)
             finally:
+                keepers.cancel_scope.cancel()
+                await journal.finish()
                 await _flushed(relays.values())
                 followers.cancel_scope.cancel()
 

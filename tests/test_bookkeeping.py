@@ -6,8 +6,11 @@ import anyio
 import pytest
 import trio.testing
 
+from reactive_desched.api.event import CHECKPOINT, POLICY_LOADED
 from reactive_desched.bookkeeping import LOOK_EVERY_S, open_books, tell_of_faults
+from reactive_desched.journal.follower import newest
 from reactive_desched.journal.positions import Positions
+from reactive_desched.journal.summary import summary
 from reactive_desched.metrics import Metrics
 from reactive_desched.policy.settings import ReactiveSettings
 
@@ -33,6 +36,17 @@ async def test_where_a_follower_is_stands_in_the_folder_of_positions(tmp_path: P
         last = books.journal.tail.last
 
     assert Positions(tmp_path / "positions").all()["index"].seq == last
+
+
+async def test_a_clean_stop_hands_its_checkpoint_to_who_follows(tmp_path: Path) -> None:
+    settings, log = ReactiveSettings(), Lines()
+    async with open_books(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
+        books.ledger.policy_loaded("policy.yaml", "1")
+
+    entries = newest(tmp_path, 2, lambda _: True).entries
+    kinds = [found.type for entry in entries if (found := summary(entry.raw))]
+    assert kinds == [POLICY_LOADED, CHECKPOINT]
+    assert Positions(tmp_path / "positions").all()["index"].seq == entries[-1].seq
 
 
 class TestTelling:

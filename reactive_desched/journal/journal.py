@@ -219,11 +219,16 @@ class Journal:
                 self._request_stop()
                 flushing.deadline = anyio.current_time() + FLUSH_WITHIN_S
 
-    async def close(self) -> None:
-        """Flush, and let the directory go; later appends are refused."""
+    async def finish(self) -> None:
+        """Flush and write the last checkpoint; later appends are refused, readers read on."""
         with anyio.CancelScope(shield=True):
             self._request_stop()
             await self._stopped.wait()
+
+    async def close(self) -> None:
+        """Finish, and let the directory go."""
+        with anyio.CancelScope(shield=True):
+            await self.finish()
             self._settle_failed(self._taken(), _CLOSED)
             self._thread.close()
             if not self._stuck:  # else a thread still uses the file: the process's end frees it
