@@ -18,7 +18,7 @@ from msgspec import Struct
 from reactive_desched.act.rehearsal import Rehearsal
 from reactive_desched.announcing import Announcer, own_pod
 from reactive_desched.assembly import Core
-from reactive_desched.bookkeeping import Books, open_books, utc_now
+from reactive_desched.bookkeeping import Books, open_books, tell, utc_now
 from reactive_desched.housekeeping import keep_house, settle_open_intents
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.ledger import Ledger
@@ -107,6 +107,7 @@ async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
             asker = ApiEvictor(session)
             stages.start_soon(settle_open_intents, core.hold_back, ledger, asker, parts.log)
             stages.start_soon(keep_house, core, shared, parts.log)
+            stages.start_soon(tell, core.held_because, parts.log, "holding back", "judging again")
             if parts.reload is not None:
                 stages.start_soon(_reloader(parts, parts.reload, in_force, core, ledger).run)
             stages.start_soon(_pulse, health, parts.metrics)

@@ -175,7 +175,11 @@ class Core:
 
     def why_idle(self) -> str | None:
         """Say why nothing may be judged or evicted now, or None."""
-        return self.held_back or self.synced.why_not() or self._may_write()
+        return self.held_because() or self._may_write()
+
+    def held_because(self) -> str:
+        """Say what we were told to wait for, or what our picture lacks; empty for nothing."""
+        return self.held_back or self.synced.why_not() or ""
 
     def _may_judge(self) -> bool:
         return self._told is None and self._may_write() is None
@@ -213,7 +217,7 @@ class Core:
 
     def _sync_changed(self) -> None:
         """Begin once the first whole picture is there; go on when it is live again."""
-        reason = self.held_back or self.synced.why_not()
+        reason = self.held_because() or None
         if reason != self._told:
             self._told = reason
             self._listener.held_back(reason)

@@ -34,6 +34,12 @@ FLUSHED_WITHIN_S = 3.0
 LOOK_EVERY_S = 0.25
 """How often we look whether the journal can be written: a stuck disk tells nobody."""
 
+JOURNAL_FAULT = (
+    "the journal cannot be written: nothing is evicted",
+    "the journal can be written again",
+)
+"""What is logged of that, and of its end."""
+
 
 class Books(Struct, frozen=True):
     """A journal that is open, what writes into it, and who follows it."""
@@ -74,7 +80,7 @@ async def open_books(
             for relay in relays.values():
                 followers.start_soon(relay.run)
             keepers.start_soon(keeper.run)
-            keepers.start_soon(tell_of_faults, lambda: journal.reason, log)
+            keepers.start_soon(tell, lambda: journal.reason, log, *JOURNAL_FAULT)
             try:
                 yield Books(journal, ledger, relays, keeper)
             finally:
@@ -84,17 +90,17 @@ async def open_books(
                 followers.cancel_scope.cancel()
 
 
-async def tell_of_faults(fault: Callable[[], str], log: Log) -> None:
-    """Log why the journal cannot be written, while nothing is evicted, and when it can again."""
+async def tell(reason: Callable[[], str], log: Log, stopped: str, resumed: str) -> None:
+    """Log why something stands still, and its end; what passes between two looks is not told."""
     told = ""
     while True:
         await anyio.sleep(LOOK_EVERY_S)
-        reason = fault()
-        if reason and reason != told:
-            log.warning("the journal cannot be written: nothing is evicted", because=reason)
-        elif told and not reason:
-            log.info("the journal can be written again", after=told)
-        told = reason
+        because = reason()
+        if because and because != told:
+            log.warning(stopped, because=because)
+        elif told and not because:
+            log.info(resumed, after=told)
+        told = because
 
 
 def making(settings: ReactiveSettings) -> Making:

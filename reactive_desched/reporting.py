@@ -72,11 +72,11 @@ class Reporter:
         )
 
     def held_back(self, reason: str | None) -> None:
-        """Log why nothing is judged, and when it is again."""
+        """Log it for those who look closely: what lasts is told by `bookkeeping.tell`."""
         if reason is None:
-            self._log.info("judging")
+            self._log.debug("judging")
         else:
-            self._log.warning("holding back", because=reason)
+            self._log.debug("holding back", because=reason)
 
     def malformed(self, resource: str, error: Malformed, /) -> None:
         """Log an object that could not be read."""

@@ -7,7 +7,7 @@ import pytest
 import trio.testing
 
 from reactive_desched.api.event import CHECKPOINT, POLICY_LOADED
-from reactive_desched.bookkeeping import LOOK_EVERY_S, open_books, tell_of_faults
+from reactive_desched.bookkeeping import LOOK_EVERY_S, open_books, tell
 from reactive_desched.journal.follower import newest
 from reactive_desched.journal.positions import Positions
 from reactive_desched.journal.summary import summary
@@ -54,17 +54,27 @@ class TestTelling:
     def anyio_backend(self) -> tuple[str, dict[str, object]]:
         return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
-    async def test_a_fault_is_told_once_and_its_end_too(self) -> None:
-        log, faults = Lines(), iter(("", "full", "full", "full", "broken", "", "", "full"))
+    async def test_a_reason_is_told_once_and_its_end_too(self) -> None:
+        log, reasons = Lines(), iter(("", "full", "full", "full", "broken", "", "", "full"))
         async with anyio.create_task_group() as group:
-            group.start_soon(tell_of_faults, partial(next, faults, "full"), log)
+            group.start_soon(tell, partial(next, reasons, "full"), log, "stopped", "resumed")
             await anyio.sleep(10 * LOOK_EVERY_S)
             group.cancel_scope.cancel()
 
-        stopped = "the journal cannot be written: nothing is evicted"
         assert log.lines == [
-            f"{stopped} {{'because': 'full'}}",
-            f"{stopped} {{'because': 'broken'}}",
-            "the journal can be written again {'after': 'broken'}",
-            f"{stopped} {{'because': 'full'}}",
+            "stopped {'because': 'full'}",
+            "stopped {'because': 'broken'}",
+            "resumed {'after': 'broken'}",
+            "stopped {'because': 'full'}",
         ]
+
+    async def test_what_passes_between_two_looks_is_not_told(self) -> None:
+        log, reasons = Lines(), ["not listed yet"]
+        async with anyio.create_task_group() as group:
+            group.start_soon(tell, lambda: reasons[-1], log, "stopped", "resumed")
+            await anyio.sleep(LOOK_EVERY_S / 2)
+            reasons.append("")
+            await anyio.sleep(10 * LOOK_EVERY_S)
+            group.cancel_scope.cancel()
+
+        assert log.lines == []

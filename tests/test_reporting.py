@@ -158,14 +158,14 @@ def test_changes_are_counted_by_kind_and_not_logged() -> None:
     assert numbers['changes_total{change="NodeTaintsChanged"}'] == 1
 
 
-def test_standing_still_is_a_warning_and_going_on_is_not() -> None:
+def test_standing_still_for_a_moment_is_told_to_those_who_look_closely() -> None:
     bench = Bench()
     bench.reporter.held_back("nodes: link lost")
     bench.reporter.held_back(None)
 
     assert bench.log.lines == [
-        ("warning", "holding back", {"because": "nodes: link lost"}),
-        ("info", "judging", {}),
+        ("debug", "holding back", {"because": "nodes: link lost"}),
+        ("debug", "judging", {}),
     ]
 
 
