@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,9 +20,8 @@ from reactive_desched.journal.fitness import Fitness
 from reactive_desched.journal.log import Written
 from reactive_desched.journal.open_intents import OpenIntents
 from reactive_desched.journal.opening import Making, Opened, said, take
-from reactive_desched.journal.records import AnyEvent, Body, encode
+from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import OpenIntent
-from reactive_desched.journal.seals import Context
 from reactive_desched.journal.tail import Tail
 
 MAX_BUFFERED = 10_000
@@ -257,6 +257,8 @@ class Journal:
                         await self._commit(self._taken(MAX_BATCH))
                     else:
                         await self._idle()
+                    if self._stop.is_set() and self._fitness.unfit(anyio.current_time):
+                        break
                 if self._fitness.unfit(anyio.current_time) == "":
                     await self._commit([], seal=True)
         finally:
@@ -274,7 +276,7 @@ class Journal:
 
     async def _commit(self, batch: list[_Pending], *, seal: bool = False) -> None:
         try:
-            written = await self._timed_write([pending.body for pending in batch], seal=seal)
+            written = await self._timed_write(batch, seal=seal)
         except OSError as error:
             refused_before = self.records_refused
             self._settle_failed([*batch, *self._taken()], said(error))
@@ -285,16 +287,16 @@ class Journal:
         else:
             self._settle_written(batch, written)
 
-    async def _timed_write(self, bodies: list[Body], *, seal: bool = False) -> Written:
-        began, unrecorded = anyio.current_time(), self._unrecorded
+    async def _timed_write(self, batch: list[_Pending], *, seal: bool = False) -> Written:
+        began = anyio.current_time()
         self._fitness.writing(began)
-        context = Context(self._intents.oldest_seq, unrecorded)
+        bodies, events = [one.body for one in batch], [one.event for one in batch]
+        told = partial(self._intents.context, events, self._unrecorded)
         try:
-            written = await self._in_thread(lambda: self._log.commit(bodies, context, seal=seal))
+            written = await self._in_thread(lambda: self._log.commit(bodies, told, seal=seal))
         finally:
             self._fitness.returned(anyio.current_time())
-        if written.sealed:
-            self._unrecorded -= unrecorded
+        self._unrecorded -= written.unrecorded
         self.records_written += len(written.entries)
         self._committed(len(bodies), anyio.current_time() - began)
         return written
@@ -309,7 +311,9 @@ class Journal:
             delay_s = min(2 * delay_s, LAST_RETRY_S)
             try:
                 await self._in_thread(self._log.heal)
-                written = await self._timed_write([self._resumption(refused_before)])
+                written = await self._timed_write(
+                    [_Pending(self._resumption(refused_before), None)]
+                )
             except OSError as again:
                 self._fitness.failed(said(again), anyio.current_time())
             else:
@@ -318,7 +322,7 @@ class Journal:
                 self.when_better()
                 return
 
-    def _resumption(self, refused_before: int) -> Body:
+    def _resumption(self, refused_before: int) -> AnyEvent:
         now = anyio.current_time()
         data = JournalResumed(
             down_ms=round(self._fitness.down_s(now) * 1000),
@@ -326,7 +330,7 @@ class Journal:
             refused=self.records_refused - refused_before,
         )
         last = self._log.last
-        return encode(about_journal(self.source, JOURNAL_RESUMED, last, self._clock(), data))
+        return about_journal(self.source, JOURNAL_RESUMED, last, self._clock(), data)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         try:

@@ -1,6 +1,5 @@
 """The synchronous half of the journal: chained lines in files, whole or not at all."""
 
-import errno
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -26,20 +25,24 @@ class Rotation(Struct, frozen=True):
 class Written(NamedTuple):
     """What one commit wrote: all its records, and where those begin that were asked for.
 
-    `sealed` says whether there is a checkpoint among them.
+    `unrecorded` is what the checkpoints among them told of verdicts left out.
     """
 
     entries: list[Entry]
     first: int
-    sealed: bool
+    unrecorded: int
+
+
+Told = Callable[[int | None], Context]
+"""What a checkpoint tells behind a batch that begins at this sequence; before it, if None."""
 
 
 class Log:
     """Appends lines to the last of a directory's files and begins a new one when it is full.
 
     Each file begins with a checkpoint over everything before it. Every method blocks; one caller
-    at a time. After an OSError nothing counts as written, and `repair` must succeed before the
-    next `commit`. `clock` is the time of day.
+    at a time. After an OSError nothing counts as written; what it left behind is cut off before
+    anything else is written. `clock` is the time of day.
     """
 
     def __init__(
@@ -65,7 +68,9 @@ class Log:
         self._next_seq = 1
         self._prev = GENESIS
         self._unsealed = 0
+        self._must_repair = self._must_rotate = False
         self._untold: list[Entry] = []
+        self._unrecorded_told = 0
 
     def resume(self, found: Recovery, source: str) -> None:
         """Go on where the last writer ended; a journal without a line begins with its heading."""
@@ -90,32 +95,35 @@ class Log:
         """Say whether an empty commit would write a checkpoint."""
         return self._seals.is_due(self._unsealed)
 
-    def commit(self, bodies: Sequence[Body], context: Context, *, seal: bool = False) -> Written:
+    def commit(self, bodies: Sequence[Body], told: Told, *, seal: bool = False) -> Written:
         """Write the events durably, in one write, and what is due besides.
 
         A new file's heading comes before them, a checkpoint after them. A file may outgrow its
         limit by one commit.
         """
+        if self._must_repair:
+            self.repair()
         if self._is_full():
-            self._begin_segment(context)
+            self._begin_segment(told(None))
         first = self._next_seq
         entries, prev = self._chained(bodies)
         unsealed, size = self._unsealed + len(entries), self.last + len(entries)
-        seals = self._seals.is_due(unsealed) or (seal and unsealed > 0)
-        if seals:
-            body = self._seals.body(self.source, size, prev, context)
+        if seals := self._seals.is_due(unsealed) or (seal and unsealed > 0):
+            context = told(first)
+            body = self._sealing(size, prev, context)
             entries.append(Entry(size + 1, line(body, prev, self._recorded(), size + 1)))
         self._write(entries)
         if seals:
-            self._seals.sealed(size, prev)
+            self._sealed(size, prev, context)
         self._unsealed = 0 if seals else unsealed
-        told, self._untold = [*self._untold, *entries], []
-        return Written(told, first, seals or len(told) > len(entries))
+        return self._written(entries, first)
 
     def repair(self) -> None:
         """Cut off whatever a failed write left behind what is known to be written."""
+        self._must_repair = True
         self.close()
         self._descriptor = self._disk.reopen(self._path, self._size)
+        self._must_repair = False
 
     def heal(self) -> None:
         """Repair after a fault, provided there is room for more than the next record."""
@@ -131,7 +139,23 @@ class Log:
 
     def _is_full(self) -> bool:
         age_s = (self._clock() - self._began).total_seconds()
-        return self._size >= self._rotation.max_bytes or age_s >= self._rotation.max_age_s
+        too_old = age_s >= self._rotation.max_age_s
+        return self._must_rotate or too_old or self._size >= self._rotation.max_bytes
+
+    def _sealing(self, size: int, root: str, told: Context) -> Body:
+        """Return a checkpoint that tells what none has told before."""
+        left = told._replace(unrecorded=told.unrecorded - self._unrecorded_told)
+        return self._seals.body(self.source, size, root, left)
+
+    def _sealed(self, size: int, root: str, told: Context) -> None:
+        self._seals.sealed(size, root)
+        self._unrecorded_told = told.unrecorded
+
+    def _written(self, entries: Sequence[Entry], first: int) -> Written:
+        """Return what was written since this was last asked, by a commit that failed too."""
+        written = Written([*self._untold, *entries], first, self._unrecorded_told)
+        self._untold, self._unrecorded_told = [], 0
+        return written
 
     def _chained(self, bodies: Iterable[Body]) -> tuple[list[Entry], str]:
         recorded, seq, prev = self._recorded(), self._next_seq, self._prev
@@ -148,20 +172,25 @@ class Log:
     def _write(self, entries: Sequence[Entry]) -> None:
         if not entries:
             return
-        if self._descriptor is None:  # the last repair failed, and we are to end
-            raise FileNotFoundError(errno.ENOENT, "the journal's file is gone", str(self._path))
+        assert self._descriptor is not None, "it is open unless it must be repaired first"
         data = _joined(entries)
+        self._must_repair = True
         self._disk.append(self._descriptor, data)
         self._disk.prove_place(self._descriptor, self._path)
+        self._must_repair = False
         self._size += len(data)
         self._went_on(entries[-1])
 
     def _went_on(self, last: Entry) -> None:
         self._next_seq, self._prev = last.seq + 1, digest(last.raw)
 
-    def _begin_segment(self, context: Context) -> None:
-        """Replace the file; on failure the old one stays, still full, so this is tried again."""
-        body = self._seals.body(self.source, self.last, self._prev, context)
+    def _begin_segment(self, told: Context) -> None:
+        """Replace the file; on failure the old one stays, and nothing is added to it any more.
+
+        What a failure left of the new file would else stand in the way of what the old one got.
+        """
+        self._must_rotate = True
+        body = self._sealing(self.last, self._prev, told)
         heading = Entry(self._next_seq, line(body, self._prev, self._recorded(), self._next_seq))
         path, data = segment(self._directory, heading.seq).path, _joined([heading])
         descriptor = self._disk.create(path)
@@ -171,9 +200,10 @@ class Log:
             self._disk.close(descriptor)
             raise
         self.close()
-        self._seals.sealed(self.last, self._prev)
+        self._sealed(self.last, self._prev, told)
         self._path, self._descriptor, self._size = path, descriptor, len(data)
         self._began, self.first_seq, self._unsealed = self._clock(), heading.seq, 0
+        self._must_rotate = False
         self._went_on(heading)
         self._untold.append(heading)
 

@@ -1,11 +1,13 @@
 """Which intents still wait for their outcome: the memory that makes each end exactly once."""
 
 from collections.abc import Iterable
+from itertools import chain
 
 from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.recovery import OpenIntent
+from reactive_desched.journal.seals import Context
 
 MAX_OPEN = 10_000
 """With this many intents open, further ones are refused: nothing ends them, so begin no more."""
@@ -31,6 +33,16 @@ class OpenIntents:
     def oldest_seq(self) -> int | None:
         """Return where in the journal the oldest of them stands."""
         return next((intent.seq for intent in self._open.values()), None)
+
+    def context(self, batch: Iterable[AnyEvent], unrecorded: int, first: int | None) -> Context:
+        """Return what a checkpoint tells before this batch, or behind it: it begins at `first`."""
+        if first is None:
+            return Context(self.oldest_seq, unrecorded)
+        events = tuple(enumerate(batch, first))
+        ended = {event.causationid for _, event in events if event.type in OUTCOMES}
+        still = (intent.seq for key, intent in self._open.items() if key not in ended)
+        begun = (seq for seq, event in events if event.type == EVICTION_REQUESTED)
+        return Context(next(chain(still, begun), None), unrecorded)
 
     def admit(self, event: AnyEvent) -> None:
         """Note that a record is on its way to disk; raise JournalError when it must not be."""

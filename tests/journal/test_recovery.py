@@ -31,7 +31,7 @@ def write(clock: Callable[[], datetime]) -> WriteLog:
         making = Making(Rotation(1 << 20, 1e9), every_records=1000, every_s=1e6)
         opened = take(directory, Disk(), making, clock)
         for event in events:
-            opened.log.commit([encode(event)], Context())
+            opened.log.commit([encode(event)], lambda _: Context())
         opened.log.close()
         opened.lock.close()
         return max(directory.glob("*.jsonl"))
