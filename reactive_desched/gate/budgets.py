@@ -44,7 +44,7 @@ class Budgets:
             bucket.adopt(self._rates[scope], now)
         for pod in under_way:
             for _, bucket in self._of(pod, now):
-                bucket.hold()
+                bucket.hold(now)
 
     def hold(self, pod: Pod, now: float) -> Spent | None:
         """Hold one token in every scope of the pod, or none and say who refused."""
@@ -53,7 +53,7 @@ class Budgets:
             if not bucket.has_one(now):
                 return Spent(scope, bucket.promise(now))
         for _, bucket in buckets:
-            bucket.hold()
+            bucket.hold(now)
         return None
 
     def let_go(self, pod: Pod, now: float, *, spent: bool) -> None:

@@ -1,5 +1,6 @@
 """Tokens that refill: how fast something may happen, and how much of it at once."""
 
+from bisect import insort
 from dataclasses import dataclass
 
 LONGEST_PROMISE_S = 60.0
@@ -19,14 +20,14 @@ class Rate:
 class Bucket:
     """Tokens that refill at a steady rate up to the burst; held ones still count as there."""
 
-    __slots__ = ("_at", "_held", "_promised", "_rate", "_tokens")
+    __slots__ = ("_at", "_held", "_promises", "_rate", "_tokens")
 
     def __init__(self, rate: Rate, now: float) -> None:
         self._rate = rate
         self._tokens = float(rate.burst)
         self._held = 0
         self._at = now
-        self._promised = now
+        self._promises: list[float] = []
 
     def adopt(self, rate: Rate, now: float) -> None:
         """Go on at another rate: what was spent stays spent, holds and promises are forgotten."""
@@ -34,7 +35,7 @@ class Bucket:
         spent = self._rate.burst - self.free(now)
         self._tokens = rate.burst - spent
         self._rate = rate
-        self._promised = now
+        self._promises.clear()
 
     def free(self, now: float) -> float:
         """Return the tokens there are now and nobody holds."""
@@ -48,9 +49,11 @@ class Bucket:
         """Say whether a token can be held."""
         return self.free(now) >= 1 - _A_HAIR
 
-    def hold(self) -> None:
+    def hold(self, now: float) -> None:
         """Hold one token; the caller has seen that there is one."""
         self._held += 1
+        if self._promises and self._promises[0] <= now:
+            del self._promises[0]
 
     def let_go(self, now: float, *, spent: bool) -> None:
         """End the hold on one token: it is spent, or free again."""
@@ -61,17 +64,31 @@ class Bucket:
     def promise(self, now: float) -> float:
         """Return when a token may be there for this asker, behind those who asked before.
 
-        Without the queue, everyone who waits would come back for the same token.
+        Without the queue, everyone who waits would come back for the same token. Whoever asks when
+        a promise is due counts as the one it was made to: a token may come a moment late, as none
+        refills while all are held, and that must not cost the asker's place.
         """
         step = 1 / self._rate.per_second
         earliest = now + max(0.0, 1 - self.free(now)) * step
-        behind = min(self._promised + step, now + LONGEST_PROMISE_S)
-        self._promised = max(earliest, behind)
-        return self._promised
+        self._forget_before(now - step)
+        if self._promises and self._promises[0] <= now:
+            del self._promises[0]
+            insort(self._promises, earliest)
+            return earliest
+        told = max(earliest, self._promises[-1] + step) if self._promises else earliest
+        if self._promises and told > now + LONGEST_PROMISE_S:
+            return max(earliest, now + LONGEST_PROMISE_S)
+        self._promises.append(told)
+        return told
 
     def is_new(self, now: float) -> bool:
         """Say whether nothing distinguishes this bucket from a fresh one."""
-        return self.free(now) >= self._rate.burst and self._promised <= now
+        is_awaited = bool(self._promises) and self._promises[-1] > now
+        return self.free(now) >= self._rate.burst and not is_awaited
+
+    def _forget_before(self, moment: float) -> None:
+        """Drop promises nobody came for: whom they were made to has given up."""
+        self._promises = [told for told in self._promises if told >= moment]
 
     def take(self, now: float) -> bool:
         """Spend a token if there is one; say whether there was."""

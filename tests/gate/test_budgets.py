@@ -1,3 +1,5 @@
+from heapq import heappop, heappush
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +94,50 @@ def test_rounding_does_not_turn_away_whoever_comes_at_the_promised_time() -> Non
         refusal = budgets.hold(WEB, now)
         assert refusal is not None
         now = refusal.until
+
+
+@given(
+    waiting=st.integers(1, 12),
+    burst=st.integers(1, 4),
+    took_s=st.lists(st.floats(0, 4), min_size=16, max_size=16),
+)
+def test_who_waits_goes_in_turn_though_evictions_take_time(
+    waiting: int, burst: int, took_s: list[float]
+) -> None:
+    """While all tokens are held none refills, so each comes a moment too early for the next."""
+    budgets = Budgets({"cluster": Rate(0.1, burst)})
+    for _ in range(burst):
+        assert budgets.hold(WEB, 0) is None
+    told: list[tuple[float, int]] = []
+    for number in range(waiting):
+        refusal = budgets.hold(WEB, 0)
+        assert refusal is not None
+        told.append((refusal.until, number))
+    for _ in range(burst):
+        budgets.let_go(WEB, took_s[-1], spent=True)
+
+    gone, asked = [], 0
+    while told:
+        now, number = heappop(told)
+        asked += 1
+        if refusal := budgets.hold(WEB, now):
+            heappush(told, (refusal.until, number))
+        else:
+            budgets.let_go(WEB, now + took_s[number], spent=True)
+            gone.append(number)
+    assert gone == sorted(gone)
+    assert asked <= 3 * waiting  # late tokens cost a second look, not a place
+
+
+def test_a_promise_nobody_comes_for_is_not_kept_for_ever() -> None:
+    budgets = Budgets({"cluster": Rate(1, 1)})
+    evict(budgets, WEB, 0)
+    for _ in range(3):
+        budgets.hold(WEB, 0)  # told 1, 2 and 3, and given up
+
+    assert evict(budgets, WEB, 10) is None
+    assert evict(budgets, WEB, 10) == Spent("cluster", 11.0)
+    assert evict(budgets, WEB, 10) == Spent("cluster", 12.0)
 
 
 def test_tokens_that_are_held_cannot_be_held_twice() -> None:
