@@ -24,8 +24,10 @@ def add(commands: Commands) -> None:
     command.allow_abbrev = False
     _add_what(command)
     _add_where(command)
-    command.add_argument("--log-format", choices=["console", "json"])
-    command.add_argument("--log-level", choices=["debug", "info", "warning", "error"])
+    command.add_argument("--log-format", choices=["console", "json"], help="default console")
+    command.add_argument(
+        "--log-level", choices=["debug", "info", "warning", "error"], help="default info"
+    )
     upstream_flags.add(command)
     command.set_defaults(command=_call, bare=False)
 
@@ -59,10 +61,13 @@ def _add_where(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--context", metavar="NAME", help="a context of the kubeconfig")
     command.add_argument(
-        "--journal-dir", metavar="DIR", help="where intents and outcomes are written down"
+        "--journal-dir",
+        metavar="DIR",
+        help="the record's folder (default: $STATE_DIRECTORY/journal,"
+        " else ~/.local/state/reactive-desched/journal)",
     )
     command.add_argument(
-        "--listen", metavar="HOST:PORT", help="health and metrics (default 127.0.0.1:10258)"
+        "--listen", metavar="HOST:PORT", help="health, metrics, events (default 127.0.0.1:10258)"
     )
 
 

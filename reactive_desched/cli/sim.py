@@ -8,11 +8,26 @@ from reactive_desched.cli.commands import Commands
 def add(commands: Commands) -> None:
     """Describe `sim` to the parser."""
     command = commands.add_parser("sim", help="serve a simulated cluster for kubectl and others")
-    command.description = "Serve a simulated cluster that kubectl and other clients can work on."
-    command.add_argument("--nodes", type=int, default=50, metavar="N")
-    command.add_argument("--pods", type=int, default=1000, metavar="N")
-    command.add_argument("--seed", type=int, default=1, metavar="N", help="what chance decides")
-    command.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:0")
+    command.description = (
+        "Serve a simulated cluster that kubectl and other clients can work on, until interrupted."
+    )
+    command.add_argument("--nodes", type=int, default=50, metavar="N", help="default 50")
+    command.add_argument(
+        "--pods", type=int, default=1000, metavar="N", help="about so many (default 1000)"
+    )
+    command.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the same seed gives the same cluster (default 1)",
+    )
+    command.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:0",
+        help="default: any free port on loopback",
+    )
     command.add_argument(
         "--write-kubeconfig", metavar="FILE", help="write a kubeconfig for the server here"
     )
