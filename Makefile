@@ -41,7 +41,7 @@ check: $(STAMP) ## format, lint, types, layers, unit tests
 test: $(STAMP) ## everything that needs nothing but Python
 	$(BIN)/pytest -n 2 tests --ignore tests/e2e
 
-real-tools: $(STAMP) ## build etcd, the control plane, kubectl and KWOK, and fetch Kafka, into a cache folder
+real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka, into a cache folder; install Chromium
 	$(BIN)/python tools/real/build.py
 
 test-real: $(STAMP) real-tools ## end-to-end tests on the real control plane and the real broker

@@ -206,6 +206,21 @@ async def test_the_page_says_what_the_controller_refuses(
     refused.value.close()
 
 
+async def test_the_page_is_told_that_the_controller_does_not_answer(
+    controller: Controller, programs: ExamplePrograms
+) -> None:
+    server = programs.start("events_page.py", controller.origin, "0")
+    (said,) = await lines_of(server, 1)
+    url = said.removeprefix("open ") + "events"
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        await run_sync(lambda: fetch(url))
+    with refused.value as answer:
+        assert answer.code == 502
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        assert answer.read().startswith(b"the controller does not answer: ")
+    assert "Traceback" not in server.complaints
+
+
 def fetch(url: str, headers: dict[str, str] | None = None) -> bytes:
     request = urllib.request.Request(url, headers=headers or {})
     with urllib.request.urlopen(request, timeout=20) as answer:
@@ -234,7 +249,7 @@ def test_the_page_fetches_nothing_but_the_stream(examples: Path) -> None:
     page.feed((examples / "events.html").read_text())
 
     assert page.fetched == []
-    assert 'new EventSource("events"' in page.script
+    assert "new EventSource(`events?${" in page.script
     assert "innerHTML" not in page.script
 
 

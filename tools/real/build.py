@@ -4,7 +4,8 @@
 The parts are compiled from the locked Go modules beside this file and kept outside the checkout, in
 `$REACTIVE_DESCHED_REAL_TOOLS` (else `$XDG_CACHE_HOME/reactive-desched/real-tools`, else the same
 under `~/.cache`), in a folder named after their versions. A Kafka broker is fetched with Maven into
-a folder beside it. A second run takes a moment, and neither Go nor Maven nor a network.
+a folder beside it, and Chromium is left to the package manager. A second run takes a moment, and
+neither Go nor Maven nor a network.
 
 Binaries you already have are used first, by the names other Kubernetes test suites use:
 `TEST_ASSET_KUBE_APISERVER` and `TEST_ASSET_ETCD` (files), then `KUBEBUILDER_ASSETS` (a folder).
@@ -29,7 +30,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))  # this file is run by its path, from anywhere
 
-from tools.real import cache, kafka_jars  # noqa: E402 - found only after the line above
+from tools.real import cache, chromium, kafka_jars  # noqa: E402 - found only after the line above
 from tools.real.cache import BuildError, locked, say, write_stamp  # noqa: E402 - as above
 
 NO_GO = (
@@ -246,13 +247,23 @@ def where(env: Mapping[str, str]) -> str:
     tools = {name: str(path) if path else None for name, path in resolve(env).items()}
     folder = cache_folder(env)
     stages = folder / "stages" if has_stages(folder) else None
-    answer = {"tools": tools, "stages": str(stages) if stages else None}
-    return json.dumps(answer | {"kafka": kafka_jars.resolve(env)}, indent=2)
+    browser = chromium.find(env)
+    answer = {
+        "tools": tools,
+        "stages": str(stages) if stages else None,
+        "kafka": kafka_jars.resolve(env),
+        "chromium": str(browser) if browser else None,
+    }
+    return json.dumps(answer, indent=2)
 
 
 def make_all(env: Mapping[str, str]) -> int:
     """Get every part; one that cannot be had does not keep us from the others."""
-    steps: tuple[Callable[[Mapping[str, str]], None], ...] = (kafka_jars.fetch, build)
+    steps: tuple[Callable[[Mapping[str, str]], None], ...] = (
+        kafka_jars.fetch,
+        chromium.fetch,
+        build,
+    )
     problems = []
     for step in steps:
         try:

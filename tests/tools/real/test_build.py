@@ -133,7 +133,8 @@ def bench(tmp_path: Path) -> Bench:
     (kafka / "other-jars").write_text("")
     (kafka / "mvn").write_text(FAKE_MAVEN.format(python=sys.executable, jars=JARS))
     (kafka / "java").write_text("#!/bin/sh\n")
-    for program in ("mvn", "java"):
+    (kafka / "chromium").write_text("#!/bin/sh\n")
+    for program in ("mvn", "java", "chromium"):
         (kafka / program).chmod(0o755)
     return Bench(tmp_path)
 

@@ -1,0 +1,349 @@
+"""The page that follows the event stream, in a real browser, while everything behind it dies."""
+
+import json
+import os
+import re
+import sys
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from anyio.to_thread import run_sync
+
+from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, PodData
+from reactive_desched.journal.envelope import epoch_of
+from reactive_desched.journal.reading import read
+from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.start import written_id
+from reactive_desched.testing.browser import Page, browser
+from reactive_desched.testing.component import Component
+from reactive_desched.testing.control_plane import eventually, free_ports
+from reactive_desched.testing.controller_process import ControllerProcess
+from reactive_desched.testing.example_programs import ExampleProgram, ExamplePrograms
+from tools.real.chromium import find
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
+
+POLICY = """
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: test
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+"""
+SETTINGS = """
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 50ms}
+budgets: {cluster: null, node: null, namespace: null}
+sinks: {stream: {heartbeat: 300ms}}
+"""
+ROWS = "[...document.querySelectorAll('tbody tr')]"
+STATE = "document.getElementById('state').textContent"
+# A minute of silence passes in three seconds.
+HASTE = "{ const slow = setTimeout; window.setTimeout = (then, ms) => slow(then, ms / 20); }"
+COLOURS = """
+[...document.querySelectorAll('h1, p span, th, td')].map((one) => getComputedStyle(one).color)
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Path:
+    """The browser; without one CI fails, and elsewhere these tests are skipped and counted."""
+    if found := find(os.environ):
+        return found
+    told = "REAL PARTS MISSING: Chromium; install it with `make real-tools`"
+    if os.environ.get("CI") == "true":
+        pytest.fail(told)
+    pytest.skip(told)
+
+
+@dataclass
+class Cluster:
+    """A simulated cluster; `taint` makes the pods of one node after the other unwelcome there."""
+
+    url: str
+    kubeconfig: Path
+    _nodes: Iterator[str] = field(default_factory=lambda: cycle(f"node-{n}" for n in range(1, 7)))
+    _tainted: str = ""
+
+    def taint(self) -> None:
+        if self._tainted:
+            self._patch(self._tainted, None)
+        self._tainted = next(self._nodes)
+        self._patch(self._tainted, [{"key": "gpu", "effect": "NoSchedule"}])
+
+    def _patch(self, node: str, taints: object) -> None:
+        request = urllib.request.Request(
+            f"{self.url}/api/v1/nodes/{node}",
+            method="PATCH",
+            data=json.dumps({"spec": {"taints": taints}}).encode(),
+            headers={"Content-Type": "application/merge-patch+json"},
+        )
+        urllib.request.urlopen(request, timeout=10).close()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    config = folder / "kubeconfig"
+    size = ("--nodes", "6", "--pods", "40", "--write-kubeconfig", str(config))
+    argv = (sys.executable, "-m", "reactive_desched", "sim", *size)
+    simulator = Component("sim", argv, folder / "sim.log")
+    simulator.start()
+    try:
+        told = eventually(
+            lambda: re.search(r"http://\S+", simulator.tail(5)), within_s=20, what="the cluster"
+        )
+        yield Cluster(told.group(), config)
+    finally:
+        simulator.kill()
+
+
+@dataclass
+class Stand:
+    """A controller, and the example that serves the page; both can be lost and come back."""
+
+    cluster: Cluster
+    controller: ControllerProcess
+    _programs: ExamplePrograms
+    _port: int = field(default_factory=lambda: free_ports(1)[0])
+    _server: ExampleProgram | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/"
+
+    def serve_page(self) -> None:
+        port = str(self._port)
+        controller = f"http://127.0.0.1:{self.controller._port}"
+        self._server = self._programs.start("events_page.py", controller, port)
+        self._server.until(lambda lines: lines == [f"open {self.url}"])
+
+    def lose_page_server(self) -> None:
+        assert self._server is not None
+        self._server.kill()
+        self._server = None
+
+    def mend(self) -> None:
+        if not self.controller.alive:
+            self.controller.start()
+        self.controller.thaw()
+        if self._server is None:
+            self.serve_page()
+
+    @property
+    def faults_of_page_server(self) -> str:
+        assert self._server is not None
+        return self._server.complaints.partition("Traceback")[2]
+
+    def recorded(self) -> list[AnyEvent]:
+        return [event for event in read(self.controller.journal) if event.type != CHECKPOINT]
+
+    async def have_pods_evicted(self) -> None:
+        """Return when somebody was evicted and it is on record."""
+
+        def evicted() -> int:
+            return sum(event.type == EVICTION_SUCCEEDED for event in self.recorded())
+
+        before = evicted()
+        await run_sync(self.cluster.taint)
+        await run_sync(
+            lambda: eventually(lambda: evicted() > before, within_s=20, what="an eviction")
+        )
+
+
+@pytest.fixture(scope="module")
+def stand_of_all(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    folder = tmp_path_factory.mktemp("stand")
+    with (
+        ControllerProcess(folder, cluster.kubeconfig, POLICY, SETTINGS) as controller,
+        ExamplePrograms(folder) as programs,
+    ):
+        yield Stand(cluster, controller, programs)
+
+
+@pytest.fixture
+def stand(stand_of_all: Stand) -> Stand:
+    """The one stand, whole again whatever the test before has left of it."""
+    stand_of_all.mend()
+    return stand_of_all
+
+
+@pytest.fixture
+async def page(chromium: Path, tmp_path: Path) -> AsyncIterator[Page]:
+    async with browser(chromium, tmp_path / "chromium.log") as page:
+        yield page
+
+
+def ids_of(events: list[AnyEvent]) -> list[str]:
+    return [written_id(epoch_of(event.source), int(event.sequence)) for event in events]
+
+
+async def shown(page: Page) -> list[str]:
+    """Return the ids of the events on the page, the earliest first; "reset" where it says so."""
+    found: list[str] = await page.evaluate(f"{ROWS}.map((row) => row.id || row.dataset.kind)")
+    return found[::-1]
+
+
+async def shows_each_once(page: Page, stand: Stand) -> None:
+    """Wait for what is on record now; fail if it is not there in order, or anything comes twice."""
+    expected = ids_of(stand.recorded())
+    await page.until(f"!!document.getElementById('{expected[-1]}')")
+    found = await shown(page)
+    assert found[: len(expected)] == expected
+    assert len(set(found)) == len(found)
+
+
+async def test_what_happens_is_on_the_page_at_once(page: Page, stand: Stand) -> None:
+    await page.go(stand.url)
+    await page.until(f"{STATE} === 'connected'")
+    await stand.have_pods_evicted()
+    await shows_each_once(page, stand)
+
+    (last,) = [e for e in stand.recorded() if e.type == EVICTION_SUCCEEDED][-1:]
+    (row,) = ids_of([last])
+    cells = await page.evaluate(
+        f"[...document.getElementById('{row}').cells].map((c) => c.innerText)"
+    )
+    assert isinstance(last.data, PodData)
+    when, node = last.time.strftime("%Y-%m-%d %H:%M:%S"), last.data.who.node
+    assert cells == [when, "eviction.succeeded", last.subject, node, "evicted"]
+    assert page.complaints == []
+
+
+async def test_the_page_outlives_its_controller_and_its_server_and_shows_each_event_once(
+    page: Page, stand: Stand
+) -> None:
+    await page.go(stand.url)
+    await stand.have_pods_evicted()
+    await shows_each_once(page, stand)
+    assert page.complaints == []
+
+    stand.controller.kill()
+    await page.until(f"{STATE}.startsWith('the controller does not answer')")
+    assert stand.faults_of_page_server == ""
+    await run_sync(stand.controller.start)
+    await stand.have_pods_evicted()
+    await shows_each_once(page, stand)
+
+    stand.lose_page_server()
+    await page.until(f"{STATE}.startsWith('the connection broke')")
+    await stand.have_pods_evicted()
+    stand.serve_page()
+    await shows_each_once(page, stand)
+    assert await page.evaluate(STATE) == "connected"
+    assert {complaint.partition(":")[0] for complaint in page.complaints} == {"network"}
+
+
+async def test_a_page_that_hears_nothing_connects_again_and_misses_nothing(
+    page: Page, stand: Stand
+) -> None:
+    await page.ask("Page.addScriptToEvaluateOnNewDocument", source=HASTE)
+    await page.go(stand.url)
+    await stand.have_pods_evicted()
+    stand.controller.freeze()
+    await page.until(f"{STATE}.startsWith('nothing was heard')")
+    stand.controller.thaw()
+    await page.until(f"{STATE} === 'connected'")
+    await stand.have_pods_evicted()
+
+    await shows_each_once(page, stand)
+    assert page.complaints == []
+
+
+async def test_the_page_says_that_events_were_missed_and_goes_on_with_the_oldest_there_is(
+    page: Page, stand: Stand
+) -> None:
+    await page.go(stand.url)
+    await stand.have_pods_evicted()
+    await shows_each_once(page, stand)
+    stand.controller.kill()
+    stand.controller.journal.rename(stand.controller.journal.with_name("lost"))
+    before = await shown(page)
+
+    await run_sync(stand.controller.start)
+    await stand.have_pods_evicted()
+    expected = [*before, "reset", *ids_of(stand.recorded())]
+    await page.until(f"!!document.getElementById('{expected[-1]}')")
+    assert (await shown(page))[: len(expected)] == expected
+    told = await page.evaluate("document.querySelector('[data-kind=reset]').innerText")
+    assert re.search(r"events were missed\s+\S.*journal", told)
+
+    await page.go(f"{stand.url}?from={before[0]}")
+    await page.until(f"!!document.getElementById('{expected[-1]}')")
+    assert (await shown(page))[: len(expected) - len(before)] == expected[len(before) :]
+
+
+async def test_filters_in_the_address_choose_what_the_page_shows(page: Page, stand: Stand) -> None:
+    await stand.have_pods_evicted()
+    await page.go(f"{stand.url}?type=eviction")
+    expected = [e for e in stand.recorded() if "descheduler.eviction." in e.type]
+    await page.until(f"!!document.getElementById('{ids_of(expected)[-1]}')")
+    assert (await shown(page))[: len(expected)] == ids_of(expected)
+
+    await page.go(f"{stand.url}?colour=red")
+    await page.until("document.getElementById('state').dataset.is === 'refused'")
+    assert "colour" in await page.evaluate(STATE)
+    assert await shown(page) == []
+
+
+async def test_the_page_loads_nothing_but_the_stream_and_can_load_nothing_else(
+    page: Page, stand: Stand
+) -> None:
+    await page.go(stand.url)
+    await page.until(f"{STATE} === 'connected'")
+    loaded = "performance.getEntriesByType('resource').map((one) => new URL(one.name).pathname)"
+    assert set(await page.evaluate(loaded)) <= {"/events"}
+    assert page.complaints == []
+
+    await page.evaluate(
+        "void (document.body.append(new Image()), document.images[0].src = '/x.png')"
+    )
+    await page.evaluate("void document.body.setAttribute('onclick', 'alert(1)')")
+    await run_sync(
+        lambda: eventually(lambda: len(page.complaints) > 1, within_s=10, what="two complaints")
+    )
+    image, script = page.complaints
+    assert image.startswith("security: ")
+    assert "default-src" in image
+    assert script.startswith("security: ")
+    assert "script-src" in script
+
+
+async def test_the_page_can_be_read_in_light_and_in_darkness(
+    page: Page, stand: Stand, tmp_path: Path
+) -> None:
+    await page.go(stand.url)
+    await stand.have_pods_evicted()
+    await shows_each_once(page, stand)
+    for scheme in ("light", "dark"):
+        preferred = [{"name": "prefers-color-scheme", "value": scheme}]
+        await page.ask("Emulation.setEmulatedMedia", features=preferred)
+        (tmp_path / f"{scheme}.png").write_bytes(await page.screenshot())
+
+        ground = brightness(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        assert (ground > 0.5) == (scheme == "light")
+        for colour in set(await page.evaluate(COLOURS)):
+            low, high = sorted((ground, brightness(colour)))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (scheme, colour)  # as WCAG asks for
+
+
+def brightness(colour: str) -> float:
+    """Return the relative luminance of `rgb(R, G, B)`, from 0 to 1."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)]
+    red, green, blue = (c / 12.92 if c < 0.04 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return float(0.2126 * red + 0.7152 * green + 0.0722 * blue)
+
+
+async def test_what_a_console_shows_in_red_is_a_complaint(page: Page) -> None:
+    script = "console.error('one', 2); console.log('fine'); nobody.knows()"
+    await page.go(f"data:text/html,<script>{script}</script>")
+
+    first, second = page.complaints
+    assert first == "console: one 2"
+    assert second.startswith("uncaught: ReferenceError: nobody is not defined")
