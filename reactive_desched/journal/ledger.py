@@ -16,7 +16,6 @@ from reactive_desched.api.event import (
     POLICY_LOADED,
     POLICY_REJECTED,
     DecisionMade,
-    Ending,
     EvictionEnded,
     EvictionRequested,
     FindingMade,
@@ -36,8 +35,10 @@ from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.journal.wording import (
+    bounded,
     cause,
     cause_id,
+    ending,
     ending_type,
     partition_key,
     subject,
@@ -52,8 +53,8 @@ from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import LEFT, Outcome
 
-MOST_PROBLEMS = 20
-"""An event about a refused policy names so many problems at most."""
+MOST_PROBLEMS, LONGEST_PROBLEM = 20, 1000
+"""An event about a refused policy names so many problems at most, each with so many characters."""
 
 
 class Ledger:
@@ -98,7 +99,7 @@ class Ledger:
 
     def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
         """Write down that changed files were refused."""
-        some = problems[:MOST_PROBLEMS]
+        some = tuple(bounded(each, LONGEST_PROBLEM) for each in problems[:MOST_PROBLEMS])
         data = PolicyRejected(kept=self._revision, problems=some, source=source)
         self._note_about_policy(POLICY_REJECTED, data, self._revision)
 
@@ -213,11 +214,10 @@ class Ledger:
 
     def _ending(self, open_: OpenIntent, outcome: Outcome, took_ms: int | None) -> AnyEvent:
         event, begun = open_.event, open_.event.data
-        ending = Ending(result=outcome.result, detail=outcome.detail, took_ms=took_ms)
         data = EvictionEnded(
             attempt=begun.attempt,
             mode=begun.mode,
-            outcome=ending,
+            outcome=ending(outcome, took_ms),
             trigger=begun.trigger,
             what=begun.what,
             who=begun.who,

@@ -12,6 +12,7 @@ from reactive_desched.api.event import (
     EVICTION_SUCCEEDED,
     EVICTION_UNKNOWN,
     Cause,
+    Ending,
     Owner,
     Verdict,
     What,
@@ -25,7 +26,27 @@ from reactive_desched.model.outcomes import EVICTED, UNKNOWN, Outcome
 
 EVICT: Final = "evict"
 
+LONGEST_TEXT: Final = 4096
+"""Longer texts are cut, and say so: no reason may make a record too long for the journal."""
+
 _ENDS: Final[Mapping[str, str]] = {EVICTED: EVICTION_SUCCEEDED, UNKNOWN: EVICTION_UNKNOWN}
+
+LARGEST_NUMBER: Final = 2**53 - 1
+"""Larger numbers are written as text: a reader that counts in doubles would change them."""
+
+
+def bounded(text: str, most: int = LONGEST_TEXT) -> str:
+    """Return the text, cut if it has more characters."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}… ({len(text) - most} more characters)"
+
+
+def _figure(value: int | str) -> int | str:
+    """Return what every reader of JSON understands alike: RFC 8785, section 3.2.2.3."""
+    if isinstance(value, str):
+        return bounded(value)
+    return value if abs(value) <= LARGEST_NUMBER else str(value)
 
 
 def who(account: Account) -> Who:
@@ -49,12 +70,13 @@ def who(account: Account) -> Who:
 def why(account: Account, revision: str) -> Why:
     """Tell of the opinion."""
     finding = account.finding
+    numbers = {name: _figure(value) for name, value in finding.numbers.items()}
     return Why(
-        numbers=finding.numbers,
+        numbers=numbers,
         plugin=finding.plugin,
         policy_revision=revision,
         profile=account.profile,
-        reason=finding.reason,
+        reason=bounded(finding.reason),
     )
 
 
@@ -93,10 +115,15 @@ def verdict(decision: Decision) -> tuple[str, Verdict]:
         case Evict():
             return DECISION_EVICT, Verdict(verdict=EVICT)
         case Defer(gate=gate, reason=reason):
-            return DECISION_DEFER, Verdict(verdict="defer", gate=gate, reason=reason)
+            return DECISION_DEFER, Verdict(verdict="defer", gate=gate, reason=bounded(reason))
         case Refuse(gate=gate, reason=reason, detail=detail):
-            said = Verdict(verdict="refuse", gate=gate, reason=reason, detail=detail)
-            return DECISION_REFUSE, said
+            said, more = bounded(reason), bounded(detail)
+            return DECISION_REFUSE, Verdict(verdict="refuse", gate=gate, reason=said, detail=more)
+
+
+def ending(outcome: Outcome, took_ms: int | None) -> Ending:
+    """Tell what came of an eviction."""
+    return Ending(result=outcome.result, detail=bounded(outcome.detail), took_ms=took_ms)
 
 
 def ending_type(outcome: Outcome, *, is_dry_run: bool) -> str:

@@ -259,3 +259,22 @@ async def test_a_loss_is_durable_when_it_was_told(
         [lost] = [e for e in read(tmp_path) if e.type == api.JOURNAL_LOST]
 
     assert lost.data == api.JournalLost(first=3, last=9, sink="kafka")
+
+
+async def test_no_text_is_so_long_that_its_record_is_refused(
+    running: Running, make: Callable[..., Ledger], tmp_path: Path
+) -> None:
+    long = "\x00" * 300_000  # the longest a character can become
+    finding = Finding(POD, "PodLifeTime", long, numbers={"seen": long, "bytes": 2**63})
+    account = Account(finding, "nightly", ACCOUNT.trigger, (SET, TOP), "north")
+    async with running() as journal:
+        ledger = make(journal)
+        ledger.policy_rejected("policy.yaml", (long,) * MOST_PROBLEMS)
+        ledger.decided(account, Refuse(finding, "NodeFit", long, detail=long))
+        ledger.decided(account, Defer(finding, "EvictionBudget", long, 9.0))
+        key = await ledger.begin(Intent(account))
+        await ledger.end(key, Outcome(GONE, long))
+
+    *_, ended = told(tmp_path)
+    assert ended.data.outcome.detail.endswith("… (295904 more characters)")
+    assert ended.data.why.numbers["bytes"] == str(2**63)  # doubles hold no such number
