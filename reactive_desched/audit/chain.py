@@ -12,6 +12,7 @@ from reactive_desched.audit.findings import Bad, Seen, bad
 from reactive_desched.journal.events import event
 from reactive_desched.journal.records import GENESIS, MAX_RECORD_BYTES, Mark, mark
 from reactive_desched.journal.segments import Segment
+from reactive_desched.model.undecodable import UNDECODABLE
 
 LONGEST_LINE: Final = MAX_RECORD_BYTES + 1
 """A line is read no further: what is longer is no record."""
@@ -99,7 +100,7 @@ class Chain:
                 start, end = end, end + len(line)
                 if seq == watch:
                     self.watched = Link(Seen(raw, one, start), seq, prev)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             return Misfit(Seen(line, one, end))
         finally:
             self.records += seq - link.seq

@@ -2,15 +2,16 @@
 
 import sqlite3
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import anyio
-from anyio import to_thread
 
 from reactive_desched.audit.index import Index, is_damage, remove
 from reactive_desched.audit.schema import NAME
 from reactive_desched.errors import JournalError, SinkUnavailable
+from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.journal.records import Entry
 
 MOST: Final = 500
@@ -30,7 +31,8 @@ class IndexSink:
     """Takes records in from the journal's files, as far as it is told that they are there.
 
     What is handed over only says how far: whoever made the index anew meanwhile did it from the
-    files as well, and all of it is taken in again. It rests after each batch.
+    files as well, and all of it is taken in again. It rests after each batch. Whoever is cancelled
+    does not wait for a disk that hangs; what is begun goes on in a thread of its own.
     """
 
     name: Final = "index"
@@ -41,6 +43,7 @@ class IndexSink:
         self._path = directory / NAME
         self._index: Index | None = None
         self._inode = 0
+        self._thread: DiskThread | None = None
         self._rests_until = 0.0
 
     async def deliver(self, entries: Sequence[Entry]) -> int:
@@ -55,16 +58,21 @@ class IndexSink:
             await anyio.sleep(_REST_S)
 
     async def close(self) -> None:
-        """Close the index."""
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(self._close)
+        """Close the index, behind what is being written to it."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            try:
+                await thread.do(self._close)
+            finally:
+                thread.close()
 
     async def _step(self, last: int) -> bool:
         """Take in a batch; say whether the index now reaches to this record."""
+        thread = self._thread = self._thread or DiskThread("index")
         try:
-            return await to_thread.run_sync(self._take, last)
+            return await thread.do(lambda: self._take(last))
         except (sqlite3.Error, OSError, JournalError) as error:
-            await to_thread.run_sync(self._give_up, error)
+            await thread.do(partial(self._give_up, error))
             raise SinkUnavailable(f"the index {self._path} cannot be written: {error}") from error
 
     def _take(self, last: int) -> bool:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from reactive_desched.journal.summary import OwnerSummary, Summary
+from reactive_desched.model.undecodable import UNDECODABLE
 
 MAX_CACHED: Final = 50_000
 """So many texts, and so many subjects, are known by heart; then all of them are forgotten.
@@ -53,7 +54,7 @@ def read(raw: bytes) -> Indexed | None:
         return None
     try:
         found = _decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None
     sequence = found.sequence
     whole = len(sequence) == _SEQUENCE_DIGITS and sequence.isdecimal() and found.seq <= LARGEST

@@ -28,6 +28,7 @@ def verify(directory: Path, keys: Sequence[Key], keys_from: str, kept: Kept | No
     Reads every byte, and may run while the journal is written. Raises ConfigError for a folder
     without a journal, and for a kept checkpoint that its own key did not sign.
     """
+    had = reached(directory)  # before the files are listed: it may be written meanwhile
     try:
         files = segments(directory)
     except OSError as error:
@@ -36,7 +37,7 @@ def verify(directory: Path, keys: Sequence[Key], keys_from: str, kept: Kept | No
         raise ConfigError(f"{directory}: there is no journal here; name its folder with --journal")
     witnesses = Witnesses(keys)
     key = _key_of(kept, witnesses)
-    run = _Verification(directory, files, witnesses, kept)
+    run = _Verification(directory, files, had, witnesses, kept)
     run.all()
     return run.report(keys_from, key)
 
@@ -45,10 +46,17 @@ class _Verification:
     """One run over the files of a journal."""
 
     def __init__(
-        self, directory: Path, files: list[Segment], witnesses: Witnesses, kept: Kept | None
+        self,
+        directory: Path,
+        files: list[Segment],
+        had: int,
+        witnesses: Witnesses,
+        kept: Kept | None,
     ) -> None:
+        """Verify these files; `had` is the last record that any follower had before."""
         self._directory = directory
         self._files = files
+        self._had = had
         self._witnesses = witnesses
         self._kept = kept
         self._chain = Chain(witnesses.examine, kept.size if kept else 0)
@@ -56,7 +64,6 @@ class _Verification:
         self._bad: Bad | None = None
         self._agrees: bool | None = None
         self._read = self._compressed = self._removed = 0
-        self._reached = reached(directory)  # before anything is read: it may be written meanwhile
 
     def all(self) -> None:
         """Verify until something is bad."""
@@ -157,10 +164,10 @@ class _Verification:
         """Say that followers, by the positions beside the journal, had more than there is."""
         last = self._chain.last
         end = last.seq if last else 0
-        if self._reached <= end:
+        if self._had <= end:
             return None
         file = last.seen.file.path.name if last else ""
-        reason = f"its followers had records up to {self._reached}, and here they end: cut off"
+        reason = f"its followers had records up to {self._had}, and here they end: cut off"
         return Bad(end + 1, file, _end(last), "", reason)
 
     def _root(self, size: int) -> str | None:

@@ -1,19 +1,26 @@
 """From argv to a running program; commands load what they need only when they are called.
 
-Exit status: 0 done, 1 failed, 2 something a person wrote is wrong.
+Exit status: 0 done, 1 failed, 2 something a person wrote is wrong, 141 nobody reads the output.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from reactive_desched._version import __version__
 from reactive_desched.cli import audit, demo, events, plan, policy, run, sim, version
 from reactive_desched.cli.upstream_form import in_our_form
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 
-FAILED, WRONG_INPUT = 1, 2
-_EPILOG = "exit status: 0 done, 1 failed, 2 something a person wrote is wrong"
+FAILED, WRONG_INPUT, UNREAD = 1, 2, 141
+"""The last as a shell counts it: ended by SIGPIPE."""
+
+_EPILOG = (
+    "exit status: 0 done, 1 failed, 2 something a person wrote is wrong,"
+    " 141 nobody reads the output any more"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,7 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.bare = bare
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
-        return command(arguments)
+        status = command(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # as in `audit query | head`: whoever reads has had enough
+        _let_go_of_stdout()
+        return UNREAD
     except ReactiveDeschedError as error:
         return _explain(error)
     except ExceptionGroup as group:
@@ -32,6 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _explain(_first(ours))
     except KeyboardInterrupt:
         return FAILED
+    return status
+
+
+def _let_go_of_stdout() -> None:
+    """Have the interpreter's last flush go nowhere instead of failing."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _explain(error: BaseException) -> int:

@@ -50,20 +50,7 @@ def wanted(arguments: argparse.Namespace) -> "Wanted":
 
 @contextmanager
 def searching(arguments: argparse.Namespace) -> "Iterator[Catalogue]":
-    """Open what is searched; at the end say on stderr what could not be read.
-
-    Whoever reads our output may have enough of it before the end: `audit query | head`.
-    """
-    try:
-        with _searching(arguments) as catalogue:
-            yield catalogue
-            sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextmanager
-def _searching(arguments: argparse.Namespace) -> "Iterator[Catalogue]":
+    """Open what is searched; at the end say on stderr what could not be read."""
     from reactive_desched.audit import opening
 
     directory = journal(arguments)
@@ -71,6 +58,7 @@ def _searching(arguments: argparse.Namespace) -> "Iterator[Catalogue]":
     rebuild = arguments.rebuild_index
     with opening.searching(directory, cache, rebuild=rebuild, say=complain) as catalogue:
         yield catalogue
+        sys.stdout.flush()  # what could not be read is told behind what could
         for line in _complaints(catalogue):
             complain(line)
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
-from reactive_desched.cli import audit_flags
+from reactive_desched.cli import audit_flags, flag_values
 from reactive_desched.cli.commands import Commands
 
 if TYPE_CHECKING:
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 _NOTHING: Final = 1
 _LIMIT: Final = 100
-_MOST_DIGITS: Final = 18
-"""A number of more digits is none that SQLite takes."""
 _DESCRIPTION = """\
 List records, the newest last. An index beside the journal (index.sqlite) makes this quick; it is
 brought up to date first, and where the folder cannot be written to, kept in the user's cache. On a
@@ -35,19 +33,13 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--limit",
         metavar="N",
-        type=_number,
+        type=flag_values.records,
         default=_LIMIT,
         help=f"the newest so many (default {_LIMIT}; 0: all)",
     )
     audit_flags.add_journal(command)
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")
     command.set_defaults(command=_query)
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of records; 0 means all")
-    return int(text)
 
 
 def _query(arguments: argparse.Namespace) -> int:

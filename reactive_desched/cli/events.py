@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from reactive_desched.cli import record_filters
+from reactive_desched.cli import flag_values, record_filters
 from reactive_desched.cli.commands import Commands
 
 DEFAULT_LAST: Final = 10
@@ -58,14 +58,12 @@ def _add_start(command: argparse.ArgumentParser) -> None:
         " a day (UTC), an RFC 3339 time, or how long ago, such as 10m",
     )
     start.add_argument(
-        "-n", "--last", metavar="N", type=_number, help="begin with the last N of those wanted"
+        "-n",
+        "--last",
+        metavar="N",
+        type=flag_values.records,
+        help="begin with the last N of those wanted",
     )
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of records")
-    return int(text)
 
 
 def _tail(arguments: argparse.Namespace) -> int:

@@ -163,6 +163,8 @@ class _Tail:
             raise ConfigError((await response.text()).strip())
         if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
             raise Away(f"{self._address}: {(await response.text()).strip()}")
+        if self._was_there and response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise Away(f"{self._address} answers {response.status} {response.reason}")
         if response.status != HTTPStatus.OK or response.content_type != "text/event-stream":
             raise StreamFailed(
                 f"{self._address} answers {response.status} {response.reason},"

@@ -20,12 +20,12 @@ from reactive_desched.journal.events import event
 from reactive_desched.journal.follower import Follower, newest, seq_before
 from reactive_desched.journal.place import default_directory
 from reactive_desched.journal.records import Entry
-from reactive_desched.journal.segments import entries, segments
+from reactive_desched.journal.segments import UNREADABLE, entries, segments
 from reactive_desched.journal.start import After, Since, Start, checked, parse_start
 from reactive_desched.journal.summary import Filter, summary
 
-INTERRUPTED, UNREAD = 130, 141
-"""As a shell counts them: ended by SIGINT, by SIGPIPE."""
+INTERRUPTED: Final = 130
+"""As a shell counts it: ended by SIGINT."""
 
 POLL_S: Final = 0.2
 """A folder is looked at so often; a look that finds nothing costs a tenth of a millisecond."""
@@ -78,9 +78,6 @@ def run(options: TailOptions) -> int:
             tail_folder(folder, start, options, wanted, printer)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        _let_go_of_stdout()
-        return UNREAD
     return 0
 
 
@@ -153,7 +150,8 @@ def _found(directory: Path, place: After) -> int:
     """Return the sequence of a place; one that is not there is told, and all there is comes."""
     oldest = _oldest(directory)
     try:
-        return checked(place, _epoch(directory), oldest, _last(directory))
+        epoch = _epoch(directory) if place.epoch else ""
+        return checked(place, epoch, oldest, _last(directory))
     except RecordsGone as gone:
         complain(f"{gone}; going on with record {oldest}")
         return oldest - 1
@@ -169,10 +167,12 @@ def _last(directory: Path) -> int:
 
 
 def _epoch(directory: Path) -> str:
+    """Return the name of the journal, as the first record says that can be read."""
     for one in segments(directory):
-        for entry in entries(one):
-            if (found := event("", entry.raw)) is not None:
-                return found.source.rpartition("/")[2]
+        with suppress(*UNREADABLE):
+            for entry in entries(one):
+                if (found := event("", entry.raw)) is not None:
+                    return found.source.rpartition("/")[2]
     return ""
 
 
@@ -190,9 +190,3 @@ def _batches(records: Iterable[Entry]) -> Iterator[list[Entry]]:
             some = []
     if some:
         yield some
-
-
-def _let_go_of_stdout() -> None:
-    """Have the interpreter's last flush go nowhere instead of failing."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

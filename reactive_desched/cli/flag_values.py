@@ -14,6 +14,8 @@ _CHATTY = 4
 """From this verbosity on the SIG descheduler says of each pod why it may not be evicted."""
 
 _HIGHEST_PORT = 65535
+_MOST_DIGITS = 18
+"""A number of more digits is none that SQLite, or a queue, takes."""
 _HIGHEST_RATE, _LARGEST_BURST = 10_000, 1_000_000
 
 
@@ -69,6 +71,13 @@ def burst(text: str) -> int | None:
 def port(text: str) -> int:
     """Read a port; 0 is one."""
     return _whole(text, _HIGHEST_PORT)
+
+
+def records(text: str) -> int:
+    """Read how many records are wanted."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of records")
+    return int(text)
 
 
 def logging_format(text: str) -> str:

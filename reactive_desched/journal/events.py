@@ -7,6 +7,7 @@ import msgspec
 
 from reactive_desched.api.event import DATA, Event
 from reactive_desched.journal.records import AnyEvent
+from reactive_desched.model.undecodable import UNDECODABLE
 
 _known: Final[Mapping[str, msgspec.json.Decoder[AnyEvent]]] = {
     type_: msgspec.json.Decoder(Event[data])  # type: ignore[valid-type]  # made from the table of types
@@ -22,5 +23,5 @@ def event(type_: str, raw: bytes) -> AnyEvent | None:
     """
     try:
         return _known.get(type_, _unknown).decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None

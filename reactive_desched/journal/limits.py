@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.journal import durable
+from reactive_desched.model.undecodable import UNDECODABLE
 
 _FILE: Final = "retention.json"
 
@@ -32,5 +33,5 @@ def read(directory: Path) -> Limits | None:
     """Return the limits; None when nobody has said, or it cannot be read. Blocks."""
     try:
         return _decoder.decode((directory / _FILE).read_bytes())
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, *UNDECODABLE):
         return None

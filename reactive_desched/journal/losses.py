@@ -5,6 +5,7 @@ first note, the journal itself shows whether the telling got through.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,8 @@ from reactive_desched.journal import durable
 from reactive_desched.journal.events import event
 from reactive_desched.journal.positions import file_of
 from reactive_desched.journal.retention import Loss
-from reactive_desched.journal.segments import lines, segments
+from reactive_desched.journal.segments import BROKEN, Segment, lines, segments
+from reactive_desched.model.undecodable import UNDECODABLE
 
 
 class _Note(Struct, frozen=True, gc=False):
@@ -67,24 +69,32 @@ class Losses:
         return note
 
     def _recorded(self, since: int) -> Iterator[Loss]:
-        """Yield the losses that the journal tells from there on."""
+        """Yield the losses that the journal tells from there on.
+
+        What a damaged file does not give any more counts as not told: better twice than never.
+        """
         for one in segments(self._journal):
             if one.first_seq >= since:
-                marked = ((line.raw, line.mark) for line in lines(one))
-                told = (raw for raw, mark in marked if mark and mark.type == JOURNAL_LOST)
-                found = (event(JOURNAL_LOST, raw) for raw in told)
-                yield from (_loss(each.data) for each in found if each is not None)
+                with suppress(*BROKEN):
+                    yield from _told_in(one)
 
     def _read(self, sink: str) -> _Note | None:
         try:
             return _decoder.decode(file_of(self._directory, sink).read_bytes())
-        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+        except (FileNotFoundError, *UNDECODABLE):
             return None
 
     def _keep(self, sink: str, note: _Note) -> None:
         path = file_of(self._directory, sink)
         durable.make_directory(self._directory)
         durable.replace(path, msgspec.json.encode(note))
+
+
+def _told_in(one: Segment) -> Iterator[Loss]:
+    marked = ((line.raw, line.mark) for line in lines(one))
+    told = (raw for raw, mark in marked if mark and mark.type == JOURNAL_LOST)
+    found = (event(JOURNAL_LOST, raw) for raw in told)
+    yield from (_loss(each.data) for each in found if each is not None)
 
 
 def _loss(data: JournalLost) -> Loss:

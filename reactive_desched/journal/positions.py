@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal import durable
+from reactive_desched.model.undecodable import UNDECODABLE
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ENDING: Final = ".json"
@@ -39,7 +40,7 @@ class Positions:
         """Return the position; None when none was kept, or its file cannot be read. Blocks."""
         try:
             found = _decoder.decode(self._path(name).read_bytes())
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        except (OSError, *UNDECODABLE):
             return None
         return found if found.seq >= 0 else None
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from reactive_desched.api.event import Event
 from reactive_desched.errors import JournalError
+from reactive_desched.model.undecodable import UNDECODABLE
 
 MAX_RECORD_BYTES: Final = 1 << 18
 """No line is longer: a longer record is refused, a longer line counts as damaged."""
@@ -91,7 +92,7 @@ def mark(raw: bytes) -> Mark | None:
     """Return the place and type of a line, with or without its end; None when it is damaged."""
     try:
         found = _mark_decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None
     return found if len(found.sequence) == 20 and found.sequence.isdecimal() else None  # noqa: PLR2004 -- as `line` writes it
 
@@ -100,5 +101,5 @@ def recorded_at(raw: bytes) -> datetime | None:
     """Return when a line was written; None when it is damaged."""
     try:
         return _recorded_decoder.decode(raw).recordedtime
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None

@@ -18,8 +18,9 @@ from reactive_desched.api.event import (
     Who,
 )
 from reactive_desched.errors import JournalError
+from reactive_desched.journal.durable import sync_directory
 from reactive_desched.journal.events import event
-from reactive_desched.journal.records import GENESIS, AnyEvent, digest, recorded_at
+from reactive_desched.journal.records import GENESIS, AnyEvent, Mark, digest, recorded_at
 from reactive_desched.journal.segments import BROKEN, Line, Segment, lines, segments
 
 MAX_NAMED = 20
@@ -55,7 +56,8 @@ class OpenIntent:
 class Recovery:
     """What opening a journal found; `next_seq` is the number of the next line, `prev` its link.
 
-    `unsealed` counts the records since the last checkpoint, `began` is when the last file did.
+    `unsealed` counts the records since the last checkpoint, which signs so many records (`sealed`)
+    that end in this hash (`sealed_root`); `began` is when the last file did.
     `cut_to` is how far the journal once reached when its end is missing, else 0; `has_new_key`
     tells that its checkpoints had another signer so far.
     """
@@ -68,6 +70,8 @@ class Recovery:
     size: int = 0
     began: datetime | None = None
     unsealed: int = 0
+    sealed: int = 0
+    sealed_root: str = ""
     open: dict[str, OpenIntent] = field(default_factory=dict)
     torn: Path | None = None
     torn_bytes: int = 0
@@ -80,6 +84,11 @@ class Recovery:
     def oldest_open(self) -> int | None:
         """Where in the journal the oldest open intent stands."""
         return next((intent.seq for intent in self.open.values()), None)
+
+    def note_checkpoint(self, mark: Mark) -> None:
+        """Take in a checkpoint: it signs everything before it."""
+        self.unsealed = 0
+        self.sealed, self.sealed_root = mark.seq - 1, mark.prev
 
     def note_damage(self, path: Path, line: Line) -> None:
         """Count and name a line that cannot be read."""
@@ -138,7 +147,10 @@ def _note_whole(path: Path, line: Line, found: Recovery) -> None:
     found.size = line.end
     found.next_seq = max(found.next_seq, mark.seq + 1)
     found.prev = digest(raw)
-    found.unsealed = 0 if mark.type == CHECKPOINT else found.unsealed + 1
+    if mark.type == CHECKPOINT:
+        found.note_checkpoint(mark)
+    else:
+        found.unsealed += 1
     found.began = found.began or recorded_at(raw)
 
 
@@ -149,6 +161,8 @@ def _link_to(before: Segment, found: Recovery) -> Line | None:
         if line.mark is not None:
             found.prev = digest(line.raw[:-1])
             end = line
+            if line.mark.type == CHECKPOINT:
+                found.note_checkpoint(line.mark)
     return end
 
 
@@ -180,6 +194,7 @@ def _set_aside(path: Path, found: Recovery) -> None:
             found.torn_bytes += torn.write(chunk)
         torn.flush()
         fsync(torn.fileno())
+        sync_directory(path.parent)  # the name must not be lost while the cut stays
         file.truncate(found.size)
         fsync(file.fileno())
 

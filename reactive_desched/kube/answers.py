@@ -5,11 +5,12 @@ its HTTP code alone.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import msgspec
 from msgspec import Struct
+
+from reactive_desched.model import retry_after
+from reactive_desched.model.undecodable import UNDECODABLE
 
 __all__ = ["Answer", "ApiStatus", "Cause", "StatusDetails", "parse_status", "retry_after_s"]
 
@@ -77,7 +78,7 @@ def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> ApiStatus:
     """Read a Status; any other body becomes the message of one, cut to one readable line."""
     try:
         status = _STATUS.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         text = bytes(body)[: 4 * _MESSAGE_CHARACTERS].decode("utf-8", "replace")
         return ApiStatus(code=code, message=" ".join(text.split())[:_MESSAGE_CHARACTERS])
     return status if status.code else msgspec.structs.replace(status, code=code)
@@ -85,23 +86,8 @@ def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> ApiStatus:
 
 def retry_after_s(headers: Mapping[str, str], wall_now: float) -> float | None:
     """Read Retry-After, seconds or an HTTP date; never more than ten minutes, None if unusable."""
-    text = headers.get("Retry-After", "").strip()
-    if not text:
-        return None
-    seconds = float(text) if text.isdecimal() else _seconds_until(text, wall_now)
-    return min(seconds, _LONGEST_RETRY_AFTER_S) if seconds > 0 else None
-
-
-def _seconds_until(date: str, wall_now: float) -> float:
-    try:
-        moment = parsedate_to_datetime(date)
-    except ValueError:
-        return 0.0
-    return moment.timestamp() - wall_now if moment.tzinfo else _as_utc(moment) - wall_now
-
-
-def _as_utc(moment: datetime) -> float:
-    return moment.replace(tzinfo=UTC).timestamp()
+    seconds = retry_after.retry_after_s(headers.get("Retry-After", ""), wall_now)
+    return min(seconds, _LONGEST_RETRY_AFTER_S) if seconds else None
 
 
 _STATUS = msgspec.json.Decoder(ApiStatus)

@@ -49,6 +49,7 @@ from reactive_desched.model.objects import (
     ReplicaSet,
 )
 from reactive_desched.model.resources import Amounts, amounts
+from reactive_desched.model.undecodable import UNDECODABLE
 
 __all__ = ["Codecs", "ResourceCodec", "codecs"]
 
@@ -58,8 +59,7 @@ R = TypeVar("R", ReplicaSet, Job)
 
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-# What reading JSON that someone else wrote can raise; deep nesting is a RecursionError.
-_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, QuantityError)
+_UNREADABLE: Final = (*UNDECODABLE, QuantityError)
 
 
 class ResourceCodec(Generic[W, T]):

@@ -30,6 +30,7 @@ from reactive_desched.model.outcomes import (
     ServerFailed,
     Unknown,
 )
+from reactive_desched.model.undecodable import UNDECODABLE
 
 __all__ = ["ApiEvictor"]
 
@@ -79,7 +80,7 @@ class ApiEvictor:
             raise Refused(text, retryable=retryable)
         try:
             meta = self._read_pod(reply.body).metadata
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             raise Unreachable(f"GET {path}", f"not a pod: {error}", sent=True) from error
         return PodPresent(meta.uid, meta.deletion_timestamp is not None)
 

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from reactive_desched.model.event_types import full, names_of
 from reactive_desched.policy.fields import Seconds, Section
 from reactive_desched.policy.problems import Complaint, Complaints, quoted
 from reactive_desched.policy.webhook_url import complaint_of
@@ -48,8 +49,7 @@ def _some_time(seconds: float) -> float:
 
 def _known_types(types: tuple[str, ...]) -> tuple[str, ...]:
     for one in types:
-        short = one.removeprefix("io.reactive-desched.descheduler.").removesuffix(".v1")
-        if not any(type_ == short or type_.startswith(one + ".") for type_ in TYPES):
+        if not any(one in names_of(full(kind)) for kind in TYPES):
             message = f"no type of event is called {quoted(one)}"
             raise Complaints([Complaint(message, f"there are {', '.join(sorted(TYPES))}")])
     return types

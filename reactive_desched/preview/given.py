@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.model.undecodable import UNDECODABLE
 from reactive_desched.preview.json_text import JsonText
 
 __all__ = ["Given", "objects"]
@@ -110,7 +111,7 @@ def _given(raw: Raw) -> Given:
         return Given(kind.decode(errors="replace"), version.decode(errors="replace"), raw)
     try:
         head = msgspec.json.decode(raw, type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return Given("", "", raw)
     return Given(head.kind or "", head.api_version or "", raw)
 
@@ -119,7 +120,7 @@ def _told(members: Mapping[str, Raw], key: str) -> str:
     """Return a text among an object's members, nothing where it is none."""
     try:
         return msgspec.json.decode(members.get(key, _NOTHING), type=str | None) or ""
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return ""
 
 
@@ -127,7 +128,7 @@ def _look_for_more(members: Mapping[str, Raw], kind: str, paged: Paged) -> None:
     """Tell of a list that was fetched in pages and of which this is only one."""
     try:
         metadata = msgspec.json.decode(members.get("metadata", _NOTHING), type=_ListMetadata | None)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return
     if metadata is not None and metadata.next_page:
         paged(kind, metadata.remaining_item_count)

@@ -14,6 +14,7 @@ from msgspec import Raw
 from msgspec.json import Decoder
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.model.undecodable import UNDECODABLE
 
 __all__ = ["BYTE_ORDER_MARK", "WINDOW_BYTES", "JsonText"]
 
@@ -134,7 +135,7 @@ class JsonText:
     def _text(self, key: "re.Match[bytes]") -> str:
         try:
             return msgspec.json.decode(key[1], type=str)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             self.at = key.start()
             raise self.wrong("the name of a member cannot be read") from error
 

@@ -15,6 +15,7 @@ from reactive_desched.model.objects import (
     Pod,
     PodDisruptionBudget,
 )
+from reactive_desched.model.undecodable import UNDECODABLE
 
 __all__ = ["completed", "in_a_namespace", "is_stand_in", "with_own_uid"]
 
@@ -44,14 +45,7 @@ def completed(raw: Raw) -> bytes | None:
     try:
         pod = msgspec.json.decode(raw)
         lacking = _complete(pod["metadata"])
-    except (
-        msgspec.DecodeError,
-        UnicodeDecodeError,
-        RecursionError,
-        TypeError,
-        KeyError,
-        AttributeError,
-    ):
+    except (*UNDECODABLE, TypeError, KeyError, AttributeError):
         return None  # something else is wrong with it
     return msgspec.json.encode(pod) if lacking else None
 

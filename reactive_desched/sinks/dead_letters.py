@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from reactive_desched.journal import durable
 from reactive_desched.journal.records import Entry
+from reactive_desched.model.undecodable import UNDECODABLE
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 OLDER: Final = ".1"
@@ -88,7 +89,7 @@ def letters(path: Path) -> Iterator[Letter]:
         for line in file:
             try:
                 yield msgspec.json.decode(line, type=Letter)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNDECODABLE:
                 continue
 
 

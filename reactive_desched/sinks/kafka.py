@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio.lowlevel
-import msgspec
 from anyio.to_thread import run_sync
 
 from reactive_desched.errors import EventRefused, SinkUnavailable
 from reactive_desched.journal.records import Entry
 from reactive_desched.logs import Log
+from reactive_desched.model.undecodable import UNDECODABLE
 from reactive_desched.policy.recording import Kafka
 from reactive_desched.sinks.kafka_connection import LEAST_BATCH_BYTES, producer_settings
 from reactive_desched.sinks.kafka_lanes import RECORDS_AT_ONCE, Failure, Parcel
@@ -86,7 +86,7 @@ class KafkaSink:
     def _message(self, entry: Entry) -> Message | None:
         try:
             return message(entry.raw, binary=self._kafka.mode == "binary")
-        except (msgspec.DecodeError, KeyError, ValueError):
+        except (*UNDECODABLE, KeyError, ValueError):
             return None
 
     async def _ready(self) -> Producer:

@@ -32,7 +32,7 @@ def message(line: bytes, *, binary: bool) -> Message:
     """Return the message of a line.
 
     Both ways each attribute is a header. The value is the line itself, or in binary mode the data
-    alone. Raises msgspec.DecodeError for what is no event.
+    alone. Raises one of UNDECODABLE, KeyError or ValueError for what is no event.
     """
     members = _members.decode(line)
     data = members.pop("data")

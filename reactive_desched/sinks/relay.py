@@ -10,7 +10,7 @@ import anyio
 from anyio.to_thread import run_sync
 
 from reactive_desched.errors import EventRefused, JournalError, RecordsGone, SinkUnavailable
-from reactive_desched.journal.positions import Positions
+from reactive_desched.journal.positions import Position, Positions
 from reactive_desched.journal.records import Entry, recorded_at
 from reactive_desched.journal.tail import Tail
 from reactive_desched.logs import Log
@@ -91,7 +91,8 @@ class Relay:
     async def run(self) -> None:
         """Follow the journal until cancelled; then keep the position and close the sink."""
         try:
-            await self._begin()
+            kept, is_there = await self._last_place()
+            self._begin(kept, is_there=is_there)
             while True:
                 await self._go_on()
         finally:
@@ -109,18 +110,27 @@ class Relay:
             return True
         return False
 
-    async def _begin(self) -> None:
+    async def _last_place(self) -> tuple[Position | None, bool]:
+        """Return the kept position, and whether there is one at all, however long that takes."""
+        while True:
+            try:
+                return await run_sync(self._look_up, abandon_on_cancel=True)
+            except OSError as error:
+                await self._outage.pause(f"the sink's position cannot be looked up: {error}")
+
+    def _look_up(self) -> tuple[Position | None, bool]:
+        kept = self._positions.read(self._sink.name)
+        return kept, kept is not None or self._positions.is_there(self._sink.name)
+
+    def _begin(self, kept: Position | None, *, is_there: bool) -> None:
         name = self._sink.name
-        kept = await run_sync(self._positions.read, name, abandon_on_cancel=True)
-        is_odd = kept is None and await run_sync(
-            self._positions.is_there, name, abandon_on_cancel=True
-        )
+        self._outage.over()
         self._begun = True
         if kept is not None:
             if kept.seq <= self._tail.last:  # else it is of another journal: nothing is kept yet
                 self._kept = kept.seq
             self._move(kept.seq)
-        elif is_odd:
+        elif is_there:
             self._move(self._oldest())
             text = "the sink's position cannot be read: all that is in the journal is sent again"
             self._log.warning(text, sink=name, begins_behind=self.position)

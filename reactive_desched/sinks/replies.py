@@ -1,11 +1,10 @@
 """What a webhook's answer means: taken, not now, or never."""
 
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from reactive_desched.errors import EventRefused, SinkError, SinkUnavailable
+from reactive_desched.model.retry_after import retry_after_s
 
 REFUSED: Final = frozenset(
     {
@@ -48,20 +47,8 @@ def judged(reply: Reply, origin: str, now: float) -> SinkError | None:
         said += ": redirects are not followed, write the final address into url"
     elif status in _REMEDIES:
         said += f": {_REMEDIES[HTTPStatus(status)]}"
-    return SinkUnavailable(said, retry_after_s(reply.retry_after, now))
-
-
-def retry_after_s(text: str | None, now: float) -> float | None:
-    """Read a Retry-After header, which holds seconds or a date; None if it holds neither."""
-    if text is None:
-        return None
-    if text.isascii() and text.isdecimal():
-        return float(text[:9])  # thirty years are long enough
-    try:
-        at = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, at.replace(tzinfo=at.tzinfo or UTC).timestamp() - now)
+    asked_s = None if reply.retry_after is None else retry_after_s(reply.retry_after, now)
+    return SinkUnavailable(said, asked_s)
 
 
 def _phrase(status: int) -> str:

@@ -76,11 +76,16 @@ class WebhookSink:
 
     async def close(self) -> None:
         """Let go of the connection and of the thread that reads files."""
-        if self._session is not None:
-            await self._session.close()
+        await self._hang_up()
         if self._files is not None:
             self._files.close()
-        self._session = self._files = None
+        self._files = None
+
+    async def _hang_up(self) -> None:
+        """Let go of the connection; the next one trusts what `caFile` holds by then."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     def _raise_owed(self, seq: int) -> None:
         owed, self._owed = self._owed, None
@@ -107,6 +112,7 @@ class WebhookSink:
                 self._is_kept_open = True
                 return found
             if not (was_kept_open and found == _HUNG_UP):
+                await self._hang_up()
                 # Never raised from the client's own error, which knows our headers.
                 raise SinkUnavailable(f"{self._url.origin()}: {found}")
 

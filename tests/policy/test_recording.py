@@ -106,14 +106,6 @@ def test_settings_know_every_type_of_event() -> None:
     assert sorted(TYPES) == sorted(map(short, DATA))
 
 
-@pytest.mark.parametrize("word", ["eviction", "eviction.succeeded", *DATA])
-def test_types_are_named_in_full_in_short_or_by_family(word: str) -> None:
-    stdout = settings(f"sinks: {{stdout: {{types: [{word}]}}}}").sinks.stdout
-
-    assert stdout is not None
-    assert stdout.types == (word,)
-
-
 def test_checkpoints_go_with_the_rest_unless_they_have_a_topic_of_their_own() -> None:
     kafka = settings("sinks: {kafka: {brokers: ['a:1'], checkpointTopic: ''}}").sinks.kafka
 

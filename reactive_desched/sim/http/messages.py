@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from reactive_desched.model.undecodable import UNDECODABLE
 from reactive_desched.sim.http import protobuf
 from reactive_desched.sim.http.field_validation import Typed, typed_body
 from reactive_desched.sim.http.rendering import encode
@@ -58,7 +59,7 @@ async def json_body(request: web.Request) -> Any:
         return None
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise bad_request(f"the request body is not JSON: {error}") from error
 
 

@@ -1,0 +1,26 @@
+"""How types of event are called in settings, flags and queries: one rule for all of them."""
+
+from typing import Final
+
+PREFIX: Final = "io.reactive-desched.descheduler."
+_VERSION: Final = ".v1"
+
+
+def full(kind: str) -> str:
+    """Return the type that is called so in short, such as eviction.succeeded."""
+    return f"{PREFIX}{kind}{_VERSION}"
+
+
+def short(type_: str) -> str:
+    """Return a type without our prefix and its version."""
+    return type_.removeprefix(PREFIX).rpartition(".v")[0] or type_
+
+
+def names_of(type_: str) -> list[str]:
+    """Return all that a type is called: in full, in short, and each family it belongs to."""
+    kind = short(type_)
+    names, dot = [type_, kind], kind.find(".")
+    while dot >= 0:
+        names.append(kind[:dot])
+        dot = kind.find(".", dot + 1)
+    return names

@@ -1,0 +1,8 @@
+"""What reading JSON that somebody else wrote can raise, in one place: one forgotten is a crash."""
+
+from typing import Final
+
+import msgspec
+
+UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""No JSON or not of the asked shape, no UTF-8, or nested too deeply to be read."""

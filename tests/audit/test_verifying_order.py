@@ -1,0 +1,38 @@
+"""Whoever verifies a journal that goes on asks in an order in which nothing seems missing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.audit import verifying
+from reactive_desched.journal.notes import parse_key
+from reactive_desched.journal.place import POSITIONS
+from reactive_desched.journal.positions import Positions
+from reactive_desched.journal.segments import segments
+from reactive_desched.testing.journals import some_events, write_journal
+
+
+@pytest.mark.parametrize("asked", ["reached", "segments"])
+def test_a_file_begun_and_read_by_a_follower_meanwhile_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    records = write_journal(tmp_path, some_events(30), per_segment=10)
+    last = segments(tmp_path)[-1]
+    to_come = last.path.rename(tmp_path / "to-come")
+    positions = Positions(tmp_path / POSITIONS)
+    positions.keep("kafka", last.first_seq - 1, "2026-03-29T00:00:00Z")
+    look: Callable[[Path], object] = getattr(verifying, asked)
+
+    def look_late(directory: Path) -> object:
+        """Look when the writer has begun a file, and a follower has read it."""
+        if to_come.exists():
+            to_come.rename(last.path)
+            positions.keep("kafka", records[-1].seq, "2026-03-29T00:00:01Z")
+        return look(directory)
+
+    monkeypatch.setattr(verifying, asked, look_late)
+    key = parse_key((tmp_path / "checkpoint.pub").read_text())
+    report = verifying.verify(tmp_path, [key], "", None)
+
+    assert report.bad is None

@@ -1,0 +1,53 @@
+"""Whoever reads the output may leave before its end, and that is told by the exit status alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.journal.records import Entry
+from reactive_desched.journal.summary import summary
+from reactive_desched.model.event_types import full
+
+
+def ended(*words: str) -> tuple[bytes, int]:
+    """Run a command whose output nobody reads; return what it said on stderr, and its status."""
+    command = [sys.executable, "-m", "reactive_desched", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read()
+    return errors, process.returncode
+
+
+def some_case(records: list[Entry]) -> str:
+    """Return the id of a case in these records."""
+    found = (summary(entry.raw) for entry in records)
+    return next(one.correlationid for one in found if one and one.type == full("finding.made"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["audit", "verify"],
+        ["audit", "query"],
+        ["audit", "show", "CASE"],
+        ["audit", "status"],
+        ["audit", "export"],
+        ["events", "tail"],
+    ],
+    ids=" ".join,
+)
+def test_output_that_nobody_reads_is_no_failure_to_speak_of(
+    folder: Path, records: list[Entry], words: list[str]
+) -> None:
+    said = [some_case(records) if word == "CASE" else word for word in words]
+
+    assert ended(*said, "--journal", str(folder)) == (b"", 141)
+
+
+@pytest.mark.parametrize("words", [["version"], ["policy", "schema"]], ids=" ".join)
+def test_so_it_is_for_every_command(words: list[str]) -> None:
+    assert ended(*words) == (b"", 141)
