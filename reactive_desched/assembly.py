@@ -39,6 +39,7 @@ from reactive_desched.react.instances import AnyPlugin, Instance
 from reactive_desched.react.judgement import Judgement
 from reactive_desched.react.stage import Clock, Stage
 from reactive_desched.react.synced import Synced
+from reactive_desched.react.vigil import Vigil
 from reactive_desched.state.cluster import DISPENSABLE, RESOURCES, ClusterState
 from reactive_desched.state.view import ClusterView
 
@@ -101,7 +102,8 @@ class Ledger(IntentLedger, Protocol):
 class Core:
     """The descheduler between its edges: feeds in, evictions out.
 
-    `clock` is the loop's monotonic clock, `wall_clock` the time of day, both in seconds.
+    `clock` is the loop's monotonic clock, `wall_clock` the time of day, both in seconds. Nothing
+    is judged or evicted before `vigil` had its look.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Core:
         clock: Clock,
         wall_clock: Callable[[], float],
         may_write: Callable[[], str | None] = lambda: None,
+        vigil: Vigil | None = None,
     ) -> None:
         self.state = ClusterState(plan.selects)
         self.view = ClusterView(self.state, wall_clock)
@@ -121,6 +124,7 @@ class Core:
         self.budgets = Budgets(plan.rates)
         self._windows = Windows(plan.limits)
         self.in_flight = InFlight(clock)
+        self.vigil = vigil or Vigil(clock)
         self._plan = plan
         self._clock = clock
         self._listener = listener
@@ -175,6 +179,7 @@ class Core:
 
     def why_idle(self) -> str | None:
         """Say why nothing may be judged or evicted now, or None."""
+        self.vigil.look()
         return self.held_because() or self._may_write()
 
     def held_because(self) -> str:
@@ -182,6 +187,7 @@ class Core:
         return self.held_back or self.synced.why_not() or ""
 
     def _may_judge(self) -> bool:
+        self.vigil.look()
         return self._told is None and self._may_write() is None
 
     def poke(self) -> None:

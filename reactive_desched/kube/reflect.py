@@ -78,6 +78,18 @@ class Reflector(Generic[T]):
             ending = await self._cycle()
             await self._recover(ending)
 
+    def renew(self, reason: str) -> None:
+        """Trust the picture again only when a new watch is open on it and has settled.
+
+        For when this process stood still: what happened meanwhile may not be read yet, and the
+        link may be dead without a word.
+        """
+        self._listed_at = float("-inf")
+        if self.status.fresh:
+            self._distrust(reason)
+        if self.status.state == "watching":
+            self._reader.stop(reason)
+
     # --- one cycle: from where we are to the end of a watch ---
 
     async def _cycle(self) -> Ending:
@@ -271,10 +283,13 @@ class Reflector(Generic[T]):
         self.status.state = "waiting"
         self.status.failures += 1
         self.status.last_error = ending.detail
+        self._distrust(ending.detail)
+
+    def _distrust(self, reason: str) -> None:
         self.status.fresh = False
-        if self._stale_reason != ending.detail:
-            self._stale_reason = ending.detail
-            self._feed.stale(ending.detail)
+        if self._stale_reason != reason:
+            self._stale_reason = reason
+            self._feed.stale(reason)
 
     def _wait_s(self, ending: Ending, lived_s: float) -> float:
         now = self._clock.now()

@@ -42,6 +42,14 @@ class WatchReader(Generic[T]):
         self._malformed = malformed
         self._clock = clock
         self._torn = False
+        self._reading: anyio.CancelScope | None = None
+        self._why = ""
+
+    def stop(self, reason: str) -> None:
+        """End the reading under way, if there is one, as if the link were silent."""
+        if self._reading is not None:
+            self._why = reason
+            self._reading.cancel()
 
     async def read(
         self,
@@ -54,14 +62,17 @@ class WatchReader(Generic[T]):
 
         What runs `beside` the reading is ended with it.
         """
-        ending = Ending(End.SILENT, f"watch {self._codec.path}: nothing came for too long")
+        self._why = "nothing came for too long"
+        ending: Ending | None = None
         async with anyio.create_task_group() as both:
+            self._reading = both.cancel_scope
             both.start_soon(self._listen_for_silence, stream, silence_limit_s, both.cancel_scope)
             if beside is not None:
                 both.start_soon(beside)
             ending = await self._lines(stream, take)
             both.cancel_scope.cancel()
-        return ending
+        self._reading = None
+        return ending or Ending(End.SILENT, f"watch {self._codec.path}: {self._why}")
 
     async def _lines(self, stream: Stream, take: Take[T]) -> Ending:
         self._torn = False

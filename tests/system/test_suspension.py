@@ -1,0 +1,59 @@
+"""A controller that stood still, with its machine or its container, and then goes on."""
+
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: test
+  pluginConfig:
+  - name: DefaultEvictor
+    args: {nodeFit: true}
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 50ms}
+budgets: {cluster: {evictions: 6, per: 1m, burst: 2}, node: null, namespace: null}
+"""
+NODE = "node-1"
+SUSPENDED_S = 20
+"""In this time two more evictions come to be allowed."""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY, encoding="utf-8")
+    return path
+
+
+def evicted(program: Any) -> int:  # from the fixture
+    return len(re.findall(r"\] evicted ", program.output))
+
+
+def test_a_controller_that_was_suspended_evicts_nobody_for_a_reason_that_went_meanwhile(
+    cluster: Any, controller: Callable[..., Any]
+) -> None:
+    program = controller()
+    program.wait_for("synced")
+    cluster.taint(NODE, "gpu")
+    program.wait_until(lambda: evicted(program) == 2 and "deferred" in program.output)
+
+    program.process.send_signal(signal.SIGSTOP)
+    cluster.untaint(NODE)
+    time.sleep(SUSPENDED_S)
+    program.process.send_signal(signal.SIGCONT)
+
+    cluster.taint("node-2", "gpu")  # it goes on: here is a reason that holds
+    program.wait_for(r"\] evicted .* node=node-2 ")
+    assert len(re.findall(rf"\] evicted .* node={NODE} ", program.output)) == 2
