@@ -13,8 +13,9 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from reactive_desched.audit import schema
-from reactive_desched.audit.reader import Portion, Reader
+from reactive_desched.audit.reader import Reader
 from reactive_desched.audit.rows import LARGEST, Counters, Rows, read
+from reactive_desched.journal.reader import Portion
 from reactive_desched.journal.records import digest, mark
 
 BATCH: Final = 5000

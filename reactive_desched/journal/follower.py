@@ -1,20 +1,18 @@
-"""Reads a journal's folder from outside while it is written: each record once, and only whole."""
+"""Follows a journal's files while they are written: each record comes once, and only whole."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from reactive_desched.journal.records import Entry, mark, recorded_at
-from reactive_desched.journal.segments import UNREADABLE, Segment, entries, segments
+from reactive_desched.journal.reader import Reader
+from reactive_desched.journal.records import Entry, recorded_at
+from reactive_desched.journal.segments import UNREADABLE, entries, segments
 
-BLOCK_BYTES: Final = 1 << 20
-"""So much is read at once; a line cannot be longer."""
-
-_TRIES: Final = 3
+AT_ONCE: Final = 100
+"""So many lines are read at once: of whoever stops in between, no more are read ahead."""
 
 
 class Newest(NamedTuple):
@@ -28,85 +26,46 @@ class Follower:
     """Gives what comes behind a place, across files that are begun, compressed or removed.
 
     `missed` is told the first and last sequence of records that could not be read. One file is
-    open at a time. Every method blocks, and raises OSError when the folder cannot be read.
+    open at a time. Every method blocks, and raises OSError when the journal cannot be read.
     """
 
     def __init__(self, directory: Path, seq: int, missed: Callable[[int, int], None]) -> None:
         self.seq = seq
         self._directory = directory
         self._missed = missed
-        self._segment: Segment | None = None
-        self._file: IO[bytes] | None = None
-        self._offset = 0
-        self._finished = -1
+        self._reader = Reader(directory)
+        self._place = 0, 0
+        self._before = b""
 
     def new(self) -> Iterator[Entry]:
         """Yield the records that are there by now and were not given yet."""
-        while True:
-            if self._file is None and not self._open():
-                return
-            is_newest = not self._is_closed()  # asked first: a closed file has nothing to come
-            yield from self._whole_records()
-            if is_newest:
-                return
-            self.close()
+        self._place = self._start()
+        while (portion := self._reader.read(*self._place, AT_ONCE)) is not None:
+            for entry in portion.entries():
+                if entry.seq > self.seq:
+                    if entry.seq > self.seq + 1:
+                        self._missed(self.seq + 1, entry.seq - 1)
+                    self.seq = entry.seq
+                    yield entry
+            self._place = portion.behind
+            self._before = b"" if portion.broken else portion.lines[-1]
 
     def close(self) -> None:
-        """Close the file; whoever goes on begins with the next one."""
-        if self._file is not None and self._segment is not None:
-            self._file.close()
-            self._file, self._finished = None, self._segment.first_seq
+        """Close the file; following goes on all the same."""
+        self._reader.close()
 
-    def _open(self) -> bool:
-        for _ in range(_TRIES):  # between looking and opening a file may have been compressed
-            chosen = self._choose()
-            if chosen is None:
-                return False
-            with suppress(FileNotFoundError):
-                self._file, self._segment, self._offset = chosen.open(), chosen, 0
-                return True
-        return False
+    def _start(self) -> tuple[int, int]:
+        """Return where we were, or else where the file begins that holds the next record.
 
-    def _choose(self) -> Segment | None:
-        """Return the file that holds the next record, or where the next readable one may be."""
-        rest = [one for one in segments(self._directory) if one.first_seq > self._finished]
-        behind = [one for one in rest if one.first_seq <= self.seq + 1]
-        return behind[-1] if behind else next(iter(rest), None)
-
-    def _is_closed(self) -> bool:
-        begun = -1 if self._segment is None else self._segment.first_seq
-        return any(one.first_seq > begun for one in segments(self._directory))
-
-    def _whole_records(self) -> Iterator[Entry]:
-        for raw in self._lines():
-            found = mark(raw)
-            if found is None or found.seq <= self.seq:
-                continue
-            if found.seq > self.seq + 1:
-                self._missed(self.seq + 1, found.seq - 1)
-            self.seq = found.seq
-            yield Entry(found.seq, raw)
-
-    def _lines(self) -> Iterator[bytes]:
-        file, segment = self._file, self._segment
-        assert file is not None, "it was opened"
-        assert segment is not None, "it was opened"
-        if not segment.is_compressed:
-            yield from self._plain_lines(file.fileno())
-            return
-        with suppress(*UNREADABLE):  # what cannot be read shows as records that are missing
-            yield from (line[:-1] for line in file if line.endswith(b"\n"))
-
-    def _plain_lines(self, descriptor: int) -> Iterator[bytes]:
-        """Yield whole lines; the beginning of one is read again when there is more of it."""
-        if os.fstat(descriptor).st_size < self._offset:
-            self._offset = 0  # what a failed write left was cut off: see what stands there now
-        while block := os.pread(descriptor, BLOCK_BYTES, self._offset):
-            end = block.rfind(b"\n") + 1
-            if not end and len(block) < BLOCK_BYTES:
-                return
-            self._offset += end or len(block)
-            yield from block[:end].split(b"\n")[:-1]
+        So it is at first, and when the line before our place was cut off: its write had failed.
+        """
+        if self._before:
+            segment, offset = self._place
+            portion = self._reader.read(segment, offset - len(self._before), 1)
+            if portion is not None and portion.lines == [self._before]:
+                return self._place
+        firsts = (one.first_seq for one in segments(self._directory))
+        return max((first for first in firsts if first <= self.seq + 1), default=0), 0
 
 
 def newest(directory: Path, most: int, wants: Callable[[Entry], bool]) -> Newest:

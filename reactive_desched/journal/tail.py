@@ -1,7 +1,8 @@
 """How everyone who follows the journal reads it: near its end from memory, else from the files."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from errno import ENOENT
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -10,8 +11,9 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from reactive_desched.errors import RecordsGone
+from reactive_desched.journal.follower import AT_ONCE, Follower
 from reactive_desched.journal.records import Entry
-from reactive_desched.journal.segments import BROKEN, entries, segments
+from reactive_desched.journal.segments import segments
 
 KEPT_RECORDS: Final = 4096
 KEPT_BYTES: Final = 8 << 20
@@ -22,10 +24,6 @@ MOST_BYTES: Final = 1 << 20
 
 OPEN_FILES: Final = 16
 """So many readers of files keep their file open between two readings."""
-
-
-NOT_READ_AHEAD: Final = 100
-"""A file is not kept open so near the end: what was read ahead may be a write that then failed."""
 
 
 class Tail:
@@ -127,10 +125,17 @@ class _Files:
             if entry.seq >= last:
                 return found
         if not found:
+            self._prove_there()
             raise RecordsGone(f"record {seq + 1} cannot be read", last + 1)
-        if found[-1].seq + NOT_READ_AHEAD < last:
+        # Nearer to the end, what is read ahead may be a write that then failed.
+        if found[-1].seq + AT_ONCE < last:
             self._keep(found[-1].seq, reader)
         return found
+
+    def _prove_there(self) -> None:
+        """Raise OSError when there is no file at all: then a volume is away, and may come back."""
+        if not segments(self._directory):
+            raise FileNotFoundError(ENOENT, "the journal's files are away", str(self._directory))
 
     def _missing(self, seq: int, found: Entry) -> list[Entry]:
         raise RecordsGone(f"record {seq + 1} cannot be read", found.seq)
@@ -142,26 +147,8 @@ class _Files:
 
     def _reader(self, seq: int) -> Iterator[Entry]:
         """Yield everything behind a place that can be read, from one file to the next."""
-        at = seq
-        while True:
-            files = segments(self._directory)
-            index = max(0, bisect_right([one.first_seq for one in files], at + 1) - 1)
-            if not files:
-                return
-            begun_at = at
-            try:
-                for entry in entries(files[index]):
-                    if entry.seq > at:
-                        at = entry.seq
-                        yield entry
-            except FileNotFoundError:
-                continue  # it was compressed or removed just now: look again
-            except BROKEN:
-                pass  # the rest of it is unreadable
-            if at == begun_at:
-                if index + 1 >= len(files):
-                    return
-                at = files[index + 1].first_seq - 1
+        with closing(Follower(self._directory, seq, lambda *_: None)) as follower:
+            yield from follower.new()
 
 
 def _bounded(found: Iterable[Entry]) -> Iterator[Entry]:

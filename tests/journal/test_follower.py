@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.journal.follower import Follower, newest, seq_before
-from reactive_desched.journal.records import Entry, recorded_at
+from reactive_desched.journal.records import MAX_RECORD_BYTES, Entry, recorded_at
 from reactive_desched.journal.segments import Segment, segment, segments
 from reactive_desched.testing.journals import some_events, write_journal
 
@@ -89,6 +89,31 @@ def test_what_was_cut_off_behind_the_place_does_not_come_again(
     assert list(follower.new()) == shorter[4:6]
 
 
+def test_what_was_cut_off_and_has_grown_beyond_the_place_meanwhile_is_read_from_a_line_on(
+    folder: Path, follower: Follower, records: list[Entry], missed: list[tuple[int, int]]
+) -> None:
+    path = append(folder, 1, text(records[:4]))
+    assert list(follower.new()) == records[:4]
+    longer = [Entry(one.seq, one.raw[:-1] + b',"z":0}') for one in records]
+    path.write_bytes(text(records[:2]) + text(longer[2:8]))
+
+    assert list(follower.new()) == longer[4:8]
+    assert missed == []
+
+
+def test_a_file_put_in_the_place_of_the_one_being_followed_is_followed(
+    folder: Path, follower: Follower, records: list[Entry], missed: list[tuple[int, int]]
+) -> None:
+    path = append(folder, 1, text(records[:4]))
+    assert list(follower.new()) == records[:4]
+    other = folder / "restored"
+    other.write_bytes(text(records[:6]))
+    other.replace(path)
+
+    assert list(follower.new()) == records[4:6]
+    assert missed == []
+
+
 def test_the_end_of_a_file_is_not_lost_when_the_next_one_is_begun(
     folder: Path, follower: Follower, records: list[Entry]
 ) -> None:
@@ -123,7 +148,7 @@ def test_a_file_that_is_compressed_between_looking_and_opening_is_read_all_the_s
             compress(path)
         return found
 
-    monkeypatch.setattr("reactive_desched.journal.follower.segments", look)
+    monkeypatch.setattr("reactive_desched.journal.reader.segments", look)
 
     assert list(follower.new()) == records[:5]
 
@@ -183,11 +208,25 @@ def test_a_compressed_file_that_breaks_off_costs_its_rest(
     assert missed == [(len(found) - 1, 40)]
 
 
-def test_garbage_without_a_line_end_does_not_hold_up_what_comes_behind_it(
-    folder: Path, follower: Follower, records: list[Entry], monkeypatch: pytest.MonkeyPatch
+def test_behind_a_file_that_breaks_off_the_next_one_is_followed_from_its_beginning(
+    folder: Path, follower: Follower, records: list[Entry], missed: list[tuple[int, int]]
 ) -> None:
-    monkeypatch.setattr("reactive_desched.journal.follower.BLOCK_BYTES", 4096)
-    append(folder, 1, text(records[:2]), b"x" * 10_000, b"\n", text(records[2:4]))
+    path = append(folder, 1, gzip.compress(text(records[:1]))[:-8])
+    path.rename(path.with_name(path.name + ".gz"))
+    append(folder, 2)
+    assert list(follower.new()) == records[:1]
+    assert list(follower.new()) == []
+
+    append(folder, 2, text(records[1:4]))
+
+    assert list(follower.new()) == records[1:4]
+    assert missed == []
+
+
+def test_garbage_without_a_line_end_does_not_hold_up_what_comes_behind_it(
+    folder: Path, follower: Follower, records: list[Entry]
+) -> None:
+    append(folder, 1, text(records[:2]), b"x" * (3 * MAX_RECORD_BYTES), b"\n", text(records[2:4]))
 
     assert list(follower.new()) == records[:4]
 

@@ -150,3 +150,54 @@ async def test_a_place_beyond_the_end_belongs_to_another_journal(tmp_path: Path)
 
     with pytest.raises(RecordsGone, match="another journal"):
         await tail_of(tmp_path, entries).after(len(entries) + 1)
+
+
+async def test_what_was_read_ahead_of_a_write_that_then_failed_is_given_to_nobody(
+    tmp_path: Path,
+) -> None:
+    entries = write_journal(tmp_path, some_events(40))
+    [file] = segments(tmp_path)
+    lines = [entry.raw + b"\n" for entry in entries]
+    failing = [line.replace(b'"name":"', b'"name":"never-') for line in lines[20:30]]
+    file.path.write_bytes(b"".join([*lines[:20], *failing]))
+    tail = Tail(tmp_path, SOURCE, 1, 20)
+    assert await tail.after(0, 10) == entries[:10]
+
+    file.path.write_bytes(b"".join(lines))
+    tail.published(entries[20:])
+
+    assert await tail.after(10) == entries[10:]
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_so_many_readers_keep_their_file_open_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail_module, "OPEN_FILES", 3)
+    entries = write_journal(tmp_path, some_events(400))
+    tail = tail_of(tmp_path, entries)
+    before = open_files()
+
+    for place in range(9):
+        assert await tail.after(place, 10) == entries[place : place + 10]
+
+    assert open_files() - before == 3
+    assert await tail.after(10 + 8, 10) == entries[18:28]
+
+
+async def test_a_volume_that_is_away_has_lost_nothing(tmp_path: Path) -> None:
+    """Its mount point is an empty folder until it is back."""
+    folder, away = tmp_path / "journal", tmp_path / "away"
+    entries = write_journal(folder, some_events(60), per_segment=20)
+    tail = tail_of(folder, entries)
+    folder.rename(away)
+    folder.mkdir()
+    with pytest.raises(FileNotFoundError, match="are away"):
+        await tail.after(0)
+
+    folder.rmdir()
+    away.rename(folder)
+    assert await everything(tail) == entries
