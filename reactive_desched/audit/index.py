@@ -247,9 +247,7 @@ class Index:
         self._rows.store(self.connection)
         held = (portion.segment, first, self._rows.last_record, damaged, portion.broken)
         self._note(held, min(times, default=0), max(times, default=0))
-        segment, behind = portion.segment, offset
-        if portion.broken:
-            segment, behind = segment + 1, 0  # whatever comes next
+        segment, behind = portion.behind
         reached = replace(place, segment=segment, next=behind)
         if last is not None:
             raw, start, seq = last

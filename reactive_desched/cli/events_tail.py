@@ -28,7 +28,7 @@ INTERRUPTED: Final = 130
 """As a shell counts it: ended by SIGINT."""
 
 POLL_S: Final = 0.2
-"""A folder is looked at so often; a look that finds nothing costs a tenth of a millisecond."""
+"""A folder is looked at so often; a look that finds nothing costs some microseconds a file."""
 
 AT_ONCE: Final = 200
 """So many records are laid out together at most."""
