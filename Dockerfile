@@ -13,9 +13,10 @@ RUN /opt/reactive-desched/bin/python -m compileall -q /opt/reactive-desched/lib 
 
 FROM python:3.13-slim
 COPY --from=build /opt/reactive-desched /opt/reactive-desched
-# The name by which the manifests of the SIG descheduler start it, so that they run this image too.
-RUN printf '#!/bin/sh\nexec python -m reactive_desched "$@"\n' > /bin/descheduler \
-    && chmod 755 /bin/descheduler
+# The command, and the name by which the manifests of the SIG descheduler start it: they run this image too.
+RUN printf '#!/bin/sh\nexec python -m reactive_desched "$@"\n' > /bin/reactive-desched \
+    && chmod 755 /bin/reactive-desched \
+    && ln -s reactive-desched /bin/descheduler
 # deploy/ makes the root file system read-only: nothing but the journal's folder is written.
 ENV PATH=/opt/reactive-desched/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 65532:65532

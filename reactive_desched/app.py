@@ -10,9 +10,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from reactive_desched.act.rehearsal import Rehearsal
@@ -36,11 +37,13 @@ from reactive_desched.logs import VerboseLog
 from reactive_desched.metrics import Metrics, Sources
 from reactive_desched.parts import Options, Parts, Reload, make_parts, make_plan
 from reactive_desched.preview.live import limits_of, rate_of
+from reactive_desched.react.vigil import Vigil
 from reactive_desched.reloading import InForce, Reloader
 from reactive_desched.state import cluster
+from reactive_desched.web.address import taken
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import CheckResult, Health, pulse
-from reactive_desched.web.server import serve
+from reactive_desched.web.server import serve_at
 
 AnyCodec = Codec[Any]  # every resource has its own records
 AnyReflector = Reflector[Any]  # as above
@@ -53,6 +56,10 @@ TOLD_WITHIN_S = 2.0
 
 WEDGED_AFTER_S = 10.0
 """When the event loop has not turned for so long, /livez asks for a restart."""
+
+
+ASLEEP_TOO: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""The clock that goes on while the machine sleeps, where there is one."""
 
 
 class Controller(Struct, frozen=True):
@@ -69,12 +76,25 @@ def run(options: Options) -> int:
 
 
 async def _until_stopped(parts: Parts) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with open_controller(parts) as controller:
-            parts.log.info("serving", url=controller.url, dry_run=parts.dry_run)
+    """Serve until a signal comes; one that comes before that breaks off the start."""
+    serving, asked = anyio.Event(), anyio.Event()
+
+    async def listen(*, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            task_status.started()
             async for number in signals:
                 parts.log.info("stopping", signal=signal.Signals(number).name)
-                return
+                asked.set()
+                if not serving.is_set():
+                    life.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as life:
+        await life.start(listen)
+        async with open_controller(parts) as controller:
+            serving.set()
+            parts.log.info("serving", url=controller.url, dry_run=parts.dry_run)
+            await asked.wait()
+        life.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -82,6 +102,7 @@ async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
     """Run everything while the block lasts; on leaving, let what is under way end first."""
     in_force = InForce(parts.configuration)
     async with (
+        taken(parts.listen) as address,
         running(parts.log.run),
         open_cluster(parts) as session,
         run_events(session, parts.log, TOLD_WITHIN_S) as events,
@@ -93,14 +114,16 @@ async def open_controller(parts: Parts) -> AsyncIterator[Controller]:
         reflectors = make_reflectors(session, core, shared)
         health = _health(core, journal, in_force)
         stream = _stream(parts, journal)
+        core.vigil.woke = partial(_woke, reflectors, parts.log)
         _measure(parts, core, books, reflectors, events, stream)
         async with (
-            serve(
-                parts.listen, health, parts.metrics if parts.serve_metrics else None, stream
+            serve_at(
+                address, health, parts.metrics if parts.serve_metrics else None, stream
             ) as url,
             anyio.create_task_group() as stages,
         ):
             await stages.start(core.evictions.run)  #          decisions -> outcomes
+            stages.start_soon(core.vigil.keep)
             stages.start_soon(core.stage.run)  #               subjects  -> decisions
             for reflector in reflectors.values():
                 stages.start_soon(reflector.run)  #            cluster   -> changes
@@ -254,6 +277,7 @@ def _core(parts: Parts, session: Session, journal: Journal, ledger: Ledger) -> C
         clock=time.monotonic,
         wall_clock=time.time,
         may_write=lambda: journal.reason or None,
+        vigil=Vigil(partial(time.clock_gettime, ASLEEP_TOO)),
     )
     journal.when_better = core.poke
     return core
@@ -305,6 +329,13 @@ def _measure(
         sinks=books.relays,
         reflectors={name: reflector.status for name, reflector in reflectors.items()},
     )
+
+
+def _woke(reflectors: Mapping[str, AnyReflector], log: LateLog, stood_s: float) -> None:
+    """Distrust the whole picture after standing still."""
+    log.warning("this process stood still: every watch is opened anew", seconds=round(stood_s, 1))
+    for reflector in reflectors.values():
+        reflector.renew(f"this process stood still for {stood_s:.0f} s")
 
 
 def _went_without(log: LateLog, resource: str, reason: str) -> None:

@@ -174,6 +174,7 @@ def _keeper(
         removing=journal.tail.removed_before,
         log=log,
         clock=time.time,
+        monotonic=time.monotonic,
     )
 
 

@@ -1,11 +1,12 @@
 """Log lines written when there is time: an eviction must not wait for its own announcement."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import anyio
 
-from reactive_desched.logs import VerboseLog
+from reactive_desched.logs import VerboseLog, stamp
 
 MOST_LINES = 10_000
 PAUSE_S = 0.002
@@ -16,12 +17,14 @@ HUNDREDTH = 100
 class LateLog:
     """Takes lines at once and writes them soon, in order: one at a time, or a hundredth of many.
 
+    A line tells when it was taken, by `clock`, which is the time of day in seconds since 1970.
     Holds 10,000 lines; when full, new ones are dropped and counted, and the count is logged.
     """
 
-    def __init__(self, log: VerboseLog) -> None:
+    def __init__(self, log: VerboseLog, clock: Callable[[], float]) -> None:
         self._log = log
-        self._lines: deque[tuple[str, str, dict[str, Any]]] = deque()
+        self._clock = clock
+        self._lines: deque[tuple[str, str, float, dict[str, Any]]] = deque()
         self._dropped = 0
         self._news = anyio.Event()
 
@@ -53,14 +56,14 @@ class LateLog:
         if len(self._lines) >= MOST_LINES:
             self._dropped += 1
             return
-        self._lines.append((level, event, values))
+        self._lines.append((level, event, self._clock(), values))
         if not self._news.is_set():
             self._news.set()
 
     def _write(self, most: int) -> None:
         for _ in range(min(most, len(self._lines))):
-            level, event, values = self._lines.popleft()
-            getattr(self._log, level)(event, **values)
+            level, event, taken_at, values = self._lines.popleft()
+            getattr(self._log, level)(event, timestamp=stamp(taken_at), **values)
         if self._dropped:
             self._log.warning("dropped log lines", lines=self._dropped)
             self._dropped = 0

@@ -6,6 +6,7 @@ structlog is imported inside the functions: its import is what `--help` must not
 import logging
 import re
 from collections.abc import Mapping, MutableMapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import msgspec
@@ -105,9 +106,20 @@ def logger(name: str) -> "BoundLogger":
     return log
 
 
+def stamp(moment: float) -> str:
+    """Write a moment, in seconds since 1970, as lines tell their time: their `timestamp`."""
+    time = datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")
+    return time.removesuffix("+00:00") + "Z"
+
+
 def redact(_logger: object, _method: str, fields: Fields) -> Fields:
     """Blank the values of fields named like secrets, and what looks like one inside any text."""
     return {name: _clean(name, value, _DEEPEST) for name, value in fields.items()}
+
+
+def _known(_logger: object, _method: str, fields: Fields) -> Fields:
+    """Leave out what is None: that there is nothing to say needs no words."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _check(what: str, given: str, known: tuple[str, ...]) -> None:
@@ -117,7 +129,7 @@ def _check(what: str, given: str, known: tuple[str, ...]) -> None:
 
 def _described() -> "list[Processor]":
     from structlog.contextvars import merge_contextvars
-    from structlog.processors import TimeStamper
+    from structlog.processors import MaybeTimeStamper
     from structlog.stdlib import ExtraAdder, add_log_level, add_logger_name
 
     return [
@@ -125,7 +137,7 @@ def _described() -> "list[Processor]":
         add_log_level,
         add_logger_name,
         ExtraAdder(),
-        TimeStamper(fmt="iso", utc=True),
+        MaybeTimeStamper(fmt="iso", utc=True),  # a late line tells when it was said
     ]
 
 
@@ -136,7 +148,7 @@ def _rendered(style: str, *, colours: bool) -> "list[Processor]":
 
     readable = ConsoleRenderer(colors=colours, exception_formatter=plain_traceback)
     last: list[Processor] = [readable] if style == "console" else [JSONRenderer(_json)]
-    return [StackInfoRenderer(), format_exc_info, redact, *last]
+    return [StackInfoRenderer(), format_exc_info, _known, redact, *last]
 
 
 def _json(fields: Mapping[str, object], **_options: object) -> str:

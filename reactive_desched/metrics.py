@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from reactive_desched._version import __version__
+from reactive_desched.http_metrics import HttpNumbers, http_families
 from reactive_desched.journal_metrics import (
     FolderNumbers,
     JournalNumbers,
@@ -69,6 +70,7 @@ class Sources:
     journal: JournalNumbers | None = None
     folder: FolderNumbers | None = None
     stream: StreamNumbers | None = None
+    http: HttpNumbers | None = None
     reflectors: Mapping[str, ReflectorNumbers] = field(default_factory=dict)
     sinks: Mapping[str, SinkNumbers] = field(default_factory=dict)
 
@@ -180,7 +182,7 @@ class Metrics:
         yield counter("findings", "Findings of plugins.", ["plugin"], _labelled(self._findings))
         text = "Decisions on findings, and the gate that decided."
         yield counter("decisions", text, ["decision", "gate"], self._decisions)
-        text = "Ends of begun evictions."
+        text = "Ends of begun evictions; `rehearsed` is what a dry run would have evicted."
         yield counter("outcomes", text, ["result", "plugin"], self._outcomes)
         text = "Changed policy and settings files, taken or refused."
         yield counter("policy_reloads", text, ["result"], _labelled(self._reloads))
@@ -211,6 +213,8 @@ class Metrics:
             yield from folder_families(sources.folder)
         if sources.stream is not None:
             yield from stream_families(sources.stream)
+        if sources.http is not None:
+            yield from http_families(sources.http)
         yield from _reflectors(sources.reflectors)
         yield from sink_families(sources.sinks)
 

@@ -30,7 +30,7 @@ from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.outcomes import BUDGET_REFUSED, LEFT, REPLACED, Outcome
+from reactive_desched.model.outcomes import BUDGET_REFUSED, LEFT, REHEARSED, REPLACED, Outcome
 from reactive_desched.model.subjects import OnePod
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.parts import Options, Parts, make_parts, make_plan
@@ -55,6 +55,9 @@ TOLD_WITHIN_S = 10.0
 
 _FINE = LEFT | {BUDGET_REFUSED, REPLACED}
 """Outcomes that are nobody's failure: it left, may not leave yet, or was another pod by then."""
+
+_SAID = {REHEARSED: "would_evict"}
+"""What the last line calls them, if not by their own name."""
 
 WhyStop = Callable[[], str | None]
 
@@ -87,7 +90,7 @@ async def _until_done(parts: Parts) -> int:
             make_plan(parts.configuration),
             Means(ledger, Rehearsal() if parts.dry_run else asker, time.monotonic),
             ledger,
-            Reporter(parts.metrics, log, dry_run=parts.dry_run),
+            Reporter(parts.metrics, log),
             lambda: stop.reason or journal.reason or None,
             parts.metrics.upstream,
             node_fit,
@@ -143,7 +146,8 @@ class Sweep:
         await self._drive(cycle, view)
         self._timings.cycle_took(time.monotonic() - begun)
         stopped = self._why_stop()
-        log.info("swept", stopped=stopped, **dict(sorted(self._results.items())))
+        counts = {_SAID.get(result, result): n for result, n in sorted(self._results.items())}
+        log.info("swept", stopped=stopped, **counts)
         return NOT_COMPLETED if stopped or self._results.keys() - _FINE - {"refused"} else COMPLETED
 
     async def _drive(self, cycle: Cycle, view: ClusterView) -> None:

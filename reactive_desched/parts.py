@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -99,7 +100,7 @@ def make_plan(configuration: Configuration) -> Plan:
 
 def _parts(options: Options, configuration: Configuration, reload: Reload) -> Parts:
     settings, metrics = configuration.settings, Metrics()
-    log = LateLog(logs.logger("controller"))
+    log = LateLog(logs.logger("controller"), time.time)
     directory = options.journal_dir or settings.journal.directory
     return Parts(
         configuration,
@@ -107,7 +108,7 @@ def _parts(options: Options, configuration: Configuration, reload: Reload) -> Pa
         Path(directory) if directory else default_directory(os.environ),
         parse_listen(options.listen or settings.server.listen),
         metrics,
-        Reporter(metrics, log, dry_run=options.dry_run),
+        Reporter(metrics, log),
         log,
         options.dry_run,
         options.serve_metrics,

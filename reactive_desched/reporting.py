@@ -10,7 +10,7 @@ from reactive_desched.logs import VerboseLog
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Defer, Evict, Refuse
-from reactive_desched.model.outcomes import EVICTED, WITHHELD, Outcome
+from reactive_desched.model.outcomes import EVICTED, REHEARSED, WITHHELD, Outcome
 from reactive_desched.react.judgement import Judgement
 
 _SCOPE = re.compile(r"(?:limit of|evictions per) (\w+)")
@@ -19,15 +19,16 @@ _REACHED = {
     "node": upstream.NODE_REACHED,
     "namespace": upstream.NAMESPACE_REACHED,
 }
+_SAID = {EVICTED: "evicted", REHEARSED: "would be evicted"}
+"""How the log says that all went well; the SIG descheduler counts both as success."""
 
 
 class Reporter:
-    """Counts everything, logs what is new; in a dry run nobody is said to be evicted."""
+    """Counts everything and logs what is new."""
 
-    def __init__(self, metrics: Metrics, log: VerboseLog, *, dry_run: bool = False) -> None:
+    def __init__(self, metrics: Metrics, log: VerboseLog) -> None:
         self._metrics = metrics
         self._log = log
-        self._evicted = "would be evicted" if dry_run else EVICTED
 
     def changed(self, changes: Iterable[Change]) -> None:
         """Count changes."""
@@ -59,11 +60,11 @@ class Reporter:
         self._metrics.outcome(outcome.result, finding.plugin)
         self._metrics.evicted_after(took_s)
         if outcome.result != WITHHELD:
-            result = upstream.SUCCESS if outcome.result == EVICTED else upstream.ERROR
+            result = upstream.SUCCESS if outcome.result in _SAID else upstream.ERROR
             self._count_upstream(judgement, result)
-        say = self._log.info if outcome.result == EVICTED else self._log.warning
+        say = self._log.info if outcome.result in _SAID else self._log.warning
         say(
-            self._evicted if outcome.result == EVICTED else outcome.result,
+            _SAID.get(outcome.result, outcome.result),
             pod=str(finding.pod),
             node=finding.pod.node,
             plugin=finding.plugin,

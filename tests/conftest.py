@@ -1,6 +1,7 @@
 """What every test shares: the event loop of its async tests, and how hard hypothesis tries."""
 
 import os
+from typing import Any
 
 import hypothesis
 import pytest
@@ -11,10 +12,21 @@ hypothesis.settings.register_profile("here", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=200)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
 
+VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", VIRTUAL_TIME)
+
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """Choose asyncio, or what the mark `virtual_time` says."""
+    if request.node.get_closest_marker("virtual_time") is None:
+        return "asyncio", {}
+    from trio.testing import MockClock
+
+    return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -129,6 +129,14 @@ def test_the_role_grants_reading_what_is_judged_asking_for_evictions_and_telling
     assert set(granted()) == reading | following | events | acting
 
 
+def test_the_page_on_security_names_what_the_role_reaches_and_nothing_else() -> None:
+    text = (DEPLOY.parent / "SECURITY.md").read_text(encoding="utf-8")
+    [paragraph] = [each for each in text.split("\n\n") if "rbac.yaml" in each]
+    named = set(re.findall(r"`([a-z/]+)`", paragraph))
+
+    assert named == {resource for _, resource, _ in granted()}
+
+
 def test_no_rule_has_a_wildcard_or_reaches_beside_resources() -> None:
     assert not [grant for grant in granted() if any("*" in word for word in grant)]
     assert all(
@@ -307,20 +315,17 @@ def test_the_controller_is_told_which_pod_it_is() -> None:
     }
 
 
-def test_the_image_answers_to_the_name_in_manifests_of_the_sig_descheduler(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["reactive-desched", "descheduler"])
+def test_the_image_answers_to_our_name_and_to_that_in_manifests_of_the_sig_descheduler(
+    tmp_path: Path, name: str
+) -> None:
     text = (DEPLOY.parent / "Dockerfile").read_text(encoding="utf-8")
-    made = re.search(r"RUN (printf '.*') > /bin/descheduler \\\n +&& chmod 755", text)
+    made = re.search(r"^RUN (printf (?:.*\\\n)*.*)", text, re.MULTILINE)
     assert made is not None
-    script = subprocess.run(["sh", "-c", made[1]], check=True, capture_output=True).stdout
-    (tmp_path / "descheduler").write_bytes(script)
+    subprocess.run(["sh", "-c", made[1].replace(" /bin/", f" {tmp_path}/")], check=True)
     (tmp_path / "python").symlink_to(sys.executable)
 
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": os.pathsep.join(sys.path)}
-    said = subprocess.run(
-        ["sh", str(tmp_path / "descheduler"), "version"],
-        check=True,
-        capture_output=True,
-        env=environment,
-    )
+    said = subprocess.run([name, "version"], check=True, capture_output=True, env=environment)
 
     assert said.stdout.startswith(b"reactive-desched ")

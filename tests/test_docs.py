@@ -34,6 +34,33 @@ def test_every_link_of_a_page_leads_to_a_file(page: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("folder", ["explain", "howto", "reference"])
+def test_every_page_begins_with_what_it_is_for_and_ends_with_where_to_go(folder: str) -> None:
+    for page in (ROOT / "docs" / folder).glob("*.md"):
+        title, gap, purpose, *_, last = page.read_text(encoding="utf-8").splitlines()
+        assert (title[:2], gap, purpose[:1] not in "#|") == ("# ", "", True), page
+        assert not purpose.startswith("```"), page
+        assert last.startswith("Next: "), page
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("changes_total", "`change`"),
+        ("outcomes_total", "`result`, `plugin`"),
+        ("reflector_synced", "`resource`"),
+        ("sink_lag_records", "`sink`"),
+        ("journal_healthy", "-"),
+        ("loop_lag_seconds", "-"),
+    ],
+)
+def test_the_metrics_page_names_the_labels_of_each(name: str, labels: str) -> None:
+    rows = [line.split(" | ") for line in metrics_page().splitlines()]
+
+    [row] = [row for row in rows if row[0] == f"| `reactive_desched_{name}`"]
+    assert row[2] == labels
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_readme_names_every_plugin(name: str) -> None:
     assert name in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -63,6 +63,29 @@ def test_json_is_one_object_per_line_with_time_level_and_fields() -> None:
     }
 
 
+def test_a_line_that_says_when_it_was_said_keeps_that_time() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+
+    logs.logger("act").info("evicted", timestamp=logs.stamp(0.25))
+
+    (line,) = json_lines(stream)
+    assert line["timestamp"] == "1970-01-01T00:00:00.250000Z"
+
+
+@pytest.mark.parametrize("style", logs.FORMATS)
+@pytest.mark.parametrize("log", [lambda: logs.logger("act"), lambda: logging.getLogger("lib")])
+def test_what_is_not_known_is_left_out(style: str, log: Any) -> None:
+    stream = io.StringIO()
+    logs.configure("info", style, stream)
+
+    fields = {"extra": {"node": None}} if isinstance(log(), logging.Logger) else {"node": None}
+    log().info("looked", **fields)
+
+    assert "looked" in stream.getvalue()
+    assert "node" not in stream.getvalue()
+
+
 def test_the_console_shows_the_same_for_eyes() -> None:
     stream = io.StringIO()
     logs.configure("info", "console", stream)

@@ -16,6 +16,7 @@ from reactive_desched.model.outcomes import (
     Denied,
     Gone,
     Overloaded,
+    Rehearsed,
     Replaced,
     ServerFailed,
 )
@@ -122,6 +123,15 @@ async def test_the_exit_status_tells_whether_something_failed(answer: Answer, st
 
     assert await bench.over(FULL) == status
     assert bench.asked == ["a", "b"]
+
+
+async def test_a_dry_sweep_says_how_many_it_would_evict() -> None:
+    bench = Bench()
+    bench.evictor.script = {"a": [Rehearsed()], "b": [Rehearsed()]}
+
+    assert await bench.over(FULL) == COMPLETED
+    assert bench.diary.outcomes == [("a", "rehearsed"), ("b", "rehearsed")]
+    assert bench.log.lines == [("swept", {"stopped": None, "would_evict": 2})]
 
 
 async def test_whoever_is_asked_to_stop_begins_nothing_more_and_has_not_completed() -> None:

@@ -17,6 +17,7 @@ from reactive_desched.model.outcomes import (
     FAILED,
     GONE,
     OVERLOADED,
+    REHEARSED,
     REPLACED,
     WITHHELD,
     Outcome,
@@ -128,21 +129,21 @@ def test_what_repeats_the_last_decision_is_counted_and_only_whispered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "level", "detail"),
+    ("outcome", "said", "level"),
     [
-        pytest.param(Outcome(EVICTED), "info", None, id="evicted"),
-        pytest.param(Outcome(FAILED, "500: no"), "warning", "500: no", id="anything else"),
+        pytest.param(Outcome(EVICTED), "evicted", "info", id="evicted"),
+        pytest.param(Outcome(REHEARSED), "would be evicted", "info", id="rehearsed"),
+        pytest.param(Outcome(FAILED, "500: no"), "failed", "warning", id="anything else"),
     ],
 )
 def test_the_end_of_an_eviction_is_counted_timed_to_the_request_and_logged(
-    outcome: Outcome, level: str, detail: str | None
+    outcome: Outcome, said: str, level: str
 ) -> None:
     bench = Bench()
     bench.reporter.ended(judgement(Evict(FINDING)), outcome, 10.75)
 
-    assert bench.log.lines == [
-        (level, outcome.result, ABOUT | {"detail": detail, "after_ms": 750.0})
-    ]
+    more = ABOUT | {"detail": outcome.detail or None, "after_ms": 750.0}
+    assert bench.log.lines == [(level, said, more)]
     numbers = bench.numbers()
     assert numbers[f'outcomes_total{{plugin="NodeTaints",result="{outcome.result}"}}'] == 1
     assert numbers["change_to_eviction_seconds_sum"] == 0.75
@@ -185,6 +186,7 @@ def test_an_object_that_cannot_be_read_is_a_warning_that_names_it() -> None:
     ("result", "counted"),
     [
         (EVICTED, {"success": 1}),
+        (REHEARSED, {"success": 1}),
         (BUDGET_REFUSED, {"error": 1}),
         (OVERLOADED, {"error": 1}),
         (GONE, {"error": 1}),

@@ -25,7 +25,8 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "A second document beside the policy, in the same file or another (`--settings FILE`):",
+        "What can be set besides the policy: pace, connections, the journal, sinks and the log.",
+        "All of it stands in a second document, in the same file or another (`--settings FILE`):",
         "",
         "```yaml",
         "apiVersion: reactive-desched/v1alpha1",
@@ -41,19 +42,39 @@ def settings_page() -> str:
         "| field | default | meaning |",
         "|---|---|---|",
         *_rows(ReactiveSettings, ""),
+        *_next(
+            {
+                "change them while it runs": "../howto/reload.md",
+                "completion in an editor": "../howto/editor-support.md",
+                "what keeps it safe": "../explain/safety.md",
+            }
+        ),
     ]
     return "\n".join(lines) + "\n"
 
 
 def plugins_page() -> str:
     """Return the page on plugins and the evictor."""
-    lines = ["# Plugins", "", "Names and arguments are those of the SIG descheduler.", ""]
+    lines = [
+        "# Plugins",
+        "",
+        "What each plugin finds, the changes that make it look again, and its arguments.",
+        "Names and arguments are those of the SIG descheduler.",
+        "",
+    ]
     for name, (plugin, args) in BUILT_IN.items():
         lines += [f"## {name}", "", inspect.getdoc(plugin) or "", ""]
         lines += ["Reacts to: " + ", ".join(f"`{c.__name__}`" for c in plugin.reacts_to) + ".", ""]
         lines += ["| argument | default | meaning |", "|---|---|---|", *_rows(args, ""), ""]
     lines += ["## DefaultEvictor", "", inspect.getdoc(DefaultEvictorArgs) or "", ""]
     lines += ["| argument | default | meaning |", "|---|---|---|", *_rows(DefaultEvictorArgs, "")]
+    lines += _next(
+        {
+            "where they stand in a policy": "policy-formats.md",
+            "what they would find now": "plan.md",
+            "what keeps it safe": "../explain/safety.md",
+        }
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -62,22 +83,41 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
+        "What is counted and measured, for dashboards and alerts.",
         "Served at `/metrics`, in the Prometheus text format or OpenMetrics.",
         "",
-        "| name | type | meaning |",
-        "|---|---|---|",
+        "| name | type | labels | meaning |",
+        "|---|---|---|---|",
     ]
     for family in _families():
-        suffix = "_total" if family.type == "counter" else ""
-        lines.append(f"| `{family.name}{suffix}` | {family.type} | {family.documentation} |")
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = ", ".join(f"`{label}`" for label in _labels(family)) or "-"
+        lines.append(f"| `{name}` | {family.type} | {labels} | {family.documentation} |")
+    lines += _next(
+        {
+            "under the SIG descheduler's names": "../howto/from-the-sig-descheduler.md#metrics",
+            "how the journal stands": "../howto/audit.md#how-does-it-stand",
+            "what is where on its disk": "journal.md",
+        }
+    )
     return "\n".join(lines) + "\n"
+
+
+def _next(links: Mapping[str, str]) -> list[str]:
+    """Return the end of a page: where to go from here."""
+    return ["", f"Next: {', '.join(f'[{words}]({page})' for words, page in links.items())}."]
 
 
 def _families() -> Iterator[Metric]:
     metrics = Metrics()
     metrics.policy_loaded("policy.yaml", "0")
-    metrics.sources = Sources(journal=_Journal(), folder=_Folder(), stream=_Stream())
+    metrics.sources = Sources(journal=_Journal(), folder=_Folder(), stream=_Stream(), http=_Http())
     yield from metrics.collect()
+
+
+def _labels(family: Metric) -> tuple[str, ...]:
+    """Return the names of a family's labels, which it keeps to itself while it has no sample."""
+    return tuple(vars(family).get("_labelnames", ()))
 
 
 class _Journal:
@@ -94,6 +134,10 @@ class _Folder:
 
 class _Stream:
     clients = turned_away = cut = sent = resets = 0
+
+
+class _Http:
+    malformed = crowded_out = 0
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:

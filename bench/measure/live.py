@@ -83,7 +83,7 @@ async def live(target: Target) -> AsyncIterator[Live]:
 
 
 def _parts(target: Target) -> tuple[Stamps, Parts]:
-    log, metrics = LateLog(logs.logger("bench")), Metrics()
+    log, metrics = LateLog(logs.logger("bench"), time.time), Metrics()
     stamps = Stamps(metrics, log)
     parts = Parts(
         configuration=target.configuration(),

@@ -1,15 +1,15 @@
 """A dry run's evictor: everything happens as usual, except the call."""
 
 from reactive_desched.errors import ClusterError
-from reactive_desched.model.outcomes import Accepted, Answer, EvictionRequest, PodNow
+from reactive_desched.model.outcomes import Answer, EvictionRequest, PodNow, Rehearsed
 
 
 class Rehearsal:
-    """Says yes to every eviction and asks nobody."""
+    """Asks nobody, and says so."""
 
     async def evict(self, _: EvictionRequest) -> Answer:
-        """Pretend that the API server agreed."""
-        return Accepted()
+        """Say that this was a rehearsal."""
+        return Rehearsed()
 
     async def look(self, namespace: str, name: str) -> PodNow:
         """Know nothing: a rehearsal has no effect to read back."""

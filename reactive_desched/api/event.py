@@ -114,7 +114,7 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_d
         str,
         _said(
             "evicted, refused by disruption budget, deferred by overload, gone, replaced, denied, "
-            "failed, withheld (not asked for after all), or unknown."
+            "failed, withheld (not asked for after all), unknown, or rehearsed (a dry run)."
         ),
     ]
     detail: Annotated[str, _said("The API server's words, or ours.")] = ""

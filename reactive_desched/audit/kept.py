@@ -21,14 +21,24 @@ class Kept(NamedTuple):
 
 
 def parse_kept(text: str) -> Kept:
-    """Read SIZE:HEX, a note, or checkpoint events of which the last counts; raises ConfigError."""
+    """Read SIZE:HEX, a note, or checkpoint events of which the last counts; raises ConfigError.
+
+    Blank lines behind a note are no part of it: whoever prints a text that has its last end of line
+    often adds another.
+    """
     if short := _SHORT.fullmatch(text.strip()):
         return Kept(int(short[1]), short[2].lower())
     try:
-        note = parse_note(_note_of(text) if text.lstrip().startswith("{") else text)
+        note = parse_note(_note_of(text) if text.lstrip().startswith("{") else _one_end(text))
     except JournalError as error:
         raise ConfigError(f"{error}; an event, or SIZE:HEX with 12 digits, is taken too") from error
     return Kept(note.size, note.root, note)
+
+
+def _one_end(text: str) -> str:
+    """Return the text with one end of line at its end, if it has any there."""
+    bare = text.rstrip("\n")
+    return text[: len(bare) + 1]
 
 
 def _note_of(text: str) -> str:

@@ -21,7 +21,7 @@ from reactive_desched.audit.story import Story, Told
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.notes import parse_note
 from reactive_desched.journal.summary import short
-from reactive_desched.model.outcomes import EVICTED
+from reactive_desched.model.outcomes import REHEARSED
 
 _BOLD, _DIM = "1", "2"
 _GREEN, _YELLOW, _RED, _CYAN, _MAGENTA = "32", "33", "31", "36", "35"
@@ -72,7 +72,7 @@ def _state(data: object) -> str:
     """Say how the story ends, as far as it is told."""
     match data:
         case EvictionEnded(outcome=outcome, mode=mode) if mode == DRY_RUN:
-            is_rehearsed = outcome.result == EVICTED
+            is_rehearsed = outcome.result == REHEARSED
             return f"{'would have been evicted' if is_rehearsed else outcome.result} (dry run)"
         case EvictionEnded(outcome=outcome):
             return outcome.result

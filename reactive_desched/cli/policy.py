@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from reactive_desched.cli import policy_convert, policy_schema
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.complaints import complain
 
 if TYPE_CHECKING:
     from reactive_desched.policy.documents import Source
@@ -22,6 +23,9 @@ stopped at the hundredth error of a file), and "problems", in the order of files
 with "severity" (error or warning), "file", "line" and "column" (from 1; 0 where there is no place),
 "path" (the field, as in profiles[0].pluginConfig[1].args), "message", "hint" (what to do),
 "context" (the profile and plugin), "forgivable" (true if --lenient-policy makes it a warning)
+
+a plugin that this version cannot run yet is a warning, and told on standard error besides: `run`
+refuses a policy that enables it
 
 exit status: 0 every file is fine, 2 something in them is wrong"""
 
@@ -63,6 +67,12 @@ def _check(arguments: argparse.Namespace) -> int:
         name: check(_stdin() if name == STDIN else name, plugins, lenient=lenient)
         for name in arguments.files
     }
+    for name, verdict in verdicts.items():
+        if verdict.unbuilt:
+            complain(
+                f"warning: {name}: `run` refuses it as long as it enables"
+                f" {', '.join(verdict.unbuilt)}: this version cannot run them yet"
+            )
     sys.stdout.write(as_json(verdicts) if arguments.output == "json" else as_text(verdicts))
     return 0 if is_sound(verdicts) else _WRONG_INPUT
 

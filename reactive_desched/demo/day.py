@@ -79,7 +79,7 @@ async def _play(listen: Listen) -> int:
 
 async def _watch(console: Console, town: Town, listen: Listen, folder: Path) -> list[Result]:
     metrics = Metrics()
-    log = LateLog(logs.logger("demo"))
+    log = LateLog(logs.logger("demo"), time.time)
     narrator = Narrator(console, time.monotonic, Reporter(metrics, log))
     parts = Parts(
         configure([Source(POLICY, "the demo's policy")], registry()),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
-from anyio import TASK_STATUS_IGNORED, to_thread
+from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from reactive_desched.api.event import JOURNAL_RESUMED, JournalResumed
@@ -116,9 +116,14 @@ class Journal:
 
         `clock` tells the time of day. `committed` hears of every write: how many records, how
         many seconds. Raises JournalError when the directory is in use or cannot be written to,
-        and ConfigError for a key that cannot sign.
+        and ConfigError for a key that cannot sign. When cancelled, nobody waits for a stuck disk;
+        a directory that is taken after all stays so until the process ends.
         """
-        opened = await to_thread.run_sync(take, directory, disk, making, clock)
+        thread = DiskThread("journal opening")
+        try:
+            opened = await thread.do(partial(take, directory, disk, making, clock))
+        finally:
+            thread.close()
         return cls(opened, clock, committed)
 
     @property

@@ -13,10 +13,12 @@ from msgspec import Struct, field
 
 from reactive_desched.errors import JournalError
 from reactive_desched.journal import compression, limits
+from reactive_desched.journal.believed_clock import BelievedClock
 from reactive_desched.journal.limits import Limits
 from reactive_desched.journal.losses import Losses
 from reactive_desched.journal.retention import Held, Loss, Needs, Tidying, tidying
 from reactive_desched.journal.segments import Segment, segments
+from reactive_desched.journal.steady_clock import Reading
 from reactive_desched.logs import Log
 from reactive_desched.policy.recording import Retention
 
@@ -65,6 +67,11 @@ class Keeper:
 
     It never touches the segment being written. Whoever has a file open reads it to its end. A fault
     of the disk, or of telling a loss, is counted and tried again in the next round.
+
+    Nothing goes by age unless the time of day held its course for a day, across restarts of up to
+    an hour: a clock that is wrong for less than that, in this process or at its start, removes
+    nothing that it should not, save that one set during a restart may take files an hour early.
+    Meanwhile sizes bound the folder. What is dated in the future is young.
     """
 
     def __init__(
@@ -76,10 +83,12 @@ class Keeper:
         *,
         log: Log,
         clock: Callable[[], float],
+        monotonic: Callable[[], float],
         removing: Callable[[int], None] = lambda _oldest: None,
     ) -> None:
         """Keep this folder; `clock` gives the wall clock's seconds, as files have them.
 
+        `monotonic` gives those of a clock that nobody can set, which shows when that one jumps.
         `removing` is called before files go, with what is the oldest sequence from then on.
         """
         self.numbers = Numbers()
@@ -88,22 +97,27 @@ class Keeper:
         self._bounds = bounds
         self._lost = lost
         self._log = log
-        self._clock = clock
+        self._clock = BelievedClock(directory, clock, monotonic, log)
         self._removing = removing
         self._losses = Losses(directory)
         self._known_faults: set[str] = set()
 
     async def run(self, every_s: float = EVERY_S) -> None:
-        """Tidy up now and for ever; what looks from outside is told by which limits."""
+        """Tidy up now and for ever."""
+        await self.begin()
+        while True:
+            await self.tidy()
+            await anyio.sleep(every_s)
+
+    async def begin(self) -> None:
+        """Tell who looks from outside by which limits, and learn how the clock was doing."""
         with self._surviving("tell the limits"):
             kept = self._bounds.retention
             told = Limits(
                 kept.max_bytes, kept.max_age_s, kept.hard_max_bytes, self._bounds.compress
             )
             await _in_thread(limits.write, self._directory, told)
-        while True:
-            await self.tidy()
-            await anyio.sleep(every_s)
+        await _in_thread(self._clock.resume)
 
     async def tidy(self) -> None:
         """Do one round."""
@@ -113,6 +127,8 @@ class Keeper:
             await self._compress(await self._look())
             await self._remove(await self._look())
             await self._look()
+            with self._surviving("note the clock"):
+                await _in_thread(self._clock.note)
         if faults == sum(self.numbers.faults.values()):
             self._known_faults.clear()
         self.numbers.rounds += 1
@@ -123,20 +139,20 @@ class Keeper:
         read_to = dict(self._followed.read_to())
         oldest_open = self._followed.oldest_open()
         needs = Needs(open_from=open_from, oldest_open=oldest_open, read_to=read_to)
-        look = await _in_thread(self._look_at_files, needs)
+        look = await _in_thread(self._look_at_files, needs, self._clock.read())
         self.numbers.bytes = sum(look.sizes.values())
         self.numbers.segments = len(look.found)
         self.numbers.oldest_seq = min(look.found, default=0)
         return look
 
-    def _look_at_files(self, needs: Needs) -> "_Look":
-        now = self._clock()
+    def _look_at_files(self, needs: Needs, now: Reading) -> "_Look":
         told = self._losses.told_to(needs.read_to, needs.open_from)
         needs = needs.past(told)
         found = {one.first_seq: one for one in segments(self._directory)}
-        held = [_held(one, now) for one in found.values()]
+        held = [_held(one, now.wall) for one in found.values()]
         sizes = {one.first_seq: one.size for one in held}
-        return _Look(found, sizes, needs.open_from, tidying(held, needs, self._bounds.retention))
+        todo = tidying(held, needs, self._bounds.retention, by_age=now.is_believed)
+        return _Look(found, sizes, needs.open_from, todo)
 
     async def _compress(self, look: "_Look") -> None:
         """Compress what is to stay."""

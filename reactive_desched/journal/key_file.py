@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from reactive_desched.errors import ConfigError, JournalError
 from reactive_desched.journal import durable
 from reactive_desched.journal.notes import parse_key
+from reactive_desched.journal.remedies import remedy
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -23,11 +24,12 @@ def read(path: Path) -> "Ed25519PrivateKey":
     try:
         return _parse(_raw(path))
     except OSError as error:
-        remedy = "name a file that this process can read, or leave keyFile empty"
-        raise ConfigError(f"{path}: cannot read the key: {error.strerror}; {remedy}") from error
+        what_to_do = "name a file that this process can read, or leave keyFile empty"
+        text = f"{path}: cannot read the key: {error.strerror}; {what_to_do}"
+        raise ConfigError(text) from error
     except ValueError as error:
-        remedy = "make one with: openssl genpkey -algorithm ed25519"
-        raise ConfigError(f"{path}: {error}; {remedy}") from error
+        what_to_do = "make one with: openssl genpkey -algorithm ed25519"
+        raise ConfigError(f"{path}: {error}; {what_to_do}") from error
 
 
 def own(path: Path) -> "Ed25519PrivateKey":
@@ -36,14 +38,15 @@ def own(path: Path) -> "Ed25519PrivateKey":
         _make_once(path)
         return _parse(_raw(path))
     except OSError as error:
-        remedy = "let this process write to its folder, or set keyFile"
-        raise JournalError(f"{path}: cannot keep a key here: {error.strerror}; {remedy}") from error
+        what_to_do = remedy(error, "let this process write to its folder, or set keyFile")
+        text = f"{path}: cannot keep a key here: {error.strerror}; {what_to_do}"
+        raise JournalError(text) from error
     except ValueError as error:
-        remedy = (
+        what_to_do = (
             "put back the right file, or move it away to have a new key made: "
             "what the old one signed is then checked with the old public key (--key)"
         )
-        raise JournalError(f"{path}: {error}; {remedy}") from error
+        raise JournalError(f"{path}: {error}; {what_to_do}") from error
 
 
 def publish(path: Path, key: str) -> bool:
@@ -60,8 +63,8 @@ def publish(path: Path, key: str) -> bool:
             durable.replace(path, "".join(f"{one}\n" for one in kept).encode())
         return bool(known) and _public(key) not in map(_public, known)
     except OSError as error:
-        remedy = "let this process write to its folder"
-        text = f"{path}: cannot keep the public key here: {error.strerror}; {remedy}"
+        what_to_do = remedy(error, "let this process write to its folder")
+        text = f"{path}: cannot keep the public key here: {error.strerror}; {what_to_do}"
         raise JournalError(text) from error
 
 

@@ -225,7 +225,7 @@ class Ledger:
         )
         return envelope(
             self._journal.source,
-            ending_type(outcome, is_dry_run=begun.mode == DRY_RUN),
+            ending_type(outcome),
             Story(event.correlationid, event.subject, event.partitionkey),
             self._clock(),
             data,

@@ -139,7 +139,7 @@ class Log:
 
     def _is_full(self) -> bool:
         age_s = (self._clock() - self._began).total_seconds()
-        too_old = age_s >= self._rotation.max_age_s
+        too_old = abs(age_s) >= self._rotation.max_age_s  # the clock may have been set back
         return self._must_rotate or too_old or self._size >= self._rotation.max_bytes
 
     def _sealing(self, size: int, root: str, told: Context) -> Body:

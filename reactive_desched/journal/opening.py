@@ -1,12 +1,11 @@
 """Taking a directory for a journal: every way this can fail gets an error that says what to do."""
 
-import errno
 import secrets
 import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -17,14 +16,10 @@ from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Log, Rotation
 from reactive_desched.journal.recovery import Recovery, recover
+from reactive_desched.journal.remedies import remedy
 from reactive_desched.journal.seals import Seals
 
 _EPOCH_BYTES = 8
-_REMEDIES: Final = {
-    errno.ENOSPC: "free some space, or keep less of it (journal.retention)",
-    errno.EDQUOT: "raise the quota, or keep less of it (journal.retention)",
-    errno.EIO: "the disk fails: replace it, or name a directory on another",
-}
 
 
 class Making(Struct, frozen=True):
@@ -67,7 +62,7 @@ def take(directory: Path, disk: Disk, making: Making, clock: Callable[[], dateti
         source = recovery.source if is_same else _source(making)
         signer = open_signer(directory, making.key_file, source.removeprefix("//"))
         recovery.has_new_key = signer.is_new and recovery.next_seq > 1
-        seals = _seals(signer, making, clock)
+        seals = _seals(signer, making, clock, recovery)
         log = Log(directory, disk=disk, rotation=making.rotation, seals=seals, clock=clock)
         log.resume(recovery, source)
         step_back(directory, recovery.next_seq - 1, clock().isoformat())
@@ -86,13 +81,17 @@ def _cut_to(directory: Path, last: int) -> int:
     return far if far > last else 0
 
 
-def _seals(signer: Signer, making: Making, clock: Callable[[], datetime]) -> Seals:
+def _seals(
+    signer: Signer, making: Making, clock: Callable[[], datetime], recovery: Recovery
+) -> Seals:
     return Seals(
         signer,
         every_records=making.every_records,
         every_s=making.every_s,
         clock=clock,
         monotonic=time.monotonic,
+        size=recovery.sealed,
+        root=recovery.sealed_root,
     )
 
 
@@ -103,8 +102,8 @@ def _source(making: Making) -> str:
 
 
 def _unusable(directory: Path, error: OSError) -> JournalError:
-    remedy = _REMEDIES.get(error.errno or 0, "name a directory that this process may write to")
-    return JournalError(f"{directory}: cannot keep a journal here: {said(error)}; {remedy}")
+    what_to_do = remedy(error, "name a directory that this process may write to")
+    return JournalError(f"{directory}: cannot keep a journal here: {said(error)}; {what_to_do}")
 
 
 def said(error: OSError) -> str:

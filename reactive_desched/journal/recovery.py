@@ -20,7 +20,7 @@ from reactive_desched.api.event import (
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.durable import sync_directory
 from reactive_desched.journal.events import event
-from reactive_desched.journal.records import GENESIS, AnyEvent, Mark, digest, recorded_at
+from reactive_desched.journal.records import GENESIS, AnyEvent, digest, recorded_at
 from reactive_desched.journal.segments import BROKEN, Line, Segment, lines, segments
 
 MAX_NAMED = 20
@@ -85,11 +85,6 @@ class Recovery:
         """Where in the journal the oldest open intent stands."""
         return next((intent.seq for intent in self.open.values()), None)
 
-    def note_checkpoint(self, mark: Mark) -> None:
-        """Take in a checkpoint: it signs everything before it."""
-        self.unsealed = 0
-        self.sealed, self.sealed_root = mark.seq - 1, mark.prev
-
     def note_damage(self, path: Path, line: Line) -> None:
         """Count and name a line that cannot be read."""
         self.damaged_lines += 1
@@ -147,10 +142,9 @@ def _note_whole(path: Path, line: Line, found: Recovery) -> None:
     found.size = line.end
     found.next_seq = max(found.next_seq, mark.seq + 1)
     found.prev = digest(raw)
-    if mark.type == CHECKPOINT:
-        found.note_checkpoint(mark)
-    else:
-        found.unsealed += 1
+    found.unsealed += 1
+    if mark.type == CHECKPOINT:  # it signs everything before it
+        found.unsealed, found.sealed, found.sealed_root = 0, mark.seq - 1, mark.prev
     found.began = found.began or recorded_at(raw)
 
 
@@ -161,8 +155,6 @@ def _link_to(before: Segment, found: Recovery) -> Line | None:
         if line.mark is not None:
             found.prev = digest(line.raw[:-1])
             end = line
-            if line.mark.type == CHECKPOINT:
-                found.note_checkpoint(line.mark)
     return end
 
 

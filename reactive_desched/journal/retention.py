@@ -1,5 +1,6 @@
 """Which closed segments are compressed and which are removed, and what a sink loses by it."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -63,19 +64,23 @@ class _Closed(NamedTuple):
     last_seq: int
 
 
-def tidying(segments: Sequence[Held], needs: Needs, limits: Retention) -> Tidying:
+def tidying(
+    segments: Sequence[Held], needs: Needs, limits: Retention, *, by_age: bool = True
+) -> Tidying:
     """Say what to compress and remove, of segments oldest first.
 
     The open segment always stays, and so does everything from the oldest open intent on. The others
     go oldest first, without leaving a gap: by size and age as far as every sink has read them,
-    and beyond the hard cap in any case. What goes by age is not worth compressing.
+    and beyond the hard cap in any case. What goes by age is not worth compressing. Without `by_age`
+    no segment is too old: sizes alone count.
     """
+    oldest_s = limits.max_age_s if by_age else math.inf
     closed = _closed(segments, needs)
     total = sum(one.size for one in segments)
     settled = _settled(closed, needs)
-    outdated = _outdated(settled, total, needs, limits)
+    outdated = _outdated(settled, total - limits.max_bytes, needs, oldest_s)
     capped = max(outdated, _above_cap(settled, total, limits))
-    outlived = {one.held for one in settled[:outdated] if one.held.age_s > limits.max_age_s}
+    outlived = {one.held for one in settled[:outdated] if one.held.age_s > oldest_s}
     plain = (one.held for one in closed if not one.held.is_compressed)
     return Tidying(
         compress=tuple(held.first_seq for held in plain if held not in outlived),
@@ -99,14 +104,14 @@ def _settled(closed: Sequence[_Closed], needs: Needs) -> Sequence[_Closed]:
     return [one for one in closed if one.last_seq < needs.oldest_open]
 
 
-def _outdated(closed: Sequence[_Closed], total: int, needs: Needs, limits: Retention) -> int:
+def _outdated(closed: Sequence[_Closed], excess: int, needs: Needs, oldest_s: float) -> int:
     """Return how many, from the oldest, go by size or age without anybody losing a record."""
     read = min(needs.read_to.values(), default=needs.open_from)
     for count, (held, last_seq) in enumerate(closed):
-        is_wanted_gone = total > limits.max_bytes or held.age_s > limits.max_age_s
+        is_wanted_gone = excess > 0 or held.age_s > oldest_s
         if not is_wanted_gone or last_seq > read:
             return count
-        total -= held.size
+        excess -= held.size
     return len(closed)
 
 

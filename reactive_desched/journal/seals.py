@@ -27,7 +27,8 @@ class Context(NamedTuple):
 class Seals:
     """Makes checkpoint events, and says when one is due: after records or after time.
 
-    `clock` is the time of day, which a checkpoint tells; `monotonic` is what waits.
+    `clock` is the time of day, which a checkpoint tells; `monotonic` is what waits. `size` and
+    `root` are what the last checkpoint says.
     """
 
     def __init__(
@@ -38,6 +39,8 @@ class Seals:
         every_s: float,
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
+        size: int = 0,
+        root: str = "",
     ) -> None:
         self._signer = signer
         self._every_records = every_records
@@ -45,8 +48,8 @@ class Seals:
         self._clock = clock
         self._monotonic = monotonic
         self._sealed_at = monotonic()
-        self.size = 0
-        self.root = ""
+        self.size = size
+        self.root = root
 
     def is_due(self, records: int) -> bool:
         """Say whether so many records since the last checkpoint ask for another."""

@@ -1,6 +1,8 @@
 """The little of a record that readers choose and sort by, read without the rest."""
 
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -84,6 +86,10 @@ class Summary(Struct, frozen=True, gc=False):
         """The type without our prefix and without its version, such as eviction.succeeded."""
         return short(self.type)
 
+    def names(self, field: str) -> Collection[str]:
+        """Return what the event goes by in this field of a Filter."""
+        return _NAMES[field](self)
+
 
 _decoder: Final = msgspec.json.Decoder(Summary)
 
@@ -101,7 +107,15 @@ def short(type_: str) -> str:
     return type_.removeprefix(PREFIX).rpartition(".v")[0] or type_
 
 
-class Filter(Struct, frozen=True, gc=False, kw_only=True):
+class Named(Protocol):
+    """What a Filter is asked about: a Summary, or somebody who remembers what it said."""
+
+    def names(self, field: str) -> Collection[str]:
+        """Return what the event goes by in this field of a Filter."""
+        ...
+
+
+class Filter(Struct, frozen=True, kw_only=True, dict=True):
     """Which events are wanted: for each field that is not empty, one of its words must fit.
 
     A type fits as eviction.succeeded, as its family (eviction), or in full. An owner fits by name,
@@ -119,41 +133,56 @@ class Filter(Struct, frozen=True, gc=False, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Say whether everything is wanted."""
-        return self == _EVERYTHING
+        return not self._asked
 
-    def wants(self, event: Summary) -> bool:
+    def wants(self, event: Named) -> bool:
         """Say whether this event is wanted."""
-        who, data = event.data.who, event.data
-        return (
-            (not self.types or _fits_type(event.type, self.types))
-            and (not self.namespaces or who.namespace in self.namespaces)
-            and (not self.nodes or who.node in self.nodes)
-            and (not self.plugins or data.why.plugin in self.plugins)
-            and (not self.outcomes or data.outcome.result in self.outcomes)
-            and (not self.pods or not _names_of(who).isdisjoint(self.pods))
-            and (not self.owners or any(_is_owner(one, self.owners) for one in who.owners))
-        )
+        for field, words in self._asked:  # noqa: SIM110  # many clients ask: all() takes twice as long
+            if words.isdisjoint(event.names(field)):
+                return False
+        return True
 
-
-_EVERYTHING: Final = Filter()
+    @cached_property
+    def _asked(self) -> tuple[tuple[str, frozenset[str]], ...]:
+        chosen = ((field, getattr(self, field)) for field in self.__struct_fields__)
+        return tuple((field, frozenset(words)) for field, words in chosen if words)
 
 
 def check_types(words: tuple[str, ...], known: tuple[str, ...]) -> None:
     """Raise ConfigError for a word that fits none of the known types."""
     for word in words:
-        if not any(_fits_type(type_, (word,)) for type_ in known):
+        if not any(word in _names_of_type(type_) for type_ in known):
             names = ", ".join(sorted(map(short, known)))
             raise ConfigError(f"no type of event is called {word!r}; there are {names}")
 
 
-def _fits_type(type_: str, words: tuple[str, ...]) -> bool:
+def _names_of_type(type_: str) -> list[str]:
+    """Return it in full, without our prefix and its version, and each family it belongs to."""
     kind = short(type_)
-    return any(word in (type_, kind) or kind.startswith(word + ".") for word in words)
+    names, dot = [type_, kind], kind.find(".")
+    while dot >= 0:
+        names.append(kind[:dot])
+        dot = kind.find(".", dot + 1)
+    return names
 
 
-def _names_of(who: WhoSummary) -> frozenset[str]:
-    return frozenset({who.name, f"{who.namespace}/{who.name}", who.uid}) if who.uid else frozenset()
+def _names_of_pod(event: Summary) -> tuple[str, ...]:
+    who = event.data.who
+    return (who.name, f"{who.namespace}/{who.name}", who.uid) if who.uid else ()
 
 
-def _is_owner(owner: OwnerSummary, words: tuple[str, ...]) -> bool:
-    return not {owner.name, f"{owner.kind}/{owner.name}", owner.uid}.isdisjoint(words)
+def _names_of_owners(event: Summary) -> list[str]:
+    owners = event.data.who.owners
+    return [name for one in owners for name in (one.name, f"{one.kind}/{one.name}", one.uid)]
+
+
+_NAMES: Final[Mapping[str, Callable[[Summary], Collection[str]]]] = {
+    "types": lambda event: _names_of_type(event.type),
+    "namespaces": lambda event: (event.data.who.namespace,),
+    "owners": _names_of_owners,
+    "pods": _names_of_pod,
+    "nodes": lambda event: (event.data.who.node,),
+    "plugins": lambda event: (event.data.why.plugin,),
+    "outcomes": lambda event: (event.data.outcome.result,),
+}
+"""How an event is called in each field of a Filter."""

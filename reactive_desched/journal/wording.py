@@ -22,14 +22,18 @@ from reactive_desched.api.event import (
 from reactive_desched.model.accounts import Account
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.outcomes import EVICTED, UNKNOWN, Outcome
+from reactive_desched.model.outcomes import EVICTED, REHEARSED, UNKNOWN, Outcome
 
 EVICT: Final = "evict"
 
 LONGEST_TEXT: Final = 4096
 """Longer texts are cut, and say so: no reason may make a record too long for the journal."""
 
-_ENDS: Final[Mapping[str, str]] = {EVICTED: EVICTION_SUCCEEDED, UNKNOWN: EVICTION_UNKNOWN}
+_ENDS: Final[Mapping[str, str]] = {
+    EVICTED: EVICTION_SUCCEEDED,
+    REHEARSED: EVICTION_REHEARSED,
+    UNKNOWN: EVICTION_UNKNOWN,
+}
 
 LARGEST_NUMBER: Final = 2**53 - 1
 """Larger numbers are written as text: a reader that counts in doubles would change them."""
@@ -126,8 +130,6 @@ def ending(outcome: Outcome, took_ms: int | None) -> Ending:
     return Ending(result=outcome.result, detail=bounded(outcome.detail), took_ms=took_ms)
 
 
-def ending_type(outcome: Outcome, *, is_dry_run: bool) -> str:
+def ending_type(outcome: Outcome) -> str:
     """Return the type of the event that ends an eviction like this."""
-    if is_dry_run and outcome.result == EVICTED:
-        return EVICTION_REHEARSED
     return _ENDS.get(outcome.result, EVICTION_REFUSED)

@@ -62,6 +62,10 @@ class ServerFailed(Answer, frozen=True, gc=False):
     message: str
 
 
+class Rehearsed(Answer, frozen=True, gc=False):
+    """A dry run: nobody was asked, and the rest goes on as if the pod were leaving."""
+
+
 class Unknown(Answer, frozen=True, gc=False):
     """The line broke or timed out: the effect is unknown until the pod is read."""
 
@@ -101,10 +105,12 @@ WITHHELD = "withheld"
 """Not asked for after all: the picture went stale, or we are stopping."""
 UNKNOWN = "unknown"
 """The answer was lost and the pod is gone: by this eviction, or by somebody else."""
-LEFT = frozenset({EVICTED, GONE, UNKNOWN})
-"""The results after which the pod is on its way or away."""
-DISRUPTED = frozenset({EVICTED, UNKNOWN})
-"""The results that count against budgets and windows: we evicted it, or may have."""
+REHEARSED = "rehearsed"
+"""A dry run: nobody was asked; without that the pod would have been evicted, for all we know."""
+LEFT = frozenset({EVICTED, GONE, REHEARSED, UNKNOWN})
+"""The results after which the pod is on its way or away, or taken to be."""
+DISRUPTED = frozenset({EVICTED, REHEARSED, UNKNOWN})
+"""The results that count against budgets and windows: we evicted it, may have, or would have."""
 
 
 def outcome_of(answer: Answer) -> Outcome | None:
@@ -112,6 +118,8 @@ def outcome_of(answer: Answer) -> Outcome | None:
     match answer:
         case Accepted():
             return Outcome(EVICTED)
+        case Rehearsed():
+            return Outcome(REHEARSED)
         case BudgetRefused(message=message, retry_after_s=wait):
             return Outcome(BUDGET_REFUSED, message, wait)
         case Overloaded(message=message, retry_after_s=wait):

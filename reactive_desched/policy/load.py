@@ -36,12 +36,14 @@ class Configuration:
 class Verdict:
     """What is to be said of one text; it is sound if there are no problems.
 
-    `complete` is False when reading stopped at the hundredth problem.
+    `complete` is False when reading stopped at the hundredth problem; `unbuilt` names the plugins
+    that keep a sound policy from running.
     """
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     complete: bool = True
+    unbuilt: tuple[str, ...] = ()
 
 
 def load(
@@ -94,9 +96,10 @@ def check(file: Source | Path | str, registry: Registry, *, lenient: bool = Fals
         found.raise_any()
     except PolicyErrors as errors:
         return Verdict(errors.problems, errors.warnings, errors.complete)
-    for problem in cannot_run:
+    for _, problem in cannot_run:
         found.warn(problem)
-    return Verdict(warnings=found.warnings)
+    named = dict.fromkeys(name for name, _ in cannot_run)
+    return Verdict(warnings=found.warnings, unbuilt=tuple(named))
 
 
 def read_source(path: Path | str, found: ProblemList) -> Source | None:
@@ -134,7 +137,7 @@ def _configuration(
     found.raise_any()
     if read is None:
         raise PolicyErrors([_no_policy(sources)], warnings=found.warnings)
-    cannot_run = tuple(unbuilt(read.place, registry))
+    cannot_run = tuple(problem for _, problem in unbuilt(read.place, registry))
     return Configuration(read.policy, settings, found.warnings, cannot_run)
 
 
@@ -143,8 +146,10 @@ def _policy(document: Document | None, registry: Registry, found: ProblemList) -
     return None if document is None else PolicyReader(with_evictor(registry), found).read(document)
 
 
-def _checked(source: Source, registry: Registry, found: ProblemList) -> tuple[Problem, ...]:
-    """Read what is in one text, and give what keeps a sound policy from running."""
+def _checked(
+    source: Source, registry: Registry, found: ProblemList
+) -> tuple[tuple[str, Problem], ...]:
+    """Read what is in one text; name what keeps a sound policy from running, and say so."""
     documents = Documents(found)
     documents.add(source)
     _settings(documents.settings, found, registry)

@@ -10,15 +10,15 @@ from reactive_desched.policy.registry import READ_POINTS, Registry
 _HINT: Final = "take it out, or wait for a version that has it; the rest of the policy can run"
 
 
-def unbuilt(policy: Place, registry: Registry) -> Iterator[Problem]:
-    """Say of each plugin a policy enables, where it does so, that it is not built yet."""
+def unbuilt(policy: Place, registry: Registry) -> Iterator[tuple[str, Problem]]:
+    """Name each plugin a policy enables that is not built yet, and say so where it does."""
     for profile in policy.below("profiles").items():
         for point in READ_POINTS:
             for name, at in profile.below("plugins", point, "enabled").words():
                 spec = registry.get(name)
                 if spec is not None and not spec.is_built:
                     message = f"{name} can be checked, but not run yet by this version"
-                    yield at.problem(message, _HINT)
+                    yield name, at.problem(message, _HINT)
 
 
 def require_runnable(unbuilt: Sequence[Problem]) -> None:

@@ -1,9 +1,18 @@
 """Pods that must not be near others, in few words: `avoiding(web, avoid("app=db", ZONE))`."""
 
-import msgspec
+from typing import Any
 
-from reactive_desched.model.labels import LabelSelector, parse_selector
-from reactive_desched.model.objects import HOSTNAME_LABEL, Pod, PodAffinityTerm
+from reactive_desched.model.labels import LabelSelector, Requirement, parse_selector
+from reactive_desched.model.objects import HOSTNAME_LABEL, Node, Pod, PodAffinityTerm
+from reactive_desched.testing.builders import node, pod, with_spec
+
+REGION = "region"
+"""A topology label like any other: neither the hostname nor the zone."""
+
+MAIN = {REGION: "main"}
+
+BROKEN = PodAffinityTerm(HOSTNAME_LABEL, LabelSelector({}, (Requirement("app", "Near", ("x",)),)))
+"""A term whose selector does not parse."""
 
 
 def selector(text: str) -> LabelSelector:
@@ -31,8 +40,21 @@ def avoid(
     )
 
 
-def avoiding(pod: Pod, *terms: PodAffinityTerm) -> Pod:
+def avoiding(one: Pod, *terms: PodAffinityTerm) -> Pod:
     """Return the pod with required anti-affinity."""
-    return msgspec.structs.replace(
-        pod, spec=msgspec.structs.replace(pod.spec, anti_affinity=tuple(terms))
-    )
+    return with_spec(one, anti_affinity=terms)
+
+
+def shy(name: str, on: str, *terms: PodAffinityTerm, **more: Any) -> Pod:  # any part of a pod
+    """Build a pod that must not be near app=db in its region, or as told."""
+    return avoiding(pod(name, on=on, **more), *(terms or (avoid("app=db", REGION),)))
+
+
+def db(name: str, on: str, **more: Any) -> Pod:  # any part of a pod
+    """Build a pod with the label app=db."""
+    return pod(name, on=on, labels={"app": "db"}, **more)
+
+
+def main_node(name: str, **more: Any) -> Node:  # any part of a node
+    """Build a node of the region main."""
+    return node(name, labels=MAIN, **more)

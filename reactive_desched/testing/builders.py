@@ -1,6 +1,9 @@
 """Small objects for tests, in few words: `pod("web", on="n1")`, `node("n1", "gpu:NoSchedule")`."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
 
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.node_affinity import (
@@ -10,6 +13,8 @@ from reactive_desched.model.node_affinity import (
     PreferredTerm,
 )
 from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
+    ZONE_LABEL,
     Annotations,
     ContainerStatus,
     Node,
@@ -41,18 +46,20 @@ def term(text: str) -> NodeSelectorTerm:
 def node(
     name: str,
     *taints: str,
+    zone: str | None = None,
     labels: Mapping[str, str] | None = None,
     room: Mapping[str, str] | None = None,
     ready: str | None = "True",
     unschedulable: bool = False,
     version: int = 0,
 ) -> Node:
-    """Build a node with its hostname label and plenty of room."""
+    """Build a node with its hostname label and plenty of room, in a zone if one is named."""
+    place = {HOSTNAME_LABEL: name, **({} if zone is None else {ZONE_LABEL: zone})}
     return Node(
         name,
         uid=f"node-{name}",
         resource_version=version,
-        labels={"kubernetes.io/hostname": name, **(labels or {})},
+        labels={**place, **(labels or {})},
         taints=tuple(map(taint, taints)),
         unschedulable=unschedulable,
         allocatable=amounts(room or _ROOM),
@@ -161,3 +168,8 @@ def pod(  # noqa: PLR0913 -- each argument is one word of a test's sentence
             for it in status.conditions
         ),
     )
+
+
+def with_spec(pod: Pod, **fields: Any) -> Pod:  # any field of a spec
+    """Return the pod with other values in these fields of its spec."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **fields))

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from typing import Self
 
 import anyio
 import msgspec
 
 from reactive_desched.assembly import Core, Plan, ProfilePlan
-from reactive_desched.errors import Malformed
+from reactive_desched.errors import JournalUnavailable, Malformed
 from reactive_desched.gate.budgets import Rate
 from reactive_desched.gate.fit import SCHEDULER
 from reactive_desched.model.accounts import Account
@@ -31,24 +32,23 @@ from reactive_desched.react.instances import AnyPlugin
 from reactive_desched.react.judgement import Judgement
 from reactive_desched.state.cluster import RESOURCES
 
-_RESOURCE_OF = {
-    "Pod": "pods",
-    "Node": "nodes",
-    "Namespace": "namespaces",
-    "PriorityClass": "priorityclasses",
-    "PodDisruptionBudget": "poddisruptionbudgets",
-    "PersistentVolumeClaim": "persistentvolumeclaims",
-    "PersistentVolume": "persistentvolumes",
-    "CSINode": "csinodes",
-    "ReplicaSet": "replicasets",
-    "Job": "jobs",
-}
+
+def resource_of(thing: ClusterObject) -> str:
+    """Name an object's API resource: its kind, small and many."""
+    kind = type(thing).__name__.lower()
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
 class MemoryLedger:
-    """Keeps intents and outcomes in memory, in the order they were written."""
+    """Keeps intents and outcomes in memory, in the order they were written.
+
+    It can take `slow_s` to write, or refuse intents for a `fault`.
+    """
 
     def __init__(self) -> None:
+        self.fault = ""
+        self.slow_s = 0.0
+        self.intents: list[Intent] = []
         self.lines: list[tuple[str, str, str]] = []
         self.verdicts: list[tuple[Account, Decision]] = []
         self._names: dict[str, str] = {}
@@ -59,7 +59,10 @@ class MemoryLedger:
 
     async def begin(self, intent: Intent) -> str:
         """Write an intent."""
-        await anyio.lowlevel.checkpoint()
+        await anyio.sleep(self.slow_s)
+        if self.fault:
+            raise JournalUnavailable(self.fault)
+        self.intents.append(intent)
         intent_id = f"i{len(self._names) + 1}"
         self._names[intent_id] = intent.pod.name
         self.lines.append(("intent", intent.pod.name, str(intent.account.trigger)))
@@ -67,22 +70,33 @@ class MemoryLedger:
 
     async def end(self, intent_id: str, outcome: Outcome) -> None:
         """Write an outcome."""
-        await anyio.lowlevel.checkpoint()
+        await anyio.sleep(self.slow_s)
         self.lines.append(("outcome", self._names[intent_id], outcome.result))
 
 
 class FakeEvictor:
-    """Answers from a script per pod name, then with Accepted; remembers when it was asked."""
+    """Answers from a script per pod name, then with Accepted; remembers what it was asked.
+
+    An answer takes `slow_s`; `open` calls have none yet, and there were `most_open` at once.
+    """
 
     def __init__(self) -> None:
         self.script: dict[str, list[Answer]] = {}
+        self.slow_s = 0.0
+        self.requests: list[EvictionRequest] = []
         self.asked: list[tuple[str, float]] = []
+        self.open, self.most_open = 0, 0
         self.pods: dict[str, Pod] = {}
 
     async def evict(self, request: EvictionRequest) -> Answer:
         """Answer one request."""
         await anyio.lowlevel.checkpoint()
+        self.requests.append(request)
         self.asked.append((request.name, anyio.current_time()))
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
+        await anyio.sleep(self.slow_s)
+        self.open -= 1
         script = self.script.get(request.name)
         return script.pop(0) if script else Accepted()
 
@@ -123,8 +137,53 @@ class Diary:
         self.outcomes.append((judgement.finding.pod.name, outcome.result))
 
 
-class Flow:
-    """A core with fakes at its edges, fed by hand and run on the test's own clock."""
+class FedCore:
+    """A core that is fed by hand, and runs on the test's own clock."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.feeds = {resource: core.feed(resource) for resource in RESOURCES}
+
+    def list_all(self, *things: ClusterObject) -> None:
+        """Deliver a whole picture."""
+        for feed in self.feeds.values():
+            feed.begin_replace()
+        self.deliver(*things)
+        for feed in self.feeds.values():
+            feed.end_replace()
+            feed.fresh()
+
+    def sync(self, *things: ClusterObject) -> None:
+        """Deliver the first whole picture and let the core begin."""
+        self.list_all(*things)
+        self.core.hold_back(None)
+
+    def deliver(self, *things: ClusterObject) -> None:
+        """Deliver objects as they are now."""
+        for thing in things:
+            self.feeds[resource_of(thing)].upsert(thing)
+
+    def delete(self, *things: ClusterObject) -> None:
+        """Deliver deletions."""
+        for thing in things:
+            self.feeds[resource_of(thing)].remove(thing)
+
+    def terminate(self, pod: Pod) -> None:
+        """Deliver a pod with its deletion begun."""
+        self.deliver(msgspec.structs.replace(pod, deletion_s=1))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """Run the stages while the block lasts."""
+        async with anyio.create_task_group() as group:
+            await group.start(self.core.evictions.run)
+            group.start_soon(self.core.stage.run)
+            yield self
+            group.cancel_scope.cancel()
+
+
+class Flow(FedCore):
+    """A core of one profile with fakes at its edges."""
 
     def __init__(
         self,
@@ -138,7 +197,7 @@ class Flow:
         self.ledger = MemoryLedger()
         self.evictor = FakeEvictor()
         self.diary = Diary()
-        plan = Plan(
+        self.plan = Plan(
             (ProfilePlan("test", plugins, evictor_args or DefaultEvictorArgs()),),
             EVERYTHING,
             rates or {},
@@ -146,49 +205,15 @@ class Flow:
             lambda _: pause,
             node_fit=node_fit,
         )
-        self.plan = plan
-        self.core = Core(
-            plan,
+        core = Core(
+            self.plan,
             ledger=self.ledger,
             evictor=self.evictor,
             listener=self.diary,
             clock=anyio.current_time,
             wall_clock=anyio.current_time,
         )
-        self.feeds = {r: self.core.feed(r) for r in RESOURCES}
-
-    def sync(self, *things: ClusterObject) -> None:
-        """Deliver the first whole picture and let the core begin."""
-        for feed in self.feeds.values():
-            feed.begin_replace()
-        self.deliver(*things)
-        for feed in self.feeds.values():
-            feed.end_replace()
-            feed.fresh()
-        self.core.hold_back(None)
-
-    def deliver(self, *things: ClusterObject) -> None:
-        """Deliver objects as they are now."""
-        for thing in things:
-            self.feeds[_RESOURCE_OF[type(thing).__name__]].upsert(thing)
-
-    def delete(self, *things: ClusterObject) -> None:
-        """Deliver deletions."""
-        for thing in things:
-            self.feeds[_RESOURCE_OF[type(thing).__name__]].remove(thing)
-
-    def terminate(self, pod: Pod) -> None:
-        """Deliver a pod with its deletion begun."""
-        self.deliver(msgspec.structs.replace(pod, deletion_s=1))
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator["Flow"]:
-        """Run the stages while the block lasts."""
-        async with anyio.create_task_group() as group:
-            await group.start(self.core.evictions.run)
-            group.start_soon(self.core.stage.run)
-            yield self
-            group.cancel_scope.cancel()
+        super().__init__(core)
 
     @property
     def asked(self) -> list[str]:

@@ -33,7 +33,7 @@ _ENDINGS: Final = (
     (api.EVICTION_REFUSED, "refused by disruption budget", "web needs 2 healthy pods, and has 2"),
     (api.EVICTION_SUCCEEDED, "gone", "it was deleted meanwhile"),
     (api.EVICTION_UNKNOWN, "unknown", "no answer within 30 s"),
-    (api.EVICTION_REHEARSED, "withheld", ""),
+    (api.EVICTION_REHEARSED, "rehearsed", ""),
     (api.EVICTION_REFUSED, "failed", "500 Internal Server Error"),
 )
 _REFUSALS: Final = (

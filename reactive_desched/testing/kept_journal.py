@@ -26,10 +26,12 @@ class _Lines:
     """Keeps what was logged."""
 
     def __init__(self) -> None:
+        self.infos: list[str] = []
         self.warnings: list[tuple[str, dict[str, Any]]] = []
 
-    def info(self, event: str, **values: Any) -> None:  # as the keeper's log
-        """Forget it."""
+    def info(self, event: str, **_values: Any) -> None:  # as the keeper's log
+        """Keep what it says."""
+        self.infos.append(event)
 
     def warning(self, event: str, **values: Any) -> None:  # as the keeper's log
         """Keep it."""
@@ -67,7 +69,8 @@ def _write_segment(folder: Path, first: int) -> None:
 class KeptJournal:
     """A journal in a folder: closed segments of ten records, about 6 KiB each, and an open one.
 
-    `read_to` says how far each sink has read. While `unavailable`, no loss can be recorded.
+    `read_to` says how far each sink has read. While `unavailable`, no loss can be recorded. Its
+    clocks, `wall` and `monotonic`, stand still until somebody sets them.
     """
 
     def __init__(self, folder: Path, closed: int = 0, **read_to: int) -> None:
@@ -79,6 +82,7 @@ class KeptJournal:
         self.read_to = read_to
         self.oldest_open: int | None = None
         self.unavailable = False
+        self.wall, self.monotonic = NOW, 1000.0
         self.log = _Lines()
         self.removing: list[tuple[int, list[int]]] = []
         last = segments(folder)[-1]
@@ -93,6 +97,11 @@ class KeptJournal:
         """Close the open segment and begin another."""
         self.open_from += 10
         segment(self.folder, self.open_from).path.touch()
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time go on."""
+        self.wall += seconds
+        self.monotonic += seconds
 
     async def lost(self, sink: str, first: int, last: int) -> None:
         """Record a loss in the open segment."""
@@ -121,13 +130,15 @@ class KeptJournal:
             Bounds(retention=retention or Retention(), compress=compress),
             lost or self.lost,
             log=self.log,
-            clock=lambda: NOW,
+            clock=lambda: self.wall,
+            monotonic=lambda: self.monotonic,
             removing=lambda oldest: self.removing.append((oldest, self.firsts())),
         )
 
     def names(self) -> list[str]:
         """Return the names of all files that are no notes."""
-        return sorted(path.name for path in self.folder.iterdir() if path.is_file())
+        files = (path for path in self.folder.iterdir() if path.is_file())
+        return sorted(path.name for path in files if path.suffix != ".json")
 
     def firsts(self) -> list[int]:
         """Return the first sequences of the segments."""

@@ -1,9 +1,10 @@
 """One plugin in a small cluster: what it flags reactively, and what a fresh sweep flags."""
 
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeVar
 
-from reactive_desched.api.plugin import Plugin, View
+from reactive_desched.api.plugin import Plugin, PluginArgs, View
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Decision, Refuse
 from reactive_desched.model.findings import Finding, LookAgain
@@ -18,6 +19,13 @@ from reactive_desched.state.cluster import NODES, PODS, ClusterState
 from reactive_desched.state.view import ClusterView
 
 AnyPlugin = Plugin[Any, Any]  # a scenario takes any plugin
+Args = TypeVar("Args", bound=PluginArgs)
+Made = TypeVar("Made", bound=AnyPlugin)
+
+
+def as_written(plugin: Callable[[Args], Made], args: type[Args], **given: object) -> Made:
+    """Build a plugin with arguments as a policy writes them."""
+    return plugin(args.model_validate_json(json.dumps(given), strict=True))
 
 
 class _NothingGoes:
@@ -127,6 +135,16 @@ class Scenario:
             for opinion in plugin.plugin.judge(subject, self.view)
         )
         return {opinion.pod.name for opinion in opinions if isinstance(opinion, Finding)}
+
+    def swept(self) -> list[str]:
+        """Name whom a fresh sweep evicts, in order; each is gone before the next is judged."""
+        plugin, evicted = self._recorded.plugin, []
+        for subject in plugin.subjects(Resynced(), self.view):
+            for opinion in plugin.judge(subject, self.view):
+                if isinstance(opinion, Finding):
+                    evicted.append(opinion.pod.name)
+                    self.state.remove(opinion.pod)
+        return evicted
 
     def flagged_at_first_sight(self) -> set[str]:
         """Name the pods flagged where this cluster, as it is now, is all that was ever seen."""

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from aiohttp import web
 from msgspec import Struct, field
 
-__all__ = ["Asked", "Reply", "ScriptedApi", "bookmark_line", "error_line", "status"]
+__all__ = ["Asked", "Reply", "ScriptedApi", "bookmark_line", "error_line", "failing", "status"]
 
 _END_MARK = {"k8s.io/initial-events-end": "true"}
 
@@ -102,6 +102,11 @@ class ScriptedApi:
         """Delete an object so that no watch is told: only a new list can show it."""
         self.objects.pop(name, None)
         self.version += 1
+
+    def restore(self, version: int, **objects: str) -> None:
+        """Go back to an older state, as from a backup; watches are not told."""
+        self.version, self.objects = version - 1, objects
+        self.compact()
 
     # --- what is done to open watches ---
 
@@ -251,6 +256,12 @@ def status(reason: str, code: int, message: str, **details: object) -> dict[str,
     """Make the API's error object."""  # Any: JSON
     body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
     return body | {"reason": reason, "code": code, "message": message, "details": details}
+
+
+def failing(code: int, reason: str = "", **headers: str) -> Reply:
+    """Make a reply that brings the API's error object."""
+    body = json.dumps(status(reason, code, "as scripted")).encode()
+    return Reply(code, body, {"Content-Type": "application/json", **headers})
 
 
 def error_line(code: int, reason: str, message: str, **details: object) -> bytes:

@@ -1,15 +1,14 @@
+"""Every eviction is written down, asked for once, and ends exactly once."""
+
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from itertools import pairwise
+from typing import Self
 
 import anyio
 import anyio.lowlevel
 import pytest
-import trio.testing
 
-from reactive_desched.act.evictions import LONGEST_READ_S, Evictions, read_back
-from reactive_desched.act.rehearsal import Rehearsal
-from reactive_desched.errors import ClusterError, JournalUnavailable
+from reactive_desched.act.evictions import Evictions
 from reactive_desched.model.accounts import Account
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
@@ -22,9 +21,6 @@ from reactive_desched.model.outcomes import (
     Gone,
     Outcome,
     Overloaded,
-    PodAbsent,
-    PodNow,
-    PodPresent,
     Replaced,
     ServerFailed,
     Unknown,
@@ -32,61 +28,15 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.testing.builders import pod
 from reactive_desched.testing.flow import FakeEvictor, MemoryLedger
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
-
-
-class Ledger(MemoryLedger):
-    """A ledger whose disk can refuse, or keep everybody waiting."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fault = ""
-        self.slow_s = 0.0
-
-    async def begin(self, intent: Intent) -> str:
-        await anyio.sleep(self.slow_s)
-        if self.fault:
-            raise JournalUnavailable(self.fault)
-        return await super().begin(intent)
-
-    async def end(self, intent_id: str, outcome: Outcome) -> None:
-        await anyio.sleep(self.slow_s)
-        await super().end(intent_id, outcome)
-
-
-class Server(FakeEvictor):
-    """An API server that takes its time and keeps every request."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__()
-        self.ledger = ledger
-        self.slow_s = 0.0
-        self.requests: list[EvictionRequest] = []
-        self.written_before: list[list[tuple[str, str, str]]] = []
-        self.open, self.most_open = 0, 0
-
-    async def evict(self, request: EvictionRequest) -> Answer:
-        self.requests.append(request)
-        self.written_before.append(list(self.ledger.lines))
-        self.open += 1
-        self.most_open = max(self.most_open, self.open)
-        await anyio.sleep(self.slow_s)
-        self.open -= 1
-        return await super().evict(request)
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 class Bench:
     """Evictions between a ledger and a server, and all they said when something ended."""
 
     def __init__(self, at_once: int = 50) -> None:
-        self.ledger = Ledger()
-        self.server = Server(self.ledger)
+        self.ledger = MemoryLedger()
+        self.server = FakeEvictor()
         self.why_not: Callable[[], str | None] = lambda: None
         self.ended: list[tuple[str, Outcome, float]] = []
         self.evictions = Evictions(
@@ -102,7 +52,7 @@ class Bench:
         return self.why_not()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["Bench"]:
+    async def running(self) -> AsyncIterator[Self]:
         async with anyio.create_task_group() as group:
             await group.start(self.evictions.run)
             yield self
@@ -110,24 +60,28 @@ class Bench:
 
     def submit(self, *names: str) -> None:
         for name in names:
-            self.evictions.submit(intent(name))
+            finding = Finding(pod(name, on="n1"), "NodeTaints", "does not tolerate gpu")
+            self.evictions.submit(Intent(Account(finding, "default")))
+
+    @property
+    def asked(self) -> list[str]:
+        return [name for name, _ in self.server.asked]
 
     @property
     def results(self) -> list[tuple[str, str]]:
         return [(name, outcome.result) for name, outcome, _ in self.ended]
 
 
-def intent(name: str) -> Intent:
-    finding = Finding(pod(name, on="n1"), "NodeTaints", "does not tolerate gpu")
-    return Intent(Account(finding, "default"))
-
-
 async def test_the_intent_is_on_record_before_the_call_and_its_outcome_after() -> None:
     async with Bench().running() as bench:
+        bench.ledger.slow_s = bench.server.slow_s = 1
         bench.submit("web")
+        await anyio.sleep(0.5)
+        assert (bench.asked, bench.ledger.lines) == ([], [])
         await anyio.sleep(1)
+        assert (bench.asked, bench.ledger.lines) == (["web"], [("intent", "web", "")])
+        await anyio.sleep(2)
 
-    assert bench.server.written_before == [[("intent", "web", "")]]
     assert bench.ledger.lines == [("intent", "web", ""), ("outcome", "web", "evicted")]
     assert bench.results == [("web", "evicted")]
 
@@ -236,7 +190,7 @@ async def test_at_most_so_many_calls_are_open_and_the_others_have_their_turn_aft
         bench.server.slow_s = 1
         bench.submit(*names)
         await anyio.sleep(1.5)
-        first = [request.name for request in bench.server.requests]
+        first = bench.asked
         await anyio.sleep(10)
 
     assert sorted(first) == names[:4]
@@ -253,7 +207,7 @@ async def test_who_waited_for_a_turn_is_asked_afresh_whether_it_may_go_on() -> N
         await anyio.sleep(20)
 
     assert bench.results == [("a", "evicted"), ("b", "withheld")]
-    assert [request.name for request in bench.server.requests] == ["a"]
+    assert bench.asked == ["a"]
     assert ("intent", "b", "") not in bench.ledger.lines
 
 
@@ -341,60 +295,6 @@ async def test_what_is_submitted_before_or_after_the_run_is_withheld() -> None:
     assert bench.ledger.lines == []
 
 
-class Reader:
-    """Answers reads from a script, later ones like the last; an error is raised."""
-
-    def __init__(self, *script: PodNow | ClusterError) -> None:
-        self.script = list(script)
-        self.read_at: list[float] = []
-
-    async def evict(self, request: EvictionRequest) -> Answer:
-        raise AssertionError("reading back never asks again")
-
-    async def look(self, namespace: str, name: str) -> PodNow:
-        assert (namespace, name) == ("shop", "web")
-        await anyio.lowlevel.checkpoint()
-        self.read_at.append(anyio.current_time())
-        now = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-        if isinstance(now, ClusterError):
-            raise now
-        return now
-
-
-@pytest.mark.parametrize(
-    ("now", "result"),
-    [
-        pytest.param(PodAbsent(), "unknown", id="it is gone"),
-        pytest.param(PodPresent("u1", terminating=True), "evicted", id="it is leaving"),
-        pytest.param(PodPresent("u1", terminating=False), "failed", id="it stays"),
-        pytest.param(PodPresent("u2", terminating=False), "unknown", id="another has its name"),
-    ],
-)
-async def test_reading_the_pod_tells_what_became_of_it(now: PodNow, result: str) -> None:
-    outcome = await read_back(Reader(now), EvictionRequest("shop", "web", "u1"))
-
-    assert outcome.result == result
-
-
-async def test_a_pod_that_cannot_be_read_is_read_again_ever_less_often() -> None:
-    lost = ClusterError("unreachable")
-    reader = Reader(*[lost] * 8, PodAbsent())
-
-    outcome = await read_back(reader, EvictionRequest("shop", "web", "u1"))
-
-    waits = [b - a for a, b in pairwise(reader.read_at)]
-    assert waits == [1, 2, 4, 8, 16, LONGEST_READ_S, LONGEST_READ_S, LONGEST_READ_S]
-    assert outcome.result == "unknown"
-
-
-async def test_a_rehearsal_agrees_and_cannot_be_read_back() -> None:
-    request = EvictionRequest("shop", "web", "u1")
-
-    assert await Rehearsal().evict(request) == Accepted()
-    with pytest.raises(ClusterError, match="shop/web"):
-        await Rehearsal().look("shop", "web")
-
-
 async def test_what_was_not_asked_for_yet_can_be_recalled_and_the_rest_goes_on() -> None:
     bench = Bench(at_once=1)
     bench.server.slow_s = 5
@@ -405,7 +305,7 @@ async def test_what_was_not_asked_for_yet_can_be_recalled_and_the_rest_goes_on()
         bench.submit("c")
         await anyio.sleep(20)
 
-    assert [request.name for request in bench.server.requests] == ["a", "c"]
+    assert bench.asked == ["a", "c"]
     assert [(name, outcome.result, outcome.detail) for name, outcome, _ in bench.ended] == [
         ("a", "evicted", ""),
         ("b", "withheld", "another policy"),
@@ -424,6 +324,14 @@ async def test_what_is_being_written_down_at_a_recall_is_not_asked_for() -> None
         bench.submit("a")
         await anyio.sleep(20)
 
-    assert bench.evictions._unasked == {}
     assert bench.results == [("a", "withheld"), ("a", "evicted")]
     assert [kind for kind, _, _ in bench.ledger.lines] == ["intent", "outcome"] * 2
+
+
+async def test_nothing_is_remembered_of_an_eviction_that_has_ended() -> None:
+    async with Bench().running() as bench:
+        bench.submit("a", "b")
+        await anyio.sleep(1)
+
+        assert sorted(bench.results) == [("a", "evicted"), ("b", "evicted")]
+        assert bench.evictions._unasked == {}  # nobody outside could tell that it grows

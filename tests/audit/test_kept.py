@@ -20,6 +20,21 @@ def test_a_note_is_taken(tmp_path: Path) -> None:
     assert kept.note is not None
 
 
+@pytest.mark.parametrize("blank", ["\n", "\n\n\n"])
+def test_blank_lines_behind_a_note_are_no_harm(tmp_path: Path, blank: str) -> None:
+    note = new_signer(tmp_path).note(5, ROOT)
+
+    assert parse_kept(note + blank) == parse_kept(note)
+
+
+def test_blank_lines_elsewhere_in_a_note_are_refused(tmp_path: Path) -> None:
+    lines = new_signer(tmp_path).note(5, ROOT).splitlines(keepends=True)
+
+    for at in range(len(lines)):
+        with pytest.raises(ConfigError, match="no checkpoint's note"):
+            parse_kept("".join([*lines[:at], "\n", *lines[at:]]))
+
+
 def test_of_lines_of_events_the_last_checkpoint_is_taken(tmp_path: Path) -> None:
     records = write_journal(tmp_path, some_events(6), seal_every=2)
     lines = "".join(f"{entry.raw.decode()}\n" for entry in records)

@@ -347,7 +347,7 @@ def test_a_story_without_an_end_says_how_far_it_came(show: Shown, last: str, hea
 
 def test_a_dry_run_never_says_that_a_pod_was_evicted(show: Shown) -> None:
     told = Telling(mode=api.DRY_RUN).finding("case").verdict("case", "evict").request("case")
-    told.ended("case", api.EVICTION_REHEARSED, "evicted")
+    told.ended("case", api.EVICTION_REHEARSED, "rehearsed")
 
     story = show(told.events, "case")
 

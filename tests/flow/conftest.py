@@ -1,6 +1,6 @@
 """A true cluster, its links to a core, and an API server that checks every call made to it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import anyio
@@ -12,12 +12,10 @@ import trio
 from anyio.abc import TaskGroup
 
 from reactive_desched.assembly import Core, Plan
-from reactive_desched.errors import ClusterError, JournalError
-from reactive_desched.model.accounts import Account
+from reactive_desched.errors import ClusterError
 from reactive_desched.model.changes import Resynced
-from reactive_desched.model.decisions import Decision, Evict
+from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import (
     ClusterObject,
     Node,
@@ -31,7 +29,6 @@ from reactive_desched.model.outcomes import (
     Denied,
     EvictionRequest,
     Gone,
-    Outcome,
     Overloaded,
     PodAbsent,
     PodNow,
@@ -44,7 +41,8 @@ from reactive_desched.react.instances import Instance
 from reactive_desched.react.judgement import Judgement
 from reactive_desched.state.cluster import RESOURCES
 from reactive_desched.testing.builders import node, pod
-from reactive_desched.testing.flow import Diary
+from reactive_desched.testing.failing_ledger import FailingLedger
+from reactive_desched.testing.flow import Diary, resource_of
 
 # The order of tasks is trio's choice: drawn from the example, or failures would not repeat.
 hypothesis.register_random(trio._core._run._r)
@@ -60,57 +58,6 @@ Story = Iterable[tuple[Any, ...]]  # verbs of World with their arguments
 POOLS = {"n1": "a", "n2": "a", "n3": "b"}
 FIRST_RETRY_S, LAG_S, DELETION_S, LONG_ENOUGH_S = 5.0, 0.2, 3.0, 4 * 3600.0
 SLACK = 1e-6
-
-
-def resource_of(thing: ClusterObject) -> str:
-    """Name an object's API resource: its kind, small and many."""
-    kind = type(thing).__name__.lower()
-    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
-
-
-class Disk:
-    """A ledger that remembers intents and outcomes; it can fail and be slow."""
-
-    def __init__(self) -> None:
-        self.intents: dict[str, str] = {}
-        self.outcomes: dict[str, str] = {}
-        self.fault = ""
-        self.slow_s = 0.0
-        self._healed = anyio.Event()
-        self.when_better: Callable[[], None] = lambda: None
-
-    def decided(self, account: Account, decision: Decision) -> None:
-        """Remember no verdicts: nobody waits for them."""
-
-    def may_write(self) -> str | None:
-        return self.fault or None
-
-    def become(self, fault: str, slow_s: float) -> None:
-        """Fail, or work again; tell those who wait for it, and the core."""
-        self.fault, self.slow_s = fault, slow_s
-        self._healed.set()
-        self._healed = anyio.Event()
-        if not fault:
-            self.when_better()
-
-    async def begin(self, intent: Intent) -> str:
-        await anyio.sleep(self.slow_s)
-        if self.fault:
-            raise JournalError(self.fault)
-        intent_id = f"i{len(self.intents)}"
-        self.intents[intent_id] = intent.pod.uid
-        return intent_id
-
-    async def end(self, intent_id: str, outcome: Outcome) -> None:
-        await anyio.sleep(self.slow_s)
-        while self.fault:
-            await self._healed.wait()
-        assert intent_id in self.intents
-        assert intent_id not in self.outcomes, "a second outcome"
-        self.outcomes[intent_id] = outcome.result
-
-    def open_uids(self) -> list[str]:
-        return [uid for key, uid in self.intents.items() if key not in self.outcomes]
 
 
 class Watcher(Diary):
@@ -133,7 +80,7 @@ class World:
         self.replies = list(replies)
         self.truth: dict[tuple[str, str], ClusterObject] = {}
         self.lost: dict[str, list[tuple[str, ClusterObject]]] = {}
-        self.disk = Disk()
+        self.disk = FailingLedger()
         self.under_way: set[str] = set()
         self.accepted: set[str] = set()
         self.not_before: dict[str, float] = {}

@@ -13,6 +13,7 @@ from reactive_desched.model.outcomes import (
     FAILED,
     GONE,
     OVERLOADED,
+    REHEARSED,
     REPLACED,
     WITHHELD,
     Outcome,
@@ -116,6 +117,7 @@ def test_a_spent_budget_takes_no_place_in_the_window_and_tells_no_memory() -> No
     ("result", "left", "costs"),
     [
         pytest.param(EVICTED, True, True, id="evicted"),
+        pytest.param(REHEARSED, True, True, id="rehearsed, which costs what it would"),
         pytest.param(GONE, True, False, id="gone by itself"),
         pytest.param(BUDGET_REFUSED, False, False, id="refused by a budget"),
         pytest.param(OVERLOADED, False, False, id="overload"),

@@ -13,11 +13,13 @@ import anyio
 import pytest
 
 from reactive_desched.api import event as api
+from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.envelope import Story, envelope
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.log import Rotation
 from reactive_desched.journal.opening import Making
+from reactive_desched.journal.reading import read
 from reactive_desched.journal.records import AnyEvent
 
 NOW = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
@@ -91,6 +93,19 @@ def running(tmp_path: Path, clock: Callable[[], datetime], disk: TroubledDisk) -
                 await journal.close()
 
     return run
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a failing disk be tried again at once."""
+    monkeypatch.setattr(journal_module, "FIRST_RETRY_S", 0.01)
+    monkeypatch.setattr(journal_module, "LAST_RETRY_S", 0.02)
+
+
+@pytest.fixture
+def requested(tmp_path: Path) -> Callable[[], list[str]]:
+    """Return a way to read which evictions the journal in tmp_path says were requested, by id."""
+    return lambda: [one.id for one in read(tmp_path) if one.type == api.EVICTION_REQUESTED]
 
 
 def about(key: str) -> dict[str, Any]:

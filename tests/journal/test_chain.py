@@ -93,6 +93,16 @@ async def test_at_the_end_everything_is_signed(
     assert len(raw_lines(tmp_path)) == 3
 
 
+async def test_a_reopened_journal_tells_of_its_last_checkpoint_at_once(
+    running: Running, intent: MakeEvent, tmp_path: Path
+) -> None:
+    async with running() as book:
+        await book.append(intent("a"))
+
+    async with running() as book:
+        assert (book.seals.size, book.seals.root) == (2, digest(raw_lines(tmp_path)[1]))
+
+
 async def test_a_note_stands_before_what_is_appended_after_it(
     running: Running, intent: MakeEvent, finding: MakeEvent, tmp_path: Path
 ) -> None:

@@ -66,6 +66,11 @@ class Crashes:
         self._monkeypatch.setattr(owner, name, watched)
 
 
+def told(writer: KeptJournal, doing: str) -> list[str]:
+    """Return which faults were logged of doing this."""
+    return [values["error"] for _, values in writer.log.warnings if values["what"] == doing]
+
+
 def text_of(folder: Path) -> dict[int, bytes]:
     """Return what readers see of each segment."""
     found = {}
@@ -84,7 +89,9 @@ async def test_a_crash_at_any_step_of_a_compression_leaves_a_whole_journal(
         crashes = Crashes(folder, tmp_path, patch)
         await writer.keeper(compress=True).tidy()
 
-    shapes = {tuple(sorted(path.name[33:] for path in copy.iterdir())) for copy in crashes.copies}
+    shapes = {
+        tuple(sorted(path.name[33:] for path in copy.glob("journal-*"))) for copy in crashes.copies
+    }
     assert (".gz", ".jsonl") not in shapes
     for copy in crashes.copies:
         assert text_of(copy) == whole
@@ -136,8 +143,8 @@ async def test_a_compressed_file_that_reads_back_wrong_never_replaces_the_plain_
     await keeper.tidy()
 
     assert failed == before
-    assert keeper.numbers.faults == {"compress: EIO": 2}
-    assert [event for event, _ in writer.log.warnings] == ["the journal's folder cannot be tidied"]
+    assert keeper.numbers.faults["compress: EIO"] == 2
+    assert len(told(writer, "compress")) == 1
     assert "journal-00000000000000000001.jsonl.gz" in writer.names()
 
 
@@ -158,8 +165,8 @@ async def test_a_fault_is_logged_once_until_a_round_goes_well(
         await keeper.tidy()
         writer.roll()
 
-    assert keeper.numbers.faults == {"compress: ENOSPC": 4}
-    assert [values["error"] for _, values in writer.log.warnings] == [
+    assert keeper.numbers.faults["compress: ENOSPC"] == 4
+    assert told(writer, "compress") == [
         "[Errno 28] No space left on device",
         "[Errno 28] No space left on device",
     ]

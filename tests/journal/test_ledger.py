@@ -21,6 +21,7 @@ from reactive_desched.model.outcomes import (
     BUDGET_REFUSED,
     EVICTED,
     GONE,
+    REHEARSED,
     UNKNOWN,
     WITHHELD,
     Outcome,
@@ -156,9 +157,10 @@ async def test_a_dry_run_never_says_that_an_eviction_succeeded(
     async with running() as journal:
         ledger = make(journal, dry_run=True)
         ledger.decided(ACCOUNT, Evict(FINDING))
-        await ledger.end(await ledger.begin(Intent(ACCOUNT)), Outcome(EVICTED))
+        await ledger.end(await ledger.begin(Intent(ACCOUNT)), Outcome(REHEARSED))
 
-    assert told(tmp_path)[-1].type == api.EVICTION_REHEARSED
+    last = told(tmp_path)[-1]
+    assert (last.type, last.data.outcome.result) == (api.EVICTION_REHEARSED, "rehearsed")
     assert {event.data.mode for event in told(tmp_path)} == {"dry-run"}
 
 

@@ -48,6 +48,14 @@ def test_beyond_their_age_the_oldest_go() -> None:
     assert tidying(old, needs(31), limits()).remove == (1, 11)
 
 
+def test_while_age_does_not_count_only_the_size_does_and_all_is_worth_compressing() -> None:
+    plain = [held(first, days=400, compressed=False) for first in (1, 11, 21)]
+
+    assert tidying(plain, needs(21), limits(), by_age=False) == Tidying(compress=(1, 11))
+    done = tidying(plain, needs(21), limits(max_kib=25), by_age=False)
+    assert (done.compress, done.remove) == ((1, 11), (1,))
+
+
 def test_an_old_segment_behind_a_young_one_stays_so_that_there_is_no_gap() -> None:
     odd = [held(1, days=40), held(11, days=2), held(21, days=40), held(31)]
 

@@ -13,6 +13,7 @@ from reactive_desched.model.outcomes import (
     PodAbsent,
     PodNow,
     PodPresent,
+    Rehearsed,
     Replaced,
     ServerFailed,
     Unknown,
@@ -43,6 +44,7 @@ from reactive_desched.model.outcomes import (
         pytest.param(
             ServerFailed(500, "two budgets"), Outcome("failed", "500: two budgets"), id="500"
         ),
+        pytest.param(Rehearsed(), Outcome("rehearsed"), id="nobody was asked"),
         pytest.param(Unknown("timed out"), None, id="silence is no outcome"),
     ],
 )
@@ -56,6 +58,7 @@ def test_no_answer_is_without_a_row_above() -> None:
         "BudgetRefused",
         "Overloaded",
         "Gone",
+        "Rehearsed",
         "Replaced",
         "Denied",
         "ServerFailed",

@@ -1,12 +1,16 @@
-"""A receiver of webhooks, and sinks that send to it."""
+"""Where events go: a receiver of webhooks, a Kafka cluster, and sinks that send to them."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from reactive_desched.policy.recording import Webhook
+from reactive_desched.policy.recording import Kafka, Webhook
 from reactive_desched.sinks.webhook import WebhookSink
+from reactive_desched.testing.kafka_way import TOPIC, Way
+from reactive_desched.testing.mock_kafka import MockKafka, mock_kafka
 from reactive_desched.testing.receiver import Receiver
+from reactive_desched.testing.scripted_sink import Following
 
 NOW = 1_790_000_000.7
 
@@ -34,3 +38,29 @@ async def webhooks() -> AsyncIterator[Callable[[Webhook], WebhookSink]]:
 @pytest.fixture
 def webhook(receiver: Receiver, webhooks: Callable[[Webhook], WebhookSink]) -> WebhookSink:
     return webhooks(Webhook(url=receiver.url))
+
+
+@pytest.fixture
+def kafka() -> Iterator[MockKafka]:
+    """Two brokers, and a topic of three partitions."""
+    with mock_kafka(2) as cluster:
+        cluster.create_topic(TOPIC, 3)
+        yield cluster
+
+
+@pytest.fixture
+def way(kafka: MockKafka, tmp_path: Path) -> Way:
+    return Way(tmp_path, Kafka(brokers=kafka.brokers, topic=TOPIC))
+
+
+@pytest.fixture
+def one_lane(kafka: MockKafka, tmp_path: Path) -> Way:
+    """A way to a topic of one partition, `one`."""
+    kafka.create_topic("one", 1)
+    return Way(tmp_path, Kafka(brokers=kafka.brokers, topic="one"))
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Following:
+    """Return a relay on virtual time, and all it works with."""
+    return Following(tmp_path)

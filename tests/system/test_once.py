@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.api.event import EVICTION_REQUESTED
+from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
 from reactive_desched.journal.reading import read
 
 NODE = "node-1"
@@ -35,7 +35,7 @@ def test_one_sweep_moves_what_is_wrong_and_ends(
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_dry_sweep_is_right_the_first_time_and_moves_nobody(
-    cluster: Any, controller: Callable[..., Any], attempt: int
+    cluster: Any, controller: Callable[..., Any], attempt: int, tmp_path: Path
 ) -> None:
     cluster.taint(NODE, "gpu")
     before = cluster.pods_on(NODE)
@@ -46,6 +46,11 @@ def test_a_dry_sweep_is_right_the_first_time_and_moves_nobody(
     lines = [json.loads(line) for line in program.output.splitlines()]
     told = [line for line in lines if line["event"] == "would be evicted"]
     assert len(told) == len(movable), attempt
+    [swept] = [line for line in lines if line["event"] == "swept"]
+    assert swept["would_evict"] == len(movable)
+    assert "evicted" not in swept
+    ends = [e.data.outcome.result for e in read(tmp_path / "journal") if e.type in OUTCOMES]
+    assert ends == ["rehearsed"] * len(movable)
     assert cluster.pods_on(NODE) == before
 
 

@@ -74,6 +74,25 @@ def test_warnings_alone_are_fine(files: Files) -> None:
     assert said.endswith("1 file: 0 errors, 3 warnings\n")
 
 
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_plugins_that_keep_a_sound_policy_from_running_are_named_on_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    to_come = "{balance: {enabled: [LowNodeLoad, RemoveDuplicates]}}"
+    (tmp_path / "new").write_text(
+        "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
+        f"profiles: [{{name: p, plugins: {to_come}}}, {{name: q, plugins: {to_come}}}]\n"
+    )
+    (tmp_path / "sound").write_text(SOUND)
+    paths = [str(tmp_path / name) for name in ("new", "sound")]
+
+    assert main(["policy", "check", *paths, "-o", output]) == 0
+    assert capsys.readouterr().err == (
+        f"reactive-desched: warning: {paths[0]}: `run` refuses it as long as it enables"
+        " LowNodeLoad, RemoveDuplicates: this version cannot run them yet\n"
+    )
+
+
 def test_a_lenient_check_warns_of_what_is_not_read(files: Files) -> None:
     text = f"{SOUND}ignorePvcPods: true\n"
     assert files.check("--lenient-policy", p=text) == (

@@ -1,3 +1,8 @@
+"""The program's commands: what each passes on, and how it ends."""
+
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -193,3 +198,21 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"reactive-desched {__version__}\n"
+
+
+def test_the_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"reactive-desched {__version__} (Python ")
+    assert out.count("\n") == 1
+
+
+def test_describing_the_command_loads_nothing_that_it_needs_only_to_run() -> None:
+    code = (
+        "import sys; from reactive_desched.cli import parser; parser();"
+        "print({'aiohttp', 'msgspec', 'asyncio', 'anyio'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout == "set()\n"

@@ -1,0 +1,17 @@
+"""What to do when a folder of ours cannot be written to, by what the operating system says."""
+
+import errno
+from typing import Final
+
+__all__ = ["remedy"]
+
+_REMEDIES: Final = {
+    errno.ENOSPC: "free some space, or keep less of it (journal.retention)",
+    errno.EDQUOT: "raise the quota, or keep less of it (journal.retention)",
+    errno.EIO: "the disk fails: replace it, or name a directory on another",
+}
+
+
+def remedy(error: OSError, otherwise: str) -> str:
+    """Return what helps against a full or failing disk, and else what the caller says."""
+    return _REMEDIES.get(error.errno or 0, otherwise)

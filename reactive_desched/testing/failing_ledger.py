@@ -1,0 +1,65 @@
+"""A ledger whose disk fails and heals while evictions are under way; outcomes wait it out."""
+
+from collections.abc import Callable
+
+import anyio
+
+from reactive_desched.errors import JournalUnavailable
+from reactive_desched.model.accounts import Account
+from reactive_desched.model.decisions import Decision
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.outcomes import Outcome
+
+__all__ = ["FailingLedger"]
+
+
+class FailingLedger:
+    """Remembers intents by the pod's uid, and outcomes; a second outcome is an error.
+
+    `when_better` is called when the disk is well again.
+    """
+
+    def __init__(self) -> None:
+        self.intents: dict[str, str] = {}
+        self.outcomes: dict[str, str] = {}
+        self.fault = ""
+        self.slow_s = 0.0
+        self.when_better: Callable[[], None] = lambda: None
+        self._healed = anyio.Event()
+
+    def decided(self, account: Account, decision: Decision) -> None:
+        """Remember no verdicts: nobody waits for them."""
+
+    def may_write(self) -> str | None:
+        """Say why nothing can be written, or None."""
+        return self.fault or None
+
+    def become(self, fault: str, slow_s: float) -> None:
+        """Fail, or work again; tell those who wait for it."""
+        self.fault, self.slow_s = fault, slow_s
+        self._healed.set()
+        self._healed = anyio.Event()
+        if not fault:
+            self.when_better()
+
+    async def begin(self, intent: Intent) -> str:
+        """Write an intent, or raise."""
+        await anyio.sleep(self.slow_s)
+        if self.fault:
+            raise JournalUnavailable(self.fault)
+        intent_id = f"i{len(self.intents)}"
+        self.intents[intent_id] = intent.pod.uid
+        return intent_id
+
+    async def end(self, intent_id: str, outcome: Outcome) -> None:
+        """Write an outcome as soon as the disk is well."""
+        await anyio.sleep(self.slow_s)
+        while self.fault:
+            await self._healed.wait()
+        assert intent_id in self.intents
+        assert intent_id not in self.outcomes, "a second outcome"
+        self.outcomes[intent_id] = outcome.result
+
+    def open_uids(self) -> list[str]:
+        """Return the pods whose intent has no outcome yet."""
+        return [uid for key, uid in self.intents.items() if key not in self.outcomes]

@@ -1,0 +1,270 @@
+"""A plain reading of a pod's JSON: slow, shares nothing, and easy to see right.
+
+For tests that hold the reader that is quick, and shares, against it.
+"""
+
+import math
+from datetime import datetime
+from typing import Any
+
+from reactive_desched.model.labels import LabelSelector, Requirement
+from reactive_desched.model.node_affinity import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PreferredTerm,
+)
+from reactive_desched.model.objects import (
+    Annotations,
+    ContainerStatus,
+    HostPort,
+    OwnerReference,
+    Pod,
+    PodAffinityTerm,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    TopologySpreadConstraint,
+)
+from reactive_desched.model.qos import Asks, computed_qos
+from reactive_desched.model.quantities import parse_quantity
+from reactive_desched.model.resources import ContainerRequests, pod_requests
+from reactive_desched.model.taints import Toleration
+
+Obj = dict[str, Any]  # any JSON object
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_ANY_ADDRESS = HostPort(0).ip
+
+
+def plain_pod(pod: Obj) -> Pod:
+    """Return the record of a pod; a member that is null counts as absent."""
+    pod = _without_nulls(pod)
+    metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
+    annotations = metadata.get("annotations", {})
+    volumes = spec.get("volumes", [])
+    version = metadata.get("resourceVersion", "")
+    return Pod(
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(version) if version.isdecimal() else 0,
+        node=spec.get("nodeName", ""),
+        labels=metadata.get("labels", {}),
+        annotations=Annotations(
+            annotations.get("descheduler.alpha.kubernetes.io/evict"),
+            annotations.get("descheduler.alpha.kubernetes.io/prefer-no-eviction"),
+            annotations.get("kubernetes.io/config.mirror"),
+            annotations.get("kubernetes.io/config.source"),
+        ),
+        owners=tuple(
+            OwnerReference(
+                *(o["kind"], o["name"], o["uid"]),
+                controller=o.get("controller", False),
+                api_version=o.get("apiVersion", ""),
+            )
+            for o in metadata.get("ownerReferences", [])
+        ),
+        spec=_spec(spec),
+        status=_status(status),
+        claims=tuple(
+            v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
+        ),
+        created_s=_seconds(metadata.get("creationTimestamp")) or 0,
+        started_s=_seconds(status.get("startTime")),
+        deletion_s=_seconds(metadata.get("deletionTimestamp")),
+        transitions=tuple(_since(metadata, c) for c in status.get("conditions", [])),
+        resized=_resized(spec, status),
+    )
+
+
+def _without_nulls(value: Any) -> Any:  # any JSON value
+    if isinstance(value, dict):
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+    return [_without_nulls(element) for element in value] if isinstance(value, list) else value
+
+
+def _since(metadata: Obj, condition: Obj) -> int | None:
+    at = _seconds(condition.get("lastTransitionTime"))
+    return None if at is None else at - (_seconds(metadata.get("creationTimestamp")) or 0)
+
+
+def _resized(spec: Obj, status: Obj) -> dict[str, int]:
+    """Difference of two pods: one that asks for what it holds, and one for what its spec says."""
+    infeasible = any(
+        c["type"] == "PodResizePending" and c.get("reason") == "Infeasible"
+        for c in status.get("conditions", [])
+    )
+    reported = {
+        c["name"]: c
+        for c in status.get("containerStatuses", []) + status.get("initContainerStatuses", [])
+        if "resources" in c or "allocatedResources" in c
+    }
+
+    def holding(container: Obj) -> Obj:
+        if (held := reported.get(container.get("name", ""))) is None:
+            return container
+        lists = [held.get("resources", {}).get("requests", {}), held.get("allocatedResources", {})]
+        if not infeasible:
+            lists.insert(0, _requests(container))
+        most: dict[str, str] = {}
+        for resource, quantity in ((r, str(q)) for each in lists for r, q in each.items()):
+            most[resource] = max(most.get(resource, quantity), quantity, key=parse_quantity)
+        return container | {"resources": {"requests": most}}
+
+    held = _amounts(
+        spec
+        | {
+            kind: [holding(container) for container in spec.get(kind, [])]
+            for kind in ("containers", "initContainers")
+        }
+    )
+    asked = _amounts(spec)
+    difference = {r: held.get(r, 0) - asked.get(r, 0) for r in held.keys() | asked.keys()}
+    return {resource: amount for resource, amount in difference.items() if amount}
+
+
+def _seconds(text: str | None) -> int | None:
+    return None if text is None else math.floor(datetime.fromisoformat(text).timestamp())
+
+
+def _spec(spec: Obj) -> PodSpec:
+    affinity = spec.get("affinity", {})
+    return PodSpec(
+        tolerations=tuple(
+            Toleration(
+                t.get("key", ""),
+                t.get("operator", ""),
+                t.get("value", ""),
+                t.get("effect", ""),
+                t.get("tolerationSeconds"),
+            )
+            for t in spec.get("tolerations", [])
+        ),
+        node_selector=spec.get("nodeSelector", {}),
+        node_affinity=_node_affinity(affinity["nodeAffinity"])
+        if "nodeAffinity" in affinity
+        else None,
+        pod_affinity=_terms(affinity.get("podAffinity", {})),
+        anti_affinity=_terms(affinity.get("podAntiAffinity", {})),
+        spread=tuple(
+            TopologySpreadConstraint(
+                c["maxSkew"],
+                c["topologyKey"],
+                c.get("whenUnsatisfiable", "DoNotSchedule"),
+                _selector(c.get("labelSelector")),
+                tuple(c.get("matchLabelKeys", [])),
+                c.get("minDomains"),
+                c.get("nodeAffinityPolicy", "Honor"),
+                c.get("nodeTaintsPolicy", "Ignore"),
+            )
+            for c in spec.get("topologySpreadConstraints", [])
+        ),
+        host_ports=tuple(
+            HostPort(p["hostPort"], p.get("protocol") or "TCP", p.get("hostIP") or _ANY_ADDRESS)
+            for c in spec.get("containers", [])
+            + [c for c in spec.get("initContainers", []) if c.get("restartPolicy") == "Always"]
+            for p in c.get("ports", [])
+            if p.get("hostPort", 0) > 0
+        ),
+        requests=_amounts(spec),
+        qos_class=_qos(spec.get("containers", []) + spec.get("initContainers", [])),
+        priority=spec.get("priority"),
+        has_local_storage=any("emptyDir" in v or "hostPath" in v for v in spec.get("volumes", [])),
+        has_resource_claims=bool(spec.get("resourceClaims")),
+    )
+
+
+def _terms(demands: Obj) -> tuple[PodAffinityTerm, ...]:
+    return tuple(
+        PodAffinityTerm(
+            t["topologyKey"],
+            _selector(t.get("labelSelector")),
+            tuple(t.get("namespaces", [])),
+            _selector(t.get("namespaceSelector")),
+        )
+        for t in demands.get(_REQUIRED, [])
+    )
+
+
+def _amounts(spec: Obj) -> dict[str, int]:
+    return pod_requests(
+        [_requests(c) for c in spec.get("containers", [])],
+        [
+            ContainerRequests(_requests(c), c.get("restartPolicy") == "Always")
+            for c in spec.get("initContainers", [])
+        ],
+        _requests(spec),
+        {resource: str(quantity) for resource, quantity in spec.get("overhead", {}).items()},
+    )
+
+
+def _qos(containers: list[Obj]) -> str:
+    return computed_qos(
+        Asks(
+            _requests(c),
+            {r: str(q) for r, q in c.get("resources", {}).get("limits", {}).items()},
+        )
+        for c in containers
+    )
+
+
+def _requests(owner: Obj) -> dict[str, str]:
+    requests = owner.get("resources", {}).get("requests", {})
+    return {resource: str(quantity) for resource, quantity in requests.items()}
+
+
+def _selector(selector: Obj | None) -> LabelSelector | None:
+    if selector is None:
+        return None
+    expressions = _requirements(selector.get("matchExpressions", []))
+    return LabelSelector(selector.get("matchLabels", {}), expressions)
+
+
+def _requirements(written: list[Obj]) -> tuple[Requirement, ...]:
+    return tuple(Requirement(r["key"], r["operator"], tuple(r.get("values", []))) for r in written)
+
+
+def _node_affinity(affinity: Obj) -> NodeAffinity:
+    required = affinity.get(_REQUIRED)
+    return NodeAffinity(
+        None
+        if required is None
+        else NodeSelector(tuple(map(_term, required["nodeSelectorTerms"]))),
+        tuple(
+            PreferredTerm(p["weight"], _term(p["preference"])) for p in affinity.get(_PREFERRED, [])
+        ),
+    )
+
+
+def _term(term: Obj) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        _requirements(term.get("matchExpressions", [])),
+        _requirements(term.get("matchFields", [])),
+    )
+
+
+def _status(status: Obj) -> PodStatus:
+    return PodStatus(
+        status.get("phase", ""),
+        status.get("reason", ""),
+        status.get("qosClass", ""),
+        tuple(
+            PodCondition(c["type"], c["status"], c.get("reason", ""))
+            for c in status.get("conditions", [])
+        ),
+        tuple(map(_container, status.get("containerStatuses", []))),
+        tuple(map(_container, status.get("initContainerStatuses", []))),
+        tuple(map(_container, status.get("ephemeralContainerStatuses", []))),
+    )
+
+
+def _container(status: Obj) -> ContainerStatus:
+    state = status.get("state", {})
+    return ContainerStatus(
+        status["name"],
+        status.get("restartCount", 0),
+        state.get("waiting", {}).get("reason", ""),
+        state.get("terminated", {}).get("reason", ""),
+        state["terminated"].get("exitCode", 0) if "terminated" in state else None,
+    )

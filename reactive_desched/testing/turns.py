@@ -1,0 +1,56 @@
+"""A few pods on two nodes to which things happen by chance, to see what holds after each.
+
+The world is tiny and full from the start, so that what happens collides often.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import AnyPlugin, Scenario
+
+Step = tuple[Any, ...]  # what happens, and what that takes
+Aspects = Mapping[str, Any]  # any arguments of `pod`
+
+_NODES = st.builds(
+    lambda name, ready: node(name, ready=ready),
+    st.sampled_from(["n1", "n2"]),
+    st.sampled_from(["True", "True", "False"]),
+)
+
+
+def turns(
+    names: Iterable[str], aspects: Mapping[str, SearchStrategy[Any]], waits_s: Iterable[float]
+) -> SearchStrategy[list[Step]]:
+    """Draw what happens: a pod has another aspect or goes, a node changes or goes, time passes."""
+    pods = st.sampled_from(sorted(names))
+    changes = [
+        st.tuples(st.just("turn"), pods, st.just(aspect), values)
+        for aspect, values in aspects.items()
+    ]
+    others = [
+        st.tuples(st.just("apply"), _NODES),
+        st.tuples(st.just("remove"), _NODES | st.builds(pod, pods)),
+        st.tuples(st.just("wait"), st.sampled_from(list(waits_s))),
+    ]
+    return st.lists(st.one_of(*changes, *others), min_size=6, max_size=30)
+
+
+def after_each(
+    steps: Iterable[Step], plugin: AnyPlugin, pods: Mapping[str, Aspects], now_s: float = 0.0
+) -> Iterator[Scenario]:
+    """Let the steps happen to a cluster of these pods; stops after each for a look at it."""
+    are = {name: dict(aspects) for name, aspects in pods.items()}
+    begun = (pod(name, **aspects) for name, aspects in are.items())
+    cluster = Scenario(plugin, node("n1"), node("n2"), *begun, now_s=now_s)
+    for what, *of in steps:
+        if what == "turn":
+            name, aspect, value = of
+            are[name][aspect] = value
+            cluster.apply(pod(name, **are[name]))
+        else:
+            getattr(cluster, what)(*of)
+        yield cluster

@@ -1,0 +1,62 @@
+"""What the audit keeps is bounded, and no answer is changed by it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.audit import opening, rows, witnesses
+from reactive_desched.audit.catalogue import Catalogue
+from reactive_desched.audit.index import Index
+from reactive_desched.audit.lookup import Wanted
+from reactive_desched.audit.opening import searching
+from reactive_desched.testing.journals import new_signer, some_events, write_journal
+from reactive_desched.testing.tampering import in_files, look, make, resealed_by
+
+
+def test_of_many_journals_that_cannot_be_written_to_the_last_used_have_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "KEPT", 2)
+    cache = tmp_path / "cache"
+    made: list[Path] = []
+
+    for number in range(4):
+        journal = tmp_path / f"journal-{number}"
+        write_journal(journal, some_events(5))
+        with searching(journal, cache, writable=lambda _: False):
+            pass
+        [new] = set(cache.glob("index-*.sqlite")) - set(made)
+        os.utime(new, (number, number))
+        made.append(new)
+
+    assert set(cache.glob("index-*.sqlite")) == set(made[-2:])
+
+
+def test_an_index_that_knows_nothing_by_heart_answers_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MAX_CACHED", 1)
+    entries = write_journal(tmp_path, some_events(60), per_segment=20)
+    index = Index.open(tmp_path, tmp_path / "index.sqlite")
+    index.finish()
+
+    assert index._rows._words == {"": 0}
+    assert not index._rows._subjects
+    catalogue = Catalogue(tmp_path, None, index)
+    assert list(catalogue.fetch(catalogue.find(Wanted()))) == entries
+    catalogue.close()
+
+
+def test_only_so_many_unknown_keys_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(witnesses, "MAX_UNKNOWN", 1)
+    made = make(tmp_path / "journal")
+    raws = [entry.raw for entry in made.records]
+    for name, since in (("second", 12), ("third", 17)):
+        raws = resealed_by(new_signer(tmp_path / name), raws, since=since)
+
+    report = look(in_files(made, raws), made.signer)
+
+    assert [use.first for use in report.unknown] == [12]

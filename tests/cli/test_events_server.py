@@ -1,0 +1,171 @@
+"""`events tail --server`: the same records, from the stream of a controller."""
+
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from aiohttp import web
+from anyio import to_thread
+
+from reactive_desched.cli import main
+from reactive_desched.journal.records import Entry
+from reactive_desched.journal.tail import Tail
+from reactive_desched.model.addresses import parse_listen
+from reactive_desched.testing.journals import SOURCE
+from reactive_desched.testing.manual_clock import until
+from reactive_desched.testing.served_journal import ANYWHERE, EPOCH, streaming
+from reactive_desched.web.health import Health
+from reactive_desched.web.server import serve
+
+pytestmark = pytest.mark.anyio
+
+Started = Callable[..., subprocess.Popen[bytes]]
+NextLines = Callable[[subprocess.Popen[bytes], int], list[bytes]]
+LinesAbout = Callable[..., list[bytes]]
+
+
+@pytest.fixture
+def tail(folder: Path, records: list[Entry]) -> Tail:
+    """The journal as its writer has it, from the first record to the last."""
+    return Tail(folder, SOURCE, 1, len(records))
+
+
+async def run_on(url: str, *flags: str) -> int:
+    """Run `events tail` on a server, beside its event loop."""
+    words = ["events", "tail", "-o", "json", "--server", url, *flags]
+    return await to_thread.run_sync(main, words)
+
+
+@pytest.mark.parametrize(
+    ("flags", "types", "last"),
+    [
+        (["--from", "oldest"], [""], 200),
+        (["--from", f"{EPOCH}.100"], [""], 23),
+        ([], [""], 10),
+        (["-n", "0"], [""], 0),
+        (["-n", "500"], [""], 200),
+        (["-n", "3", "--type", "eviction"], ["eviction."], 3),
+        (["-n", "500", "--type", "eviction"], ["eviction."], 500),
+        (["--from", "oldest", "--type", "policy,leader"], ["policy.", "leader."], 500),
+    ],
+)
+async def test_a_server_shows_the_same_as_the_folder(
+    tail: Tail,
+    lines_about: LinesAbout,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    flags: list[str],
+    types: list[str],
+    last: int,
+) -> None:
+    wanted = lines_about(*types)
+    async with streaming(tail) as served:
+        assert await run_on(served.url, *flags) == 0
+
+    captured = capfdbinary.readouterr()
+    assert captured.out.splitlines() == wanted[max(0, len(wanted) - last) :]
+    assert captured.err == b""
+
+
+async def test_the_last_ones_wanted_are_looked_for_further_and_further_back(
+    tail: Tail,
+    lines_about: LinesAbout,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("reactive_desched.cli.events_server.FIRST_LOOK", 4)
+    wanted = [line for line in lines_about("eviction.") if b'"node":"n2"' in line]
+    async with streaming(tail) as served:
+        assert await run_on(served.url, "-n", "5", "--type", "eviction", "--node", "n2") == 0
+
+    assert capfdbinary.readouterr().out.splitlines() == wanted[-5:]
+
+
+async def test_following_a_server_goes_on_where_it_was_when_the_server_comes_back(
+    folder: Path, records: list[Entry], started: Started, next_lines: NextLines
+) -> None:
+    tail = Tail(folder, SOURCE, 1, 100)
+    async with streaming(tail, records) as served:
+        process = started("-f", "--server", served.url, "-n", "2", "-o", "json")
+        shown = await to_thread.run_sync(next_lines, process, 2)
+        served.publish(2)
+        shown += await to_thread.run_sync(next_lines, process, 2)
+    served.publish(2)
+    async with streaming(tail, listen=parse_listen(served.url.removeprefix("http://"))):
+        served.publish(2)
+        shown += await to_thread.run_sync(next_lines, process, 4)
+        process.send_signal(signal.SIGINT)
+        rest, complaints = await to_thread.run_sync(process.communicate)
+
+    assert shown == [record.raw for record in records[98:106]]
+    assert (rest, process.returncode) == (b"", 130)
+    assert complaints.decode().count("trying again") == 1
+
+
+async def test_nothing_is_lost_if_the_server_goes_before_anything_wanted_came(
+    folder: Path, records: list[Entry], started: Started, next_lines: NextLines
+) -> None:
+    tail = Tail(folder, SOURCE, 1, 100)
+    async with streaming(tail, records) as served:
+        process = started("-f", "--server", served.url, "--from", "now", "-o", "json")
+        await until(lambda: served.stream.clients.numbers.clients == 1, within_s=20)
+        await anyio.wait_all_tasks_blocked()  # it is told where the stream is
+    served.publish()
+    async with streaming(tail, listen=parse_listen(served.url.removeprefix("http://"))):
+        (line,) = await to_thread.run_sync(next_lines, process, 1)
+
+    assert line == records[100].raw
+
+
+@pytest.mark.parametrize(
+    "flags", [[], ["-f"], ["--from", "oldest"]], ids=["last", "follow", "from"]
+)
+def test_an_address_where_nobody_answers_is_named(
+    flags: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["events", "tail", "--server", "127.0.0.1:1", *flags]) == 1
+    told = capfd.readouterr().err
+    assert "nobody answers at http://127.0.0.1:1/events: Connection refused" in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("address", ["ftp://host", "http://", "host:port:x/?a=b"])
+def test_an_address_that_is_none_is_refused(
+    address: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["events", "tail", "--server", address]) == 2
+    assert "http://HOST:10258" in capfd.readouterr().err
+
+
+async def test_a_server_without_a_stream_or_without_room_is_told_apart(
+    tail: Tail, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with serve(ANYWHERE, Health(lambda: 0.0), None) as url:
+        assert await run_on(url) == 1
+    assert "404 Not Found, which is no stream of events" in capfd.readouterr().err
+    async with streaming(tail, max_clients=0) as served:
+        assert await run_on(served.url, "-f") == 1
+    assert "all places are taken" in capfd.readouterr().err
+
+
+async def test_what_an_older_server_does_not_take_is_told_in_its_words(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=400, text="'outcome' is nothing to ask for\n")
+
+    app = web.Application()
+    app.router.add_get("/events", refuse)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        assert await run_on(f"http://{host}:{port}", "--outcome", "gone") == 2
+    finally:
+        await runner.cleanup()
+
+    assert capfd.readouterr().err == "'outcome' is nothing to ask for\n"

@@ -1,0 +1,38 @@
+"""Files begin anew by age, whatever the clock does meanwhile."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.journal.disk import Disk
+from reactive_desched.journal.log import Rotation
+from reactive_desched.journal.opening import Making, take
+from reactive_desched.journal.records import encode
+from reactive_desched.journal.seals import Context
+from reactive_desched.journal.segments import segments
+from reactive_desched.testing.journals import some_events
+
+START = datetime(2026, 3, 29, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("steps_s", "files"),
+    [
+        pytest.param([60] * 150, 3, id="on time"),
+        pytest.param([-60] * 150, 3, id="backwards, minute by minute"),
+        pytest.param([-1] * 300, 1, id="backwards, too slowly to matter"),
+        pytest.param([40 * 86_400, -40 * 86_400, *[60] * 100], 4, id="far ahead and back"),
+    ],
+)
+def test_a_file_spans_an_hour_at_most_by_whatever_clock(
+    tmp_path: Path, steps_s: list[int], files: int
+) -> None:
+    now = [START]
+    log = take(tmp_path, Disk(), Making(Rotation(1 << 24, 3600.0)), lambda: now[0]).log
+    body = encode(some_events(1)[0])
+    for step_s in steps_s:
+        now[0] += timedelta(seconds=step_s)
+        log.commit([body], lambda _: Context())
+
+    assert len(segments(tmp_path)) == files

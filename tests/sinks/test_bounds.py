@@ -1,0 +1,63 @@
+"""What the sinks take from others is bounded, and nothing of it is kept for long."""
+
+import logging
+from collections.abc import Callable, Iterator
+
+import anyio
+import pytest
+from yarl import URL
+
+from reactive_desched.policy.recording import Webhook
+from reactive_desched.sinks import kafka_log
+from reactive_desched.sinks import webhook as module
+from reactive_desched.sinks.kafka_log import KafkaLog
+from reactive_desched.sinks.webhook import WebhookSink
+from reactive_desched.testing.entries import evictions
+from reactive_desched.testing.log_book import LogBook
+from reactive_desched.testing.receiver import Endless, Receiver
+
+
+@pytest.fixture
+def book() -> Iterator[LogBook]:
+    """Return where the client's warnings go, all of them within one minute."""
+    book = LogBook()
+    heard = KafkaLog(book, lambda: 0.0)
+    heard.open()
+    yield book
+    heard.close()
+
+
+def test_when_the_kafka_client_says_too_many_things_what_it_said_is_forgotten(
+    book: LogBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_log, "MOST_KINDS", 3)
+    client = logging.getLogger("aiokafka.conn")
+
+    for text in ("one", "two", "three", "one", "four", "four", "one"):
+        client.warning(text)
+
+    told = [line["text"] for line in book.told("aiokafka says")]
+    assert told == ["one", "two", "three", "four", "one"]
+
+
+@pytest.mark.anyio
+async def test_a_host_with_a_name_gets_none_of_its_cookies_back(
+    receiver: Receiver, webhooks: Callable[[Webhook], WebhookSink]
+) -> None:
+    receiver.answer(204, Set_Cookie="a=b")
+
+    await webhooks(Webhook(url=str(URL(receiver.url).with_host("localhost")))).deliver(evictions(2))
+
+    assert len(receiver.posts) == 2
+    assert "cookie" not in receiver.posts[1].headers
+
+
+@pytest.mark.anyio
+async def test_of_an_answer_that_does_not_end_only_so_much_is_read(
+    receiver: Receiver, webhook: WebhookSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_DRAINED_WITHIN_S", 60.0)
+    receiver.script.append(Endless())
+
+    with anyio.fail_after(10):
+        assert await webhook.deliver(evictions(1)) == 1

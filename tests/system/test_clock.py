@@ -1,0 +1,152 @@
+"""A clock that is set wrong and right again: the record stays whole, and evictions go on."""
+
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
+from reactive_desched.audit.verifying import verify
+from reactive_desched.journal.notes import parse_key
+from reactive_desched.journal.reading import read
+from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.segments import segments
+from reactive_desched.journal.steady_clock import HELD_S, Course
+from reactive_desched.testing.shifted_clock import VARIABLE
+
+DAY_S = 86_400.0
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: test
+  pluginConfig:
+  - name: DefaultEvictor
+    args: {nodeFit: true}
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 50ms}
+budgets: {cluster: null, node: null, namespace: null}
+journal: {maxSegmentBytes: 4096}
+"""
+
+
+class Shift:
+    """The file that says by how much the controller's time of day is wrong."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.set(days=0)
+
+    def set(self, days: float) -> None:
+        """Set the clock, in one step."""
+        new = self._path.with_suffix(".new")
+        new.write_text(str(days * DAY_S), encoding="utf-8")
+        new.replace(self._path)
+
+
+@pytest.fixture
+def shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shift:
+    path = tmp_path / "shift"
+    monkeypatch.setenv(VARIABLE, str(path))
+    return Shift(path)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def controller(
+    start: Callable[..., Any], cluster: Any, policy: Path, tmp_path: Path, shift: Shift
+) -> Callable[[], Any]:
+    """Start the controller on the shifted clock, and wait until it knows the cluster."""
+
+    def start_one() -> Any:
+        program = start(
+            "run",
+            *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)),
+            *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
+            module="reactive_desched.testing.shifted_clock",
+        )
+        program.wait_for("synced")
+        return program
+
+    return start_one
+
+
+def movable(cluster: Any, node: str) -> set[str]:  # from the fixture
+    return {uid for uid, kind in cluster.pods_on(node).items() if kind != "DaemonSet"}
+
+
+def drain(cluster: Any, program: Any, node: str, meanwhile: Callable[[], None]) -> set[str]:
+    """Have everybody evicted from a node; return who was."""
+    there = movable(cluster, node)
+    assert there
+    cluster.taint(node, "gpu")
+    program.wait_until(lambda: len(there & movable(cluster, node)) < len(there))
+    meanwhile()
+    program.wait_until(lambda: not there & movable(cluster, node))
+    cluster.untaint(node)
+    return there
+
+
+def firsts(journal: Path) -> list[int]:
+    return [one.first_seq for one in segments(journal)]
+
+
+def make_old(journal: Path, days: float) -> int:
+    """Make the oldest file so old, and have the clock be believed; return the file's first."""
+    oldest = segments(journal)[0]
+    then = time.time() - days * DAY_S
+    os.utime(oldest.path, (then, then))
+    (journal / "clock.json").write_bytes(msgspec.json.encode(Course(time.time(), HELD_S)))
+    return oldest.first_seq
+
+
+def test_a_clock_forty_days_ahead_for_a_while_costs_no_record_and_no_eviction(
+    cluster: Any, controller: Callable[[], Any], shift: Shift, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal"
+    first = controller()
+    due = drain(cluster, first, "node-1", lambda: None)
+    assert first.stop() == 0
+    before = list(read(journal))
+    oldest = make_old(journal, days=31)
+    program = controller()
+    program.wait_until(lambda: oldest not in firsts(journal))
+    kept = firsts(journal)
+    assert len(kept) > 2, "only what is old has gone"
+
+    due |= drain(cluster, program, "node-2", lambda: shift.set(days=40))
+    program.wait_for("the clock jumped")
+    due |= drain(cluster, program, "node-3", lambda: shift.set(days=-40))
+    due |= drain(cluster, program, "node-4", lambda: shift.set(days=0))
+
+    assert program.stop() == 0
+    assert firsts(journal)[: len(kept)] == kept
+    assert len(re.findall("the clock jumped", program.output)) == 1
+    check_record(journal, before, due)
+
+
+def check_record(journal: Path, before: list[AnyEvent], evicted: set[str]) -> None:
+    """Hold that the chain is whole, and that every eviction has one end, those before with it."""
+    keys = [parse_key(line) for line in (journal / "checkpoint.pub").read_text().split()]
+    report = verify(journal, keys, "", None)
+    assert report.ok, report.bad
+    events = {e.id: e for e in (*before, *read(journal))}.values()
+    intents = {e.id: e.data.who.uid for e in events if e.type == EVICTION_REQUESTED}
+    outcomes = [e for e in events if e.type in OUTCOMES]
+    assert sorted(e.causationid for e in outcomes) == sorted(intents)
+    assert {e.data.who.uid for e in outcomes if e.data.outcome.result == "evicted"} == evicted
