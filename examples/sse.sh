@@ -1,7 +1,7 @@
 #!/bin/sh
 # Follows the event stream with curl: one JSON object on each line, for jq and friends.
 # After every break it goes on behind the last event that was printed.
-# usage: sse.sh URL [PLACE-FILE], such as: sse.sh 'http://localhost:8080/events?from=oldest' place
+# usage: sse.sh URL [PLACE-FILE], such as: sse.sh 'http://localhost:10258/events?from=oldest' place
 set -eu
 url=${1:?usage: sse.sh URL [PLACE-FILE]}
 place=${2:-place}

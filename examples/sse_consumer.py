@@ -4,7 +4,7 @@
 Needs nothing but Python. The place is kept in a file after an event was handled; whoever is killed
 in between sees that one event again, under the same id.
 
-usage: sse_consumer.py URL PLACE-FILE, such as http://localhost:8080/events?from=oldest place
+usage: sse_consumer.py URL PLACE-FILE, such as 'http://localhost:10258/events?from=oldest' place
 """
 
 import http.client

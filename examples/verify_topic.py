@@ -4,6 +4,7 @@
 Shares no code with reactive-desched: what it knows is the public form. Every event names its place
 (`sequence`, contiguous for one `source`) and the SHA-256 of the event before (`prev`). Checkpoints
 (C2SP signed notes) sign that hash, so that nobody can write the chain anew without the key.
+Where a journal had lost its end, a new `source` goes on behind the record that was its last then.
 
 Exit status: 0 whole and sound; 1 something is missing or was changed; 2 it could not be read.
 """
@@ -24,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 GENESIS = "0" * 64
 CHECKPOINT = "io.reactive-desched.descheduler.audit.checkpoint.v1"
 PATIENCE_S = 30.0
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class Wrong(Exception):  # noqa: N818 - it is raised as the fact it names
@@ -40,11 +42,13 @@ class Key(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> "Key":
         """Read NAME+HASH+BASE64; raise ValueError when it is not that of an Ed25519 key."""
-        name, hash_, encoded = text.split("+", 2)
-        raw = base64.b64decode(encoded, validate=True)
-        if hashlib.sha256(name.encode() + b"\n" + raw).hexdigest()[:8] != hash_ or raw[0] != 1:
+        name, _, rest = text.partition("+")
+        hash_, _, encoded = rest.partition("+")
+        raw = decoded(encoded)
+        named = hashlib.sha256(name.encode() + b"\n" + raw).digest()[:4]
+        if (named.hex(), raw[:1], len(raw)) != (hash_, b"\x01", 33):
             raise ValueError(f"the key {name} does not fit its own hash, or is not Ed25519")
-        return cls(name, bytes.fromhex(hash_), raw[1:])
+        return cls(name, named, raw[1:])
 
 
 class Note(NamedTuple):
@@ -60,32 +64,49 @@ class Note(NamedTuple):
     def parse(cls, note: str) -> "Note":
         """Read a note; raise ValueError when it is none."""
         text, _, tail = note.rpartition("\n\n")
-        origin, size, root = text.split("\n")[:3]
-        lines = [line.split(" ") for line in tail.splitlines()]
-        signatures = [(name, base64.b64decode(encoded)) for _, name, encoded in lines]
-        return cls(text + "\n", origin, int(size), base64.b64decode(root).hex(), signatures)
-
-    def check(self, keys: Sequence[Key]) -> None:
-        """Raise ValueError unless one of the keys signed it."""
-        for name, raw in self.signatures:
-            for key in keys:
-                if (name, raw[:4]) == (key.name, key.hash):
-                    return self._verify(key, raw[4:])
-        raise ValueError("it is signed with none of the keys that were given")
-
-    def _verify(self, key: Key, signature: bytes) -> None:
         try:
-            Ed25519PublicKey.from_public_bytes(key.public).verify(signature, self.text.encode())
-        except InvalidSignature:
-            raise ValueError("its signature is forged") from None
+            origin, size, root = text.split("\n")[:3]
+            lines = [line.removeprefix("— ").split(" ") for line in tail.strip("\n").split("\n")]
+            signatures = [(name, decoded(encoded)) for name, encoded in lines]
+            return cls(text + "\n", origin, int(size), decoded(root).hex(), signatures)
+        except ValueError as error:
+            raise ValueError("it is no checkpoint's note") from error
+
+    @classmethod
+    def kept(cls, path: Path) -> "Note":
+        """Read a note that was kept, or the last checkpoint among lines of events."""
+        try:
+            text = path.read_text(encoding="utf-8").strip()
+            if text.startswith("{"):
+                events = map(json.loads, text.split("\n"))
+                text = [one["data"]["note"] for one in events if one["type"] == CHECKPOINT][-1]
+            return cls.parse(text)
+        except UNREADABLE as error:
+            raise ValueError(f"{path}: no checkpoint's note, nor an event that has one") from error
+
+    def check(self, keys: Sequence[Key]) -> bool:
+        """Say whether one of the keys signed it; raise ValueError when its signature is forged."""
+        ours = [
+            (key, raw[4:])
+            for name, raw in self.signatures
+            for key in keys
+            if (name, raw[:4]) == (key.name, key.hash)
+        ]
+        for key, signature in ours:
+            try:
+                Ed25519PublicKey.from_public_bytes(key.public).verify(signature, self.text.encode())
+            except InvalidSignature:
+                raise ValueError("its signature is forged") from None
+        return bool(ours)
 
 
 class Link(NamedTuple):
-    """What is kept of an event: its place in the chain, and a checkpoint's note."""
+    """What is kept of an event: its place in the chain, and what it says if it is a checkpoint."""
 
+    source: str
     prev: str
     digest: str
-    note: str | None
+    says: tuple[str, int, str] | None
 
 
 class Record:
@@ -100,46 +121,68 @@ class Record:
         if self.links.setdefault(sequence, link) != link:
             raise Wrong(f"{self.source}: record {sequence} is there twice, with different contents")
 
-    def check_chain(self, since: int) -> int:
-        """Return the last sequence, if all from `since` on are there and each fits the next."""
-        last = max(self.links)
+    @property
+    def first(self) -> int:
+        """The first sequence that is here."""
+        return min(self.links)
+
+    @property
+    def last(self) -> int:
+        """The last sequence that is here."""
+        return max(self.links)
+
+    def goes_on_behind(self, other: "Record") -> bool:
+        """Say whether the first record here follows one of another source."""
+        before = other.links.get(self.first - 1)
+        return before is not None and before.digest == self.links[self.first].prev
+
+    def check_chain(self, since: int) -> None:
+        """Check that all from `since` on are there, and each fits the next."""
         said = GENESIS if since == 1 else None
-        for sequence in range(since, max(last, since) + 1):
+        for sequence in range(since, self.last + 1):
             link = self.links.get(sequence)
             if link is None:
-                raise Wrong(f"{self.source}: record {sequence} is missing (the last is {last})")
+                here = f"here are {self.first} to {self.last}"
+                raise Wrong(f"{self.source}: record {sequence} is missing ({here})")
             if said not in (None, link.prev):
                 raise Wrong(f"{self.source}: record {self._changed(sequence)} was changed")
             said = link.digest
-        return last
 
     def check_checkpoints(self, keys: Sequence[Key], since: int) -> int:
         """Return how many records are signed; all checkpoints must be sound, and there be one."""
-        keys = [key for key in keys if self.source == f"//{key.name}"]
-        signed: int | None = None
+        signed, doubtful = None, 0  # what an unknown key signed, a later signature may cover
         for sequence, link in sorted(self.links.items()):
-            if link.note is not None and sequence >= since:
+            if link.says is not None and sequence >= since:
                 try:
-                    self._check_checkpoint(sequence, link, keys)
+                    trusted = self._check_checkpoint(sequence, link, keys)
                 except ValueError as error:
                     raise Wrong(f"{self.source}: checkpoint {sequence}: {error}") from error
-                signed = sequence - 1
+                signed = sequence - 1 if trusted else signed
+                doubtful = 0 if trusted else doubtful or sequence
+        if doubtful:
+            reason = "it is signed with none of the keys that were given, nor is what follows"
+            raise Wrong(f"{self.source}: checkpoint {doubtful}: {reason}")
         if signed is None:
             raise Wrong(f"{self.source}: there is no checkpoint, so nothing is signed")
         return signed
 
     def check_kept(self, note: Note) -> None:
         """Check a checkpoint that somebody kept: it speaks of a record that must be here."""
-        if (link := self.links.get(note.size)) is None:
+        here, after = self.links.get(note.size), self.links.get(note.size + 1)
+        if here is None and after is None:
             raise Wrong(f"{self.source}: record {note.size} is missing: a kept checkpoint knows it")
-        if link.digest != note.root:
+        if note.root not in (here and here.digest, after and after.prev):
             raise Wrong(f"{self.source}: record {note.size} is not the one of the kept checkpoint")
 
-    def _check_checkpoint(self, sequence: int, link: Link, keys: Sequence[Key]) -> None:
-        note = Note.parse(link.note or "")
-        if (f"//{note.origin}", note.size, note.root) != (self.source, sequence - 1, link.prev):
+    def _check_checkpoint(self, sequence: int, link: Link, keys: Sequence[Key]) -> bool:
+        """Say whether one of the source's own keys signed it; raise ValueError for a lie."""
+        text, *said = link.says or ("", 0, "")
+        note = Note.parse(text)
+        if not [note.size, note.root] == said == [sequence - 1, link.prev]:
             raise ValueError("it does not speak of the records before it")
-        note.check(keys)
+        if f"//{note.origin}" != link.source:
+            raise ValueError("its note is of another source")
+        return note.check([key for key in keys if key.name == note.origin])
 
     def _changed(self, sequence: int) -> int:
         """Say which of two neighbours was changed: the later one if the one behind it denies it."""
@@ -158,27 +201,46 @@ class Verifier:
         """Take in one event, as it was published."""
         try:
             event = json.loads(raw)
-            source, prev, sequence = event["source"], event["prev"], int(event["sequence"])
-            note = event["data"]["note"] if event["type"] == CHECKPOINT else None
-        except (ValueError, KeyError, TypeError) as error:
+            source, sequence = event["source"], int(event["sequence"])
+            is_plain = event["sequence"] == f"{sequence:020}" and source.isprintable()
+            data = event["data"] if event["type"] == CHECKPOINT else None
+            says = None if data is None else (str(data["note"]), data["size"], data["root"])
+            record = self.records.get(source) or Record(source)
+            link = Link(source, event["prev"], hashlib.sha256(raw).hexdigest(), says)
+        except UNREADABLE as error:
             raise Wrong(f"{where}: no event of reactive-desched") from error
-        link = Link(prev, hashlib.sha256(raw).hexdigest(), note)
-        self.records.setdefault(source, Record(source)).add(sequence, link)
+        if not is_plain or sequence < 1:
+            raise Wrong(f"{where}: no event of reactive-desched")
+        record.add(sequence, link)
+        self.records[source] = record
 
     def check(self, keys: Sequence[Key], kept: Sequence[Note], since: int) -> Iterator[str]:
         """Yield a line about each sound record; raise Wrong at the first that is not."""
-        if not self.records:
-            raise Wrong("there are no events")
+        left = [record for record in self.join() if record.last >= since]
+        if not left:
+            raise Wrong(f"there are no events from record {since} on")
         for note in kept:
             if (record := self.records.get(f"//{note.origin}")) is None:
                 raise Wrong(f"//{note.origin}: all is missing: a kept checkpoint knows it")
             record.check_kept(note)
-        for source, record in sorted(self.records.items()):
-            last = record.check_chain(since)
-            told = f"{source}: records {since} to {last} are there and unchanged"
+        for record in left:
+            record.check_chain(since)
+            told = f"{record.source}: records {since} to {record.last} are there and unchanged"
             if keys:
                 told += f", and signed up to {record.check_checkpoints(keys, since)}"
             yield told
+
+    def join(self) -> list[Record]:
+        """Put in front of each record what it goes on behind; leave out what is part of another."""
+        whole = dict(sorted(self.records.items()))
+        for record in sorted(whole.values(), key=lambda record: record.first):
+            first = record.first
+            for other in filter(record.goes_on_behind, self.records.values()):
+                record.links |= {n: link for n, link in other.links.items() if n < first}
+                if other.last < first:
+                    whole.pop(other.source, None)
+                break
+        return list(whole.values())
 
 
 async def of_topics(brokers: str, topics: Sequence[str]) -> AsyncIterator[tuple[bytes, str]]:
@@ -207,21 +269,31 @@ async def of_topics(brokers: str, topics: Sequence[str]) -> AsyncIterator[tuple[
 
 
 async def of_lines(lines: Iterable[bytes]) -> AsyncIterator[tuple[bytes, str]]:
-    """Yield the lines, empty ones left out."""
+    """Yield the lines, without one that is not written to its end yet."""
     for number, line in enumerate(lines, 1):
-        if raw := line.rstrip(b"\n"):
-            yield raw, f"line {number}"
+        if line.endswith(b"\n"):
+            yield line[:-1], f"line {number}"
+        else:
+            sys.stderr.write(f"line {number} has no end, and is left out\n")
 
 
-def event_of(value: bytes, headers: Iterable[tuple[str, bytes]]) -> bytes:
+def event_of(value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> bytes:
     """Return an event as it was recorded; in binary mode it is put together again."""
-    texts = {name: text.decode() for name, text in headers}
+    texts = {name: (text or b"").decode(errors="replace") for name, text in headers}
     content_type = texts.pop("content-type", "")
-    if content_type.lower().startswith("application/cloudevents"):
-        return value
+    if value is None or content_type.lower().startswith("application/cloudevents"):
+        return value or b""
     members = {name.removeprefix("ce_"): quoted(text) for name, text in texts.items()}
     members |= {"data": value, "datacontenttype": quoted(content_type)}
     return b"{" + b",".join(quoted(name) + b":" + members[name] for name in sorted(members)) + b"}"
+
+
+def decoded(text: str) -> bytes:
+    """Read base64 in its one canonical form; raise ValueError when it is not."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError(f"{text} is not written as base64 is")
+    return raw
 
 
 def quoted(text: str) -> bytes:
@@ -232,8 +304,10 @@ def quoted(text: str) -> bytes:
 async def verify(options: argparse.Namespace) -> None:
     """Read everything, then check it; raise Wrong, or an error of reading."""
     keys = [Key.parse(line) for text in options.key for line in lines_of(text)]
-    kept = [Note.parse(path.read_text(encoding="utf-8")) for path in options.kept]
-    for note in kept if keys else ():
+    if options.key and not keys:
+        raise ValueError(f"there is no key in {' '.join(options.key)}")
+    kept = [Note.kept(path) for path in options.kept]
+    for note in kept:
         note.check(keys)
     verifier = Verifier()
     found = (
@@ -256,7 +330,9 @@ def main() -> int:
     parser.add_argument("topic", nargs="*", help="the topics; none: lines on standard input")
     parser.add_argument("--brokers", help="where to begin, as host:port,host:port")
     parser.add_argument("--key", action="append", default=[], help="public key, or checkpoint.pub")
-    parser.add_argument("--kept", action="append", default=[], type=Path, help="a note you kept")
+    parser.add_argument(
+        "--kept", action="append", default=[], type=Path, help="checkpoint you kept"
+    )
     parser.add_argument("--since", type=int, default=1, help="what came before was removed (1)")
     options = parser.parse_args()
     if bool(options.topic) != bool(options.brokers):

@@ -4,6 +4,7 @@ import html.parser
 import itertools
 import json
 import random
+import re
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from reactive_desched.journal.records import Entry
 from reactive_desched.journal.summary import short
 from reactive_desched.journal.tail import Tail
 from reactive_desched.model.addresses import Listen
+from reactive_desched.policy.settings import Server
 from reactive_desched.testing.control_plane import free_ports
 from reactive_desched.testing.example_programs import ExampleProgram, ExamplePrograms
 from reactive_desched.testing.journals import SOURCE, some_events, write_journal
@@ -169,6 +171,13 @@ async def test_the_shell_follower_ends_with_whoever_reads_it(
             done = await anyio.run_process(["sh", "-c", command])
 
     assert done.stdout.decode().splitlines() == raw(controller.records[:3])
+
+
+@pytest.mark.parametrize("name", ["sse.sh", "sse_consumer.py", "README.md"])
+def test_an_address_to_copy_is_where_the_controller_listens(examples: Path, name: str) -> None:
+    usual = Server().listen.rpartition(":")[2]
+
+    assert set(re.findall(r"localhost:(\d+)", (examples / name).read_text())) == {usual}
 
 
 async def test_the_page_and_its_stream_have_one_origin_and_the_browser_can_resume(

@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 import structlog
+from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]  # it has no types
 from anyio.to_thread import run_sync
 
 from reactive_desched.journal.records import Entry
@@ -91,6 +92,30 @@ async def test_an_empty_topic_is_not_sound(cluster: MockKafka, programs: Example
 
     assert status == 1
     assert "there are no events" in said
+
+
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [
+        (None, []),
+        (None, [("content-type", None)]),
+        (b"{}", [("content-type", b"application/json"), ("ce_id", b"\xff")]),
+    ],
+    ids=["a tombstone", "one with a header of nothing", "a binary event that is no text"],
+)
+async def test_what_others_wrote_into_the_topic_is_named_by_its_place(
+    cluster: MockKafka,
+    programs: ExamplePrograms,
+    value: bytes | None,
+    headers: list[tuple[str, bytes | None]],
+) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.brokers[0]) as producer:
+        await producer.send_and_wait(EVENTS, value, b"key", partition=1, headers=headers)
+
+    status, said, complained = await verified(programs, cluster, EVENTS)
+
+    assert (status, complained) == (1, "")
+    assert said == "NOT SOUND: events partition 1 offset 0: no event of reactive-desched"
 
 
 async def test_without_a_broker_there_is_no_verdict(

@@ -2,12 +2,14 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from reactive_desched.journal.notes import Key, checkpoint_text, signed
 from reactive_desched.journal.records import GENESIS
 from reactive_desched.testing.journals import SOURCE, new_signer, some_events, write_journal
 
@@ -69,6 +71,10 @@ def changed(line: bytes) -> bytes:
     """Return the line with another subject, still in canonical form."""
     event = json.loads(line)
     event["subject"] += "-x"
+    return canonical(event)
+
+
+def canonical(event: dict[str, object]) -> bytes:
     return json.dumps(event, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -200,6 +206,24 @@ def test_what_was_removed_in_front_is_missing_unless_one_says_since_when(
     assert "records 11 to" in told.said
 
 
+def test_a_source_that_ended_before_what_is_asked_for_is_left_out(
+    evidence: Evidence, tmp_path: Path
+) -> None:
+    other = SOURCE.replace("desched-0", "desched-1")
+    signer = new_signer(tmp_path / "other", other)
+    records = write_journal(tmp_path / "other", some_events(5, source=other), signer=signer)
+    both = [*evidence.lines[10:], records[-1].raw]
+
+    told = evidence.verify(both, "--since", "11", *evidence.key)
+    assert (told.status, told.said.count("\n")) == (SOUND, 1)
+    assert "records 11 to" in told.said
+    told = evidence.verify(both, "--since", "1000", *evidence.key)
+    assert (told.status, told.said) == (
+        NOT_SOUND,
+        "NOT SOUND: there are no events from record 1000 on\n",
+    )
+
+
 def test_each_source_is_a_record_of_its_own_and_needs_its_own_key(
     evidence: Evidence, tmp_path: Path
 ) -> None:
@@ -217,6 +241,19 @@ def test_each_source_is_a_record_of_its_own_and_needs_its_own_key(
     assert f"{other}: checkpoint 1: it is signed with none of the keys" in told.said
 
 
+def test_a_key_does_not_vouch_for_another_source(evidence: Evidence) -> None:
+    theirs = Ed25519PrivateKey.generate()
+    key = Key("another/source", theirs.public_key().public_bytes_raw())
+    text = checkpoint_text(SOURCE.removeprefix("//"), 0, GENESIS)
+    event = json.loads(evidence.at(1))
+    event["data"]["note"] = signed(text, key, theirs.sign(text.encode()))
+
+    told = evidence.verify([canonical(event)], "--key", key.text)
+
+    assert told.status == NOT_SOUND
+    assert "signed with none of the keys" in told.said
+
+
 def test_without_checkpoints_nothing_is_signed(evidence: Evidence) -> None:
     told = evidence.verify(evidence.lines[1:5], "--since", "2", *evidence.key)
 
@@ -231,8 +268,23 @@ def test_without_checkpoints_nothing_is_signed(evidence: Evidence) -> None:
         ([b"not json"], "line 1"),
         ([b'{"source":"a","prev":"","sequence":"x","type":"y"}'], "line 1"),
         ([b"[]"], "line 1"),
+        ([b"[" * 3000], "line 1"),
+        ([b'{"source":"a","prev":"","sequence":1e999,"type":"y"}'], "line 1"),
+        ([b'{"source":"a","prev":"","sequence":"00000000000000000000","type":"y"}'], "line 1"),
+        ([b'{"source":"a\\n//b","prev":"","sequence":"%020d","type":"y"}' % 1], "line 1"),
+        ([b""], "line 1"),
     ],
-    ids=["an object that is no event", "no JSON", "a sequence that is no number", "an array"],
+    ids=[
+        "an object that is no event",
+        "no JSON",
+        "a sequence that is no number",
+        "an array",
+        "an array too deep to be read",
+        "a sequence without end",
+        "a sequence before the first",
+        "a source that would be shown as two lines",
+        "an empty line",
+    ],
 )
 def test_what_is_no_event_is_named_by_its_place(
     evidence: Evidence, lines: list[bytes], place: str
@@ -240,7 +292,7 @@ def test_what_is_no_event_is_named_by_its_place(
     told = evidence.verify(lines)
 
     assert told.status == NOT_SOUND
-    assert f"{place}: no event of reactive-desched" in told.said
+    assert told.said == f"NOT SOUND: {place}: no event of reactive-desched\n"
 
 
 def test_nothing_at_all_is_not_sound(evidence: Evidence) -> None:
@@ -252,6 +304,66 @@ def test_a_key_that_is_none_is_no_verdict(evidence: Evidence) -> None:
 
     assert (told.status, told.said) == (CANNOT, "")
     assert "cannot verify" in told.complained
+
+
+def test_a_file_without_a_key_is_no_verdict(evidence: Evidence, tmp_path: Path) -> None:
+    (tmp_path / "empty.pub").touch()
+
+    told = evidence.verify(evidence.lines, "--key", str(tmp_path / "empty.pub"))
+
+    assert (told.status, told.said) == (CANNOT, "")
+    assert "there is no key" in told.complained
+
+
+def note_of(line: bytes) -> str:
+    note: str = json.loads(line)["data"]["note"]
+    return note
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda lines: note_of(lines[-1]) + "\n",
+        lambda lines: note_of(lines[-1]).rstrip(),
+        lambda lines: lines[-1].decode() + "\n",
+        lambda lines: b"\n".join(lines).decode(),
+    ],
+    ids=["a note and a newline", "a note without its end", "its event", "lines of events"],
+)
+def test_a_kept_checkpoint_is_taken_in_every_form(
+    evidence: Evidence, tmp_path: Path, form: Callable[[list[bytes]], str]
+) -> None:
+    at = evidence.checkpoints()[-1]
+    kept = tmp_path / "kept"
+    kept.write_text(form(evidence.lines[:at]))
+    options = ("--kept", str(kept), *evidence.key)
+
+    assert evidence.verify(evidence.lines, *options).status == SOUND
+    told = evidence.verify(evidence.lines[: at - 2], *options)
+    assert f"record {at - 1} is missing: a kept checkpoint knows it" in told.said
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no checkpoint's note"),
+        ("a note\n", "no checkpoint's note"),
+        ("{}", "no checkpoint's note"),
+        ('{"type":[]}\n' + "[" * 3000, "no checkpoint's note"),
+        (None, "its signature is forged"),
+    ],
+    ids=["nothing", "words", "no event", "too deep", "another size"],
+)
+def test_what_is_no_kept_checkpoint_is_no_verdict(
+    evidence: Evidence, tmp_path: Path, text: str | None, why: str
+) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text(note_of(evidence.at(1)).replace("\n0\n", "\n7\n") if text is None else text)
+
+    told = evidence.verify(evidence.lines, "--kept", str(kept), *evidence.key)
+
+    assert (told.status, told.said) == (CANNOT, "")
+    assert why in told.complained
 
 
 def test_topics_without_brokers_are_a_wrong_call(evidence: Evidence) -> None:
