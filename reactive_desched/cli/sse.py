@@ -6,7 +6,9 @@ from typing import Final, NamedTuple
 from reactive_desched.errors import StreamFailed
 
 LONGEST_LINE: Final = 1 << 20
-"""A longer line is no event of ours, and is not gathered."""
+"""A longer line, or an event with more data, is none of ours, and is not gathered."""
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class ServerSentEvent(NamedTuple):
@@ -18,22 +20,41 @@ class ServerSentEvent(NamedTuple):
 
 
 class SseReader:
-    """Gathers lines until an event is whole; holds LONGEST_LINE and one event at most."""
+    """Gathers lines until an event is whole; holds a line and an event, each of `longest` bytes.
 
-    def __init__(self) -> None:
+    A line ends with LF, CR or both; an event that ends with CR is there at once.
+    """
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self._longest = longest
         self._rest = b""
+        self._is_first = True
+        self._ended_with_cr = False
         self._id = ""
         self._type = ""
         self._data: list[bytes] = []
+        self._data_bytes = 0
 
     def feed(self, piece: bytes) -> Iterator[ServerSentEvent]:
         """Yield the events that this piece completes; raises StreamFailed for what is no stream."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        if len(self._rest) > LONGEST_LINE:
-            raise StreamFailed(f"a line of the stream is longer than {LONGEST_LINE} bytes")
-        for line in lines:
-            if (event := self._line(line.removesuffix(b"\r"))) is not None:
+        for line in self._lines(piece):
+            if (event := self._line(line)) is not None:
                 yield event
+
+    def _lines(self, piece: bytes) -> list[bytes]:
+        """Return the lines that this piece completes."""
+        if not piece:
+            return []
+        if self._ended_with_cr:
+            piece = piece.removeprefix(b"\n")
+        self._ended_with_cr = piece.endswith(b"\r")
+        lines = (self._rest + piece).splitlines(keepends=True)
+        is_whole = not lines or lines[-1].endswith((b"\n", b"\r"))
+        self._rest = b"" if is_whole else lines.pop()
+        self._bound(len(self._rest), "a line")
+        if lines and self._is_first:
+            self._is_first, lines[0] = False, lines[0].removeprefix(_BYTE_ORDER_MARK)
+        return [line.rstrip(b"\r\n") for line in lines]
 
     def _line(self, line: bytes) -> ServerSentEvent | None:
         if not line:
@@ -42,13 +63,19 @@ class SseReader:
         value = value.removeprefix(b" ")
         if field == b"data":
             self._data.append(value)
+            self._data_bytes += len(value) + 1
+            self._bound(self._data_bytes, "an event")
         elif field == b"event":
             self._type = value.decode(errors="replace")
         elif field == b"id" and b"\0" not in value:
             self._id = value.decode(errors="replace")
         return None
 
+    def _bound(self, size: int, what: str) -> None:
+        if size > self._longest:
+            raise StreamFailed(f"{what} of the stream is longer than {self._longest} bytes")
+
     def _whole(self) -> ServerSentEvent | None:
         event = ServerSentEvent(self._id, self._type or "message", b"\n".join(self._data))
-        has_data, self._type, self._data = bool(self._data), "", []
+        has_data, self._type, self._data, self._data_bytes = bool(self._data), "", [], 0
         return event if has_data else None

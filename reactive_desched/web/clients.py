@@ -30,14 +30,14 @@ class Clients:
     def __init__(self, most: int) -> None:
         self.numbers = StreamNumbers()
         self.connections: set[object] = set()
-        self._most = most
+        self.most = most
         self._scopes: set[anyio.CancelScope] = set()
         self._is_closed = False
 
     @property
     def has_room(self) -> bool:
         """Say whether one more is let in; no counts as turned away."""
-        room = not self._is_closed and len(self._scopes) < self._most
+        room = not self._is_closed and len(self._scopes) < self.most
         self.numbers.turned_away += not room
         return room
 

@@ -2,34 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from aiohttp import web
 
-from reactive_desched.errors import ConfigError
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.addresses import Listen
 from reactive_desched.web import schemas
-from reactive_desched.web.connections import Connections
+from reactive_desched.web.address import Address, taken
+from reactive_desched.web.connection import Connection, protect
+from reactive_desched.web.connections import MAX_CONNECTIONS, Connections
 from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.health import Health, Report
 
 SHUTDOWN_S = 0.4
 """A request under way has this long to end, and again as long to be cancelled."""
 
-MAX_LINE_BYTES, MAX_HEADERS = 4096, 64
-"""A request with a longer line, or more of them, is answered with 400."""
-
 _READING = ("GET", "HEAD")
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "Server": "reactive-desched",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
 _INDEX = """reactive-desched
 
 /livez      is the process getting anywhere?   add ?verbose for every check
@@ -49,32 +38,38 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 async def serve(
     listen: Listen, health: Health, metrics: Metrics | None, events: EventStream | None = None
 ) -> AsyncIterator[str]:
+    """Take the address and serve there while the block runs; yield the URL.
+
+    Raises ConfigError when the address cannot be had.
+    """
+    async with taken(listen) as address, serve_at(address, health, metrics, events) as url:
+        yield url
+
+
+@asynccontextmanager
+async def serve_at(
+    address: Address, health: Health, metrics: Metrics | None, events: EventStream | None = None
+) -> AsyncIterator[str]:
     """Serve health and, if given, metrics and events while the block runs; yield the URL.
 
-    Raises ConfigError when the address cannot be had. Ends within a second.
+    The address is let go at the end, which comes within a second.
     """
     runner = web.AppRunner(
         application(health, metrics, events),
-        access_log=None,
         shutdown_timeout=SHUTDOWN_S,
-        max_line_size=MAX_LINE_BYTES,
-        max_field_size=MAX_LINE_BYTES,
-        max_headers=MAX_HEADERS,
-        lingering_time=0.0,
         handler_cancellation=True,  # a client of the stream that goes away gives its place back
     )
     await runner.setup()
     assert runner.server is not None, "setup made it"
-    loop = asyncio.get_running_loop()
-    connections = Connections(runner.server, loop, _streams(events))
+    connections = _connections(runner.server, events)
+    if metrics is not None:
+        metrics.sources.http = connections.numbers
     try:
-        listener = await _listener(loop, connections, listen)
-        try:
-            async with _opened(events):
-                yield listen._replace(port=listener.sockets[0].getsockname()[1]).url
-        finally:
-            listener.close()
+        url = await address.answer(connections.accept)
+        async with _opened(events):
+            yield url
     finally:
+        address.close()
         connections.close()
         if events is not None:
             events.close()
@@ -96,7 +91,7 @@ def application(
     async def readyz(request: web.Request) -> web.Response:
         return _probe(request, health.readyz())
 
-    app = web.Application(middlewares=[_only_reading], client_max_size=1)
+    app = web.Application(middlewares=[_noted, _only_reading], client_max_size=1)
     app.on_response_prepare.append(_protect)
     app.router.add_get("/", index)
     app.router.add_get("/livez", livez)
@@ -117,8 +112,13 @@ async def _no_events(_: web.Request) -> web.Response:
     )
 
 
-def _streams(events: EventStream | None) -> AbstractSet[object]:
-    return frozenset() if events is None else events.clients.connections
+def _connections(server: web.Server, events: EventStream | None) -> Connections:
+    """Let so many in that a crowd finds every free place of the stream; the rest are told."""
+    loop = asyncio.get_running_loop()
+    if events is None:
+        return Connections(server, loop, MAX_CONNECTIONS)
+    clients = events.clients
+    return Connections(server, loop, MAX_CONNECTIONS + clients.most, clients.connections)
 
 
 def _opened(events: EventStream | None) -> AbstractAsyncContextManager[None]:
@@ -139,6 +139,13 @@ def _probe(request: web.Request, report: Report) -> web.Response:
 
 
 @web.middleware
+async def _noted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    assert isinstance(request.protocol, Connection), "nothing else lets requests in"
+    request.protocol.asked()
+    return await handler(request)
+
+
+@web.middleware
 async def _only_reading(request: web.Request, handler: Handler) -> web.StreamResponse:
     if request.method not in _READING:
         raise web.HTTPMethodNotAllowed(request.method, _READING)
@@ -146,17 +153,4 @@ async def _only_reading(request: web.Request, handler: Handler) -> web.StreamRes
 
 
 async def _protect(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(_HEADERS)
-    response.headers.setdefault("Cache-Control", "no-store")
-
-
-async def _listener(
-    loop: asyncio.AbstractEventLoop, connections: Connections, listen: Listen
-) -> asyncio.Server:
-    try:
-        return await loop.create_server(connections.accept, listen.host or None, listen.port)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {listen.host}:{listen.port}: {error.strerror or error};"
-            " choose another address"
-        ) from error
+    protect(response)

@@ -1,50 +1,200 @@
+"""Whose connection ends, and when, if there are too many or one lasts too long."""
+
 import asyncio
-from typing import cast
+from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import web
 
-from reactive_desched.web.connections import LIFETIME_S, Connections, Server
+from reactive_desched.testing.manual_clock import until
+from reactive_desched.web import connections as module
+from reactive_desched.web.connection import HEAD_S, LIFETIME_S, Connection
+from reactive_desched.web.connections import Connections
 
 pytestmark = pytest.mark.anyio
 
+REQUEST = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
-class Connection:
-    transport = None
+
+class Wire(asyncio.Transport):
+    """A connection's other end; `untaken` is what it has not taken yet."""
 
     def __init__(self) -> None:
-        self.closed = False
+        super().__init__()
+        self.answered = b""
+        self.untaken = 0
+        self.is_closed = self.is_aborted = False
 
-    def force_close(self) -> None:
-        self.closed = True
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, Connection)
+        self.connection = protocol
+
+    def ask(self) -> None:
+        self.connection.data_received(REQUEST)
+
+    def hang_up(self) -> None:
+        asyncio.get_running_loop().call_soon(self.connection.connection_lost, None)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.answered += data
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+        if not self.untaken:
+            self.hang_up()
+
+    def abort(self) -> None:
+        self.is_aborted = True
+        self.hang_up()
+
+    def get_write_buffer_size(self) -> int:
+        return self.untaken
 
 
-class FakeServer:
-    def __init__(self, *connections: Connection) -> None:
-        self.connections = list(connections)
+class Counter:
+    """A server whose answers come when it is told, and the connections that it lets in."""
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.streams: set[object] = set()
+        self.loop = asyncio.get_running_loop()
+        self.server = web.Server(self._answer)
+        self.connections = Connections(self.server, self.loop, 2, self.streams)
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        assert isinstance(request.protocol, Connection)
+        request.protocol.asked()
+        await self.may_answer.wait()
+        return web.Response(text="yes")
+
+    def let_in(self) -> Wire:
+        wire = Wire()
+        self.connections.accept().connection_made(wire)
+        return wire
+
+    async def let_in_busy(self) -> Wire:
+        """Let one in whose answer is not there yet."""
+        self.may_answer.clear()
+        wire = self.let_in()
+        wire.ask()
+        await until(lambda: wire.connection.is_busy)
+        return wire
+
+    async def close(self) -> None:
+        self.connections.close()
+        self.may_answer.set()
+        await self.server.shutdown(0.1)
+
+    def sweep(self, after_s: float) -> None:
+        self.connections.sweep(self.loop.time() + after_s)
 
 
-async def test_a_connection_ends_when_it_has_had_its_time_and_a_younger_one_stays() -> None:
-    old, young = Connection(), Connection()
-    server = FakeServer(old)
-    connections = Connections(cast("Server", server), asyncio.get_running_loop())
-
-    connections.sweep(now=0)
-    server.connections.append(young)
-    connections.sweep(now=LIFETIME_S)
-    assert (old.closed, young.closed) == (False, False)
-    connections.sweep(now=LIFETIME_S + 1)
-
-    connections.close()
-    assert (old.closed, young.closed) == (True, False)
+@pytest.fixture
+async def counter() -> AsyncIterator[Counter]:
+    counter = Counter()
+    yield counter
+    await counter.close()
 
 
-async def test_connections_that_are_gone_are_forgotten() -> None:
-    server = FakeServer(Connection())
-    connections = Connections(cast("Server", server), asyncio.get_running_loop())
-    connections.sweep(now=0)
+async def test_who_says_nothing_ends_soon_and_who_asked_stays_a_while(counter: Counter) -> None:
+    silent, asking = counter.let_in(), counter.let_in()
+    asking.ask()
+    await until(lambda: asking.answered.endswith(b"yes"))
 
-    server.connections.clear()
-    connections.sweep(now=1)
+    counter.sweep(HEAD_S - 1)
+    assert not silent.is_closed
+    counter.sweep(HEAD_S + 1)
+    assert (silent.is_closed, asking.is_closed) == (True, False)
+    counter.sweep(LIFETIME_S - 1)
+    assert not asking.is_closed
+    counter.sweep(LIFETIME_S + 1)
+    assert asking.is_closed
 
-    connections.close()
-    assert connections._since == {}
+
+async def test_who_comes_when_it_is_full_is_let_in_and_the_oldest_that_asks_nothing_ends(
+    counter: Counter,
+) -> None:
+    busy = await counter.let_in_busy()
+    older = counter.let_in()
+    newer = counter.let_in()
+    assert [each.is_closed for each in (busy, older, newer)] == [False, True, False]
+
+    counter.may_answer.set()
+    await until(lambda: not busy.connection.is_busy)
+    newest = counter.let_in()
+    assert [each.is_closed for each in (busy, newer, newest)] == [True, False, False]
+    assert counter.connections.numbers.crowded_out == 2
+
+
+async def test_when_all_are_busy_the_oldest_ends(counter: Counter) -> None:
+    older, newer = [await counter.let_in_busy() for _ in range(2)]
+
+    newest = counter.let_in()
+
+    assert [each.is_closed for each in (older, newer, newest)] == [True, False, False]
+
+
+async def test_who_has_gone_takes_no_place(counter: Counter) -> None:
+    stays = counter.let_in()
+    for _ in range(5):
+        counter.let_in().hang_up()
+        await asyncio.sleep(0)
+    last = counter.let_in()
+
+    assert (stays.is_closed, last.is_closed) == (False, False)
+    assert counter.connections.numbers.crowded_out == 0
+
+
+async def test_those_that_have_gone_are_forgotten(counter: Counter) -> None:
+    counter.let_in().hang_up()
+    await asyncio.sleep(0)
+
+    counter.sweep(0)
+
+    assert not counter.connections._open
+
+
+async def test_a_stream_is_not_ended_and_has_time_to_be_taken_when_it_is_over(
+    counter: Counter,
+) -> None:
+    stream, silent = counter.let_in(), counter.let_in()
+    counter.streams.add(stream.connection)
+
+    counter.let_in()
+    assert (stream.is_closed, silent.is_closed) == (False, True)
+    counter.sweep(2 * LIFETIME_S)
+    counter.streams.clear()
+    counter.sweep(3 * LIFETIME_S - 1)
+    assert not stream.is_closed
+    counter.sweep(3 * LIFETIME_S + 1)
+    assert stream.is_closed
+
+
+async def test_what_was_handed_over_has_a_moment_to_be_taken(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LAST_BYTES_S", 0.01)
+    slow, idle = counter.let_in(), counter.let_in()
+    slow.untaken = 1
+
+    counter.sweep(HEAD_S + 1)
+
+    assert (slow.is_closed, slow.is_aborted) == (True, False)
+    await until(lambda: slow.is_aborted)
+    assert (idle.is_closed, idle.is_aborted) == (True, False)
+
+
+async def test_it_looks_by_itself_whose_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_SWEEP_EVERY_S", 0.01)
+    counter = Counter()
+    for _ in range(2):
+        wire = counter.let_in()
+        wire.connection.ends_at = 0
+        await until(lambda wire=wire: wire.is_closed)  # type: ignore[misc]  # bound here and now
+    await counter.close()

@@ -10,7 +10,7 @@ from yarl import URL
 from reactive_desched.errors import ConfigError
 from reactive_desched.metrics import Metrics
 from reactive_desched.model.addresses import Listen
-from reactive_desched.web import connections
+from reactive_desched.web import server
 from reactive_desched.web.health import CheckResult, Health
 from reactive_desched.web.server import serve
 
@@ -142,9 +142,9 @@ async def test_every_answer_carries_the_protective_headers(
 @pytest.mark.parametrize(
     "request_",
     [
-        pytest.param(b"GET /" + b"x" * 10_000 + b" HTTP/1.1\r\nHost: h\r\n\r\n", id="long line"),
+        pytest.param(b"GET /" + b"x" * 5_000 + b" HTTP/1.1\r\nHost: h\r\n\r\n", id="long line"),
         pytest.param(
-            b"GET / HTTP/1.1\r\nHost: h\r\nA: " + b"x" * 10_000 + b"\r\n\r\n", id="long header"
+            b"GET / HTTP/1.1\r\nHost: h\r\nA: " + b"x" * 5_000 + b"\r\n\r\n", id="long header"
         ),
         pytest.param(
             b"GET / HTTP/1.1\r\nHost: h\r\n" + b"A: b\r\n" * 100 + b"\r\n", id="many headers"
@@ -161,21 +161,67 @@ async def test_an_outsized_or_senseless_request_is_refused_and_the_next_one_serv
         assert answer.status == 200
 
 
-async def test_a_connection_too_many_is_closed_at_once(
-    url: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(b"GET / HTTP/1.1\r\nX: a\0b\r\n\r\n", id="a NUL in a header"),
+        pytest.param(b"?\r\n\r\n", id="no HTTP at all"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nHost: h\r\nExpect: \xff\r\n\r\n", id="an expectation of no text"
+        ),
+    ],
+)
+async def test_what_is_no_request_is_counted_not_logged_and_its_answer_says_little(
+    url: str, metrics: Metrics, caplog: pytest.LogCaptureFixture, request_: bytes
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
-    address = URL(url)
-    held = [await asyncio.open_connection(address.host, address.port) for _ in range(2)]
-    await asyncio.sleep(0.01)
+    caplog.set_level("DEBUG")
+    with anyio.fail_after(4):  # it is hung up at once
+        reply = (await raw(url, request_)).decode()
 
-    with anyio.fail_after(5):
-        assert await raw(url, b"") == b""
-        held[0][1].close()
-        await held[0][1].wait_closed()
-        await asyncio.sleep(0.01)
-        assert b"200 OK" in await raw(url, b"GET /livez HTTP/1.0\r\n\r\n")
-    held[1][1].close()
+    head, _, text = reply.partition("\r\n\r\n")
+    assert head.startswith(("HTTP/1.1 400 ", "HTTP/1.0 400 "))
+    assert "Server: reactive-desched\r\n" in head + "\r\n"
+    assert "X-Content-Type-Options: nosniff" in head
+    assert "Cache-Control: no-store" in head
+    assert text.startswith("this is no request")
+    assert not [line for line in caplog.messages if "request" in line.lower()]
+    counted = b"reactive_desched_http_malformed_requests_total 1.0"
+    assert counted in metrics.exposition("")[0]
+
+
+async def test_a_fault_of_our_own_is_logged_and_answered_500(
+    client: aiohttp.ClientSession,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fails(_: str) -> tuple[bytes, str]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(metrics, "exposition", fails)
+    async with client.get("/metrics") as answer:
+        assert answer.status == 500
+        assert answer.headers["Server"] == "reactive-desched"
+        assert "ZeroDivisionError" not in await answer.text()
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_who_asks_is_answered_however_many_say_nothing(
+    health: Health, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
+    async with serve(ANYWHERE, health, metrics) as url:
+        address = URL(url)
+        silent = [await asyncio.open_connection(address.host, address.port) for _ in range(5)]
+
+        with anyio.fail_after(5):
+            assert b"200 OK" in await raw(url, b"GET /livez HTTP/1.0\r\n\r\n")
+            for reader, _ in silent[:4]:
+                assert await reader.read() == b""
+        crowded = b"reactive_desched_http_connections_crowded_out_total 4.0"
+        assert crowded in metrics.exposition("")[0]
+        for _, writer in silent:
+            writer.close()
 
 
 async def test_ending_does_not_wait_for_clients_that_hold_on(

@@ -1,0 +1,108 @@
+"""The server against those who mean no good: it answers, says little, and stays within reach."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: test
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+sinks: {stream: {}}
+"""
+CROWD = 300
+"""More than there are places in the stream."""
+SILENT = 450
+"""More than there are places for connections, with those of the stream."""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def program(controller: Callable[..., Any]) -> Any:  # a Program
+    program = controller()
+    program.wait_for("synced")
+    return program
+
+
+@pytest.fixture
+def port(program: Any) -> int:
+    return int(program.wait_for(r"url=http://127\.0\.0\.1:(\d+)")[1])
+
+
+@pytest.fixture
+def hold() -> Iterator[Callable[[int], socket.socket]]:
+    """Open connections that stay until the end of the test."""
+    with ExitStack() as held:
+
+        def one(port: int) -> socket.socket:
+            return held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+
+        yield one
+
+
+def answer(connection: socket.socket, request: bytes) -> bytes:
+    """Return the first bytes of the answer; none when the connection was closed without one."""
+    try:
+        connection.sendall(request)
+        return connection.recv(4096)
+    except ConnectionError:
+        return b""
+
+
+def asked(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(b"GET /livez HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n", id="a NUL in a header"),
+        pytest.param(b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\n\r\n", id="a long line"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 100 + b"\r\n", id="many headers"),
+    ],
+)
+def test_a_request_that_is_none_is_answered_400_and_leaves_no_traceback_in_the_log(
+    request_: bytes, program: Any, port: int, hold: Callable[[int], socket.socket]
+) -> None:
+    before = program.output.count("\n")
+    for _ in range(5):
+        reply = answer(hold(port), request_)
+        assert reply.split(b" ", 2)[1] == b"400"
+    assert b" 200 " in answer(hold(port), asked("/livez"))
+    assert "Traceback" not in program.output
+    assert program.output.count("\n") - before < 5
+
+
+def test_whoever_finds_no_place_in_a_crowd_that_comes_at_once_is_told_so(
+    port: int, hold: Callable[[int], socket.socket]
+) -> None:
+    crowd = [hold(port) for _ in range(CROWD)]
+    for one in crowd:
+        one.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+    statuses = [answer(one, b"")[9:12].decode() for one in crowd]
+    assert set(statuses) == {"200", "503"}
+    assert statuses.count("200") == 256
+
+
+def test_connections_that_say_nothing_do_not_keep_the_kubelet_from_asking(
+    port: int, hold: Callable[[int], socket.socket]
+) -> None:
+    for _ in range(SILENT):
+        hold(port)
+    assert b" 200 " in answer(hold(port), asked("/livez"))

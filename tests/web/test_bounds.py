@@ -1,0 +1,159 @@
+"""What the stream holds of the journal and for each client, and that it lets go of it."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import anyio
+import anyio.lowlevel
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from reactive_desched.journal.records import Entry
+from reactive_desched.journal.summary import Filter
+from reactive_desched.journal.tail import Tail
+from reactive_desched.testing.event_source import EventSource
+from reactive_desched.testing.journals import SOURCE, some_events, write_journal
+from reactive_desched.testing.manual_clock import until
+from reactive_desched.testing.served_journal import Serving, Streaming
+from reactive_desched.web import connections, link
+from reactive_desched.web import latest as module
+from reactive_desched.web.framing import Lines
+from reactive_desched.web.latest import Latest
+
+pytestmark = pytest.mark.anyio
+
+Following = Callable[[], AbstractAsyncContextManager[Latest]]
+
+
+@pytest.fixture
+def entries(tmp_path: Path) -> list[Entry]:
+    return write_journal(tmp_path, some_events(60))
+
+
+@pytest.fixture
+def following(tmp_path: Path, entries: list[Entry]) -> Following:
+    """Return a way to follow a journal, from record 21 on, until it has 50."""
+
+    @asynccontextmanager
+    async def follow() -> AsyncIterator[Latest]:
+        tail = Tail(tmp_path, SOURCE, 1, 20)
+        latest = Latest(tail)
+        async with anyio.create_task_group() as group:
+            latest.join()
+            group.start_soon(latest.run)
+            tail.published(entries[20:50])
+            await latest.news(20)
+            yield latest
+            group.cancel_scope.cancel()
+
+    return follow
+
+
+async def stuck(url: str) -> socket.socket:
+    """Ask for everything on a connection with little room, and read nothing."""
+    address = URL(url)
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    one.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(one, (address.host, address.port))
+    await loop.sock_sendall(one, b"GET /events?from=oldest HTTP/1.1\r\nHost: h\r\n\r\n")
+    return one
+
+
+async def connection_of_the_only_client(served: Streaming) -> asyncio.Transport:
+    await until(lambda: served.stream.clients.numbers.clients == 1)
+    [held] = served.stream.clients.connections
+    assert isinstance(held, web.RequestHandler)
+    assert held.transport is not None
+    return held.transport
+
+
+@pytest.mark.parametrize("bound", ["KEPT_RECORDS", "KEPT_BYTES"])
+async def test_only_the_newest_records_are_kept(
+    following: Following, entries: list[Entry], monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    five = entries[45:50]
+    most = {"KEPT_RECORDS": 5, "KEPT_BYTES": sum(len(entry.raw) for entry in five)}
+    monkeypatch.setattr(module, bound, most[bound])
+    async with following() as latest:
+        found = await latest.piece(45, Filter(), Lines())
+
+        assert found is not None
+        assert found.data.splitlines() == [entry.raw for entry in five]
+        assert await latest.piece(44, Filter(), Lines()) is None
+
+
+async def test_only_so_many_pieces_are_shared(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHARED_PIECES", 2)
+    async with following() as latest:
+        filters = [Filter(nodes=(f"n{number}",)) for number in range(3)]
+        once = [await latest.piece(20, wanted, Lines()) for wanted in filters]
+        again = [await latest.piece(20, wanted, Lines()) for wanted in filters]
+
+    assert once == again
+    assert [one is other for one, other in zip(once, again, strict=True)] == [True, True, False]
+
+
+async def test_when_the_last_client_has_gone_nobody_reads_the_journal_any_more(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PACE_S", 0.001)
+    read_at: list[int] = []
+    after = Tail.after
+
+    async def watched(tail: Tail, seq: int, most: int = 500) -> list[Entry]:
+        read_at.append(seq)
+        return await after(tail, seq, most)
+
+    monkeypatch.setattr(Tail, "after", watched)
+    async with serving(20, there=5) as served:
+        async with aiohttp.ClientSession(served.url) as session, session.get("/events") as one:
+            await anext(aiter(EventSource(one)))
+        await until(lambda: served.stream.clients.numbers.clients == 0)
+        served.publish()  # what it still waited for
+        await until(lambda: bool(read_at))
+        read_at.clear()
+        for _ in range(5):
+            served.publish()
+            await anyio.sleep(0.02)
+
+    assert read_at == []
+
+
+async def test_what_a_stuck_client_does_not_take_at_the_end_is_let_go(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_LAST_BYTES_S", 0.01)
+    async with serving(3000, heartbeat_s=60, stalled_after_s=60) as served:
+        one = await stuck(served.url)
+        transport = await connection_of_the_only_client(served)
+        await until(lambda: transport.get_write_buffer_size() > 0)
+
+    await until(lambda: not transport.get_write_buffer_size())
+    one.close()
+
+
+async def test_what_waits_in_our_memory_for_a_client_is_bounded(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "WAITING_BYTES", 4096)
+    monkeypatch.setattr(link, "SYSTEM_BYTES", 4096)
+    monkeypatch.setattr(module, "PIECE_BYTES", 1)
+    async with serving(300, stalled_after_s=0.4, heartbeat_s=60) as served:
+        longest = max(len(record.raw) for record in served.records)
+        with await stuck(served.url):
+            most = 0
+            transport = await connection_of_the_only_client(served)
+            while not transport.is_closing():
+                most = max(most, transport.get_write_buffer_size())
+                await anyio.lowlevel.checkpoint()
+
+    assert 0 < most < 4096 + 2 * longest
