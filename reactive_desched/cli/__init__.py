@@ -41,8 +41,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (ours := group.subgroup(ReactiveDeschedError)) is None:
             raise
         return _explain(_first(ours))
-    except KeyboardInterrupt:
-        return FAILED
     return status
 
 

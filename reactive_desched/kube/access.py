@@ -1,6 +1,6 @@
 """Read the way into the cluster from files and plugins; everything here blocks."""
 
-import asyncio
+import re
 import ssl
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -13,11 +13,16 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.kubeconfig import InCluster, KubeconfigFiles, Source
+from reactive_desched.kube.kubeconfig_shape import check
 from reactive_desched.kube.lean_import import ConfigLoaders, config_loaders
+from reactive_desched.kube.stoppable import Stoppable
 
 __all__ = ["Access", "AccessReader"]
 
 _PLUGIN_LIMIT_S = 60.0
+_SECTIONS = ("clusters", "contexts", "users")
+_UNPRINTABLE = re.compile(r"[^\x21-\x7e]")
+_USER_INFO = re.compile(r"//[^/]*@")
 
 
 class Access(Struct, frozen=True):
@@ -40,15 +45,17 @@ class AccessReader:
         self.repeatable = True
         self._source = source
         self._environ = environ
-        self._loaders = config_loaders()
+        self._waits = Stoppable()
         self._files: _Kubeconfig | None = None
         self._tls: tuple[object, ssl.SSLContext] | None = None
 
     def read(self) -> Access:
         """Read everything; raises ConfigError naming the place and what is wrong there."""
-        configuration = self._loaders.configuration()
+        loaders = config_loaders()
+        configuration = loaders.configuration()
+        configuration.host = ""  # else a cluster that names no server would be one on this machine
         try:
-            self._fill(configuration)
+            self._fill(configuration, loaders)
             return self._access(configuration)
         except ConfigError:
             raise
@@ -61,28 +68,47 @@ class AccessReader:
             reason = str(error) or type(error).__name__
             raise ConfigError(f"{_place(self._source)} cannot be used: {reason}") from error
 
-    def _fill(self, configuration: Any) -> None:  # Any: the library ships no types
+    def stop(self) -> None:
+        """Break off, from another thread, what a reading waits for, and every later one."""
+        self._waits.stop()
+
+    def _fill(self, configuration: Any, loaders: ConfigLoaders) -> None:  # Any: as in _access
         if isinstance(self._source, InCluster):
             folder = self._source.service_account
-            self._loaders.in_cluster.InClusterConfigLoader(
+            loaders.in_cluster.InClusterConfigLoader(
                 str(folder / "token"), str(folder / "ca.crt"), environ=dict(self._environ)
             ).load_and_set(configuration)
             return
         if self._files is None or self._files.changed:
-            self._files = _Kubeconfig(self._source, self._loaders)
-        self._files.fill(configuration)
+            self._files = _Kubeconfig(self._source, loaders)
+        self._waits.run(self._files.filling(configuration), _PLUGIN_LIMIT_S)
         self.repeatable = self._files.repeatable
 
     def _access(self, configuration: Any) -> Access:  # Any: the library ships no types
         authorization = configuration.api_key.get("BearerToken", "").strip()
-        server = configuration.host.rstrip("/")
+        if not authorization.isprintable():
+            raise ConfigError(
+                f"{_place(self._source)}: the token holds a line break or another control"
+                " character: have it written anew, on one line"
+            )
+        server = self._checked("server", configuration.host.rstrip("/"))
+        proxy = configuration.proxy or _proxy(server, self._environ)
         return Access(
             server=server,
             headers={"Authorization": authorization} if authorization else {},
             tls=self._context(configuration) if server.startswith("https:") else None,
             tls_server_name=configuration.tls_server_name,
-            proxy=configuration.proxy or _proxy(server, self._environ),
+            proxy=self._checked("proxy", proxy) if proxy else None,
         )
+
+    def _checked(self, what: str, url: str) -> str:
+        if not _is_http(url):
+            shown = _USER_INFO.sub("//", url)
+            raise ConfigError(
+                f"{_place(self._source)}: the {what} {shown!r} is no http address:"
+                " write https://HOST:PORT"
+            )
+        return url
 
     def _context(self, configuration: Any) -> ssl.SSLContext:  # Any: the library ships no types
         """Build the TLS side, or keep the present one while the files behind it are the same."""
@@ -100,9 +126,10 @@ class _Kubeconfig:
     def __init__(self, source: KubeconfigFiles, loaders: ConfigLoaders) -> None:
         self._paths = source.paths
         self._stamp = _stamp(source.paths)
+        for path in source.paths:
+            check(path)
         merged = loaders.kubeconfig.KubeConfigMerger(":".join(source.paths)).config
-        if merged is None or not isinstance(merged.value, dict):
-            raise ConfigError(f"{_place(source)} is empty: pass another file with --kubeconfig")
+        _rename(merged.value)
         context = _context_name(merged.value, source)
         self._plugin = "exec" in _user(merged.value, context)
         self._loader: Any = loaders.kubeconfig.KubeConfigLoader(  # the library ships no types
@@ -119,10 +146,9 @@ class _Kubeconfig:
         """Whether filling again runs no plugin before its credential nears its end."""
         return not self._plugin or hasattr(self._loader, "exec_plugin_expiry")
 
-    def fill(self, configuration: Any) -> None:  # Any: the library ships no types
+    async def filling(self, configuration: Any) -> None:  # Any: the library ships no types
         """Load credentials (running a plugin if need be) and the cluster's address."""
-        loading = self._loader.load_and_set(configuration)
-        asyncio.run(asyncio.wait_for(loading, _PLUGIN_LIMIT_S))
+        await self._loader.load_and_set(configuration)
 
 
 def _place(source: Source) -> str:
@@ -136,28 +162,35 @@ def _stamp(paths: tuple[str, ...]) -> list[tuple[int, int]]:
     return [(fact.st_mtime_ns, fact.st_size) for fact in facts]
 
 
-def _named(config: dict[str, Any], section: str) -> dict[str, Any]:
+def _rename(config: dict[str, Any]) -> None:
+    """Name the entries: the library does so by their content, tokens and all, in what it raises."""
+    for section in _SECTIONS:
+        for entry in config[section]:
+            entry.name = f"{section}/{entry.value['name']}"
+
+
+def _named(config: dict[str, Any], section: str) -> dict[object, Any]:
     """List the entries of a section by name; the library wraps each in a node with a `value`."""
     return {entry.value["name"]: entry.value for entry in config.get(section) or ()}
 
 
-def _context_name(config: dict[str, Any], source: KubeconfigFiles) -> str:
+def _context_name(config: dict[str, Any], source: KubeconfigFiles) -> object:
     contexts = _named(config, "contexts")
     name = source.context or config.get("current-context")
-    known = ", ".join(sorted(contexts)) or "none"
+    known = ", ".join(sorted(map(str, contexts))) or "none"
     if not name:
         raise ConfigError(
             f"{_place(source)} sets no current-context: pass --context NAME (it has: {known})"
         )
     if name not in contexts:
         raise ConfigError(f"{_place(source)} has no context {name!r}: it has {known}")
-    return str(name)
+    return name
 
 
-def _user(config: dict[str, Any], context: str) -> dict[str, Any]:
-    name = _named(config, "contexts")[context]["context"].get("user")
-    user = _named(config, "users").get(name, {}).get("user")
-    return user if isinstance(user, dict) else {}
+def _user(config: dict[str, Any], context: object) -> dict[str, Any]:
+    name = (_named(config, "contexts")[context].get("context") or {}).get("user")
+    user: dict[str, Any] | None = _named(config, "users").get(name, {}).get("user")
+    return user or {}
 
 
 def _tls(
@@ -172,6 +205,16 @@ def _tls(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _is_http(url: str) -> bool:
+    if _UNPRINTABLE.search(url):  # urlsplit would leave out some of these without a word
+        return False
+    try:
+        parts = urlsplit(url)
+        return url.startswith(("http://", "https://")) and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _proxy(server: str, environ: Mapping[str, str]) -> str | None:

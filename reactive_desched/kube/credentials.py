@@ -27,12 +27,10 @@ class Credentials:
 
     def __init__(self, source: Source, clock: Clock, environ: Mapping[str, str]) -> None:
         self.problem: str | None = None
-        self._source = source
         self._clock = clock
-        self._environ = environ
         self._loaded_at = float("-inf")
         self._doubted = anyio.Event()
-        self._reader: AccessReader | None = None
+        self._reader = AccessReader(source, environ)
         self._access: Access | None = None
 
     @property
@@ -42,9 +40,16 @@ class Credentials:
         return self._access
 
     async def load(self) -> None:
-        """Read everything; raises ConfigError naming the file and what is wrong with it."""
+        """Read everything; raises ConfigError naming the file and what is wrong with it.
+
+        When cancelled, a plugin that runs is killed, and nothing can be loaded any more.
+        """
         self._loaded_at = self._clock.now()
-        self._access = await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
+        try:
+            self._access = await anyio.to_thread.run_sync(self._reader.read, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            self._reader.stop()
+            raise
 
     def doubt(self) -> None:
         """Note that the server does not know us: they are read again at the next occasion."""
@@ -59,7 +64,7 @@ class Credentials:
                     await self._clock.sleep(wait_s)
                 self._doubted = anyio.Event()
                 await self._reload()
-            elif self._reader is not None and self._reader.repeatable:
+            elif self._reader.repeatable:
                 await self._reload()
 
     async def _a_minute_or_a_doubt(self) -> None:
@@ -79,8 +84,3 @@ class Credentials:
             self.problem = str(error)
         else:
             self.problem = None
-
-    def _read(self) -> Access:
-        if self._reader is None:
-            self._reader = AccessReader(self._source, self._environ)
-        return self._reader.read()

@@ -51,13 +51,13 @@ def locate(config: KubeConfig, environ: Mapping[str, str]) -> Source:
     if named := environ.get("KUBECONFIG"):
         return _from_environment(named, config.context)
     home = _home_file(environ)
-    if home.is_file():
+    if _is_file(home):
         return KubeconfigFiles((str(home),), config.context)
     if config.in_cluster is None and environ.get(_HOST):
         return _in_cluster(config, environ)
     raise ConfigError(
-        f"no way into a cluster: --kubeconfig is not given, $KUBECONFIG is not set, {home} does"
-        f" not exist, and ${_HOST} is not set, so this is not a pod; pass --kubeconfig FILE"
+        f"no way into a cluster: --kubeconfig is not given, $KUBECONFIG is not set, {home}"
+        f" {_lack(home)}, and ${_HOST} is not set, so this is not a pod; pass --kubeconfig FILE"
     )
 
 
@@ -86,17 +86,37 @@ def _in_cluster(config: KubeConfig, environ: Mapping[str, str]) -> InCluster:
 
 def _explicit(name: str, context: str | None) -> KubeconfigFiles:
     path = Path(name).expanduser()
-    if not path.is_file():
-        raise ConfigError(f"kubeconfig {path} does not exist: check the path given")
+    if not _is_file(path):
+        raise ConfigError(f"kubeconfig {path} {_lack(path)}: check the path given")
     return KubeconfigFiles((str(path),), context)
 
 
 def _from_environment(named: str, context: str | None) -> KubeconfigFiles:
     paths = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
-    found = tuple(str(path) for path in paths if path.is_file())
+    found = tuple(str(path) for path in paths if _is_file(path))
     if not found:
+        lacks = ", ".join(f"{path} {_lack(path)}" for path in paths)
         raise ConfigError(
-            f"none of the files in $KUBECONFIG exists ({named}): correct or unset it,"
+            f"none of the files in $KUBECONFIG can be used ({lacks}): correct or unset it,"
             " or pass --kubeconfig FILE"
         )
     return KubeconfigFiles(found, context)
+
+
+def _is_file(path: Path) -> bool:
+    """Say whether it can be read as a file, as far as we may see."""
+    try:
+        return path.is_file()
+    except OSError:  # a folder on the way is closed to us
+        return False
+
+
+def _lack(path: Path) -> str:
+    """Say why something cannot be read as a file."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return "does not exist"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "is a directory" if path.is_dir() else "is no file"

@@ -3,11 +3,13 @@
 Its packages import every API model on the way in: over a second and about 70 MB, of which its
 configuration loaders use one class. They are loaded here under empty parent packages instead, and
 taken out of `sys.modules` again, so that a plain `import kubernetes_asyncio` elsewhere still gets
-the whole library.
+the whole library. Ours runs credential plugins its own way, and logs nothing: what it would log of
+a failure it raises as well.
 """
 
 import importlib
 import importlib.util
+import logging
 import sys
 from functools import cache
 from threading import Lock
@@ -15,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.kube.exec_plugin import ExecPlugin
 
 __all__ = ["ConfigLoaders", "config_loaders"]
 
@@ -41,6 +44,8 @@ class ConfigLoaders:
         vars(client).update(Configuration=self.configuration, ApiClient=object)
         self.in_cluster: Any = importlib.import_module(f"{_LIBRARY}.config.incluster_config")
         self.kubeconfig: Any = importlib.import_module(f"{_LIBRARY}.config.kube_config")
+        silent = logging.Logger(_LIBRARY, logging.CRITICAL)  # noqa: LOG001 -- nobody else's
+        vars(self.kubeconfig).update(ExecProvider=ExecPlugin, logger=silent)
         self.error: type[Exception] = importlib.import_module(
             f"{_LIBRARY}.config.config_exception"
         ).ConfigException

@@ -191,17 +191,20 @@ class Session:
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         query = f"?{urlencode(call.params)}" if call.params else ""
-        return await self._http.request(
-            call.method,
-            URL(f"{access.server}{call.path}{query}", encoded=True),
-            data=call.body,
-            headers=headers,
-            timeout=call.timeout,
-            ssl=access.tls or True,
-            server_hostname=access.tls_server_name,
-            proxy=access.proxy,
-            allow_redirects=False,  # our credentials go nowhere else
-        )
+        try:
+            return await self._http.request(
+                call.method,
+                URL(f"{access.server}{call.path}{query}", encoded=True),
+                data=call.body,
+                headers=headers,
+                timeout=call.timeout,
+                ssl=access.tls or True,
+                server_hostname=access.tls_server_name,
+                proxy=access.proxy,
+                allow_redirects=False,  # our credentials go nowhere else
+            )
+        except ValueError as error:  # aiohttp finds something in it that it does not send
+            raise _unreachable(call, error) from error
 
 
 @asynccontextmanager

@@ -139,7 +139,6 @@ def test_the_exit_status_is_that_of_the_command(doing: Doing, command: tuple[str
             "reactive-desched: 403 forbidden\n",
             id="a failure of a task",
         ),
-        pytest.param(KeyboardInterrupt(), 1, "", id="interrupted"),
     ],
 )
 def test_what_goes_wrong_is_one_line_and_a_status(

@@ -1,3 +1,4 @@
+import asyncio
 import base64
 import json
 import os
@@ -143,6 +144,105 @@ def test_a_plugin_that_fails_is_named_with_its_words(tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": version, "command": sys.executable, "args": [str(script)]}}
     with pytest.raises(ConfigError, match="please log in"):
         reader(kubeconfig(tmp_path, user), **os.environ).read()
+
+
+def test_a_plugin_that_fails_is_not_logged_as_well(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false"}}
+    with pytest.raises(ConfigError, match="its credential plugin 'false' ended with exit status 1"):
+        reader(kubeconfig(tmp_path, user), **os.environ).read()
+    assert caplog.messages == []
+
+
+def test_a_reading_that_was_stopped_runs_no_plugin(tmp_path: Path) -> None:
+    reading = reader(kubeconfig(tmp_path, plugin(tmp_path, token="abc")), **os.environ)
+    reading.stop()
+    with pytest.raises(asyncio.CancelledError):
+        reading.read()
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("mark", ["\n", "\r", "\0", "\x1b", "\x7f", "\ud800"], ids=ascii)
+def test_a_token_with_a_control_character_is_refused_and_not_quoted(
+    tmp_path: Path, mark: str
+) -> None:
+    path = kubeconfig(tmp_path, plugin(tmp_path, token=f"c4n4ry{mark}c4n4ry"))
+    with pytest.raises(ConfigError, match=f"kubeconfig {path}") as caught:
+        reader(path, **os.environ).read()
+    assert "c4n4ry" not in str(caught.value)
+
+
+def test_a_service_accounts_token_with_a_line_break_is_refused(
+    tmp_path: Path, ca_file: Path
+) -> None:
+    (tmp_path / "token").write_text("first\nsecond\n")
+    (tmp_path / "ca.crt").write_bytes(ca_file.read_bytes())
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    with pytest.raises(ConfigError, match=f"the service account in {tmp_path}: the token"):
+        AccessReader(InCluster(tmp_path), environ).read()
+
+
+NO_ADDRESSES = [
+    "ftp://127.0.0.1:1",
+    "127.0.0.1:6443",
+    "api.example",
+    "https://",
+    "https://:6443",
+    "https://api.example:port",
+    "https://api.example:99999",
+    "https://[::1",
+    "https://api.example/a b",
+    "https://api.exam\nple",
+]
+
+
+@pytest.mark.parametrize("server", NO_ADDRESSES)
+def test_a_server_that_is_no_http_address_is_refused_and_quoted(
+    tmp_path: Path, server: str
+) -> None:
+    path = kubeconfig(tmp_path, cluster={"server": server})
+    with pytest.raises(ConfigError) as caught:
+        reader(path).read()
+    server = server.rstrip("/")
+    told = f"kubeconfig {path}: the server {server!r} is no http address: write https://HOST:PORT"
+    assert str(caught.value) == told
+
+
+def test_a_cluster_without_a_server_is_refused(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path)
+    path.write_text(path.read_text().replace('"server"', '"elsewhere"'))
+    with pytest.raises(ConfigError, match="the server '' is no http address"):
+        reader(path).read()
+
+
+@pytest.mark.parametrize("proxy", ["p:1", "socks5://p:1"])
+def test_a_proxy_that_is_no_http_address_is_refused(tmp_path: Path, proxy: str) -> None:
+    path = kubeconfig(tmp_path, cluster={"server": "https://api.example"})
+    with pytest.raises(ConfigError, match=f"the proxy '{proxy}' is no http address"):
+        reader(path, HTTPS_PROXY=proxy).read()
+
+
+def test_the_password_of_an_address_that_is_refused_is_not_told(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, cluster={"server": "ftp://me:c4n4ry@api.example"})
+    with pytest.raises(ConfigError, match=r"the server 'ftp://api.example' is no") as caught:
+        reader(path).read()
+    assert "c4n4ry" not in str(caught.value)
+
+
+def test_a_field_that_a_provider_lacks_is_told_without_the_others(tmp_path: Path) -> None:
+    settings = {"refresh-token": "c4n4ry", "client-id": "us"}
+    user = {"auth-provider": {"name": "oidc", "config": settings}}
+    with pytest.raises(ConfigError, match="client-secret in users/u/user/auth-provider") as caught:
+        reader(kubeconfig(tmp_path, user)).read()
+    assert "c4n4ry" not in str(caught.value)
+
+
+def test_a_context_that_says_nothing_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text("current-context: x\ncontexts: [{name: x}]")
+    with pytest.raises(ConfigError, match="Expected key context in contexts/x"):
+        reader(path).read()
 
 
 def test_the_first_of_several_files_to_name_a_thing_wins(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""What a kubeconfig must look like, checked before the client library stumbles over it."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from reactive_desched.errors import ConfigError
+
+__all__ = ["check"]
+
+_Text = str | int | float | bool | None  # kubectl takes a number for a text, too
+_REMEDY = "correct it, or pass another file with --kubeconfig"
+
+
+class _Cluster(Struct, rename="kebab"):
+    server: str | None = None
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool | None = None
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+
+
+class _NamedCluster(Struct):
+    name: _Text
+    cluster: _Cluster | None = None
+
+
+class _Context(Struct):
+    cluster: _Text = None
+    user: _Text = None
+
+
+class _NamedContext(Struct):
+    name: _Text
+    context: _Context | None = None
+
+
+class _User(Struct, rename="kebab"):
+    token: _Text = None
+    token_file: str | None = field(default=None, name="tokenFile")
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    auth_provider: dict[str, Any] | None = None  # each provider has its own fields
+    exec: dict[str, Any] | None = None  # whoever runs it reads it
+
+
+class _NamedUser(Struct):
+    name: _Text
+    user: _User | None = None
+
+
+class _Kubeconfig(Struct, rename="kebab"):
+    clusters: list[_NamedCluster] | None = None
+    contexts: list[_NamedContext] | None = None
+    users: list[_NamedUser] | None = None
+    current_context: _Text = None
+
+
+def check(path: str) -> None:
+    """Read one file; raises ConfigError naming it, the place in it and the remedy.
+
+    Nothing of the file is repeated: what is wrong may be the secret itself.
+    """
+    try:
+        if msgspec.yaml.decode(Path(path).read_bytes(), type=_Kubeconfig | None) is None:
+            raise ConfigError(f"kubeconfig {path} is empty: pass another file with --kubeconfig")
+    except OSError as error:
+        remedy = "let this process read it, or pass another file with --kubeconfig"
+        raise ConfigError(
+            f"kubeconfig {path} cannot be read: {error.strerror}: {remedy}"
+        ) from error
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"kubeconfig {path} cannot be used: {error}: {_REMEDY}") from None
+    except msgspec.DecodeError as error:
+        mark = getattr(error.__context__, "problem_mark", None)
+        place = f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "at all"
+        raise ConfigError(f"kubeconfig {path} is not valid YAML {place}: {_REMEDY}") from None
