@@ -24,9 +24,6 @@ from reactive_desched.journal.segments import UNREADABLE, entries, segments
 from reactive_desched.journal.start import After, Since, Start, checked, parse_start
 from reactive_desched.journal.summary import Filter, summary
 
-INTERRUPTED: Final = 130
-"""As a shell counts it: ended by SIGINT."""
-
 POLL_S: Final = 0.2
 """A folder is looked at so often; a look that finds nothing costs some microseconds a file."""
 
@@ -68,16 +65,13 @@ def run(options: TailOptions) -> int:
     wanted = wanted_by(options.chosen)
     printer = JsonLines() if options.output == "json" else Table(sys.stdout, look(sys.stdout).width)
     start = None if options.start is None else parse_start(options.start, datetime.now(UTC))
-    try:
-        if options.server is not None:
-            from reactive_desched.cli.events_server import tail_server
+    if options.server is not None:
+        from reactive_desched.cli.events_server import tail_server
 
-            tail_server(options, wanted, printer)
-        else:
-            folder = _folder(options.journal, is_to_come=options.follow)
-            tail_folder(folder, start, options, wanted, printer)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+        tail_server(options, wanted, printer)
+    else:
+        folder = _folder(options.journal, is_to_come=options.follow)
+        tail_folder(folder, start, options, wanted, printer)
     return 0
 
 
