@@ -18,7 +18,9 @@ IN_A_LOOP: dict[str, Callable[[Task], Awaitable[Found]]] = {
     "paced": writing.paced,
     "relayed": kafka.relayed,
     "streamed": streaming.streamed,
+    "streamed-apart": streaming.streamed_apart,
     "read": readers.read,
+    "read-apart": readers.read_apart,
 }
 PLAIN: dict[str, Callable[[Task], Found]] = {
     "verified": auditing.verified,

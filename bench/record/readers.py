@@ -10,10 +10,13 @@ from urllib.parse import urlsplit
 from bench.measure.numbers import spread
 from bench.record.task import Found, Task, keep_collector_away
 
-_REQUEST = (
-    b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n"
-    b"User-Agent: bench\r\n\r\n"
+_WANTED = ("finding", "decision.evict", "eviction.requested", "eviction.succeeded", "audit")
+_UNHEARD = (
+    *("decision.defer", "decision.refuse", "eviction.refused", "eviction.unknown", "policy"),
+    *("eviction.rehearsed", "journal.lost", "journal.resumed", "leader"),
 )
+"""What happens meanwhile, and what never does; who asks for some of it still gets everything."""
+
 _PATIENCE_S = 15.0
 _SMALL_BUFFER = 65_536
 _AT_ONCE = 20
@@ -29,7 +32,7 @@ _RECORDED = b'"recordedtime":"'
 class Reader(asyncio.Protocol):
     """Reads everything; knows the last sequence it saw, and whether one was left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, query: str = "") -> None:
         self.seq = 0
         self.records = 0
         self.gaps = 0
@@ -37,11 +40,12 @@ class Reader(asyncio.Protocol):
         self.began = asyncio.Event()
         self.moved = asyncio.Event()
         self._rest = b""
+        self._query = query
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask for events."""
         assert isinstance(transport, asyncio.Transport)
-        transport.write(_REQUEST)
+        transport.write(_request(self._query))
 
     def data_received(self, data: bytes) -> None:
         """Look at every frame that is whole."""
@@ -84,14 +88,28 @@ class Silent(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask, and look away; a transport that is not read from lives only if it is held."""
         assert isinstance(transport, asyncio.Transport)
-        transport.write(_REQUEST)
+        transport.write(_request())
         transport.pause_reading()
         self._held = transport
 
 
 async def read(task: Task) -> Found:
     """Connect, say so on standard output, and read until what standard input names has come."""
-    readers = [Reader() for _ in range(task.count)]
+    return await _read(task, [Reader() for _ in range(task.count)])
+
+
+async def read_apart(task: Task) -> Found:
+    """Do the same with clients that each ask for something else."""
+    return await _read(task, [Reader(own_query(number)) for number in range(task.count)])
+
+
+def own_query(number: int) -> str:
+    """Return a query that no other number has, and that leaves out nothing that happens."""
+    some = [word for bit, word in enumerate(_UNHEARD) if number >> bit & 1]
+    return f"?type={','.join([*_WANTED, *some])}"
+
+
+async def _read(task: Task, readers: list[Reader]) -> Found:
     silent = [Silent() for _ in range(task.silent)]
     every: list[Reader | Silent] = [*silent, *readers]
     for first in range(0, len(every), _AT_ONCE):
@@ -112,6 +130,13 @@ async def read(task: Task) -> Found:
         "delivered_ms": spread([late for reader in readers for late in reader.late_ms]),
         "cpu_s": round(time.process_time(), 2),
     }
+
+
+def _request(query: str = "") -> bytes:
+    return (
+        f"GET /events{query} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n"
+        "User-Agent: bench\r\n\r\n"
+    ).encode()
 
 
 async def _connect(address: str, protocol: Reader | Silent) -> None:

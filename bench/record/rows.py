@@ -22,7 +22,8 @@ def rows(record: Found) -> Iterator[Row]:
     for cluster, relayed in record["relayed"].items():
         if "runs" in relayed:
             yield from _relayed(cluster, relayed["runs"])
-    yield from _streamed(record["streamed"])
+    yield from _streamed("stream", record["streamed"])
+    yield from _streamed("stream, a filter for each", record["streamed_apart"])
     index = record["indexed"]
     yield Row("index built", index["records_per_s"], None, "records/s")
     yield Row("the index, for each record", index["bytes_per_record"], None, "B")
@@ -63,19 +64,19 @@ def _relayed(cluster: str, runs: Sequence[Found]) -> Iterator[Row]:
     yield _middle(f"{what}, longest hold", runs, "holds", "longest_ms")
 
 
-def _streamed(streamed: Found) -> Iterator[Row]:
+def _streamed(what: str, streamed: Found) -> Iterator[Row]:
     clients = streamed["clients"]
-    what = f"stream, {clients['readers']} who read and {streamed['cut']} who were cut"
-    late = streamed["loop_late_ms"]
-    yield Row(f"{what}: loop late, p99", late["p99"], _LATE_MS, "ms")
-    yield Row("stream, loop late, longest", late["max"], None, "ms")
-    yield Row("stream, longest hold", streamed["holds"]["longest_ms"], None, "ms")
-    yield Row("stream, events handed to clients", streamed["sent_per_s"], None, "/s")
-    yield Row("stream, cores used by the server", streamed["cpu_share"])
-    yield Row("stream, event to client, p50", clients["delivered_ms"]["p50"], None, "ms")
-    yield Row("stream, event to client, p99", clients["delivered_ms"]["p99"], None, "ms")
+    which = f"{what}, {clients['readers']} who read and {streamed['cut']} who were cut"
+    late, delivered = streamed["loop_late_ms"], clients["delivered_ms"]
+    yield Row(f"{which}: loop late, p99", late["p99"], _LATE_MS, "ms")
+    yield Row(f"{what}, loop late, longest", late["max"], None, "ms")
+    yield Row(f"{what}, longest hold", streamed["holds"]["longest_ms"], None, "ms")
+    yield Row(f"{what}, events handed to clients", streamed["sent_per_s"], None, "/s")
+    yield Row(f"{what}, cores used by the server", streamed["cpu_share"])
+    yield Row(f"{what}, event to client, p50", delivered["p50"], None, "ms")
+    yield Row(f"{what}, event to client, p99", delivered["p99"], None, "ms")
     durable = streamed["to_durable_ms"]["p99"]
-    yield Row("stream, event to durable meanwhile, p99", durable, None, "ms")
+    yield Row(f"{what}, event to durable meanwhile, p99", durable, None, "ms")
 
 
 def _audited(form: str, audited: Found, records: int) -> Iterator[Row]:
@@ -112,8 +113,7 @@ def remarks(record: Found) -> Iterator[str]:
 
 def broken(record: Found) -> Iterator[str]:
     """Yield what no speed excuses."""
-    extent, streamed = record["extent"], record["streamed"]
-    clients = streamed["clients"]
+    extent = record["extent"]
     for form in ("plain", "gzip"):
         for run in record[form]["verified"]["runs"]:
             if not run["ok"] or run["records"] < extent["records"]:
@@ -124,7 +124,13 @@ def broken(record: Found) -> Iterator[str]:
         for run in relayed.get("runs", ()):
             if run["arrived"] != extent["relayed"]:
                 yield f"relay to the {cluster} Kafka: {run['arrived']} of {extent['relayed']} came"
+    for name in ("streamed", "streamed_apart"):
+        yield from _missed(name, record[name], extent["silent"])
+
+
+def _missed(name: str, streamed: Found, silent: int) -> Iterator[str]:
+    clients, cut = streamed["clients"], streamed["cut"]
     if clients["behind"] or clients["gaps"]:
-        yield f"stream: {clients['behind']} clients were behind, {clients['gaps']} gaps"
-    if streamed["cut"] != extent["silent"]:
-        yield f"stream: {streamed['cut']} were cut, {extent['silent']} never read"
+        yield f"{name}: {clients['behind']} clients were behind, {clients['gaps']} gaps"
+    if cut != silent:
+        yield f"{name}: {cut} were cut, {silent} never read"

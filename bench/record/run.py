@@ -53,7 +53,8 @@ class Measuring:
         """Measure everything; a journal that is written first is read by all that follow."""
         found: Found = {"extent": asdict(self._extent)}
         found["paced"] = self._paced()
-        found["streamed"] = self._streamed()
+        found["streamed"] = self._streamed("streamed")
+        found["streamed_apart"] = self._streamed("streamed-apart")
         found["writing"] = self._writing()
         found["relayed"] = {"mock": self._to_a_mock(), "real": self._to_a_real_broker()}
         found["indexed"] = self._run("indexed", self._kept)
@@ -81,11 +82,11 @@ class Measuring:
         seconds = extent.seconds / 2
         return self._on_each("paced", count=RECORDS_PER_S, seconds=seconds, runs=extent.runs)
 
-    def _streamed(self) -> Found:
+    def _streamed(self, name: str) -> Found:
         extent = self._extent
         return self._run(
-            "streamed",
-            self._folders["disk"] / "streamed",
+            name,
+            self._folders["disk"] / name,
             count=extent.readers,
             silent=extent.silent,
             seconds=extent.seconds,

@@ -33,12 +33,21 @@ _LONGEST_LINE = 1 << 20
 
 async def streamed(task: Task) -> Found:
     """Serve clients that are another process, while evictions are told at a pace."""
+    return await _streamed(task, "read")
+
+
+async def streamed_apart(task: Task) -> Found:
+    """Serve clients that each ask for something else."""
+    return await _streamed(task, "read-apart")
+
+
+async def _streamed(task: Task, reading: str) -> Found:
     log, limits = Quiet(), StreamLimits(stalled_after_s=min(STALLED_AFTER_S, task.seconds / 2))
     async with books(task, Metrics()) as kept:
         stream = EventStream(kept.journal.tail, limits, utc_now, log)
         async with (
             serve(Listen("127.0.0.1", 0), Health(time.monotonic), None, stream) as url,
-            _readers(task, url) as readers,
+            _readers(task, reading, url) as readers,
         ):
             found = await _told(task, stream, kept.ledger)
             found["clients"] = await readers.ended(kept.journal.tail.last)
@@ -89,9 +98,9 @@ class _Readers:
 
 
 @asynccontextmanager
-async def _readers(task: Task, url: str) -> AsyncIterator[_Readers]:
+async def _readers(task: Task, reading: str, url: str) -> AsyncIterator[_Readers]:
     command = [
-        *(sys.executable, "-m", "bench.record", "read", "--folder", str(task.folder)),
+        *(sys.executable, "-m", "bench.record", reading, "--folder", str(task.folder)),
         *("--address", url, "--count", str(task.count), "--silent", str(task.silent)),
     ]
     async with await anyio.open_process(command, stderr=None) as process:

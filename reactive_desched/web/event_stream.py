@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Final
 
 import anyio
-import anyio.lowlevel
 from aiohttp import web
 from msgspec import Struct
 
@@ -16,15 +15,9 @@ from reactive_desched.logs import Log
 from reactive_desched.web.asking import Asked, asked
 from reactive_desched.web.clients import COME_BACK_S, Clients
 from reactive_desched.web.framing import Framing, Gap, Lines, ServerSentEvents
-from reactive_desched.web.latest import Latest, Piece, Record, Records, piece
+from reactive_desched.web.latest import Latest, Piece, Records
 from reactive_desched.web.link import Link, Stalled
-from reactive_desched.web.start import place_of
-
-READ_AT_ONCE: Final = 256
-"""A client that is behind reads so many records at a time."""
-
-READERS: Final = 2
-"""So many clients read at the same time; the others that are behind wait for their turn."""
+from reactive_desched.web.past import Past
 
 SHORTEST_S: Final = 0.02
 """No heartbeat comes sooner, and nobody is cut sooner, whatever the settings say."""
@@ -55,7 +48,7 @@ class EventStream:
         self._clock = clock
         self._log = log
         self._latest = Latest(records)
-        self._reading = anyio.Semaphore(READERS)
+        self._past = Past(records)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -93,7 +86,8 @@ class EventStream:
         )
         response.force_close()
         link = Link(request, self._stalled_after_s)
-        client = _Client(link, framing, wanted, self._latest.join())
+        client = _Client(link, framing, wanted)
+        self._latest.join()
         with self.clients.place(request.protocol) as scope:
             try:
                 await link.open(response)
@@ -115,7 +109,7 @@ class EventStream:
         """Send what a client wants until it has everything, if it does not want to follow."""
         await client.link.send(client.framing.opening())
         try:
-            client.seq = await self._place(client.wanted)
+            client.seq = await self._past.place(client.wanted.start)
         except RecordsGone as gone:
             await self._reset(client, gone)
         until = self._records.last
@@ -135,19 +129,13 @@ class EventStream:
             elif client.seq >= until:
                 await client.link.send(client.framing.heartbeat(client.seq))
                 return
-            await anyio.lowlevel.checkpoint()
-
-    async def _place(self, wanted: Asked) -> int:
-        async with self._reading:
-            return await place_of(wanted.start, self._records)
 
     async def _next(self, client: "_Client") -> Piece:
-        latest = self._latest.piece(client.seq, client.wanted.filter, client.framing)
+        asked = client.seq, client.wanted.filter, client.framing
+        latest = await self._latest.piece(*asked)
         if latest is not None and (latest.seq > client.seq or client.wanted.follow):
             return latest
-        async with self._reading:
-            entries = await self._records.after(client.seq, READ_AT_ONCE)
-            return piece(map(Record, entries), client.wanted.filter, client.framing, client.seq)
+        return await self._past.piece(*asked)
 
     async def _beat(self, client: "_Client") -> None:
         """Give a sign of life when one is due, at first at once."""
@@ -161,7 +149,7 @@ class EventStream:
         look_at = anyio.current_time() + client.link.look_after_s
         due = min(client.beat_at, look_at) if client.link.waiting_bytes else client.beat_at
         with anyio.move_on_at(due):
-            await self._latest.news(client.seq, client.crowd)
+            await self._latest.news(client.seq)
 
     async def _reset(self, client: "_Client", gone: RecordsGone) -> None:
         """Tell a client that records are missing, and have it go on behind them."""
@@ -181,10 +169,9 @@ class EventStream:
 class _Client:
     """One client: what it wants, how far it is, and when it hears something next."""
 
-    def __init__(self, link: Link, framing: Framing, wanted: Asked, crowd: int) -> None:
+    def __init__(self, link: Link, framing: Framing, wanted: Asked) -> None:
         self.link = link
         self.framing = framing
         self.wanted = wanted
-        self.crowd = crowd
         self.seq = 0
         self.beat_at = 0.0

@@ -1,12 +1,11 @@
 """The newest records, read and parsed once for all clients of the stream."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 import anyio
-import anyio.lowlevel
 
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.records import Entry
@@ -26,11 +25,11 @@ PACE_S: Final = 0.05
 SHARED_PIECES: Final = 64
 """So many pieces are kept for clients that want the same; further filters make their own."""
 
-CROWDS: Final = 16
-"""Clients are woken in so many groups; whatever else is due gets its turn in between."""
-
 LOOKED_AT: Final = 500
 """A piece is made of so many records at most, wanted or not."""
+
+TURNS: Final = 4
+"""So many clients get a piece in one round of the event loop; the others wait in line."""
 
 _TRY_AGAIN_S: Final = 1.0
 
@@ -71,15 +70,23 @@ class Piece(NamedTuple):
 
 
 class Record:
-    """A record and what was found out about it once; frames are made when first wanted."""
+    """A record and what was found out about it once; names and frames when first wanted."""
 
-    __slots__ = ("_frames", "raw", "seq", "summary")
+    __slots__ = ("_frames", "_names", "raw", "seq", "summary")
 
     def __init__(self, entry: Entry) -> None:
         self.seq = entry.seq
         self.raw = entry.raw
         self.summary: Summary | None = summary(entry.raw)
+        self._names: dict[str, Collection[str]] = {}
         self._frames: dict[str, bytes] = {}
+
+    def names(self, field: str) -> Collection[str]:
+        """Return what it goes by in this field of a Filter; nothing if it is damaged."""
+        if (found := self._names.get(field)) is None:
+            found = () if self.summary is None else self.summary.names(field)
+            self._names[field] = found
+        return found
 
     def framed(self, framing: Framing) -> bytes:
         """Return the record as this framing writes it."""
@@ -93,10 +100,10 @@ class Record:
 def piece(records: Iterable[Record], wanted: Filter, framing: Framing, seq: int) -> Piece:
     """Return the next piece of these records for somebody who is at `seq`."""
     frames: list[bytes] = []
-    size, everything = 0, wanted.is_empty
+    size = 0
     for record in records:
         seq = record.seq
-        if everything or (record.summary is not None and wanted.wants(record.summary)):
+        if wanted.wants(record):
             frames.append(record.framed(framing))
             size += len(frames[-1])
             if size >= PIECE_BYTES:
@@ -115,9 +122,10 @@ class Latest:
         self._records: deque[Record] = deque()
         self._bytes = 0
         self._seq = 0
-        self._clients = self._tickets = 0
+        self._clients = 0
         self._wanted = anyio.Event()
-        self._waiting: dict[int, anyio.Event] = {}
+        self._news = anyio.Event()
+        self._turns = anyio.Semaphore(TURNS)
         self._pieces: dict[tuple[int, Filter, str], Piece] = {}
 
     @property
@@ -125,14 +133,12 @@ class Latest:
         """The newest record that is told to clients."""
         return self._seq
 
-    def join(self) -> int:
-        """Have it follow the journal from now on, for one client more; return its crowd."""
+    def join(self) -> None:
+        """Have it follow the journal from now on, for one client more."""
         if not self._clients:
             self._begin_at(self._source.last)
             self._wanted.set()
         self._clients += 1
-        self._tickets += 1
-        return self._tickets % CROWDS
 
     def leave(self) -> None:
         """Let it rest when this was the last client."""
@@ -150,11 +156,21 @@ class Latest:
             except (JournalError, OSError):
                 self._begin_at(self._source.last)  # clients see by themselves what is missing
                 await anyio.sleep(_TRY_AGAIN_S)
-            await self._wake()
+            self._news.set()
+            self._news = anyio.Event()
             await anyio.sleep(PACE_S)
 
-    def piece(self, seq: int, wanted: Filter, framing: Framing) -> Piece | None:
+    async def piece(self, seq: int, wanted: Filter, framing: Framing) -> Piece | None:
         """Return what comes behind this place; None when that is too far back."""
+        async with self._turns:  # taking a turn lets the loop go round
+            return self._piece(seq, wanted, framing)
+
+    async def news(self, seq: int) -> None:
+        """Return when there may be something behind this place."""
+        if seq >= self._seq:
+            await self._news.wait()
+
+    def _piece(self, seq: int, wanted: Filter, framing: Framing) -> Piece | None:
         if seq >= self._seq:
             return Piece(b"", 0, seq)
         if not self._records or seq + 1 < self._records[0].seq:
@@ -166,17 +182,6 @@ class Latest:
             if len(self._pieces) < SHARED_PIECES:
                 self._pieces[key] = known
         return known
-
-    async def news(self, seq: int, crowd: int) -> None:
-        """Return when there may be something behind this place."""
-        if seq >= self._seq:
-            await self._waiting.setdefault(crowd, anyio.Event()).wait()
-
-    async def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for crowd in waiting.values():
-            crowd.set()
-            await anyio.lowlevel.checkpoint()
 
     def _begin_at(self, seq: int) -> None:
         self._records.clear()

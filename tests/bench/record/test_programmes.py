@@ -102,8 +102,11 @@ def test_the_last_records_are_relayed_and_all_of_them_arrive(kept: Path) -> None
     assert [run["is_there"] for run in found["runs"]] == [True, True]
 
 
-def test_clients_that_read_get_everything_and_those_that_never_do_are_cut(tmp_path: Path) -> None:
-    found = programme("streamed", tmp_path / "journal", count=3, silent=2, seconds=1.5)
+@pytest.mark.parametrize("name", ["streamed", "streamed-apart"])
+def test_clients_that_read_get_everything_and_those_that_never_do_are_cut(
+    name: str, tmp_path: Path
+) -> None:
+    found = programme(name, tmp_path / "journal", count=3, silent=2, seconds=1.5)
 
     clients = found["clients"]
     assert found["cut"] == 2

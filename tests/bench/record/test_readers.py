@@ -2,7 +2,9 @@
 
 import asyncio
 
-from bench.record.readers import Reader
+from bench.record.readers import Reader, own_query
+from reactive_desched.api.event import DATA
+from reactive_desched.journal.summary import check_types
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n19\r\nretry: 3000\n\n\r\n"
 
@@ -68,3 +70,13 @@ def test_a_reader_waits_until_it_has_seen_the_last() -> None:
         return early
 
     assert asyncio.run(reached()) is False
+
+
+def test_no_two_clients_that_ask_apart_ask_for_the_same() -> None:
+    asked = [
+        frozenset(own_query(number).removeprefix("?type=").split(",")) for number in range(256)
+    ]
+
+    assert len(set(asked)) == 256
+    for words in asked:
+        check_types(tuple(words), tuple(DATA))

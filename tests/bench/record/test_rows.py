@@ -20,6 +20,18 @@ def timed(durable_ms: float) -> dict[str, Any]:
     return {"to_durable_ms": spread(durable_ms), "write_ms": spread(2.0), "cpu_share": 0.2}
 
 
+def streamed() -> dict[str, Any]:
+    return {
+        "cut": 2,
+        "sent_per_s": 1,
+        "cpu_share": 0.5,
+        "loop_late_ms": spread(5.0),
+        "holds": {"longest_ms": 3.0},
+        "to_durable_ms": spread(9.0),
+        "clients": {"readers": 5, "behind": 0, "gaps": 0, "delivered_ms": spread(50.0)},
+    }
+
+
 def audited() -> dict[str, Any]:
     return {
         "verified": {"runs": [{"ok": True, "records": 1001, "records_per_s": 250_000}]},
@@ -46,15 +58,8 @@ def record() -> dict[str, Any]:
             "followed": {"disk": written(15_000)},
         },
         "paced": {"disk": {"runs": [timed(9.0), timed(12.0), timed(14.0)]}},
-        "streamed": {
-            "cut": 2,
-            "sent_per_s": 1,
-            "cpu_share": 0.5,
-            "loop_late_ms": spread(5.0),
-            "holds": {"longest_ms": 3.0},
-            "to_durable_ms": spread(9.0),
-            "clients": {"readers": 5, "behind": 0, "gaps": 0, "delivered_ms": spread(50.0)},
-        },
+        "streamed": streamed(),
+        "streamed_apart": streamed(),
         "relayed": {"mock": {"runs": [relayed]}, "real": {"missing": "Java"}},
         "indexed": {"records": 1001, "records_per_s": 70_000, "bytes_per_record": 160},
         "plain": audited(),
@@ -99,6 +104,7 @@ def test_nothing_is_broken_when_every_record_is_where_it_belongs(record: dict[st
         pytest.param("relayed.mock.runs.0.arrived", 101, "101 of 100", id="sent twice"),
         pytest.param("streamed.clients.gaps", 1, "1 gaps", id="a gap"),
         pytest.param("streamed.clients.behind", 1, "1 clients were behind", id="behind"),
+        pytest.param("streamed_apart.clients.gaps", 1, "apart: 0 clients", id="a gap, apart"),
         pytest.param("streamed.cut", 1, "1 were cut, 2 never read", id="not cut"),
     ],
 )

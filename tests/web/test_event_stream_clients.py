@@ -1,0 +1,249 @@
+"""Many clients at once, slow ones and stuck ones: nobody waits for another."""
+
+import asyncio
+import socket
+from typing import Any
+
+import aiohttp
+import anyio
+import anyio.abc
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from reactive_desched.journal.records import Entry
+from reactive_desched.journal.summary import summary
+from reactive_desched.journal.tail import Tail
+from reactive_desched.testing.event_source import Event, EventSource, everything, take
+from reactive_desched.testing.manual_clock import until
+from reactive_desched.testing.served_journal import EPOCH, Serving, Streaming, as_event
+from reactive_desched.web import connection, connections, latest, link, server
+
+pytestmark = pytest.mark.anyio
+
+
+async def lazy(url: str, query: str = "from=oldest", room: int = 4096) -> socket.socket:
+    """Ask for the stream on a connection with little room, and read nothing."""
+    address = URL(url)
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    one.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(one, (address.host, address.port))
+    await loop.sock_sendall(one, f"GET /events?{query} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+    return one
+
+
+def waiting_bytes(served: Streaming) -> int:
+    """Return how much of our memory the only client takes up."""
+    (held,) = served.stream.clients.connections
+    assert isinstance(held, web.RequestHandler)
+    assert held.transport is not None
+    return held.transport.get_write_buffer_size()
+
+
+async def rest_of(one: socket.socket) -> bytes:
+    """Read what still comes."""
+    found = b""
+    with anyio.fail_after(10):
+        while chunk := await asyncio.get_running_loop().sock_recv(one, 1 << 16):
+            found += chunk
+    return found
+
+
+async def test_a_client_too_many_is_asked_to_come_back_and_a_place_is_given_back_at_once(
+    serving: Serving,
+) -> None:
+    async with (
+        serving(max_clients=1, heartbeat_s=60) as served,
+        aiohttp.ClientSession(served.url) as session,
+    ):
+        async with session.get("/events") as first:
+            await anext(aiter(EventSource(first)))
+            async with session.get("/events") as second:
+                assert (second.status, second.headers["Retry-After"]) == (503, "5")
+        numbers = served.stream.clients.numbers
+        assert (numbers.turned_away, numbers.sent) == (1, 0)
+        await until(lambda: numbers.clients == 0)
+        async with session.get("/events") as third:
+            assert third.status == 200
+        await until(lambda: not served.stream.clients.connections)
+
+
+async def test_nobody_waits_for_a_client_that_takes_nothing_and_little_is_held_for_it(
+    serving: Serving,
+) -> None:
+    async with serving(3000, stalled_after_s=60) as served:
+        numbers = served.stream.clients.numbers
+        with await lazy(served.url):
+            await until(lambda: numbers.clients == 1)
+            others = await everything(served.url, "&from=oldest")
+
+            assert others == list(map(as_event, served.records))
+            assert (numbers.clients, numbers.cut) == (1, 0)
+            longest = max(len(record.raw) for record in served.records)
+            most = link.WAITING_BYTES + latest.PIECE_BYTES + longest
+            assert 0 < waiting_bytes(served) <= most
+
+
+async def test_a_client_that_takes_nothing_is_cut_with_its_place(serving: Serving) -> None:
+    async with serving(3000, stalled_after_s=0.4) as served:
+        numbers = served.stream.clients.numbers
+        with await lazy(served.url) as one:
+            await until(lambda: numbers.cut == 1)
+            text = await rest_of(one)
+
+        assert numbers.clients == 0
+        (line,) = served.log.told("cut a client of the event stream")
+        last_words = text.split(b"\n\n")[-2].decode()
+        assert f"the last id is {EPOCH}.{line['at']}" in last_words
+        ids = [part for part in text.split(b"\n") if part.startswith(b"id: ")]
+        assert ids[-1] == f"id: {EPOCH}.{line['at']}".encode()
+        found = await everything(served.url, **{"Last-Event-ID": f"{EPOCH}.{line['at']}"})
+        assert found == list(map(as_event, served.records[line["at"] :]))
+
+
+async def test_a_client_that_takes_a_little_now_and_then_is_not_cut(serving: Serving) -> None:
+    async with serving(3000, stalled_after_s=1) as served:
+        with await lazy(served.url, room=1 << 16) as one:
+            for _ in range(20):
+                await asyncio.get_running_loop().sock_recv(one, 1 << 16)
+                await anyio.sleep(0.1)
+
+            assert served.tail.last > served.stream.clients.numbers.sent
+            assert served.stream.clients.numbers.cut == 0
+            assert served.stream.clients.numbers.clients == 1
+
+
+async def test_a_client_stuck_on_a_few_bytes_is_cut_though_there_is_hardly_any_news(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latest, "PIECE_BYTES", 1)
+    monkeypatch.setattr(link, "SYSTEM_BYTES", 4096)
+    async with serving(300, there=1, stalled_after_s=0.4, heartbeat_s=60) as served:
+        with await lazy(served.url, "from=now"):
+            await until(lambda: served.stream.clients.numbers.clients == 1)
+            while not waiting_bytes(served):
+                served.publish()
+                await anyio.sleep(0.06)
+            assert waiting_bytes(served) < link.WAITING_BYTES
+
+            await until(lambda: served.stream.clients.numbers.cut == 1)
+
+
+async def test_however_many_clients_there_are_each_record_is_read_and_parsed_once(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[bytes] = []
+
+    def parse(raw: bytes) -> Any:
+        parsed.append(raw)
+        return summary(raw)
+
+    monkeypatch.setattr(latest, "summary", parse)
+    told: dict[str, list[Event]] = {}
+    async with serving(60, there=10) as served, anyio.create_task_group() as group:
+
+        async def follow(query: str, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+            async with (
+                aiohttp.ClientSession(served.url) as session,
+                session.get(f"/events?{query}") as response,
+            ):
+                source = EventSource(response)
+                await anext(aiter(source))  # its heartbeat: it is there
+                task_status.started()
+                told[query] = await take(source, len(wanted[query]))
+
+        new = [as_event(record) for record in served.records[10:60]]
+        wanted = {
+            "": new,
+            "type=eviction": [event for event in new if event.type.startswith("eviction.")],
+            "type=decision": [event for event in new if event.type.startswith("decision.")],
+            "node=n1": [event for event in new if '"node":"n1"' in event.data],
+        }
+        for query in [*wanted, ""]:
+            await group.start(follow, query)
+        served.publish(50)
+
+    assert told == wanted
+    assert sorted(parsed) == sorted(record.raw for record in served.records[10:60])
+
+
+async def test_streams_neither_end_after_a_minute_nor_take_places_from_probes(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(connection, "LIFETIME_S", 0.05)
+    monkeypatch.setattr(connection, "HEAD_S", 0.05)
+    monkeypatch.setattr(connections, "LIFETIME_S", 0.05)
+    monkeypatch.setattr(connections, "_SWEEP_EVERY_S", 0.02)
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with (
+        serving(there=5, max_clients=3) as served,
+        aiohttp.ClientSession(served.url, connector=connector) as session,
+        session.get("/events") as one,
+        session.get("/events") as two,
+        session.get("/events") as three,
+    ):
+        sources = [aiter(EventSource(response)) for response in (one, two, three)]
+        for source in sources:
+            await anext(source)
+        await anyio.sleep(0.3)
+        async with session.get("/livez") as probe:
+            assert probe.status == 200
+
+        served.publish()
+        for source in sources:
+            assert await anext(source) == as_event(served.records[5])
+
+
+async def test_a_crowd_that_comes_at_once_gets_the_places_and_who_has_none_is_told(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
+    async with serving(max_clients=3, heartbeat_s=60) as served:
+        address = URL(served.url)
+        crowd = [await asyncio.open_connection(address.host, address.port) for _ in range(5)]
+        for _, writer in crowd:
+            writer.write(b"GET /events HTTP/1.1\r\nHost: h\r\n\r\n")
+
+        statuses = [(await reader.readline())[9:12] for reader, _ in crowd]
+
+        assert sorted(statuses) == [b"200"] * 3 + [b"503"] * 2
+        assert served.stream.clients.numbers.turned_away == 2
+        for _, writer in crowd:
+            writer.close()
+
+
+@pytest.mark.timeout(10)  # anything that was waited for would take longer
+async def test_when_the_server_ends_so_do_the_streams_at_once_and_whole(serving: Serving) -> None:
+    async with aiohttp.ClientSession() as session:
+        async with serving(3000, heartbeat_s=60, stalled_after_s=60) as served:
+            quiet = await session.get(f"{served.url}/events")
+            source = aiter(EventSource(quiet))
+            await anext(source)
+            stuck = await lazy(served.url)
+            await until(lambda: served.stream.clients.numbers.sent > 100)
+
+        assert [event async for event in source] == []  # a cut answer raises
+        assert served.stream.clients.numbers.clients == 0
+        stuck.close()
+        quiet.close()
+
+
+async def test_a_journal_that_cannot_be_read_ends_that_answer_and_is_logged(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(20) as served:
+
+        async def fails(*_: object) -> list[Entry]:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(Tail, "after", fails)
+        with await lazy(served.url) as one:
+            text = await rest_of(one)
+
+        assert b": the journal cannot be read" in text
+        (line,) = served.log.told("the event stream cannot read the journal")
+        assert "Input/output error" in line["because"]
+        assert served.stream.clients.numbers.clients == 0
