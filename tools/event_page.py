@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from reactive_desched.api.event import DATA, PREFIX, schema_name
+from reactive_desched.api.event import DATA, schema_name
+from reactive_desched.model.event_types import PREFIX
 from tools.event_schemas import MEANINGS, REFS, Json, definitions, envelope
 
 _TABLE: Final = re.compile(

@@ -12,23 +12,23 @@ from typing import Annotated, Final, Generic, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-PREFIX: Final = "io.reactive-desched.descheduler."
+from reactive_desched.model.event_types import PREFIX, full
 
-FINDING_MADE: Final = PREFIX + "finding.made.v1"
-DECISION_EVICT: Final = PREFIX + "decision.evict.v1"
-DECISION_DEFER: Final = PREFIX + "decision.defer.v1"
-DECISION_REFUSE: Final = PREFIX + "decision.refuse.v1"
-EVICTION_REQUESTED: Final = PREFIX + "eviction.requested.v1"
-EVICTION_SUCCEEDED: Final = PREFIX + "eviction.succeeded.v1"
-EVICTION_REFUSED: Final = PREFIX + "eviction.refused.v1"
-EVICTION_UNKNOWN: Final = PREFIX + "eviction.unknown.v1"
-EVICTION_REHEARSED: Final = PREFIX + "eviction.rehearsed.v1"
-POLICY_LOADED: Final = PREFIX + "policy.loaded.v1"
-POLICY_REJECTED: Final = PREFIX + "policy.rejected.v1"
-LEADER_CHANGED: Final = PREFIX + "leader.changed.v1"
-CHECKPOINT: Final = PREFIX + "audit.checkpoint.v1"
-JOURNAL_RESUMED: Final = PREFIX + "journal.resumed.v1"
-JOURNAL_LOST: Final = PREFIX + "journal.lost.v1"
+FINDING_MADE: Final = full("finding.made")
+DECISION_EVICT: Final = full("decision.evict")
+DECISION_DEFER: Final = full("decision.defer")
+DECISION_REFUSE: Final = full("decision.refuse")
+EVICTION_REQUESTED: Final = full("eviction.requested")
+EVICTION_SUCCEEDED: Final = full("eviction.succeeded")
+EVICTION_REFUSED: Final = full("eviction.refused")
+EVICTION_UNKNOWN: Final = full("eviction.unknown")
+EVICTION_REHEARSED: Final = full("eviction.rehearsed")
+POLICY_LOADED: Final = full("policy.loaded")
+POLICY_REJECTED: Final = full("policy.rejected")
+LEADER_CHANGED: Final = full("leader.changed")
+CHECKPOINT: Final = full("audit.checkpoint")
+JOURNAL_RESUMED: Final = full("journal.resumed")
+JOURNAL_LOST: Final = full("journal.lost")
 
 OUTCOMES: Final = frozenset(
     {EVICTION_SUCCEEDED, EVICTION_REFUSED, EVICTION_UNKNOWN, EVICTION_REHEARSED}

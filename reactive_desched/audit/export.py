@@ -16,7 +16,8 @@ from reactive_desched.errors import JournalError
 from reactive_desched.journal.durable import UNFINISHED
 from reactive_desched.journal.events import event
 from reactive_desched.journal.records import AnyEvent, Entry
-from reactive_desched.journal.summary import short, summary
+from reactive_desched.journal.summary import summary
+from reactive_desched.model.event_types import short
 
 COLUMNS: Final = (
     "sequence",

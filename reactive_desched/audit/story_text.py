@@ -20,7 +20,7 @@ from reactive_desched.audit.layout import Look, aligned, folded, hung
 from reactive_desched.audit.story import Story, Told
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.notes import parse_note
-from reactive_desched.journal.summary import short
+from reactive_desched.model.event_types import short
 from reactive_desched.model.outcomes import REHEARSED
 
 _BOLD, _DIM = "1", "2"

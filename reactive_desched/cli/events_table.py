@@ -8,7 +8,8 @@ from reactive_desched.audit import wording
 from reactive_desched.audit.layout import wrapped
 from reactive_desched.journal.events import event
 from reactive_desched.journal.records import AnyEvent, Entry
-from reactive_desched.journal.summary import short, summary
+from reactive_desched.journal.summary import summary
+from reactive_desched.model.event_types import short
 
 CASE_CHARACTERS: Final = 10
 """So much of a case's id stands in a list: `audit show` takes it."""

@@ -7,8 +7,9 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.api.event import PREFIX
 from reactive_desched.errors import ConfigError
+from reactive_desched.model.event_types import names_of, short
+from reactive_desched.model.undecodable import UNDECODABLE
 
 
 class OwnerSummary(Struct, frozen=True, gc=False):
@@ -98,13 +99,8 @@ def summary(raw: bytes) -> Summary | None:
     """Return the summary of a line; None when it is damaged."""
     try:
         return _decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None
-
-
-def short(type_: str) -> str:
-    """Return a type without our prefix and its version."""
-    return type_.removeprefix(PREFIX).rpartition(".v")[0] or type_
 
 
 class Named(Protocol):
@@ -151,19 +147,9 @@ class Filter(Struct, frozen=True, kw_only=True, dict=True):
 def check_types(words: tuple[str, ...], known: tuple[str, ...]) -> None:
     """Raise ConfigError for a word that fits none of the known types."""
     for word in words:
-        if not any(word in _names_of_type(type_) for type_ in known):
+        if not any(word in names_of(type_) for type_ in known):
             names = ", ".join(sorted(map(short, known)))
             raise ConfigError(f"no type of event is called {word!r}; there are {names}")
-
-
-def _names_of_type(type_: str) -> list[str]:
-    """Return it in full, without our prefix and its version, and each family it belongs to."""
-    kind = short(type_)
-    names, dot = [type_, kind], kind.find(".")
-    while dot >= 0:
-        names.append(kind[:dot])
-        dot = kind.find(".", dot + 1)
-    return names
 
 
 def _names_of_pod(event: Summary) -> tuple[str, ...]:
@@ -177,7 +163,7 @@ def _names_of_owners(event: Summary) -> list[str]:
 
 
 _NAMES: Final[Mapping[str, Callable[[Summary], Collection[str]]]] = {
-    "types": lambda event: _names_of_type(event.type),
+    "types": lambda event: names_of(event.type),
     "namespaces": lambda event: (event.data.who.namespace,),
     "owners": _names_of_owners,
     "pods": _names_of_pod,

@@ -7,9 +7,10 @@ from typing import Any, Final, NamedTuple
 
 from reactive_desched.journal.envelope import epoch_of
 from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import short, summary
+from reactive_desched.journal.summary import summary
 from reactive_desched.journal.tail import Tail
 from reactive_desched.model.addresses import Listen
+from reactive_desched.model.event_types import short
 from reactive_desched.testing.event_source import Event
 from reactive_desched.testing.journals import SOURCE
 from reactive_desched.testing.log_book import LogBook

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from reactive_desched.api.event import DATA, PREFIX
+from reactive_desched.api.event import DATA
+from reactive_desched.model.event_types import PREFIX
 from tools.event_page import filled
 from tools.event_schemas import definitions, envelope
 from tools.write_event_schemas import PAGE

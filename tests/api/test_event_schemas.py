@@ -9,7 +9,8 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 from jsonschema import Draft202012Validator, FormatChecker
 
-from reactive_desched.api.event import DATA, PREFIX, REVISIONS, dataschema, schema_name
+from reactive_desched.api.event import DATA, REVISIONS, dataschema, schema_name
+from reactive_desched.model.event_types import PREFIX
 from tools.event_schemas import MEANINGS, envelope, index, type_schemas
 from tools.schema_compatibility import says_the_same
 from tools.write_event_schemas import PAST, SCHEMAS, texts

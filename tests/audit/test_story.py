@@ -16,6 +16,7 @@ from reactive_desched.audit.story_text import lines
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.envelope import Story, envelope
 from reactive_desched.journal.records import AnyEvent
+from reactive_desched.model.event_types import full
 from reactive_desched.testing.journals import BEGAN, SOURCE, story_of, write_journal
 
 WEB = api.Who(
@@ -95,7 +96,7 @@ class Telling:
     ) -> "Telling":
         said = api.Verdict(verdict=verdict, gate=gate, reason=reason)
         data = api.DecisionMade(decision=said, **self.about(who))
-        type_ = f"{api.PREFIX}decision.{verdict}.v1"
+        type_ = full(f"decision.{verdict}")
         return self.add(case, f"{case}.decision.{number}", type_, data, after_s=after_s)
 
     def request(self, case: str) -> "Telling":

@@ -10,8 +10,9 @@ from reactive_desched.bookkeeping import making, utc_now
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.ledger import Ledger
 from reactive_desched.journal.segments import entries, segments
-from reactive_desched.journal.summary import short, summary
+from reactive_desched.journal.summary import summary
 from reactive_desched.model.buckets import Rate
+from reactive_desched.model.event_types import short
 from reactive_desched.policy.settings import ReactiveSettings
 
 pytestmark = pytest.mark.anyio

@@ -20,9 +20,9 @@ from anyio.to_thread import run_sync
 
 from reactive_desched.api.event import CHECKPOINT, DATA
 from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import short
 from reactive_desched.journal.tail import Tail
 from reactive_desched.model.addresses import Listen
+from reactive_desched.model.event_types import short
 from reactive_desched.policy.settings import Server
 from reactive_desched.testing.control_plane import free_ports
 from reactive_desched.testing.example_programs import ExampleProgram, ExamplePrograms

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.api.event import DATA, EVICTION_SUCCEEDED, PREFIX
+from reactive_desched.api.event import DATA, EVICTION_SUCCEEDED
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.summary import (
     DataSummary,
@@ -16,6 +16,7 @@ from reactive_desched.journal.summary import (
     WhySummary,
     check_types,
 )
+from reactive_desched.model.event_types import PREFIX
 
 REPLICA_SET = OwnerSummary("ReplicaSet", "web-6d4b", "uid-set")
 DEPLOYMENT = OwnerSummary("Deployment", "web", "uid-top")

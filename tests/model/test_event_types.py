@@ -1,10 +1,8 @@
-from reactive_desched.api.event import DATA, PREFIX
-from reactive_desched.model import event_types
-from reactive_desched.model.event_types import full, names_of, short
+from reactive_desched.api.event import DATA
+from reactive_desched.model.event_types import PREFIX, full, names_of, short
 
 
 def test_every_type_of_event_is_made_of_what_it_is_called_in_short() -> None:
-    assert event_types.PREFIX == PREFIX
     assert [full(short(type_)) for type_ in DATA] == list(DATA)
 
 

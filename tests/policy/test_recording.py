@@ -1,7 +1,7 @@
 import pytest
 
 from reactive_desched.api.event import DATA
-from reactive_desched.journal.summary import short
+from reactive_desched.model.event_types import short
 from reactive_desched.policy.load import load_settings
 from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.recording import TYPES

@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from reactive_desched.api.event import DATA, PREFIX
+from reactive_desched.api.event import DATA
 from reactive_desched.journal.records import Entry
-from reactive_desched.model.event_types import short
+from reactive_desched.model.event_types import PREFIX, short
 from reactive_desched.policy.recording import Stdout
 from reactive_desched.sinks.wanted import Wanted
 from reactive_desched.testing.journals import some_events, write_journal

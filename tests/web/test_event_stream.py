@@ -7,7 +7,8 @@ import pytest
 from yarl import URL
 
 from reactive_desched.api.event import DATA
-from reactive_desched.journal.summary import Filter, short, summary
+from reactive_desched.journal.summary import Filter, summary
+from reactive_desched.model.event_types import short
 from reactive_desched.testing.event_source import Event, EventSource, everything, take
 from reactive_desched.testing.journals import some_events
 from reactive_desched.testing.served_journal import EPOCH, Serving, as_event
