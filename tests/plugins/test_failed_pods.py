@@ -1,33 +1,35 @@
-import json
-from typing import Any
+"""Which failed pods are meant, as soon as what happens, and what is said of them."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.subjects import OnNode
 from reactive_desched.plugins.failed_pods import FailedPods, FailedPodsArgs
-from reactive_desched.testing.builders import READY, container, faring, node, pod
-from reactive_desched.testing.scenario import Scenario
+from reactive_desched.testing.aging import HOUR, NOW, at_now
+from reactive_desched.testing.builders import container, faring, node, pod
+from reactive_desched.testing.scenario import Scenario, as_written
 
-NOW = 1_000_000
-HOUR = 3600
+BROKEN = faring("Failed", container(ended="Error", code=1))
+FRONT = {"labelSelector": {"matchLabels": {"tier": "front"}}}
+NO_JOBS = {"excludeOwnerKinds": ["Job"]}
+INIT: dict[str, object] = {"includingInitContainers": True}
+ERROR: dict[str, object] = {"reasons": ["Error"]}
+ONE: dict[str, object] = {"exitCodes": [1]}
 
 
 def plugin(**args: object) -> FailedPods:
-    """Build the plugin with arguments as a policy writes them; any age will do."""
-    written = json.dumps({"minPodLifetimeSeconds": 0, **args})
-    return FailedPods(FailedPodsArgs.model_validate_json(written, strict=True))
+    """Build the plugin; any age will do."""
+    return as_written(FailedPods, FailedPodsArgs, **{"minPodLifetimeSeconds": 0, **args})
 
 
-def scenario(plugin: FailedPods, *pods: Pod) -> Scenario:
-    return Scenario(plugin, node("n1"), *pods, now_s=NOW)
+def failed(*, ended: str = "", waits: str = "", code: int | None = None) -> PodStatus:
+    return faring("Failed", container(ended=ended, waits=waits, code=code))
 
 
-BROKEN = faring("Failed", container(ended="Error", code=1))
+def failed_init(*, ended: str = "", waits: str = "", code: int | None = None) -> PodStatus:
+    return faring("Failed", init=[container(ended=ended, waits=waits, code=code)])
 
 
 @pytest.mark.parametrize(
@@ -35,80 +37,9 @@ BROKEN = faring("Failed", container(ended="Error", code=1))
     [("Failed", True), ("Succeeded", False), ("Running", False), ("Pending", False), ("", False)],
 )
 def test_only_failed_pods_are_flagged(phase: str, is_flagged: bool) -> None:  # noqa: FBT001 -- a row's verdict
-    cluster = scenario(plugin(), pod("job", on="n1", status=faring(phase)))
+    cluster = at_now(plugin(), pod("job", on="n1", status=faring(phase)))
 
     assert cluster.flagged() == ({"job"} if is_flagged else set())
-
-
-FRONT = {"labelSelector": {"matchLabels": {"tier": "front"}}}
-NO_JOBS = {"excludeOwnerKinds": ["Job"]}
-
-
-@pytest.mark.parametrize(
-    ("args", "before", "change"),
-    [
-        pytest.param({}, [], pod("job", on="n1", status=BROKEN), id="it appears on its node"),
-        pytest.param(
-            {}, [pod("job", status=BROKEN)], pod("job", on="n1", status=BROKEN), id="it is bound"
-        ),
-        pytest.param({}, [pod("job", on="n1")], pod("job", on="n1", status=BROKEN), id="it fails"),
-        pytest.param(
-            {"reasons": ["Evicted"]},
-            [pod("job", on="n1", status=BROKEN)],
-            pod("job", on="n1", status=faring("Failed", reason="Evicted")),
-            id="the reason is told later",
-        ),
-        pytest.param(
-            FRONT,
-            [pod("job", on="n1", status=BROKEN)],
-            pod("job", on="n1", status=BROKEN, labels={"tier": "front"}),
-            id="its labels bring it under the selector",
-        ),
-        pytest.param(
-            NO_JOBS,
-            [pod("job", on="n1", status=BROKEN, owner="Job/j")],
-            pod("job", on="n1", status=BROKEN, owner="ReplicaSet/r"),
-            id="its owner is another",
-        ),
-    ],
-)
-def test_a_failed_pod_is_flagged_as_soon_as(
-    args: dict[str, object], before: list[Pod], change: Pod
-) -> None:
-    cluster = scenario(plugin(**args), *before)
-    assert cluster.flagged() == set()
-
-    cluster.apply(change)
-
-    assert cluster.flagged() == {"job"}
-
-
-def test_the_failed_pods_of_a_node_are_flagged_when_it_becomes_ready() -> None:
-    cluster = Scenario(plugin(), node("n1", ready="False"), pod("job", on="n1", status=BROKEN))
-    assert cluster.flagged() == set()
-
-    cluster.apply(node("n1"))
-
-    assert cluster.flagged() == {"job"}
-
-
-def test_news_about_a_node_that_leaves_its_pods_as_they_are_wakes_nobody() -> None:
-    cluster = scenario(plugin(), pod("job", on="n1", status=BROKEN))
-
-    assert cluster.judged_by(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
-
-
-INIT: dict[str, object] = {"includingInitContainers": True}
-ERROR: dict[str, object] = {"reasons": ["Error"]}
-ONE: dict[str, object] = {"exitCodes": [1]}
-
-
-def failed(**container_state: object) -> PodStatus:
-    return faring("Failed", container(**container_state))  # type: ignore[arg-type] # as rows say
-
-
-def failed_init(**container_state: object) -> PodStatus:
-    return faring("Failed", init=[container(**container_state)])  # type: ignore[arg-type] # as rows say
 
 
 @pytest.mark.parametrize(
@@ -157,13 +88,13 @@ def test_which_failed_pods_are_meant(
     status: PodStatus,
     is_flagged: bool,  # noqa: FBT001 -- a row's verdict
 ) -> None:
-    cluster = scenario(plugin(**args), pod("job", on="n1", status=status))
+    cluster = at_now(plugin(**args), pod("job", on="n1", status=status))
 
     assert cluster.flagged() == ({"job"} if is_flagged else set())
 
 
 def test_a_pod_without_owners_is_not_excluded() -> None:
-    cluster = scenario(plugin(**NO_JOBS), pod("bare", on="n1", status=BROKEN, owner=None))
+    cluster = at_now(plugin(**NO_JOBS), pod("bare", on="n1", status=BROKEN, owner=None))
 
     assert cluster.flagged() == {"bare"}
 
@@ -179,7 +110,7 @@ def test_a_pod_without_owners_is_not_excluded() -> None:
 def test_the_plugin_keeps_to_the_pods_it_was_given(
     args: dict[str, object], flagged: set[str]
 ) -> None:
-    cluster = scenario(
+    cluster = at_now(
         plugin(**args),
         pod("shop", on="n1", namespace="shop", labels={"tier": "front"}, status=BROKEN),
         pod("bank", on="n1", namespace="bank", status=BROKEN),
@@ -188,86 +119,58 @@ def test_the_plugin_keeps_to_the_pods_it_was_given(
     assert cluster.flagged() == flagged
 
 
-# --- age ---------------------------------------------------------------------------------------
-
-
-def of_age(seconds: float, name: str = "job", **more: str) -> Pod:
-    return pod(name, on="n1", status=BROKEN, created=NOW - int(seconds), **more)  # type: ignore[arg-type] # owner
-
-
-def test_a_failed_pod_is_flagged_in_the_very_second_it_is_old_enough() -> None:
-    cluster = scenario(plugin(minPodLifetimeSeconds=600), of_age(500))
-
-    cluster.wait(99.9)
+@pytest.mark.parametrize(
+    ("args", "before", "change"),
+    [
+        pytest.param({}, [], pod("job", on="n1", status=BROKEN), id="it appears on its node"),
+        pytest.param(
+            {}, [pod("job", status=BROKEN)], pod("job", on="n1", status=BROKEN), id="it is bound"
+        ),
+        pytest.param({}, [pod("job", on="n1")], pod("job", on="n1", status=BROKEN), id="it fails"),
+        pytest.param(
+            {"reasons": ["Evicted"]},
+            [pod("job", on="n1", status=BROKEN)],
+            pod("job", on="n1", status=faring("Failed", reason="Evicted")),
+            id="the reason is told later",
+        ),
+        pytest.param(
+            FRONT,
+            [pod("job", on="n1", status=BROKEN)],
+            pod("job", on="n1", status=BROKEN, labels={"tier": "front"}),
+            id="its labels bring it under the selector",
+        ),
+        pytest.param(
+            NO_JOBS,
+            [pod("job", on="n1", status=BROKEN, owner="Job/j")],
+            pod("job", on="n1", status=BROKEN, owner="ReplicaSet/r"),
+            id="its owner is another",
+        ),
+    ],
+)
+def test_a_failed_pod_is_flagged_as_soon_as(
+    args: dict[str, object], before: list[Pod], change: Pod
+) -> None:
+    cluster = at_now(plugin(**args), *before)
     assert cluster.flagged() == set()
-    cluster.wait(0.1)
-    assert cluster.flagged() == {"job"}
 
-
-def test_age_counts_from_creation_and_not_from_the_failure() -> None:
-    cluster = scenario(plugin(minPodLifetimeSeconds=600), pod("job", on="n1", created=NOW - 601))
-
-    cluster.apply(of_age(601))
+    cluster.apply(change)
 
     assert cluster.flagged() == {"job"}
 
 
-def test_without_an_age_in_the_policy_an_hour_must_pass() -> None:
-    cluster = scenario(FailedPods(FailedPodsArgs()), of_age(HOUR - 1))
+def test_the_failed_pods_of_a_node_are_flagged_when_it_becomes_ready() -> None:
+    cluster = Scenario(plugin(), node("n1", ready="False"), pod("job", on="n1", status=BROKEN))
     assert cluster.flagged() == set()
 
-    cluster.wait(1)
+    cluster.apply(node("n1"))
 
     assert cluster.flagged() == {"job"}
 
 
-def test_what_was_created_in_the_future_is_young() -> None:
-    cluster = scenario(plugin(minPodLifetimeSeconds=10), of_age(-5))
+def test_news_about_a_node_that_leaves_its_pods_as_they_are_wakes_nobody() -> None:
+    cluster = at_now(plugin(), pod("job", on="n1", status=BROKEN))
 
-    cluster.wait(14)
-    assert cluster.flagged() == set()
-    cluster.wait(1)
-    assert cluster.flagged() == {"job"}
-
-
-def test_where_any_age_will_do_the_future_does_as_well() -> None:
-    assert scenario(plugin(minPodLifetimeSeconds=0), of_age(-5)).flagged() == {"job"}
-
-
-def test_only_the_soonest_of_a_nodes_pods_is_waited_for() -> None:
-    cluster = scenario(
-        plugin(minPodLifetimeSeconds=600),
-        of_age(200, "young"),
-        of_age(500, "older"),
-        of_age(300, "middle"),
-    )
-
-    assert cluster.opinions(OnNode("n1")) == [LookAgain(100)]
-
-
-def test_the_next_one_is_waited_for_after_the_soonest() -> None:
-    cluster = scenario(
-        plugin(minPodLifetimeSeconds=600), of_age(500, "older"), of_age(300, "young")
-    )
-
-    cluster.wait(299)
-    assert cluster.flagged() == {"older"}
-    cluster.wait(1)
-    assert cluster.flagged() == {"older", "young"}
-
-
-def test_nothing_is_waited_for_that_would_not_be_meant_then() -> None:
-    args = {"minPodLifetimeSeconds": 600, **NO_JOBS}
-    cluster = scenario(
-        plugin(**args),
-        of_age(500, "job", owner="Job/j"),
-        pod("fine", on="n1", created=NOW),
-    )
-
-    assert cluster.opinions(OnNode("n1")) == []
-
-
-# --- what people read --------------------------------------------------------------------------
+    assert cluster.judged_by(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
 
 
 @pytest.mark.parametrize(
@@ -306,7 +209,7 @@ def test_a_finding_says_why_the_pod_failed_and_how_old_it_is(
     args: dict[str, object], status: PodStatus, reason: str, numbers: dict[str, int | str]
 ) -> None:
     old = pod("job", on="n1", status=status, created=NOW - 2 * HOUR)
-    cluster = scenario(plugin(minPodLifetimeSeconds=60, **args), old)
+    cluster = at_now(plugin(minPodLifetimeSeconds=60, **args), old)
     figures = {"ageSeconds": 2 * HOUR, "minAgeSeconds": 60, **numbers}
 
     assert cluster.opinions(OnNode("n1")) == [
@@ -331,75 +234,3 @@ def test_a_finding_says_why_the_pod_failed_and_how_old_it_is(
 def test_wrong_arguments_are_refused(args: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         plugin(**args)
-
-
-def test_ages_may_be_as_long_as_upstreams_numbers() -> None:
-    cluster = scenario(plugin(minPodLifetimeSeconds=2**64 - 1), of_age(500))
-
-    assert cluster.flagged() == set()
-
-
-# A tiny world that is full from the start, so that generated objects collide often; a pod's
-# creation never changes.
-statuses = st.builds(
-    faring,
-    st.sampled_from(["Failed", "Failed", "Failed", "Running", "Succeeded"]),
-    st.builds(
-        lambda ended, code: container(ended=ended, code=code),
-        st.sampled_from(["", "Error"]),
-        st.sampled_from([None, 0, 1]),
-    ),
-    reason=st.sampled_from(["", "Evicted"]),
-)
-CREATED = {"p1": NOW - 9, "p2": NOW - 6, "p3": NOW, "p4": NOW + 3}
-aspects: dict[str, st.SearchStrategy[Any]] = {  # Any: each aspect has its own type
-    "on": st.sampled_from([None, "n1", "n2"]),
-    "status": statuses,
-    "owner": st.sampled_from(["ReplicaSet/r", "Job/j"]),
-    "labels": st.sampled_from([{}, {"tier": "front"}]),
-}
-nodes = st.builds(
-    lambda name, ready: node(name, ready=ready),
-    st.sampled_from(["n1", "n2"]),
-    st.sampled_from(["True", "True", "False"]),
-)
-turns = [
-    st.tuples(st.just("turn"), st.sampled_from(sorted(CREATED)), st.just(aspect), values)
-    for aspect, values in aspects.items()
-]
-steps = st.lists(
-    st.one_of(
-        *turns,
-        st.tuples(st.just("apply"), nodes),
-        st.tuples(st.just("remove"), nodes | st.just(pod("p3"))),
-        st.tuples(st.just("wait"), st.sampled_from([1, 2, 4, 10])),
-    ),
-    min_size=6,
-    max_size=30,
-)
-arguments = st.sampled_from(
-    [{}, ERROR, ONE, NO_JOBS, FRONT, {"minPodLifetimeSeconds": 0, "reasons": ["Evicted"]}]
-)
-
-
-@given(steps, arguments)
-def test_reacting_finds_exactly_what_a_full_scan_finds(
-    steps: list[tuple[Any, ...]], args: dict[str, object]
-) -> None:
-    pods: dict[str, dict[str, Any]] = {
-        name: {"on": "n1", "status": BROKEN if at < NOW else READY, "created": at}
-        for name, at in CREATED.items()
-    }
-    begun = (pod(name, **aspects) for name, aspects in pods.items())
-    made = plugin(**{"minPodLifetimeSeconds": 10, **args})
-    cluster = Scenario(made, node("n1"), node("n2"), *begun, now_s=NOW)
-    for step in steps:
-        match step:
-            case ("turn", name, aspect, value):
-                pods[name][aspect] = value
-                cluster.apply(pod(name, **pods[name]))
-            case (other, what):
-                getattr(cluster, other)(what)
-
-        assert cluster.flagged() == cluster.flagged_by_full_scan()
-        assert cluster.flagged() == cluster.flagged_at_first_sight()

@@ -127,6 +127,13 @@ class Bench:
         self.plugin.judged.clear()
         return judged
 
+    def adopt(self, *wrong: str, now: float) -> tuple[Wrong, Gate]:
+        """Let another instance of the plugin take over; the pods named are wrong to it."""
+        plugin, gate = Wrong(), Gate()
+        plugin.wrong.update(wrong)
+        self.engine.adopt([Instance("new", plugin, gate, AT_ONCE)], now)
+        return plugin, gate
+
     def end(self, result: str, now: float, retry_after_s: float | None = None) -> None:
         """End the latest eviction."""
         evict = next(j for j in reversed(self.judgements) if isinstance(j.decision, Evict))

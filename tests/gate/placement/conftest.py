@@ -1,5 +1,7 @@
 """A small cluster and the kube-scheduler's filters over it, in few words."""
 
+from collections.abc import Callable, Iterable
+
 import pytest
 
 from reactive_desched.gate.scheduler_fit import SchedulerFit
@@ -7,6 +9,7 @@ from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import node
 
 
 class Place:
@@ -57,3 +60,17 @@ class Place:
 @pytest.fixture
 def place() -> type[Place]:
     return Place
+
+
+@pytest.fixture
+def kept_off() -> Callable[[Pod, Iterable[ClusterObject]], str | None]:
+    """Say what keeps a pod of n1 off n2, the only other node; None where nothing does."""
+
+    def ask(pod: Pod, things: Iterable[ClusterObject]) -> str | None:
+        here = Place(node("n1"), *things, pod)
+        reasons = here.why_not(pod)
+        assert here.fitting(pod) == (set() if reasons else {"n2"})
+        assert list(reasons.values()) == [1] * bool(reasons)
+        return next(iter(reasons), None)
+
+    return ask

@@ -71,6 +71,11 @@ class Api:
         assert status == 200, body
         return body
 
+    async def patch(self, path: str, media: str, change: Any) -> tuple[int, Any]:
+        """Send a patch of a media type; return the status and the decoded body."""
+        data, headers = msgspec.json.encode(change), {"Content-Type": media}
+        return await self.ask("PATCH", path, data=data, headers=headers)
+
     async def watch(self, path: str, accept: str = "") -> Stream:
         """Open a watch."""
         headers = {"Accept": accept} if accept else {}
@@ -86,11 +91,26 @@ class Api:
         for stream in self._streams:
             stream.response.close()
 
-    def pod(self, name: str, namespace: str = "default", **labels: str) -> dict[str, Any]:
-        """Create a pod."""
+    def pod(
+        self, name: str, namespace: str = "default", *, on: str = "", **labels: str
+    ) -> dict[str, Any]:
+        """Create a pod, on a node if one is named."""
         meta = {"name": name, "namespace": namespace, "labels": labels}
-        spec = {"containers": [{"name": "c", "image": "app:1"}]}
+        spec = {"containers": [{"name": "c", "image": "app:1"}], **({"nodeName": on} if on else {})}
         return self.store.create("pods", {"metadata": meta, "spec": spec})
+
+
+@pytest.fixture
+def deployment() -> dict[str, Any]:
+    """A manifest, as a client sends it."""
+    containers = [{"name": "c", "image": "app:1"}]
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }
 
 
 @pytest.fixture

@@ -1,0 +1,106 @@
+"""Which of the nodes is chosen, what of its own a pod does not trip over, and why none will do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
+from reactive_desched.model.objects import (
+    ZONE_LABEL,
+    ClusterObject,
+    CSINode,
+    HostPort,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    TopologySpreadConstraint,
+)
+from reactive_desched.testing.anti_affinity import avoid, avoiding
+from reactive_desched.testing.builders import node, pod, with_spec
+
+WEB = {"app": "web"}
+MOVER = pod("mover", on="n1", labels=WEB, requests={"cpu": "1"})
+EVEN = TopologySpreadConstraint(1, ZONE_LABEL, label_selector=LabelSelector(WEB))
+
+
+@pytest.mark.parametrize(
+    ("candidate", "things"),
+    [
+        pytest.param(MOVER, [], id="its requests"),
+        pytest.param(with_spec(MOVER, host_ports=(HostPort(80),)), [], id="its host ports"),
+        pytest.param(avoiding(MOVER, avoid("app=web")), [], id="its own anti-affinity"),
+        pytest.param(
+            with_spec(MOVER, spread=(EVEN,)), [node("n2", zone="b")], id="its part in the spread"
+        ),
+        pytest.param(
+            replace(MOVER, claims=("data",)),
+            [
+                PersistentVolumeClaim("default", "data", volume="v", exclusive=True),
+                PersistentVolume("v", driver="disks", handle="h", claim="default/data"),
+                CSINode("n1", attachable={"disks": 1}),
+            ],
+            id="its volumes",
+        ),
+        pytest.param(replace(MOVER, resized={"cpu": 500}), [], id="what a resize makes it hold"),
+    ],
+)
+def test_what_it_takes_up_itself_keeps_it_off_no_node(
+    place: Callable[..., Any], candidate: Pod, things: list[ClusterObject]
+) -> None:
+    room = {"cpu": "1500m" if candidate.resized else "1", "pods": "1"}
+    here = place(node("n1", zone="a", room=room), *things, candidate)
+
+    assert "n1" in here.fit.fitting(candidate)
+
+
+def test_elsewhere_is_a_ready_node_of_the_selection_and_never_its_own(
+    place: Callable[..., Any],
+) -> None:
+    nodes = node("n1"), node("n2", ready="False"), node("n3"), node("n4", labels={"pool": "b"})
+    here = place(*nodes, MOVER)
+
+    assert here.fit.elsewhere(MOVER, parse_selector("pool=b")) == "n4"
+    assert here.fit.elsewhere(MOVER, parse_selector("pool=c")) is None
+    assert here.fit.elsewhere(MOVER, parse_selector("!pool")) == "n3"
+
+
+def test_anywhere_is_its_own_node_if_no_other_will_do(place: Callable[..., Any]) -> None:
+    here = place(node("n1"), node("n2", "a:NoSchedule"), node("n3", ready="False"), MOVER)
+    assert here.fit.anywhere(MOVER) == "n1"
+
+    here.put(node("n2"))
+    assert here.fit.anywhere(MOVER) == "n2"
+
+    here.put(node("n2", "a:NoSchedule"), node("n1", unschedulable=True))
+    assert here.fit.anywhere(MOVER) is None
+
+
+def test_of_the_nodes_that_fit_the_one_with_most_room_is_named(place: Callable[..., Any]) -> None:
+    nodes = node("n1"), node("n2"), node("n3"), node("n4")
+    here = place(*nodes, MOVER, pod("a", on="n2", requests={"cpu": "1"}), pod("b", on="n4"))
+
+    assert here.fit.elsewhere(MOVER, EVERYTHING) == "n3"
+
+
+def test_why_not_counts_each_node_once_but_for_several_shortages(
+    place: Callable[..., Any],
+) -> None:
+    nodes = [
+        node("n1"),
+        node("n2", "a:NoSchedule", unschedulable=True),
+        node("n3", room={"cpu": "0", "pods": "0"}),
+        node("n4", room={"cpu": "0", "pods": "9"}),
+    ]
+    here = place(*nodes, MOVER)
+    here.fit.elsewhere(MOVER, EVERYTHING)
+
+    found = here.fit.nowhere_else(MOVER, EVERYTHING)
+
+    assert str(found.why) == (
+        "0/3 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 Insufficient cpu"
+    )
+    assert found.reason == (
+        "no other node fits the pod: Insufficient cpu, Too many pods, node(s) were unschedulable"
+    )

@@ -1,0 +1,57 @@
+"""Whatever happens to failed pods, reacting finds what a full scan finds."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.plugins.failed_pods import FailedPods, FailedPodsArgs
+from reactive_desched.testing.aging import NOW
+from reactive_desched.testing.builders import READY, container, faring
+from reactive_desched.testing.scenario import as_written
+from reactive_desched.testing.turns import Step, after_each, turns
+
+BROKEN = faring("Failed", container(ended="Error", code=1))
+CREATED = {"p1": NOW - 9, "p2": NOW - 6, "p3": NOW, "p4": NOW + 3}  # and that never changes
+PODS = {
+    name: {"on": "n1", "status": BROKEN if at < NOW else READY, "created": at}
+    for name, at in CREATED.items()
+}
+statuses = st.builds(
+    faring,
+    st.sampled_from(["Failed", "Failed", "Failed", "Running", "Succeeded"]),
+    st.builds(
+        lambda ended, code: container(ended=ended, code=code),
+        st.sampled_from(["", "Error"]),
+        st.sampled_from([None, 0, 1]),
+    ),
+    reason=st.sampled_from(["", "Evicted"]),
+)
+steps = turns(
+    PODS,
+    {
+        "on": st.sampled_from([None, "n1", "n2"]),
+        "status": statuses,
+        "owner": st.sampled_from(["ReplicaSet/r", "Job/j"]),
+        "labels": st.sampled_from([{}, {"tier": "front"}]),
+    },
+    waits_s=(1, 2, 4, 10),
+)
+arguments = st.sampled_from(
+    [
+        {},
+        {"reasons": ["Error"]},
+        {"exitCodes": [1]},
+        {"excludeOwnerKinds": ["Job"]},
+        {"labelSelector": {"matchLabels": {"tier": "front"}}},
+        {"minPodLifetimeSeconds": 0, "reasons": ["Evicted"]},
+    ]
+)
+
+
+@given(steps, arguments)
+def test_reacting_finds_exactly_what_a_full_scan_finds(
+    steps: list[Step], args: dict[str, object]
+) -> None:
+    plugin = as_written(FailedPods, FailedPodsArgs, **{"minPodLifetimeSeconds": 10, **args})
+    for cluster in after_each(steps, plugin, PODS, now_s=NOW):
+        assert cluster.flagged() == cluster.flagged_by_full_scan()
+        assert cluster.flagged() == cluster.flagged_at_first_sight()

@@ -1,0 +1,67 @@
+"""What a finding says: everything that was asked for, with its numbers."""
+
+import pytest
+
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.subjects import OnNode
+from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
+from reactive_desched.testing.aging import HOUR, NOW, at_now
+from reactive_desched.testing.builders import condition, container, faring, pod
+from reactive_desched.testing.scenario import as_written
+
+
+@pytest.mark.parametrize(
+    ("args", "reason", "numbers"),
+    [
+        pytest.param(
+            {"maxPodLifeTimeSeconds": 2 * 24 * HOUR},
+            "is 3d 4h old, the limit is 2d",
+            {"maxAgeSeconds": 2 * 24 * HOUR},
+            id="age",
+        ),
+        pytest.param(
+            {"maxPodLifeTimeSeconds": 600, "states": ["OOMKilled"], "exitCodes": [137]},
+            "is 3d 4h old, the limit is 10m; state OOMKilled; exit code 137",
+            {"maxAgeSeconds": 600, "state": "OOMKilled", "exitCode": 137},
+            id="age, state and exit code",
+        ),
+        pytest.param(
+            {
+                "conditions": [
+                    {"type": "Ready", "status": "False", "minTimeSinceLastTransitionSeconds": 300}
+                ]
+            },
+            "condition Ready is False (Broken) for 2h",
+            {
+                "conditionType": "Ready",
+                "conditionStatus": "False",
+                "conditionReason": "Broken",
+                "conditionSeconds": 2 * HOUR,
+                "minConditionSeconds": 300,
+            },
+            id="condition",
+        ),
+        pytest.param(
+            {"conditions": [{"type": "Other"}]},
+            "condition Other is True",
+            {"conditionType": "Other", "conditionStatus": "True"},
+            id="a condition without time",
+        ),
+    ],
+)
+def test_a_finding_says_everything_that_was_asked_for(
+    args: dict[str, object], reason: str, numbers: dict[str, int | str]
+) -> None:
+    status = faring(
+        "Running",
+        container(ended="OOMKilled", code=137),
+        conditions=[condition("Ready=False", "Broken"), condition("Other")],
+    )
+    created = NOW - 76 * HOUR - 125
+    web = pod("web", on="n1", status=status, created=created, changed={"Ready": NOW - 2 * HOUR})
+    cluster = at_now(as_written(PodLifeTime, PodLifeTimeArgs, **args), web)
+
+    figures = {"ageSeconds": NOW - created, **numbers}
+    assert cluster.opinions(OnNode("n1")) == [
+        Finding(web, "PodLifeTime", reason, rank=(created,), numbers=figures)
+    ]

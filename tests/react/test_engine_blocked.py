@@ -1,0 +1,177 @@
+"""Findings that a gate refuses or defers: what they wait for, and what is told of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from reactive_desched.model.changes import (
+    NodeAdded,
+    NodeTaintsChanged,
+    OwnerSizeChanged,
+    PodMarksChanged,
+)
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.subjects import OnePod
+from reactive_desched.testing.builders import pod
+
+MakeBench = Callable[..., Any]  # the class Bench of conftest.py
+A, B = pod("a", on="n1"), pod("b", on="n1")
+TAINTED = NodeTaintsChanged("n1")
+
+
+def test_a_refused_finding_waits_for_what_its_gate_named_and_for_nothing_else(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench().start("a")
+    bench.gate.refuse("a", ("owner", "rs"))
+    bench.see(TAINTED, now=1)
+    assert bench.engine.parked == {"Gate": 1}
+    bench.looked()
+
+    bench.see(OwnerSizeChanged("other"), NodeAdded("n9"), PodMarksChanged(A), now=2)
+    assert bench.looked() == []
+    bench.see(OwnerSizeChanged("rs"), now=3)
+    assert bench.looked() == [OnePod("a")]
+
+
+def test_a_woken_finding_is_judged_afresh(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.gate.refuse("a", ("owner", "rs"))
+    bench.see(TAINTED, now=1)
+    bench.plugin.wrong.clear()
+    bench.gate.verdicts.clear()
+    bench.see(OwnerSizeChanged("rs"), now=2)
+
+    assert bench.evicted == []
+    assert bench.engine.parked == {}
+
+
+def test_a_deferred_finding_is_judged_afresh_at_its_time(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a", "b")
+    bench.gate.defer("a", 9)
+    bench.gate.defer("b", 9)
+    bench.see(TAINTED, now=1)
+    bench.gate.verdicts.clear()
+    bench.plugin.wrong.remove("b")
+
+    assert bench.engine.next_due(1) == 9
+    bench.work(8.9)
+    assert bench.evicted == []
+    bench.work(9)
+    assert bench.evicted == ["a"]
+    assert bench.engine.parked == {}
+    assert bench.engine.next_due(9) is None
+
+
+def test_whoever_comes_back_by_time_alone_keeps_its_first_cause(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.gate.defer("a", 9)
+    bench.see(TAINTED, now=1)
+    bench.gate.verdicts.clear()
+    bench.work(9)
+
+    assert [(j.cause.change, j.cause.at, j.at) for j in bench.judgements] == [
+        (TAINTED, 1, 1),
+        (TAINTED, 1, 9),
+    ]
+
+
+def test_looking_at_a_node_answers_for_all_that_was_blocked_on_it(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a", "b")
+    bench.gate.defer("a", 9)
+    bench.gate.refuse("b", ("owner", "rs"))
+    bench.see(TAINTED, now=1)
+    assert bench.engine.parked == {"Pace": 1, "Gate": 1}
+    bench.plugin.wrong.clear()
+    bench.see(TAINTED, now=2)
+
+    assert bench.engine.parked == {}
+    assert bench.engine.next_due(2) is None
+
+
+def test_it_answers_for_those_too_that_were_looked_at_alone_since(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.gate.refuse("a", ("owner", "rs"))
+    bench.see(TAINTED, now=1)
+    bench.see(OwnerSizeChanged("rs"), now=2)
+    assert bench.engine.parked == {"Gate": 1}
+    bench.plugin.wrong.clear()
+    bench.see(TAINTED, now=3)
+
+    assert bench.engine.parked == {}
+
+
+def test_looking_at_one_pod_leaves_the_others_of_its_node_as_they_were(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench().start("a", "b")
+    for name in "ab":
+        bench.gate.refuse(name, ("owner", name))
+    bench.see(TAINTED, now=1)
+    bench.plugin.wrong.clear()
+    bench.see(OwnerSizeChanged("a"), now=2)
+
+    assert bench.engine.waiting_with((bench.instance, OnePod("a"))) is None
+    assert bench.engine.waiting_with((bench.instance, OnePod("b"))) is not None
+
+
+def test_a_new_verdict_replaces_the_timer_of_the_old_one(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.gate.defer("a", 9)
+    bench.see(TAINTED, now=1)
+    bench.gate.refuse("a", ("owner", "rs"))
+    bench.see(TAINTED, now=2)
+
+    assert bench.engine.next_due(2) is None
+
+
+def test_a_refusal_that_time_can_lift_too_is_looked_at_again_then(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.gate.refuse("a", ("owner", "rs"), until=20.0)
+    bench.see(TAINTED, now=1)
+
+    assert bench.engine.next_due(1) == 20
+    bench.looked()
+    bench.gate.verdicts.clear()
+    bench.work(20)
+    assert bench.looked() == [OnePod("a")]
+    assert bench.evicted == ["a"]
+
+
+def test_the_same_verdict_again_is_no_news(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.gate.refuse("a", ("owner", "rs"))
+    for now in (1, 2):
+        bench.see(TAINTED, now=now)
+    bench.see(OwnerSizeChanged("rs"), now=3)
+    bench.see(TAINTED, now=4)
+    bench.gate.refuse("a", ("owner", "rs"), reason="still no")
+    bench.see(TAINTED, now=5)
+    bench.gate.verdicts.clear()
+    for now in (6, 7):
+        bench.see(TAINTED, now=now)
+
+    assert [j.is_news for j in bench.judgements] == [True, False, False, False, True, True, True]
+
+
+def test_another_gate_with_the_same_words_is_news(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.gate.refuse("a", reason="no")
+    bench.see(TAINTED, now=1)
+    bench.gate.verdicts["a"] = lambda finding, _: Refuse(finding, "Other", "no")
+    bench.see(TAINTED, now=2)
+
+    assert [j.is_news for j in bench.judgements] == [True, True]
+
+
+def test_a_blocked_finding_is_counted_once_per_gate_however_often_it_is_looked_at(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench(plugins=2).start("a", "b")
+    bench.gates[0].refuse("a")
+    bench.gates[0].defer("b", 99)
+    bench.gates[1].refuse("a")
+    bench.gates[1].refuse("b")
+    for now in (1, 2):
+        bench.see(TAINTED, now=now)
+
+    assert bench.engine.parked == {"Gate": 3, "Pace": 1}
