@@ -28,8 +28,8 @@ profiles:
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {quiet: 50ms}
-budgets: {cluster: null, node: null, namespace: null}
 """
+UNLIMITED = "budgets: {cluster: null, node: null, namespace: null}\n"
 
 PATIENCE_S = 60
 
@@ -150,9 +150,15 @@ def _all_run(cluster: Cluster) -> bool:
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Path:
+def settings() -> str:
+    """What the settings say besides; a module may have its own."""
+    return UNLIMITED
+
+
+@pytest.fixture
+def policy(tmp_path: Path, settings: str) -> Path:
     path = tmp_path / "policy.yaml"
-    path.write_text(POLICY, encoding="utf-8")
+    path.write_text(POLICY + settings, encoding="utf-8")
     return path
 
 

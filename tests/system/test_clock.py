@@ -20,23 +20,6 @@ from reactive_desched.journal.steady_clock import HELD_S, Course
 from reactive_desched.testing.shifted_clock import VARIABLE
 
 DAY_S = 86_400.0
-POLICY = """\
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: test
-  pluginConfig:
-  - name: DefaultEvictor
-    args: {nodeFit: true}
-  plugins:
-    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
----
-apiVersion: reactive-desched/v1alpha1
-kind: ReactiveSettings
-debounce: {quiet: 50ms}
-budgets: {cluster: null, node: null, namespace: null}
-journal: {maxSegmentBytes: 4096}
-"""
 
 
 class Shift:
@@ -61,10 +44,10 @@ def shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shift:
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    path = tmp_path / "policy.yaml"
-    path.write_text(POLICY, encoding="utf-8")
-    return path
+def settings() -> str:
+    return (
+        "budgets: {cluster: null, node: null, namespace: null}\njournal: {maxSegmentBytes: 4096}\n"
+    )
 
 
 @pytest.fixture

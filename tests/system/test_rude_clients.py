@@ -3,23 +3,10 @@
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-POLICY = """\
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: test
-  plugins:
-    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
----
-apiVersion: reactive-desched/v1alpha1
-kind: ReactiveSettings
-sinks: {stream: {}}
-"""
 CROWD = 300
 """More than there are places in the stream."""
 SILENT = 450
@@ -27,10 +14,8 @@ SILENT = 450
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    path = tmp_path / "policy.yaml"
-    path.write_text(POLICY, encoding="utf-8")
-    return path
+def settings() -> str:
+    return "sinks: {stream: {}}\n"
 
 
 @pytest.fixture

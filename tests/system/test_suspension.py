@@ -4,37 +4,18 @@ import re
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-POLICY = """\
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: test
-  pluginConfig:
-  - name: DefaultEvictor
-    args: {nodeFit: true}
-  plugins:
-    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
----
-apiVersion: reactive-desched/v1alpha1
-kind: ReactiveSettings
-debounce: {quiet: 50ms}
-budgets: {cluster: {evictions: 6, per: 1m, burst: 2}, node: null, namespace: null}
-"""
 NODE = "node-1"
 SUSPENDED_S = 20
 """In this time two more evictions come to be allowed."""
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    path = tmp_path / "policy.yaml"
-    path.write_text(POLICY, encoding="utf-8")
-    return path
+def settings() -> str:
+    return "budgets: {cluster: {evictions: 6, per: 1m, burst: 2}, node: null, namespace: null}\n"
 
 
 def evicted(program: Any) -> int:  # from the fixture
