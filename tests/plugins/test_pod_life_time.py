@@ -1,6 +1,3 @@
-import json
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,21 +6,16 @@ from reactive_desched.model.findings import Finding, LookAgain
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.subjects import OnNode
 from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
+from reactive_desched.testing.aging import HOUR, NOW, at_now
 from reactive_desched.testing.builders import condition, container, faring, node, pod
-from reactive_desched.testing.scenario import Scenario
+from reactive_desched.testing.scenario import Scenario, as_written
+from reactive_desched.testing.turns import Step, after_each, turns
 
-NOW = 1_000_000
-HOUR = 3600
 MAX: dict[str, object] = {"maxPodLifeTimeSeconds": 600}
 
 
 def plugin(**args: object) -> PodLifeTime:
-    """Build the plugin with arguments as a policy writes them."""
-    return PodLifeTime(PodLifeTimeArgs.model_validate_json(json.dumps(args), strict=True))
-
-
-def scenario(plugin: PodLifeTime, *pods: Pod) -> Scenario:
-    return Scenario(plugin, node("n1"), *pods, now_s=NOW)
+    return as_written(PodLifeTime, PodLifeTimeArgs, **args)
 
 
 def of_age(seconds: int, name: str = "web", status: PodStatus | None = None) -> Pod:
@@ -34,7 +26,7 @@ def of_age(seconds: int, name: str = "web", status: PodStatus | None = None) -> 
 
 
 def test_a_pod_is_flagged_in_the_very_second_it_is_older_than_the_limit() -> None:
-    cluster = scenario(plugin(**MAX), of_age(500))
+    cluster = at_now(plugin(**MAX), of_age(500))
 
     cluster.wait(100.9)
     assert cluster.flagged() == set()
@@ -46,13 +38,13 @@ def test_a_pod_is_flagged_in_the_very_second_it_is_older_than_the_limit() -> Non
     ("age", "is_flagged"), [(595, False), (600, False), (601, True), (605, True), (-5, False)]
 )
 def test_only_pods_older_than_the_limit_are_flagged(age: int, is_flagged: bool) -> None:  # noqa: FBT001 -- a row's verdict
-    cluster = scenario(plugin(**MAX), of_age(age))
+    cluster = at_now(plugin(**MAX), of_age(age))
 
     assert cluster.flagged() == ({"web"} if is_flagged else set())
 
 
 def test_a_limit_of_zero_leaves_a_pod_its_first_second() -> None:
-    cluster = scenario(plugin(maxPodLifeTimeSeconds=0), of_age(0))
+    cluster = at_now(plugin(maxPodLifeTimeSeconds=0), of_age(0))
     assert cluster.flagged() == set()
 
     cluster.wait(1)
@@ -61,7 +53,7 @@ def test_a_limit_of_zero_leaves_a_pod_its_first_second() -> None:
 
 
 def test_what_was_created_in_the_future_is_young() -> None:
-    cluster = scenario(plugin(maxPodLifeTimeSeconds=10), of_age(-5))
+    cluster = at_now(plugin(maxPodLifeTimeSeconds=10), of_age(-5))
 
     cluster.wait(15)
     assert cluster.flagged() == set()
@@ -71,13 +63,13 @@ def test_what_was_created_in_the_future_is_young() -> None:
 
 def test_pods_in_any_phase_are_flagged() -> None:
     phases = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-    cluster = scenario(plugin(**MAX), *(of_age(601, it, faring(it)) for it in phases))
+    cluster = at_now(plugin(**MAX), *(of_age(601, it, faring(it)) for it in phases))
 
     assert cluster.flagged() == set(phases)
 
 
 def test_only_the_soonest_of_a_nodes_pods_is_waited_for() -> None:
-    cluster = scenario(
+    cluster = at_now(
         plugin(**MAX), of_age(200, "young"), of_age(500, "older"), of_age(300, "middle")
     )
 
@@ -85,7 +77,7 @@ def test_only_the_soonest_of_a_nodes_pods_is_waited_for() -> None:
 
 
 def test_the_next_one_is_waited_for_after_the_soonest() -> None:
-    cluster = scenario(plugin(**MAX), of_age(500, "older"), of_age(300, "young"))
+    cluster = at_now(plugin(**MAX), of_age(500, "older"), of_age(300, "young"))
 
     cluster.wait(300)
     assert cluster.flagged() == {"older"}
@@ -106,21 +98,19 @@ def test_the_next_one_is_waited_for_after_the_soonest() -> None:
     ],
 )
 def test_no_timer_is_set_for_a_pod_that_is_kept_by(args: dict[str, object]) -> None:
-    cluster = scenario(plugin(**MAX, **args), of_age(500))
+    cluster = at_now(plugin(**MAX, **args), of_age(500))
 
     assert cluster.opinions(OnNode("n1")) == []
 
 
 def test_limits_may_be_as_long_as_upstreams_numbers() -> None:
-    cluster = scenario(plugin(maxPodLifeTimeSeconds=2**64 - 1), of_age(500))
+    cluster = at_now(plugin(maxPodLifeTimeSeconds=2**64 - 1), of_age(500))
 
     assert cluster.flagged() == set()
 
 
 def test_the_oldest_pod_goes_first() -> None:
-    cluster = scenario(
-        plugin(**MAX), of_age(900, "old"), of_age(999, "oldest"), of_age(700, "least")
-    )
+    cluster = at_now(plugin(**MAX), of_age(900, "old"), of_age(999, "oldest"), of_age(700, "least"))
 
     findings = [it for it in cluster.opinions(OnNode("n1")) if isinstance(it, Finding)]
 
@@ -130,7 +120,7 @@ def test_the_oldest_pod_goes_first() -> None:
 
 
 def test_state_and_age_must_both_hold() -> None:
-    cluster = scenario(
+    cluster = at_now(
         plugin(**MAX, states=["Pending"]),
         of_age(700, "old-pending", faring("Pending")),
         of_age(700, "old-running", faring("Running")),
@@ -202,7 +192,7 @@ UNREADY = faring("Running", conditions=[condition("Ready=False")])
 def test_a_pod_is_flagged_as_soon_as(
     args: dict[str, object], before: list[Pod], change: Pod
 ) -> None:
-    cluster = scenario(plugin(**args), *before)
+    cluster = at_now(plugin(**args), *before)
     assert cluster.flagged() == set()
 
     cluster.apply(change)
@@ -220,13 +210,13 @@ def test_the_pods_of_a_node_are_flagged_when_it_becomes_ready() -> None:
 
 
 def test_news_about_a_node_that_leaves_its_pods_as_they_are_wakes_nobody() -> None:
-    cluster = scenario(plugin(**MAX), of_age(500))
+    cluster = at_now(plugin(**MAX), of_age(500))
 
     assert cluster.judged_by(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
 
 
 def test_a_condition_is_waited_for_to_the_second() -> None:
-    cluster = scenario(plugin(**NOT_READY), old(UNREADY, Ready=NOW - 100))
+    cluster = at_now(plugin(**NOT_READY), old(UNREADY, Ready=NOW - 100))
 
     cluster.wait(199.9)
     assert cluster.flagged() == set()
@@ -235,7 +225,7 @@ def test_a_condition_is_waited_for_to_the_second() -> None:
 
 
 def test_a_condition_that_changes_meanwhile_begins_anew() -> None:
-    cluster = scenario(plugin(**NOT_READY), old(UNREADY, Ready=NOW - 100))
+    cluster = at_now(plugin(**NOT_READY), old(UNREADY, Ready=NOW - 100))
     cluster.wait(150)
 
     cluster.apply(old(UNREADY, Ready=NOW + 150))
@@ -248,7 +238,7 @@ def test_a_condition_that_changes_meanwhile_begins_anew() -> None:
 
 def test_age_and_condition_must_both_be_reached() -> None:
     young = pod("web", on="n1", created=NOW - 200, status=UNREADY, changed={"Ready": NOW - 100})
-    cluster = scenario(plugin(**MAX, **NOT_READY), young)
+    cluster = at_now(plugin(**MAX, **NOT_READY), young)
 
     assert cluster.opinions(OnNode("n1")) == [LookAgain(401)]
     cluster.wait(400)
@@ -261,9 +251,8 @@ def wanted(*conditions: dict[str, object], **more: object) -> dict[str, object]:
     return {"conditions": list(conditions), **more}
 
 
-# A tiny world that is full from the start, so that generated objects collide often; a pod's
-# creation never changes.
-CREATED = {"p1": NOW - 9, "p2": NOW - 6, "p3": NOW, "p4": NOW + 3}
+CREATED = {"p1": NOW - 9, "p2": NOW - 6, "p3": NOW, "p4": NOW + 3}  # and that never changes
+PODS = {name: {"on": "n1", "status": UNREADY, "created": at} for name, at in CREATED.items()}
 statuses = st.builds(
     lambda phase, ended, code, ready: faring(
         phase,
@@ -275,33 +264,16 @@ statuses = st.builds(
     st.sampled_from([None, 0, 1]),
     st.sampled_from(["Ready=True", "Ready=False"]),
 )
-
-
-aspects: dict[str, st.SearchStrategy[Any]] = {  # Any: each aspect has its own type
-    "on": st.sampled_from([None, "n1", "n2"]),
-    "status": statuses,
-    "changed": st.sampled_from([{}, {"Ready": NOW - 3}, {"Ready": NOW}, {"Ready": NOW + 4}]),
-    "owner": st.sampled_from(["ReplicaSet/r", "Job/j"]),
-    "labels": st.sampled_from([{}, {"tier": "front"}]),
-}
-nodes = st.builds(
-    lambda name, ready: node(name, ready=ready),
-    st.sampled_from(["n1", "n2"]),
-    st.sampled_from(["True", "True", "False"]),
-)
-turns = [
-    st.tuples(st.just("turn"), st.sampled_from(sorted(CREATED)), st.just(aspect), values)
-    for aspect, values in aspects.items()
-]
-steps = st.lists(
-    st.one_of(
-        *turns,
-        st.tuples(st.just("apply"), nodes),
-        st.tuples(st.just("remove"), nodes | st.just(pod("p3"))),
-        st.tuples(st.just("wait"), st.sampled_from([1, 2, 4, 10])),
-    ),
-    min_size=6,
-    max_size=30,
+steps = turns(
+    PODS,
+    {
+        "on": st.sampled_from([None, "n1", "n2"]),
+        "status": statuses,
+        "changed": st.sampled_from([{}, {"Ready": NOW - 3}, {"Ready": NOW}, {"Ready": NOW + 4}]),
+        "owner": st.sampled_from(["ReplicaSet/r", "Job/j"]),
+        "labels": st.sampled_from([{}, {"tier": "front"}]),
+    },
+    waits_s=(1, 2, 4, 10),
 )
 TEN = {"maxPodLifeTimeSeconds": 10}
 UNREADY_5 = {"type": "Ready", "status": "False", "minTimeSinceLastTransitionSeconds": 5}
@@ -322,20 +294,8 @@ arguments = st.sampled_from(
 
 @given(steps, arguments)
 def test_reacting_finds_exactly_what_a_full_scan_finds(
-    steps: list[tuple[Any, ...]], args: dict[str, object]
+    steps: list[Step], args: dict[str, object]
 ) -> None:
-    pods: dict[str, dict[str, Any]] = {
-        name: {"on": "n1", "status": UNREADY, "created": at} for name, at in CREATED.items()
-    }
-    begun = (pod(name, **aspects) for name, aspects in pods.items())
-    cluster = Scenario(plugin(**args), node("n1"), node("n2"), *begun, now_s=NOW)
-    for step in steps:
-        match step:
-            case ("turn", name, aspect, value):
-                pods[name][aspect] = value
-                cluster.apply(pod(name, **pods[name]))
-            case (other, what):
-                getattr(cluster, other)(what)
-
+    for cluster in after_each(steps, plugin(**args), PODS, now_s=NOW):
         assert cluster.flagged() == cluster.flagged_by_full_scan()
         assert cluster.flagged() == cluster.flagged_at_first_sight()

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 from pydantic import ValidationError
 
@@ -8,13 +6,13 @@ from reactive_desched.plugins.pod_life_time import STATES, PodLifeTime, PodLifeT
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
 from reactive_desched.policy.problems import PolicyErrors
+from reactive_desched.testing.scenario import as_written
 
 MAX: dict[str, object] = {"maxPodLifeTimeSeconds": 600}
 
 
 def plugin(**args: object) -> PodLifeTime:
-    """Build the plugin with arguments as a policy writes them."""
-    return PodLifeTime(PodLifeTimeArgs.model_validate_json(json.dumps(args), strict=True))
+    return as_written(PodLifeTime, PodLifeTimeArgs, **args)
 
 
 CRITERION = (

@@ -1,6 +1,3 @@
-import json
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,13 +12,13 @@ from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
 from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.testing.builders import container, faring, node, pod
-from reactive_desched.testing.scenario import Scenario
+from reactive_desched.testing.scenario import Scenario, as_written
+from reactive_desched.testing.turns import Step, after_each, turns
 
 
 def plugin(**args: object) -> TooManyRestarts:
-    """Build the plugin with arguments as a policy writes them; ten restarts are too many."""
-    written = json.dumps({"podRestartThreshold": 10, **args})
-    return TooManyRestarts(TooManyRestartsArgs.model_validate_json(written, strict=True))
+    """Build the plugin; ten restarts are too many."""
+    return as_written(TooManyRestarts, TooManyRestartsArgs, **{"podRestartThreshold": 10, **args})
 
 
 def restarted(*counts: int) -> PodStatus:
@@ -333,52 +330,25 @@ statuses = st.builds(
     st.lists(containers, max_size=2),
     st.lists(containers, max_size=1),
 )
-
-
-aspects: dict[str, st.SearchStrategy[Any]] = {  # Any: each aspect has its own type
-    "on": st.sampled_from([None, "n1", "n2"]),
-    "status": statuses,
-    "labels": st.sampled_from([{}, {"tier": "front"}]),
+PODS = {
+    name: {"on": None if name == "p3" else "n1", "status": CRASHING} for name in ("p1", "p2", "p3")
 }
-nodes = st.builds(
-    lambda name, ready: node(name, ready=ready),
-    st.sampled_from(["n1", "n2"]),
-    st.sampled_from(["True", "True", "False"]),
-)
-NAMES = ("p1", "p2", "p3")
-turns = [
-    st.tuples(st.just("turn"), st.sampled_from(NAMES), st.just(aspect), values)
-    for aspect, values in aspects.items()
-]
-steps = st.lists(
-    st.one_of(
-        *turns,
-        st.tuples(st.just("apply"), nodes),
-        st.tuples(st.just("remove"), nodes | st.just(pod("p3"))),
-        st.tuples(st.just("wait"), st.just(60)),
-    ),
-    min_size=6,
-    max_size=30,
+steps = turns(
+    PODS,
+    {
+        "on": st.sampled_from([None, "n1", "n2"]),
+        "status": statuses,
+        "labels": st.sampled_from([{}, {"tier": "front"}]),
+    },
+    waits_s=(60,),
 )
 arguments = st.sampled_from([{}, INIT, BACK_OFF, {**INIT, **BACK_OFF}, RUNNING, FRONT, FRONT])
 
 
 @given(steps, arguments)
 def test_reacting_finds_exactly_what_a_full_scan_finds(
-    steps: list[tuple[Any, ...]], args: dict[str, object]
+    steps: list[Step], args: dict[str, object]
 ) -> None:
-    pods: dict[str, dict[str, Any]] = {
-        name: {"on": None if name == "p3" else "n1", "status": CRASHING} for name in NAMES
-    }
-    begun = (pod(name, **aspects) for name, aspects in pods.items())
-    cluster = Scenario(plugin(**args), node("n1"), node("n2"), *begun)
-    for step in steps:
-        match step:
-            case ("turn", name, aspect, value):
-                pods[name][aspect] = value
-                cluster.apply(pod(name, **pods[name]))
-            case (other, what):
-                getattr(cluster, other)(what)
-
+    for cluster in after_each(steps, plugin(**args), PODS):
         assert cluster.flagged() == cluster.flagged_by_full_scan()
         assert cluster.flagged() == cluster.flagged_at_first_sight()
