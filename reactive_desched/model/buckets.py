@@ -1,6 +1,6 @@
 """Tokens that refill: how fast something may happen, and how much of it at once."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 LONGEST_PROMISE_S = 60.0
@@ -20,7 +20,7 @@ class Rate:
 class Bucket:
     """Tokens that refill at a steady rate up to the burst; held ones still count as there."""
 
-    __slots__ = ("_at", "_held", "_promises", "_rate", "_tokens")
+    __slots__ = ("_at", "_held", "_promises", "_rate", "_renewed", "_tokens")
 
     def __init__(self, rate: Rate, now: float) -> None:
         self._rate = rate
@@ -28,6 +28,7 @@ class Bucket:
         self._held = 0
         self._at = now
         self._promises: list[float] = []
+        self._renewed = now
 
     def adopt(self, rate: Rate, now: float) -> None:
         """Go on at another rate: what was spent stays spent, holds and promises are forgotten."""
@@ -36,6 +37,7 @@ class Bucket:
         self._tokens = rate.burst - spent
         self._rate = rate
         self._promises.clear()
+        self._renewed = now
 
     def free(self, now: float) -> float:
         """Return the tokens there are now and nobody holds."""
@@ -66,15 +68,18 @@ class Bucket:
 
         Without the queue, everyone who waits would come back for the same token. Whoever asks when
         a promise is due counts as the one it was made to: a token may come a moment late, as none
-        refills while all are held, and that must not cost the asker's place.
+        refills while all are held, and that must not cost the asker's place. One promise is renewed
+        for each token to come; who else is due goes to the end, lest all come back together.
         """
         step = 1 / self._rate.per_second
         earliest = now + max(0.0, 1 - self.free(now)) * step
-        self._forget_before(now - step)
+        del self._promises[: bisect_left(self._promises, now - step)]  # who had them gave up
         if self._promises and self._promises[0] <= now:
             del self._promises[0]
-            insort(self._promises, earliest)
-            return earliest
+            if self._renewed <= now:
+                self._renewed = earliest
+                insort(self._promises, earliest)
+                return earliest
         told = max(earliest, self._promises[-1] + step) if self._promises else earliest
         if self._promises and told > now + LONGEST_PROMISE_S:
             return max(earliest, now + LONGEST_PROMISE_S)
@@ -85,10 +90,6 @@ class Bucket:
         """Say whether nothing distinguishes this bucket from a fresh one."""
         is_awaited = bool(self._promises) and self._promises[-1] > now
         return self.free(now) >= self._rate.burst and not is_awaited
-
-    def _forget_before(self, moment: float) -> None:
-        """Drop promises nobody came for: whom they were made to has given up."""
-        self._promises = [told for told in self._promises if told >= moment]
 
     def take(self, now: float) -> bool:
         """Spend a token if there is one; say whether there was."""

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from heapq import heappop, heappush
 
 import pytest
@@ -96,52 +97,61 @@ def test_rounding_does_not_turn_away_whoever_comes_at_the_promised_time() -> Non
         now = refusal.until
 
 
-STEP_S = 10.0
+class Queue:
+    """Many wait behind a burst, each back when told; each eviction takes its time.
 
-
-def in_turn(waiting: int, burst: int, took_s: list[float]) -> list[tuple[float, int]]:
-    """Have so many wait behind a burst, each back when told; return when each went, in order.
-
-    An eviction takes `took_s`, and while all tokens are held none refills: so each comes a moment
-    too early.
+    While all tokens are held none refills: so those who come back come a moment too early.
+    `went` tells who went when, in order, and `asked` how often anybody asked.
     """
-    budgets = Budgets({"cluster": Rate(1 / STEP_S, burst)})
-    for _ in range(burst):
-        assert budgets.hold(WEB, 0) is None
-    refusals = [budgets.hold(WEB, 0) for _ in range(waiting)]
-    told = [(refusal.until, number) for number, refusal in enumerate(refusals) if refusal]
-    for _ in range(burst):
-        budgets.let_go(WEB, took_s[-1], spent=True)
-    went = []
-    while told:
-        now, number = heappop(told)
-        if refusal := budgets.hold(WEB, now):
-            heappush(told, (refusal.until, number))
-        else:
-            budgets.let_go(WEB, now + took_s[number], spent=True)
-            went.append((now, number))
-    return went
+
+    def __init__(self, rate: Rate, waiting: int, took_s: Callable[[int], float]) -> None:
+        self.went: list[tuple[float, int]] = []
+        self.asked = 0
+        self._budgets = Budgets({"cluster": rate})
+        everybody = range(waiting + rate.burst)
+        self._due = [(0.0, number, True) for number in everybody]  # when, who, asks or has gone
+        while self._due:
+            now, number, asks = heappop(self._due)
+            if not asks:
+                self._budgets.let_go(WEB, now, spent=True)
+                continue
+            self.asked += 1
+            if refusal := self._budgets.hold(WEB, now):
+                heappush(self._due, (refusal.until, number, True))
+            else:
+                self.went.append((now, number))
+                heappush(self._due, (now + took_s(number), number, False))
 
 
 def took(longest_s: float) -> st.SearchStrategy[list[float]]:
-    return st.lists(st.floats(0, longest_s), min_size=13, max_size=13)
+    return st.lists(st.floats(0, longest_s), min_size=16, max_size=16)
 
 
 @given(st.integers(1, 12), st.integers(1, 4), took(0.5))
 def test_who_waits_goes_in_turn_though_evictions_take_a_moment(
     waiting: int, burst: int, took_s: list[float]
 ) -> None:
-    went = in_turn(waiting, burst, took_s)
+    queue = Queue(Rate(0.1, burst), waiting, took_s.__getitem__)
 
-    assert [number for _, number in went] == list(range(waiting))
+    assert [number for _, number in queue.went] == list(range(waiting + burst))
 
 
-@given(st.integers(1, 12), st.integers(1, 4), took(15))
-def test_nobody_loses_the_place_however_long_evictions_take(
-    waiting: int, burst: int, took_s: list[float]
+@pytest.mark.parametrize(
+    ("rate", "waiting", "took_s"),
+    [
+        pytest.param(Rate(0.5, 10), 500, 30, id="slow evictions"),
+        pytest.param(Rate(10, 5), 1000, 1, id="a fast pace"),
+        pytest.param(Rate(10, 10), 1000, 5, id="a fast pace and slow evictions"),
+    ],
+)
+def test_nobody_comes_back_again_and_again_while_tokens_are_held(
+    rate: Rate, waiting: int, took_s: float
 ) -> None:
-    for at, number in in_turn(waiting, burst, took_s):
-        assert at <= (number + 2) * STEP_S + sum(took_s)
+    queue = Queue(rate, waiting, lambda _: took_s)
+
+    assert len(queue.went) == waiting + rate.burst
+    end_s = queue.went[-1][0]
+    assert queue.asked <= waiting * (2 + end_s / LONGEST_PROMISE_S) + 2 * end_s * rate.per_second
 
 
 def test_a_promise_nobody_comes_for_is_not_kept_for_ever() -> None:
