@@ -24,6 +24,8 @@ class End(Enum):
     """The connection or the server failed: resume after a pause."""
     SILENT = auto()
     """Nothing came for too long: the link is dead, resume."""
+    RENEWED = auto()
+    """We stood still and trust the link no more: resume on another one at once."""
     THROTTLED = auto()
     """The server asks to be left alone for a while: resume after that."""
     GONE = auto()

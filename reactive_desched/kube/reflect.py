@@ -62,6 +62,7 @@ class Reflector(Generic[T]):
         self._reader = WatchReader(codec, self._malformed, self._clock)
         self._place = Place()
         self._stale_reason: str | None = None
+        self._doubt = ""
         self._listed_at = float("-inf")
         self._refused_until = float("-inf")
         self._opened_at: float | None = None
@@ -85,6 +86,7 @@ class Reflector(Generic[T]):
         link may be dead without a word.
         """
         self._listed_at = float("-inf")
+        self._doubt = self.status.last_error = reason
         if self.status.fresh:
             self._distrust(reason)
         if self.status.state == "watching":
@@ -156,9 +158,16 @@ class Reflector(Generic[T]):
             return of_error(error)
 
     def _opened(self, params: dict[str, str]) -> AbstractAsyncContextManager[Stream | Answer]:
+        self._doubt = ""
         return self._session.stream(self._path, params, accept=self._form)
 
     async def _follow(self, stream: Stream) -> Ending:
+        """Read a watch to its end; one that is in doubt was opened before we stood still."""
+        if not self._doubt:
+            ending = await self._read_on(stream)
+        return Ending(End.RENEWED, self._doubt) if self._doubt else ending
+
+    async def _read_on(self, stream: Stream) -> Ending:
         self._opened_at = self._clock.now()
         self._bookmarked = False
         self.status.reconnects += self.status.watches > 0
@@ -174,7 +183,8 @@ class Reflector(Generic[T]):
     async def _settle(self) -> None:
         """Trust an older picture only after what it lacks, or a refusal, had time to arrive."""
         await self._clock.sleep(self._settings.settle_s)
-        self._become_fresh()
+        if not self._doubt:
+            self._become_fresh()
 
     def _become_fresh(self) -> None:
         self._stale_reason = None
@@ -262,6 +272,8 @@ class Reflector(Generic[T]):
     async def _recover(self, ending: Ending) -> None:
         """Decide what an ending means: whether to stay fresh, how long to wait, where to go on."""
         self.status.resource_version = self._place.version
+        if ending.why is End.RENEWED:
+            return
         lived_s = 0.0 if self._opened_at is None else self._clock.now() - self._opened_at
         if self._opened_at is not None:
             self._fruitless = 0 if self._progressed else self._fruitless + 1
