@@ -17,9 +17,9 @@ from reactive_desched.kube.kubeconfig_shape import check
 from reactive_desched.kube.lean_import import ConfigLoaders, config_loaders
 from reactive_desched.kube.stoppable import Stoppable
 
-__all__ = ["Access", "AccessReader"]
+__all__ = ["Access", "AccessReader", "place"]
 
-_PLUGIN_LIMIT_S = 60.0
+_WAIT_LIMIT_S = 60.0
 _SECTIONS = ("clusters", "contexts", "users")
 _UNPRINTABLE = re.compile(r"[^\x21-\x7e]")
 _USER_INFO = re.compile(r"//[^/]*@")
@@ -59,14 +59,9 @@ class AccessReader:
             return self._access(configuration)
         except ConfigError:
             raise
-        except TimeoutError as error:
-            raise ConfigError(
-                f"{_place(self._source)}: the credential plugin gave no answer in"
-                f" {_PLUGIN_LIMIT_S:.0f} s: run it by hand to see why"
-            ) from error
         except Exception as error:  # the loaders raise nearly anything for a file they dislike
             reason = str(error) or type(error).__name__
-            raise ConfigError(f"{_place(self._source)} cannot be used: {reason}") from error
+            raise ConfigError(f"{place(self._source)} cannot be used: {reason}") from error
 
     def stop(self) -> None:
         """Break off, from another thread, what a reading waits for, and every later one."""
@@ -81,14 +76,22 @@ class AccessReader:
             return
         if self._files is None or self._files.changed:
             self._files = _Kubeconfig(self._source, loaders)
-        self._waits.run(self._files.filling(configuration), _PLUGIN_LIMIT_S)
+        self._wait_for(self._files, configuration)
         self.repeatable = self._files.repeatable
+
+    def _wait_for(self, files: "_Kubeconfig", configuration: Any) -> None:  # Any: as in _access
+        try:
+            self._waits.run(files.filling(configuration), _WAIT_LIMIT_S)
+        except TimeoutError as error:
+            raise ConfigError(
+                f"{place(self._source)}: no answer in {_WAIT_LIMIT_S:.0f} s{files.whom_to_ask}"
+            ) from error
 
     def _access(self, configuration: Any) -> Access:  # Any: the library ships no types
         authorization = configuration.api_key.get("BearerToken", "").strip()
         if not authorization.isprintable():
             raise ConfigError(
-                f"{_place(self._source)}: the token holds a line break or another control"
+                f"{place(self._source)}: the token holds a line break or another control"
                 " character: have it written anew, on one line"
             )
         server = self._checked("server", configuration.host.rstrip("/"))
@@ -105,7 +108,7 @@ class AccessReader:
         if not _is_http(url):
             shown = _USER_INFO.sub("//", url)
             raise ConfigError(
-                f"{_place(self._source)}: the {what} {shown!r} is no http address:"
+                f"{place(self._source)}: the {what} {shown!r} is no http address:"
                 " write https://HOST:PORT"
             )
         return url
@@ -131,7 +134,9 @@ class _Kubeconfig:
         merged = loaders.kubeconfig.KubeConfigMerger(":".join(source.paths)).config
         _rename(merged.value)
         context = _context_name(merged.value, source)
-        self._plugin = "exec" in _user(merged.value, context)
+        user = _user(merged.value, context)
+        self._plugin = "exec" in user
+        self._command = (user.get("exec") or {}).get("command")
         self._loader: Any = loaders.kubeconfig.KubeConfigLoader(  # the library ships no types
             config_dict=merged, active_context=context, config_base_path=None
         )
@@ -146,12 +151,20 @@ class _Kubeconfig:
         """Whether filling again runs no plugin before its credential nears its end."""
         return not self._plugin or hasattr(self._loader, "exec_plugin_expiry")
 
+    @property
+    def whom_to_ask(self) -> str:
+        """Name what a reading waits for, where it is known: the credential plugin."""
+        if not self._plugin:
+            return ": see whether what the user's auth-provider names can be reached"
+        return f" from its credential plugin {self._command!r}: run it by hand to see why"
+
     async def filling(self, configuration: Any) -> None:  # Any: the library ships no types
         """Load credentials (running a plugin if need be) and the cluster's address."""
         await self._loader.load_and_set(configuration)
 
 
-def _place(source: Source) -> str:
+def place(source: Source) -> str:
+    """Say where the way in is described, for whoever has to correct it."""
     if isinstance(source, InCluster):
         return f"the service account in {source.service_account}"
     return "kubeconfig " + ", ".join(source.paths)
@@ -180,10 +193,10 @@ def _context_name(config: dict[str, Any], source: KubeconfigFiles) -> object:
     known = ", ".join(sorted(map(str, contexts))) or "none"
     if not name:
         raise ConfigError(
-            f"{_place(source)} sets no current-context: pass --context NAME (it has: {known})"
+            f"{place(source)} sets no current-context: pass --context NAME (it has: {known})"
         )
     if name not in contexts:
-        raise ConfigError(f"{_place(source)} has no context {name!r}: it has {known}")
+        raise ConfigError(f"{place(source)} has no context {name!r}: it has {known}")
     return name
 
 

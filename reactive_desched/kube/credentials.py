@@ -6,7 +6,7 @@ import anyio
 import anyio.to_thread
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.access import Access, AccessReader
+from reactive_desched.kube.access import Access, AccessReader, place
 from reactive_desched.kube.clock import Clock
 from reactive_desched.kube.kubeconfig import Source
 
@@ -30,6 +30,7 @@ class Credentials:
         self._clock = clock
         self._loaded_at = float("-inf")
         self._doubted = anyio.Event()
+        self._place = place(source)
         self._reader = AccessReader(source, environ)
         self._access: Access | None = None
 
@@ -82,5 +83,9 @@ class Credentials:
             await self.load()
         except ConfigError as error:
             self.problem = str(error)
+        except Exception as error:  # noqa: BLE001 -- no thread to read in, say: later there may be
+            self.problem = (
+                f"{self._place} cannot be read: {type(error).__name__}; it is tried again"
+            )
         else:
             self.problem = None

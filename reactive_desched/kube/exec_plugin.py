@@ -3,34 +3,27 @@
 import asyncio
 import logging
 import os
-import re
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-
-from reactive_desched.logs import REDACTED, redact
 
 __all__ = ["ExecPlugin"]
 
 _SLOW_AFTER_S = 1.0
 _KILLED_WITHIN_S = 1.0
 _MOST_BYTES = 2**20
-_MOST_WORDS = 200
 _HAND = "run it by hand to see why"
-_SECRETS = (
-    re.compile(r"(?i)((?:token|password|passwd|secret|key)[\"']?\s*[=:]\s*)\S+"),
-    re.compile(r"()[\w.~+=-]{32,}"),
-)
 
 
 class _Variable(Struct, frozen=True):
     name: str
-    value: str
+    value: str | None = None
 
 
 class _Spec(Struct, frozen=True, rename="camel"):
@@ -43,7 +36,7 @@ class _Spec(Struct, frozen=True, rename="camel"):
 
 class _Status(Struct, frozen=True, rename="camel", omit_defaults=True):
     token: str | None = None
-    expiration_timestamp: str | None = None
+    expiration_timestamp: datetime | None = None  # the loader would quote one it cannot read
     client_certificate_data: str | None = None
     client_key_data: str | None = None
 
@@ -58,6 +51,7 @@ class ExecPlugin:
 
     Where nobody can be asked for anything, the plugin leads a process group of its own, so that
     what it starts ends with it; at a terminal it stays in ours, or it could not ask there.
+    Nothing it writes is ever repeated, as nobody can tell what in it is secret.
     """
 
     def __init__(self, config: Any) -> None:  # the library ships no types
@@ -73,16 +67,14 @@ class ExecPlugin:
         process = await self._start()
         slow = asyncio.get_running_loop().call_later(_SLOW_AFTER_S, self._tell)
         try:
-            answer, words, status = await asyncio.gather(
-                _whole(process.stdout), _whole(process.stderr), process.wait()
-            )
+            answer, status = await asyncio.gather(_whole(process.stdout), process.wait())
         except BaseException:
             await self._kill(process)
             raise
         finally:
             slow.cancel()
         if status != 0:
-            raise ValueError(f"{self._name} ended with exit status {status}{_last(words)}; {_HAND}")
+            raise ValueError(f"{self._name} ended with exit status {status}; {_HAND}")
         return self._status(answer)
 
     @property
@@ -97,12 +89,15 @@ class ExecPlugin:
                 env={**os.environ, **self._environment()},
                 stdin=None if self._asks else DEVNULL,
                 stdout=PIPE,
-                stderr=PIPE,
+                stderr=DEVNULL,  # a daemon it leaves behind may hold this for ever
                 process_group=None if self._asks else 0,
             )
         except OSError as error:
             remedy = "install it, or correct exec.command"
             raise ValueError(f"{self._name} cannot be run: {error.strerror}; {remedy}") from error
+        except ValueError as error:  # a null character, or a variable that cannot have its name
+            remedy = "correct exec.command, exec.args or exec.env"
+            raise ValueError(f"{self._name} cannot be run: {error}; {remedy}") from None
 
     def _environment(self) -> dict[str, str]:
         info = {
@@ -110,7 +105,7 @@ class ExecPlugin:
             "kind": "ExecCredential",
             "spec": {"interactive": self._asks},
         }
-        given = {variable.name: variable.value for variable in self._spec.env or ()}
+        given = {variable.name: variable.value or "" for variable in self._spec.env or ()}
         return {**given, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
 
     def _tell(self) -> None:
@@ -129,16 +124,18 @@ class ExecPlugin:
             await asyncio.wait_for(process.communicate(), _KILLED_WITHIN_S)
 
     def _status(self, answer: bytes) -> dict[str, str]:
-        """Read the answer; its texts are never repeated, as they hold what must stay secret."""
+        """Read the answer; what is wrong is told by its place alone."""
         if len(answer) > _MOST_BYTES:
             raise ValueError(f"{self._name} wrote more than {_MOST_BYTES} bytes; {_HAND}")
         try:
             read = msgspec.json.decode(answer, type=_Answer)
         except msgspec.DecodeError as error:
             raise ValueError(f"{self._name} gave no ExecCredential: {error}; {_HAND}") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"{self._name} gave an answer that is not UTF-8; {_HAND}") from None
         if read.api_version != self._spec.api_version:
             raise ValueError(
-                f"{self._name} speaks {read.api_version!r}, and not {self._spec.api_version!r}:"
+                f"{self._name} answers in another version than {self._spec.api_version!r}:"
                 " correct exec.apiVersion, or update it"
             )
         status = read.status
@@ -157,15 +154,3 @@ async def _whole(stream: asyncio.StreamReader | None) -> bytes:
     while part := await stream.read(_MOST_BYTES):
         kept += part[: _MOST_BYTES + 1 - len(kept)]
     return kept
-
-
-def _last(words: bytes) -> str:
-    """Quote the last line of what a plugin said, cut, and without what looks like a secret."""
-    lines = words.decode(errors="replace").split("\n")
-    line = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    if not line:
-        return ""
-    text = str(redact(None, "", {"text": line})["text"])
-    for secret in _SECRETS:
-        text = secret.sub(rf"\1{REDACTED}", text)
-    return f", saying {text[:_MOST_WORDS]!r}"

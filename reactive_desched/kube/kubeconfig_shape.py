@@ -66,9 +66,13 @@ def check(path: str) -> None:
 
     Nothing of the file is repeated: what is wrong may be the secret itself.
     """
+    if _read(path) is None:
+        raise ConfigError(f"kubeconfig {path} is empty: pass another file with --kubeconfig")
+
+
+def _read(path: str) -> _Kubeconfig | None:
     try:
-        if msgspec.yaml.decode(Path(path).read_bytes(), type=_Kubeconfig | None) is None:
-            raise ConfigError(f"kubeconfig {path} is empty: pass another file with --kubeconfig")
+        return msgspec.yaml.decode(Path(path).read_bytes(), type=_Kubeconfig | None)
     except OSError as error:
         remedy = "let this process read it, or pass another file with --kubeconfig"
         raise ConfigError(
@@ -80,3 +84,8 @@ def check(path: str) -> None:
         mark = getattr(error.__context__, "problem_mark", None)
         place = f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "at all"
         raise ConfigError(f"kubeconfig {path} is not valid YAML {place}: {_REMEDY}") from None
+    except Exception:  # noqa: BLE001 -- the YAML loader raises whatever making a number or date does
+        raise ConfigError(
+            f"kubeconfig {path} holds a number, date or tag that YAML cannot read:"
+            " put texts that look like one in quotes"
+        ) from None

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import traceback
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any  # kubeconfig files are free-form
 
@@ -12,6 +14,7 @@ import pytest
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.access import AccessReader
 from reactive_desched.kube.kubeconfig import InCluster, KubeconfigFiles
+from reactive_desched.kube.stoppable import Stoppable
 
 
 def kubeconfig(
@@ -137,13 +140,43 @@ def test_a_plugin_that_names_no_end_is_not_to_be_run_without_need(tmp_path: Path
     assert not reading.repeatable
 
 
-def test_a_plugin_that_fails_is_named_with_its_words(tmp_path: Path) -> None:
+def test_a_plugin_that_fails_is_named_without_its_words(tmp_path: Path) -> None:
     script = tmp_path / "plugin.py"
-    script.write_text("import sys; sys.exit('please log in')")
+    script.write_text("import sys; sys.exit('--token c4n4ry')")
     version = "client.authentication.k8s.io/v1"
     user = {"exec": {"apiVersion": version, "command": sys.executable, "args": [str(script)]}}
-    with pytest.raises(ConfigError, match="please log in"):
+    with pytest.raises(ConfigError, match=f"plugin '{sys.executable}' ended with") as caught:
         reader(kubeconfig(tmp_path, user), **os.environ).read()
+    assert "c4n4ry" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("user", "told"),
+    [
+        pytest.param(
+            {"exec": {"apiVersion": "v1", "command": "get-token"}},
+            "no answer in 60 s from its credential plugin 'get-token': run it by hand",
+            id="a plugin",
+        ),
+        pytest.param(
+            {"auth-provider": {"name": "oidc", "config": {}}},
+            "no answer in 60 s: see whether what the user's auth-provider names can be reached",
+            id="none",
+        ),
+    ],
+)
+def test_a_plugin_is_blamed_for_a_missing_answer_only_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: dict[str, Any], told: str
+) -> None:
+    def too_long(_waits: Stoppable, work: Coroutine[None, None, None], _limit_s: float) -> None:
+        work.close()
+        raise TimeoutError
+
+    monkeypatch.setattr(Stoppable, "run", too_long)
+    path = kubeconfig(tmp_path, user)
+    with pytest.raises(ConfigError) as caught:
+        reader(path).read()
+    assert str(caught.value).startswith(f"kubeconfig {path}: {told}")
 
 
 def test_a_plugin_that_fails_is_not_logged_as_well(

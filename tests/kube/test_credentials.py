@@ -52,6 +52,37 @@ async def test_a_token_file_that_goes_bad_keeps_the_old_token_and_is_told_withou
     assert credentials.access.headers == {"Authorization": "Bearer first"}
 
 
+async def test_a_reload_that_nobody_foresaw_is_told_without_its_words_and_tried_again(
+    kubeconfig: Write, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError(SECRET)
+
+    token = tmp_path / "token"
+    token.write_text("first")
+    path = kubeconfig("http://127.0.0.1:1", f"tokenFile: '{token}'")
+    credentials = Credentials(KubeconfigFiles((str(path),), None), clock, {})
+    await credentials.load()
+    token.write_text("second")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(credentials.keep_fresh)
+        await until(lambda: clock.waits == [60.0])
+        with monkeypatch.context() as patched:
+            patched.setattr(anyio.to_thread, "run_sync", no_thread)
+            clock.advance(60)
+            await until(lambda: credentials.problem is not None)
+        told = f"kubeconfig {path} cannot be read: RuntimeError; it is tried again"
+        assert credentials.problem == told
+        assert credentials.access.headers == {"Authorization": "Bearer first"}
+        await until(lambda: clock.waits == [60.0])
+        clock.advance(60)
+        await until(lambda: credentials.problem is None)
+        group.cancel_scope.cancel()
+
+    assert credentials.access.headers == {"Authorization": "Bearer second"}
+
+
 async def test_what_the_client_library_will_not_send_is_a_server_out_of_reach_and_no_crash(
     api: ScriptedApi, kubeconfig: Write
 ) -> None:

@@ -69,6 +69,18 @@ def test_what_is_no_yaml_is_told_with_line_and_column_on_one_line(
     assert SECRET not in words
 
 
+@pytest.mark.parametrize(
+    "value", ["0x_", "2026-13-45", f"!!bool {SECRET}", f"!!timestamp {SECRET}", f"!!int {SECRET}"]
+)
+def test_a_value_that_the_yaml_loader_stumbles_over_is_told_with_the_remedy(
+    tmp_path: Path, value: str
+) -> None:
+    words = refusal(tmp_path, f"users: [{{name: u, user: {{token: {value}}}}}]")
+    assert words.startswith("kubeconfig FILE holds a number, date or tag that YAML cannot read: ")
+    assert "in quotes" in words
+    assert SECRET not in words
+
+
 def test_an_empty_file_is_told_so(tmp_path: Path) -> None:
     assert refusal(tmp_path, "# nothing\n").startswith("kubeconfig FILE is empty: pass another")
 
