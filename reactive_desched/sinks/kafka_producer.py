@@ -46,7 +46,6 @@ class Producer:
         self._kafka = kafka
         self._heard = heard
         self._aio: Aio = AIOKafkaProducer(**settings)
-        self._aio.client._conns = _Connections()  # noqa: SLF001  # see there
         self._partition = lru_cache(_KNOWN_KEYS)(_partition)
 
     async def start(self, topics: Sequence[str]) -> None:
@@ -142,19 +141,6 @@ def _partition(key: bytes, partitions: tuple[int, ...]) -> int:
 def _name(error: Exception) -> str:
     number = getattr(error, "errno", None)
     return type(error).__name__ if number is None else f"{type(error).__name__} ({number})"
-
-
-class _Connections(dict[Any, Any]):  # of a library without types
-    """The connections of an aiokafka client; what it drops is let go.
-
-    It drops, open as it is, a connection whose other side has just closed: nobody would close it.
-    """
-
-    def __delitem__(self, key: Any) -> None:
-        writer = self[key]._writer  # noqa: SLF001  # None when it was closed
-        super().__delitem__(key)
-        if writer is not None:
-            writer.transport.abort()
 
 
 def _transports_of(client: Any) -> list[asyncio.WriteTransport]:  # of a library without types

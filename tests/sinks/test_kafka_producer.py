@@ -108,18 +108,3 @@ async def test_closing_takes_a_moment_even_with_messages_on_their_way(
         await way.sink.close()
 
     await until(lambda: asyncio.all_tasks() == before)
-
-
-async def test_a_connection_that_the_broker_has_just_closed_is_let_go(way: Way) -> None:
-    """The client drops it before its own reader has noticed, and would leave its socket open."""
-    await way.sink.deliver([evicted(1)])
-    assert way.sink._producer is not None
-    client = way.sink._producer._aio.client  # it is the client whose doing this is about
-    (node, group), connection = next(iter(client._conns.items()))
-    transport = connection._writer.transport
-    connection._reader.feed_eof()
-    del connection  # nobody but the client has it
-
-    await client._get_conn(node, group=group)
-    assert transport.is_closing()
-    await way.sink.close()
