@@ -5,7 +5,7 @@ a broker that is gone. This file alone imports aiokafka, and alone knows what is
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, Protocol
@@ -146,13 +146,33 @@ def _name(error: Exception) -> str:
 def _transports_of(client: Any) -> list[asyncio.WriteTransport]:  # of a library without types
     """Return what connects an aiokafka client: its connections forget it when they close."""
     writers = (conn._writer for conn in client._conns.values())  # noqa: SLF001  # as above
-    return [writer.transport for writer in writers if writer is not None]
+    known = [writer.transport for writer in writers if writer is not None]
+    return [*known, *_first_connections()]
+
+
+def _first_connections() -> Iterator[asyncio.WriteTransport]:
+    """Yield connections that no client keeps: it waits for its first answer there, or gave it up.
+
+    Only what reads them knows them. There is one producer at a time.
+    """
+    for _, held in _running("AIOKafkaConnection._read"):
+        conn = held["self_ref"]()
+        if conn is None or conn._on_close_cb is None:  # noqa: SLF001  # as above
+            yield held["reader"]._transport  # noqa: SLF001  # the connection may be gone
 
 
 def _tasks_of(sender: Any) -> list[asyncio.Task[Any]]:  # results are of no interest
     """Return the tasks that run methods of aiokafka's sender: it keeps no list of its requests."""
-    frames = ((task, getattr(task.get_coro(), "cr_frame", None)) for task in asyncio.all_tasks())
-    return [task for task, frame in frames if frame and frame.f_locals.get("self") is sender]
+    return [task for task, held in _running("Sender.") if held.get("self") is sender]
+
+
+def _running(method: str) -> Iterator[tuple[asyncio.Task[Any], dict[str, Any]]]:
+    """Yield the tasks that run methods so called, and what each holds."""
+    for task in asyncio.all_tasks():
+        coroutine = task.get_coro()
+        frame = getattr(coroutine, "cr_frame", None)
+        if frame is not None and getattr(coroutine, "__qualname__", "").startswith(method):
+            yield task, frame.f_locals
 
 
 def _take_notice(sending: "asyncio.Future[list[None]]") -> None:

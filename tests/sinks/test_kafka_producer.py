@@ -108,3 +108,25 @@ async def test_closing_takes_a_moment_even_with_messages_on_their_way(
         await way.sink.close()
 
     await until(lambda: asyncio.all_tasks() == before)
+
+
+async def test_a_start_that_takes_too_long_leaves_no_connection_open(
+    kafka: MockKafka, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client forgets the connection on which it waits for its first answer."""
+    monkeypatch.setattr(kafka_producer, "START_S", 0.3)
+    kafka.slow_down(200)  # the versions come in time, the topics do not
+    before = set(connections())
+
+    with pytest.raises(SinkUnavailable) as told:
+        await way.sink.deliver([evicted(1)])
+
+    assert told.value.__context__ is not None  # what went wrong is still held, as a log holds it
+    await until(lambda: set(connections()) <= before)
+    await way.sink.close()
+
+
+def connections() -> list[asyncio.BaseTransport]:
+    """Return the connections that this process has open."""
+    open_ = asyncio.get_running_loop()._transports.values()  # type: ignore[attr-defined]
+    return [transport for transport in open_ if not transport.is_closing()]
