@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 PAGE = Path(__file__).with_name("events.html")
 SILENCE_S = 60  # heartbeats come four times as often
 PASSED_ON = ("Last-Event-ID", "Accept")
+OURS = ("127.0.0.1", "localhost")  # under another name a stranger's page could read the stream
 
 
 class Page(BaseHTTPRequestHandler):
@@ -31,7 +32,9 @@ class Page(BaseHTTPRequestHandler):
         """Answer a request."""
         path, query = urlsplit(self.path).path, urlsplit(self.path).query
         with contextlib.suppress(ConnectionError):  # the browser may go at any time
-            if path == "/":
+            if self.headers.get("Host", "").rpartition(":")[0] not in OURS:
+                self.send_error(421)
+            elif path == "/":
                 page = PAGE.read_bytes()
                 self.begin(200, "text/html; charset=utf-8", rules(page))
                 self.wfile.write(page)

@@ -230,6 +230,19 @@ async def test_the_page_is_told_that_the_controller_does_not_answer(
     assert "Traceback" not in server.complaints
 
 
+@pytest.mark.parametrize("path", ["", "events"])
+async def test_nothing_is_served_under_the_name_of_a_stranger(
+    controller: Controller, programs: ExamplePrograms, path: str
+) -> None:
+    server = programs.start("events_page.py", controller.origin, "0")
+    (said,) = await lines_of(server, 1)
+    url = said.removeprefix("open ") + path
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        await run_sync(lambda: fetch(url, {"Host": "evil.example:80"}))
+    assert refused.value.code == 421
+    refused.value.close()
+
+
 def fetch(url: str, headers: dict[str, str] | None = None) -> bytes:
     request = urllib.request.Request(url, headers=headers or {})
     with urllib.request.urlopen(request, timeout=20) as answer:
