@@ -4,6 +4,8 @@ import errno
 import os
 from pathlib import Path
 
+from reactive_desched.journal.durable import sync_directory
+
 ROOM_BYTES = 1 << 18
 """After a fault the journal counts as well only when so much can be written."""
 
@@ -18,7 +20,7 @@ class Disk:
         """Return a descriptor of a new, empty file whose name is durable."""
         descriptor = os.open(path, _WRITE | os.O_CREAT | os.O_TRUNC, 0o640)
         try:
-            self._sync_directory(path.parent)
+            sync_directory(path.parent)
         except OSError:
             os.close(descriptor)
             raise
@@ -70,13 +72,6 @@ class Disk:
     def close(self, descriptor: int) -> None:
         """Close the descriptor."""
         os.close(descriptor)
-
-    def _sync_directory(self, directory: Path) -> None:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _cut(descriptor: int, path: Path, size: int) -> None:

@@ -3,7 +3,6 @@
 import re
 import ssl
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,12 +15,12 @@ from reactive_desched.kube.kubeconfig import InCluster, KubeconfigFiles, Source
 from reactive_desched.kube.kubeconfig_shape import check
 from reactive_desched.kube.lean_import import ConfigLoaders, config_loaders
 from reactive_desched.kube.stoppable import Stoppable
+from reactive_desched.model.urls import is_this_machine, parts_of
 
 __all__ = ["Access", "AccessReader", "place"]
 
 _WAIT_LIMIT_S = 60.0
 _SECTIONS = ("clusters", "contexts", "users")
-_UNPRINTABLE = re.compile(r"[^\x21-\x7e]")
 _USER_INFO = re.compile(r"//[^/]*@")
 
 
@@ -221,13 +220,10 @@ def _tls(
 
 
 def _is_http(url: str) -> bool:
-    if _UNPRINTABLE.search(url):  # urlsplit would leave out some of these without a word
+    parts = parts_of(url)
+    if parts is None or not url.startswith(("http://", "https://")):
         return False
-    try:
-        parts = urlsplit(url)
-        return url.startswith(("http://", "https://")) and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
+    return bool(parts.hostname) and parts.port != 0
 
 
 def _proxy(server: str, environ: Mapping[str, str]) -> str | None:
@@ -235,14 +231,7 @@ def _proxy(server: str, environ: Mapping[str, str]) -> str | None:
     address = urlsplit(server)
     host = address.hostname or ""
     excluded = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
-    if _is_loopback(host) or proxy_bypass_environment(host, {"no": excluded}):
+    if is_this_machine(host) or proxy_bypass_environment(host, {"no": excluded}):
         return None
     name = f"{address.scheme}_proxy"
     return environ.get(name.upper()) or environ.get(name) or None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

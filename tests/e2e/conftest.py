@@ -22,6 +22,7 @@ from reactive_desched.testing.referee import (
     intents_without_exactly_one_outcome,
     journalled,
 )
+from tools.real.chromium import find
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = SERVICE_ACCOUNT = "reactive-desched"
@@ -53,6 +54,12 @@ def kafka_tools() -> KafkaTools:
     if tools.missing:
         do_without(tools.missing)
     return tools
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Path:
+    """The browser; without one, as above."""
+    return find(os.environ) or do_without(["Chromium"])
 
 
 def where_they_are() -> str:

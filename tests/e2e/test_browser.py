@@ -1,7 +1,6 @@
 """The page that follows the event stream, in a real browser, while everything behind it dies."""
 
 import json
-import os
 import re
 import sys
 import urllib.request
@@ -23,7 +22,6 @@ from reactive_desched.testing.component import Component
 from reactive_desched.testing.control_plane import eventually, free_ports
 from reactive_desched.testing.controller_process import ControllerProcess
 from reactive_desched.testing.example_programs import ExampleProgram, ExamplePrograms
-from tools.real.chromium import find
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
 
@@ -49,17 +47,6 @@ HASTE = "{ const slow = setTimeout; window.setTimeout = (then, ms) => slow(then,
 COLOURS = """
 [...document.querySelectorAll('h1, p span, th, td')].map((one) => getComputedStyle(one).color)
 """
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Path:
-    """The browser; without one CI fails, and elsewhere these tests are skipped and counted."""
-    if found := find(os.environ):
-        return found
-    told = "REAL PARTS MISSING: Chromium; install it with `make real-tools`"
-    if os.environ.get("CI") == "true":
-        pytest.fail(told)
-    pytest.skip(told)
 
 
 @dataclass
