@@ -15,10 +15,10 @@ import msgspec
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
+from reactive_desched.controller.config import registry
 from reactive_desched.errors import ConfigError
-from reactive_desched.planning import registry
-from reactive_desched.preview.command import PlanOptions, preview
-from reactive_desched.preview.progress import Progress
+from reactive_desched.plan.command import PlanOptions, preview
+from reactive_desched.plan.progress import Progress
 
 FOLDER = Path(__file__).parent.parent.parent / "shared" / "conformance"
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.announcing import own_pod
 from reactive_desched.cli import parser
-from reactive_desched.kube.events import Regarding
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
+from reactive_desched.model.kube_events import Regarding
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
-from reactive_desched.testing.kustomize import documents, pod_template, rendered
+from reactive_desched.sinks.kube_events import own_pod
+from tests.support.kustomize import documents, pod_template, rendered
 
 Manifest = dict[str, Any]  # YAML as written by people
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.planning import BUILT_IN
+from reactive_desched.controller.config import BUILT_IN
 from tools.write_reference import REFERENCE, metrics_page, plugins_page, settings_page
 
 ROOT = Path(__file__).parent.parent

@@ -14,7 +14,7 @@ from reactive_desched import api
 from reactive_desched._version import __version__
 from reactive_desched.api.event import DATA
 from reactive_desched.journal.records import Entry, mark
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 from tools.event_page import filled
 from tools.event_schemas import ENVELOPE, envelope, index, type_schemas
 

@@ -11,10 +11,10 @@ from prometheus_client import Metric
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from reactive_desched.metrics import Metrics, Sources
-from reactive_desched.planning import BUILT_IN
+from reactive_desched.controller.config import BUILT_IN
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.telemetry.metrics import Metrics, Sources
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 _SKIPPED = ("apiVersion", "kind")

@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched import policy
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
 from reactive_desched.policy import document, settings, v1alpha1
 from reactive_desched.policy.registry import POINTS, READ_POINTS, Registry, with_evictor
 from reactive_desched.policy.strategies import STATES, STRATEGIES, THRESHOLDS, Strategy

@@ -8,6 +8,7 @@ from bench.measure.hold import watching
 from bench.measure.live import Live
 from bench.measure.machine import Stopwatch
 from bench.measure.numbers import Numbers, middle_value
+from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,
@@ -22,7 +23,6 @@ from reactive_desched.model.changes import (
     PodStatusChanged,
 )
 from reactive_desched.model.objects import HOSTNAME_LABEL
-from reactive_desched.react.instances import AnyPlugin
 from reactive_desched.state.view import ClusterView
 
 _SAMPLES = 300

@@ -13,16 +13,16 @@ from bench.measure.machine import Stopwatch, peak_rss_bytes, rss_bytes
 from bench.measure.sampling import sampling
 from bench.measure.stamps import Stamps
 from bench.measure.target import Target
-from reactive_desched import logs
-from reactive_desched.app import open_controller
-from reactive_desched.assembly import Core
-from reactive_desched.kube.kubeconfig import KubeConfig
-from reactive_desched.late_log import LateLog
-from reactive_desched.metrics import Metrics
-from reactive_desched.model.addresses import Listen
-from reactive_desched.parts import Parts
-from reactive_desched.planning import plan
-from reactive_desched.react.instances import AnyPlugin
+from reactive_desched.app.controller import open_controller
+from reactive_desched.app.options import Parts
+from reactive_desched.controller.config import plan
+from reactive_desched.controller.controller import Core
+from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.kube.auth.kubeconfig import KubeConfig
+from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.telemetry import logs
+from reactive_desched.telemetry.deferred_log import LateLog
+from reactive_desched.telemetry.metrics import Metrics
 
 _LOOK_S = 0.002
 _PATIENCE_S = 300

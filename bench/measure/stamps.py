@@ -8,15 +8,15 @@ from typing import Any
 
 import anyio
 
-from reactive_desched.kube.codec import WatchEvent
-from reactive_desched.kube.decode import ResourceCodec
-from reactive_desched.logs import VerboseLog
-from reactive_desched.metrics import Metrics
+from reactive_desched.app.telemetry_observer import Reporter
+from reactive_desched.controller.evaluation import Judgement
+from reactive_desched.kube.decode.codec import WatchEvent
+from reactive_desched.kube.decode.codecs import ResourceCodec
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.outcomes import Outcome
-from reactive_desched.react.judgement import Judgement
-from reactive_desched.reporting import Reporter
+from reactive_desched.telemetry.logs import VerboseLog
+from reactive_desched.telemetry.metrics import Metrics
 
 
 class Stamps(Reporter):

@@ -6,8 +6,8 @@ from typing import Any
 
 from bench.measure import reaction
 from bench.measure.live import Live
-from reactive_desched.journal.cases import Case
-from reactive_desched.journal.ledger import Ledger
+from reactive_desched.journal.correlation import Case
+from reactive_desched.journal.recorder import Ledger
 from reactive_desched.model.accounts import Account
 from reactive_desched.model.decisions import Decision
 

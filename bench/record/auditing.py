@@ -15,11 +15,11 @@ from reactive_desched.audit.opening import searching
 from reactive_desched.audit.query import search
 from reactive_desched.audit.schema import NAME
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.checkpoint import PUBLIC_FILE
-from reactive_desched.journal.compression import compress
-from reactive_desched.journal.notes import Key, parse_key
 from reactive_desched.journal.segments import segments
+from reactive_desched.journal.signing.signed_note import Key, parse_key
+from reactive_desched.journal.signing.signer import PUBLIC_FILE
 from reactive_desched.journal.summary import Filter
+from reactive_desched.journal.upkeep.compression import compress
 
 _LIMIT = 100
 _SEED = 3

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.record.kafka import PARTITIONS
-from reactive_desched.testing.kafka_broker import KafkaBroker, KafkaTools
+from tests.support.kafka_broker import KafkaBroker, KafkaTools
 
 _BUILD = Path(__file__).parents[2] / "tools" / "real" / "build.py"
 

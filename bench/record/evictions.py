@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import anyio
 
 from bench.workloads import uid_text
-from reactive_desched.journal.ledger import Ledger
+from reactive_desched.journal.recorder import Ledger
 from reactive_desched.model.accounts import Account
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding

@@ -15,17 +15,17 @@ from bench.measure.hold import watching
 from bench.measure.machine import Stopwatch
 from bench.record.lateness import lateness
 from bench.record.task import Found, Quiet, Task, keep_collector_away
-from reactive_desched.bookkeeping import utc_now
-from reactive_desched.journal.positions import Positions
+from reactive_desched.app.recording import utc_now
+from reactive_desched.journal.cursors import Positions
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.segments import entries, segments
 from reactive_desched.journal.tail import Tail
 from reactive_desched.policy.recording import Kafka
 from reactive_desched.sinks.dead_letters import DeadLetters
-from reactive_desched.sinks.kafka import KafkaSink
-from reactive_desched.sinks.kafka_producer import load
-from reactive_desched.sinks.relay import Relay
-from reactive_desched.testing.mock_kafka import mock_kafka
+from reactive_desched.sinks.kafka.producer import load
+from reactive_desched.sinks.kafka.sink import KafkaSink
+from reactive_desched.sinks.sink_runner import Relay
+from tests.support.mock_kafka import mock_kafka
 
 PARTITIONS = 3
 _PATIENCE_S = 120.0

@@ -14,10 +14,10 @@ from bench.measure.machine import Stopwatch, rss_bytes
 from bench.record.lateness import lateness
 from bench.record.task import Found, Quiet, Task
 from bench.record.writing import books, keep_pace
-from reactive_desched.bookkeeping import utc_now
-from reactive_desched.journal.ledger import Ledger
-from reactive_desched.metrics import Metrics
-from reactive_desched.model.addresses import Listen
+from reactive_desched.app.recording import utc_now
+from reactive_desched.journal.recorder import Ledger
+from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.telemetry.metrics import Metrics
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import serve

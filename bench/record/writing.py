@@ -11,16 +11,16 @@ from bench.measure.numbers import spread
 from bench.record.evictions import RECORDS_EACH, accounts, evict_all
 from bench.record.lateness import lateness
 from bench.record.task import Found, Quiet, Task, keep_collector_away
-from reactive_desched.bookkeeping import Books, making, open_books, utc_now
+from reactive_desched.app.recording import Books, making, open_books, utc_now
 from reactive_desched.journal.journal import open_journal
-from reactive_desched.journal.ledger import Ledger
-from reactive_desched.metrics import Metrics
+from reactive_desched.journal.recorder import Ledger
 from reactive_desched.model.accounts import Account
-from reactive_desched.model.buckets import Rate
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.primitives.token_bucket import Rate
+from reactive_desched.telemetry.metrics import Metrics
 
 _WARM_UP = 500
 _AT_ONCE = ReactiveSettings().evictions.max_in_flight

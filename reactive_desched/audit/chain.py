@@ -12,7 +12,7 @@ from reactive_desched.audit.findings import Bad, Seen, bad
 from reactive_desched.journal.events import event
 from reactive_desched.journal.records import GENESIS, MAX_RECORD_BYTES, Mark, mark
 from reactive_desched.journal.segments import Segment
-from reactive_desched.model.undecodable import UNDECODABLE
+from reactive_desched.primitives.decode_errors import UNDECODABLE
 
 LONGEST_LINE: Final = MAX_RECORD_BYTES + 1
 """A line is read no further: what is longer is no record."""

@@ -9,9 +9,9 @@ from typing import Final
 
 from reactive_desched.api.event import DecisionMade, EvictionEnded, EvictionRequested, PodData
 from reactive_desched.audit.catalogue import Catalogue
+from reactive_desched.audit.event_lines import told
 from reactive_desched.audit.lookup import Wanted
 from reactive_desched.audit.query import sure
-from reactive_desched.audit.wording import told
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.durable import UNFINISHED
 from reactive_desched.journal.events import event

@@ -12,8 +12,8 @@ from typing import Final
 from reactive_desched.audit import schema
 from reactive_desched.audit.catalogue import Catalogue
 from reactive_desched.audit.index import Index, is_damage, remove
-from reactive_desched.audit.patience import Patience
-from reactive_desched.audit.presence import check, has_records
+from reactive_desched.audit.journal_check import check, has_records
+from reactive_desched.audit.progress_notice import Patience
 from reactive_desched.errors import JournalError
 
 KEPT: Final = 8

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from reactive_desched.journal.summary import OwnerSummary, Summary
-from reactive_desched.model.undecodable import UNDECODABLE
+from reactive_desched.primitives.decode_errors import UNDECODABLE
 
 MAX_CACHED: Final = 50_000
 """So many texts, and so many subjects, are known by heart; then all of them are forgotten.

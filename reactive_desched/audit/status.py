@@ -20,13 +20,13 @@ from reactive_desched.api.event import (
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import Catalogue, Place
 from reactive_desched.audit.reader import torn_bytes
-from reactive_desched.journal import limits
+from reactive_desched.journal.cursors import Position, Positions
 from reactive_desched.journal.events import event
-from reactive_desched.journal.limits import Limits
-from reactive_desched.journal.place import DEAD_LETTERS, POSITIONS
-from reactive_desched.journal.positions import Position, Positions
+from reactive_desched.journal.paths import DEAD_LETTERS, POSITIONS
 from reactive_desched.journal.records import AnyEvent, mark
 from reactive_desched.journal.segments import segments
+from reactive_desched.journal.upkeep import limits
+from reactive_desched.journal.upkeep.limits import Limits
 
 MOST_OPEN: Final = 100
 """So many open intents are named; further ones are only counted."""

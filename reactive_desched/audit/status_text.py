@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from reactive_desched.audit.event_lines import counted, lasting, plain
 from reactive_desched.audit.layout import Look, aligned, folded
 from reactive_desched.audit.status import Follower, Open, Point, Standing, Status
-from reactive_desched.audit.wording import counted, lasting, plain
 
 _INDENT = "  "
 _UNITS = ("KiB", "MiB", "GiB", "TiB")

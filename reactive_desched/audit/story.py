@@ -15,7 +15,7 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import Catalogue, Place
-from reactive_desched.audit.naming import Meant
+from reactive_desched.audit.id_resolver import Meant
 from reactive_desched.journal.events import event
 from reactive_desched.journal.records import AnyEvent, Entry, mark
 

@@ -15,11 +15,11 @@ from reactive_desched.api.event import (
     PodData,
     PolicyLoaded,
 )
-from reactive_desched.audit import wording
+from reactive_desched.audit import event_lines
 from reactive_desched.audit.layout import Look, aligned, folded, hung
 from reactive_desched.audit.story import Story, Told
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.notes import parse_note
+from reactive_desched.journal.signing.signed_note import parse_note
 from reactive_desched.model.event_types import short
 from reactive_desched.model.outcomes import REHEARSED
 
@@ -65,7 +65,7 @@ def _headline(own: list[Told]) -> str:
     if not isinstance(first.data, PodData):
         return f"{short(first.type)}, record {own[0].seq}"
     who = first.data.who
-    return wording.plain(f"{who.namespace}/{who.name} on {who.node}: {_state(last.data)}")
+    return event_lines.plain(f"{who.namespace}/{who.name} on {who.node}: {_state(last.data)}")
 
 
 def _state(data: object) -> str:
@@ -96,21 +96,21 @@ def _about(story: Story, data: PodData) -> list[tuple[str, str]]:
     records = f"records {own[0].seq} to {own[-1].seq}" if count > 1 else f"record {own[0].seq}"
     rows = [
         ("pod", f"{who.namespace}/{who.name}, uid {who.uid}"),
-        ("owners", wording.owners(data)),
+        ("owners", event_lines.owners(data)),
         ("node", f"{who.node}{zone}"),
         ("plugin", f"{why.plugin}, profile {why.profile}"),
         ("reason", why.reason),
         ("numbers", numbers or "none"),
         ("case", f"{own[0].event.correlationid}: {records}"),
     ]
-    return [(name, wording.plain(text)) for name, text in rows]
+    return [(name, event_lines.plain(text)) for name, text in rows]
 
 
 def _trigger(cause: Cause, look: Look) -> Iterator[str]:
     """Say what made us look: a change has no record of its own."""
     version = f", resourceVersion {cause.resource_version}" if cause.resource_version else ""
     text = f"{cause.change}: {cause.object or 'anything may have changed'}{version}"
-    yield from _line("", "", "change", wording.plain(text), look)
+    yield from _line("", "", "change", event_lines.plain(text), look)
 
 
 def _later_trigger(cause: Cause, look: Look) -> Iterator[str]:
@@ -132,14 +132,14 @@ def _course(story: Story, look: Look) -> Iterator[str]:
             cause = told.event.data.trigger
             yield from _later_trigger(cause, look)
         elapsed = _elapsed(told.event.time - started) if told is not own[0] else ""
-        time = wording.clock(told.event.time)
+        time = event_lines.clock(told.event.time)
         yield from _line(time, elapsed, _word(told), _said(told, requested), look, told)
         if isinstance(told.event.data, EvictionRequested):
             requested = told.event.time
         count += told.is_own
         if story.left_out and told.is_own and count == half:
             are = "is" if story.left_out == 1 else "are"
-            left_out = wording.counted(story.left_out, "record")
+            left_out = event_lines.counted(story.left_out, "record")
             yield f"{_INDENT}… {left_out} {are} left out: -o json has them"
 
 
@@ -182,22 +182,24 @@ def _word(told: Told) -> str:
 def _said(told: Told, requested: datetime | None) -> str:
     match told.event.data:
         case FindingMade(why=why):
-            return wording.plain(f"{why.plugin}: {why.reason}")
+            return event_lines.plain(f"{why.plugin}: {why.reason}")
         case EvictionRequested(mode=mode) as data:
             asked = ", nothing is asked" if mode == DRY_RUN else " before the API server was asked"
-            return f"{wording.request(data)}; recorded{asked}"
+            return f"{event_lines.request(data)}; recorded{asked}"
         case EvictionEnded(outcome=outcome) if outcome.took_ms is None and requested is not None:
-            late = wording.lasting((told.event.time - requested).total_seconds())
-            return f"{wording.ending(outcome)} (settled {late} after the request)"
+            late = event_lines.lasting((told.event.time - requested).total_seconds())
+            return f"{event_lines.ending(outcome)} (settled {late} after the request)"
         case _ if told.is_own:
-            return wording.told(told.event)
+            return event_lines.told(told.event)
         case _:
-            return f"meanwhile: {short(told.event.type)}: {wording.told(told.event)}"
+            return f"meanwhile: {short(told.event.type)}: {event_lines.told(told.event)}"
 
 
 def _elapsed(since: timedelta) -> str:
     seconds = since.total_seconds()
-    return f"+{wording.lasting(seconds)}" if seconds >= 0 else f"-{wording.lasting(-seconds)}"
+    return (
+        f"+{event_lines.lasting(seconds)}" if seconds >= 0 else f"-{event_lines.lasting(-seconds)}"
+    )
 
 
 def _standing(story: Story) -> Iterator[tuple[str, str]]:
@@ -208,14 +210,14 @@ def _standing(story: Story) -> Iterator[tuple[str, str]]:
     elif isinstance(last, DecisionMade) and last.decision.gate:
         yield "open", "it is looked at again; a record follows when the verdict changes"
     if isinstance(last, PodData):
-        yield "policy", wording.plain(_policy(last.why.policy_revision, story.policy))
+        yield "policy", event_lines.plain(_policy(last.why.policy_revision, story.policy))
 
 
 def _policy(revision: str, loaded: Told | None) -> str:
     if loaded is None or not isinstance(loaded.event.data, PolicyLoaded):
         return f"revision {revision}; where it was loaded is not in this journal any more"
     data = loaded.event.data
-    when = f"in force since {wording.clock(loaded.event.time)} (record {loaded.seq})"
+    when = f"in force since {event_lines.clock(loaded.event.time)} (record {loaded.seq})"
     if data.revision != revision:
         return f"revision {revision}; the last one loaded before was {data.revision}, {when}"
     return f"revision {revision} from {data.source}, {data.mode}, version {data.version}, {when}"
@@ -227,7 +229,7 @@ def _vouched(story: Story) -> Iterator[tuple[str, str]]:
     if sealed is None or not isinstance(sealed.event.data, Checkpoint):
         yield "signed", f"not yet: no checkpoint follows record {story.own[-1].seq}"
         return
-    where = f"checkpoint in record {sealed.seq} of {wording.clock(sealed.event.time)}"
+    where = f"checkpoint in record {sealed.seq} of {event_lines.clock(sealed.event.time)}"
     data = sealed.event.data
     yield "signed", f"{where}, over records 1 to {data.size}{_keys(data.note)}"
     yield "proof", "`audit verify` checks the signature and every record under it"
@@ -238,4 +240,4 @@ def _keys(note: str) -> str:
         found = parse_note(note)
     except JournalError:
         return " (whose note cannot be read)"
-    return wording.plain(" by " + ", ".join(one.key for one in found.signatures))
+    return event_lines.plain(" by " + ", ".join(one.key for one in found.signatures))

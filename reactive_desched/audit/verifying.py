@@ -4,22 +4,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from reactive_desched.audit.blame import LOOK_AHEAD, blame
 from reactive_desched.audit.chain import LONGEST_LINE, Chain, Link, Misfit
+from reactive_desched.audit.checkpoint_checks import FORGED, Witnesses
+from reactive_desched.audit.corruption_locator import LOOK_AHEAD, blame
 from reactive_desched.audit.findings import Bad, KeptFound, Point, Range, Report, Seen, Torn, bad
-from reactive_desched.audit.kept import Kept
 from reactive_desched.audit.live_files import (
     ahead,
     is_before_the_oldest,
     lines_of,
     open_segment,
 )
-from reactive_desched.audit.witnesses import FORGED, Witnesses
+from reactive_desched.audit.pinned_checkpoint import Kept
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.continuity import reached
-from reactive_desched.journal.notes import Key, Seal
 from reactive_desched.journal.records import digest, mark
 from reactive_desched.journal.segments import UNREADABLE, Segment, segments
+from reactive_desched.journal.signing.signed_note import Key, Seal
+from reactive_desched.journal.truncation import reached
 
 
 def verify(directory: Path, keys: Sequence[Key], keys_from: str, kept: Kept | None) -> Report:

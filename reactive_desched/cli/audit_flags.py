@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reactive_desched.cli import record_filters
-from reactive_desched.cli.complaints import complain
+from reactive_desched.cli.messages import complain
 
 if TYPE_CHECKING:
     from reactive_desched.audit.catalogue import Catalogue
@@ -42,10 +42,10 @@ def wanted(arguments: argparse.Namespace) -> "Wanted":
     """Return which records are meant; raises ConfigError."""
     from datetime import UTC, datetime
 
-    from reactive_desched.audit import asked
+    from reactive_desched.audit import query_args
 
     chosen = record_filters.wanted_by(record_filters.chosen(arguments))
-    return asked.wanted(chosen, arguments.since, arguments.until, datetime.now(UTC))
+    return query_args.wanted(chosen, arguments.since, arguments.until, datetime.now(UTC))
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def searching(arguments: argparse.Namespace) -> "Iterator[Catalogue]":
 
 def journal(arguments: argparse.Namespace) -> Path:
     """Return the journal's folder."""
-    from reactive_desched.journal.place import default_directory
+    from reactive_desched.journal.paths import default_directory
 
     return Path(arguments.journal) if arguments.journal else default_directory(os.environ)
 

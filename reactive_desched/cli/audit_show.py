@@ -35,8 +35,8 @@ def add(commands: Commands) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
+    from reactive_desched.audit.id_resolver import meant
     from reactive_desched.audit.layout import look
-    from reactive_desched.audit.naming import meant
     from reactive_desched.audit.query import as_json
     from reactive_desched.audit.story import gather
     from reactive_desched.audit.story_text import lines

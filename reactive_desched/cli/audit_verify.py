@@ -10,8 +10,8 @@ from reactive_desched.cli.commands import Commands
 
 if TYPE_CHECKING:
     from reactive_desched.audit.findings import Report
-    from reactive_desched.audit.kept import Kept
-    from reactive_desched.journal.notes import Key
+    from reactive_desched.audit.pinned_checkpoint import Kept
+    from reactive_desched.journal.signing.signed_note import Key
 
 STDIN: Final = "-"
 _BAD: Final = 1
@@ -64,7 +64,7 @@ def add(commands: Commands) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from reactive_desched.audit.verifying import verify
-    from reactive_desched.journal.place import default_directory
+    from reactive_desched.journal.paths import default_directory
 
     named = arguments.journal
     directory = Path(named) if named else default_directory(os.environ)
@@ -82,8 +82,8 @@ def _check(directory: Path, named: list[str]) -> None:
 
     With a key, a journal of which nothing can be read is for `verify` to judge.
     """
-    from reactive_desched.audit.presence import check, has_records
-    from reactive_desched.journal.checkpoint import PUBLIC_FILE
+    from reactive_desched.audit.journal_check import check, has_records
+    from reactive_desched.journal.signing.signer import PUBLIC_FILE
 
     files = check(directory)
     if not named and not (directory / PUBLIC_FILE).exists():
@@ -93,7 +93,7 @@ def _check(directory: Path, named: list[str]) -> None:
 def _keys(directory: Path, named: list[str]) -> "tuple[list[Key], str]":
     """Return the keys to trust, and where they come from."""
     from reactive_desched.errors import ConfigError
-    from reactive_desched.journal.checkpoint import PUBLIC_FILE
+    from reactive_desched.journal.signing.signer import PUBLIC_FILE
 
     if named:
         return [key for each in named for key in _keys_of(each)], "--key"
@@ -105,7 +105,7 @@ def _keys(directory: Path, named: list[str]) -> "tuple[list[Key], str]":
 
 def _keys_of(named: str) -> "list[Key]":
     """Return the key that a word is, or those in the file that it names."""
-    from reactive_desched.journal.notes import parse_key
+    from reactive_desched.journal.signing.signed_note import parse_key
 
     is_key = named.count("+") > 1 and not Path(named).exists()
     return [parse_key(named)] if is_key else _keys_in(Path(named))
@@ -113,7 +113,7 @@ def _keys_of(named: str) -> "list[Key]":
 
 def _keys_in(path: Path) -> "list[Key]":
     from reactive_desched.errors import ConfigError
-    from reactive_desched.journal.notes import parse_key
+    from reactive_desched.journal.signing.signed_note import parse_key
 
     words = _text(path).split()
     if not words:
@@ -125,7 +125,7 @@ def _keys_in(path: Path) -> "list[Key]":
 
 
 def _kept(named: str) -> "Kept":
-    from reactive_desched.audit.kept import parse_kept
+    from reactive_desched.audit.pinned_checkpoint import parse_kept
     from reactive_desched.errors import ConfigError
 
     if named == STDIN:
@@ -158,7 +158,7 @@ def _as_json(report: "Report") -> str:
 
 def _as_text(report: "Report") -> str:
     from reactive_desched.audit.layout import folded, look
-    from reactive_desched.audit.telling import lines_of
+    from reactive_desched.audit.verify_report import lines_of
 
     shown = look(sys.stdout)
     return "".join(f"{part}\n" for line in lines_of(report) for part in folded(line, shown))

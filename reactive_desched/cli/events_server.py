@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from reactive_desched.cli.complaints import complain
 from reactive_desched.cli.events_tail import Printer, TailOptions
+from reactive_desched.cli.messages import complain
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
 from reactive_desched.errors import ConfigError, StreamFailed
 from reactive_desched.journal.records import Entry, mark
-from reactive_desched.journal.start import parse_id
+from reactive_desched.journal.start_position import parse_id
 from reactive_desched.journal.summary import Filter
 
 FIRST_S: Final = 0.5

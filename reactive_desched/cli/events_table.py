@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TextIO
 
 from reactive_desched.api.event import PodData
-from reactive_desched.audit import wording
+from reactive_desched.audit import event_lines
 from reactive_desched.audit.layout import wrapped
 from reactive_desched.journal.events import event
 from reactive_desched.journal.records import AnyEvent, Entry
@@ -123,15 +123,19 @@ def row_of(entry: Entry) -> Row:
 
 
 def _known(found: AnyEvent) -> Row:
-    row = Row(wording.clock(found.time), wording.plain(short(found.type)), what=wording.told(found))
+    row = Row(
+        event_lines.clock(found.time),
+        event_lines.plain(short(found.type)),
+        what=event_lines.told(found),
+    )
     if not isinstance(found.data, PodData):
         return row
     who, why = found.data.who, found.data.why
     return row._replace(
-        pod=wording.plain(f"{who.namespace}/{who.name}"),
-        node=wording.plain(who.node),
-        case=wording.plain(found.correlationid[:CASE_CHARACTERS]),
-        plugin=wording.plain(why.plugin),
+        pod=event_lines.plain(f"{who.namespace}/{who.name}"),
+        node=event_lines.plain(who.node),
+        case=event_lines.plain(found.correlationid[:CASE_CHARACTERS]),
+        plugin=event_lines.plain(why.plugin),
     )
 
 

@@ -12,16 +12,16 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from reactive_desched.audit.layout import look
-from reactive_desched.cli.complaints import complain
 from reactive_desched.cli.events_table import Table
+from reactive_desched.cli.messages import complain
 from reactive_desched.cli.record_filters import Chosen, wanted_by
 from reactive_desched.errors import ConfigError, RecordsGone
 from reactive_desched.journal.events import event
 from reactive_desched.journal.follower import Follower, newest, seq_before
-from reactive_desched.journal.place import default_directory
+from reactive_desched.journal.paths import default_directory
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.segments import UNREADABLE, entries, segments
-from reactive_desched.journal.start import After, Since, Start, checked, parse_start
+from reactive_desched.journal.start_position import After, Since, Start, checked, parse_start
 from reactive_desched.journal.summary import Filter, summary
 
 POLL_S: Final = 0.2

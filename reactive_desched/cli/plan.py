@@ -82,7 +82,7 @@ def _passes(text: str) -> int:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.preview.command import PlanOptions, run
+    from reactive_desched.plan.command import PlanOptions, run
 
     return run(
         PlanOptions(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from reactive_desched.cli import policy_convert, policy_schema
 from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.complaints import complain
+from reactive_desched.cli.messages import complain
 
 if TYPE_CHECKING:
     from reactive_desched.policy.documents import Source
@@ -59,7 +59,7 @@ def _add_check(commands: Commands) -> None:
 
 def _check(arguments: argparse.Namespace) -> int:
     from reactive_desched.cli.verdicts import as_json, as_text, is_sound
-    from reactive_desched.planning import registry
+    from reactive_desched.controller.config import registry
     from reactive_desched.policy.load import check
 
     plugins, lenient = registry(), arguments.lenient_policy

@@ -72,7 +72,7 @@ def _add_how(command: argparse.ArgumentParser) -> None:
 
 def _convert(arguments: argparse.Namespace) -> int:
     from reactive_desched.cli.verdicts import line
-    from reactive_desched.planning import registry
+    from reactive_desched.controller.config import registry
     from reactive_desched.policy.rewriting import Wishes, rewrite
 
     if arguments.in_place and arguments.file == _STDIO:
@@ -99,9 +99,9 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 def _read(file: str) -> "Source":
     """Read a file or standard input; raises PolicyErrors."""
+    from reactive_desched.policy.diagnostics import ProblemList
     from reactive_desched.policy.documents import Source
     from reactive_desched.policy.load import read_source
-    from reactive_desched.policy.problems import ProblemList
     from reactive_desched.policy.yaml_text import LARGEST_TEXT
 
     if file == _STDIO:

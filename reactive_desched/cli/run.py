@@ -8,9 +8,9 @@ from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.flag_values import yes_no
 
 if TYPE_CHECKING:
+    from reactive_desched.app.options import Options
+    from reactive_desched.app.overrides import Overrides
     from reactive_desched.cli.upstream_form import Said
-    from reactive_desched.overrides import Overrides
-    from reactive_desched.parts import Options
 
 
 def add(commands: Commands) -> None:
@@ -72,8 +72,8 @@ def _add_where(command: argparse.ArgumentParser) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
+    from reactive_desched.app.options import Options
     from reactive_desched.cli.upstream_form import said
-    from reactive_desched.parts import Options
 
     also = said(arguments)
     return _run(
@@ -98,16 +98,16 @@ def _call(arguments: argparse.Namespace) -> int:
 
 def _run(options: "Options", *, once: bool) -> int:
     if once:
-        from reactive_desched.once import run as sweep
+        from reactive_desched.app.run_once import run as sweep
 
         return sweep(options)
-    from reactive_desched.app import run
+    from reactive_desched.app.controller import run
 
     return run(options)
 
 
 def _overrides(arguments: argparse.Namespace, also: "Said") -> "Overrides":
-    from reactive_desched.overrides import Overrides
+    from reactive_desched.app.overrides import Overrides
 
     return Overrides(
         node_selector=arguments.node_selector,

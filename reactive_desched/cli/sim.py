@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.model.addresses import parse_listen
+    from reactive_desched.primitives.listen_address import parse_listen
     from reactive_desched.sim.command import SimulationOptions, simulate
 
     host, port = parse_listen(arguments.listen)

@@ -87,7 +87,7 @@ def _notices(arguments: argparse.Namespace, spare: str | None) -> Iterator[str]:
 
 def _spare_journal(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
     """Name a place for the journal where a manifest of the SIG descheduler leaves none."""
-    from reactive_desched.journal.place import default_directory
+    from reactive_desched.journal.paths import default_directory
 
     if not arguments.bare or arguments.journal_dir or _writable(default_directory(environ)):
         return None

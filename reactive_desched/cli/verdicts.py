@@ -6,8 +6,8 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import structs
 
+from reactive_desched.policy.diagnostics import Problem
 from reactive_desched.policy.load import Verdict
-from reactive_desched.policy.problems import Problem
 
 Verdicts = Mapping[str, Verdict]
 """What was found, by the name of the file on the command line."""

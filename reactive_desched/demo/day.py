@@ -10,22 +10,22 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
-from reactive_desched import logs
-from reactive_desched.app import Controller, open_controller
+from reactive_desched.app.controller import Controller, open_controller
+from reactive_desched.app.options import Parts
+from reactive_desched.app.telemetry_observer import Reporter
+from reactive_desched.controller.config import registry
 from reactive_desched.demo import epilogue
 from reactive_desched.demo.cluster import open_cluster
 from reactive_desched.demo.narrator import Narrator
 from reactive_desched.demo.scenes import SCENES, Result, Scene, Stage, perform, until
 from reactive_desched.demo.town import Town
-from reactive_desched.kube.kubeconfig import KubeConfig
-from reactive_desched.late_log import LateLog
-from reactive_desched.metrics import Metrics
-from reactive_desched.model.addresses import Listen, parse_listen
-from reactive_desched.parts import Parts
-from reactive_desched.planning import registry
+from reactive_desched.kube.auth.kubeconfig import KubeConfig
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
-from reactive_desched.reporting import Reporter
+from reactive_desched.primitives.listen_address import Listen, parse_listen
+from reactive_desched.telemetry import logs
+from reactive_desched.telemetry.deferred_log import LateLog
+from reactive_desched.telemetry.metrics import Metrics
 
 _WIDTH_IN_A_PIPE = 130
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.text import Text
 
+from reactive_desched.app.telemetry_observer import Reporter
+from reactive_desched.controller.evaluation import Judgement
 from reactive_desched.errors import Malformed
 from reactive_desched.model.changes import (
     Change,
@@ -16,8 +18,6 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.outcomes import EVICTED, Outcome
-from reactive_desched.react.judgement import Judgement
-from reactive_desched.reporting import Reporter
 
 CHANGES_SHOWN = 4
 """Of a burst of equal changes the first few are shown, the rest are counted."""

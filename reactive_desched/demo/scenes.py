@@ -6,7 +6,7 @@ from statistics import median
 import anyio
 from msgspec import Struct
 
-from reactive_desched.assembly import Core
+from reactive_desched.controller.controller import Core
 from reactive_desched.demo.narrator import Narrator
 from reactive_desched.demo.town import SSD, Town
 

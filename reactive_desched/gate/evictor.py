@@ -1,7 +1,7 @@
 """The default evictor as gates: its guards (Filter) and its last looks (PreEvictionFilter)."""
 
-from reactive_desched.gate.fit import NodeSearch, Nowhere
-from reactive_desched.gate.guards import Guard
+from reactive_desched.fit.upstream import NodeSearch, Nowhere
+from reactive_desched.gate.filters import Guard
 from reactive_desched.model.decisions import Defer, Refuse, WakeKey
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector, Selector

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from reactive_desched.gate.budgets import Budgets
+from reactive_desched.gate.rate_limits import Budgets
 from reactive_desched.gate.windows import Windows
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding

@@ -7,7 +7,7 @@ import msgspec
 
 from reactive_desched.api.event import DATA, Event
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.model.undecodable import UNDECODABLE
+from reactive_desched.primitives.decode_errors import UNDECODABLE
 
 _known: Final[Mapping[str, msgspec.json.Decoder[AnyEvent]]] = {
     type_: msgspec.json.Decoder(Event[data])  # type: ignore[valid-type]  # made from the table of types

@@ -16,13 +16,13 @@ from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.journal.envelope import about_journal
-from reactive_desched.journal.fitness import Fitness
 from reactive_desched.journal.log import Written
 from reactive_desched.journal.open_intents import OpenIntents
-from reactive_desched.journal.opening import Making, Opened, said, take
+from reactive_desched.journal.opened import Making, Opened, said, take
 from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.journal.tail import Tail
+from reactive_desched.journal.write_health import Fitness
 
 MAX_BUFFERED = 10_000
 """So many records may be on their way to disk; further appends wait for a place."""

@@ -11,8 +11,8 @@ from msgspec import Struct
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.records import GENESIS, Body, Entry, digest, line
 from reactive_desched.journal.recovery import Recovery
-from reactive_desched.journal.seals import Context, Seals
 from reactive_desched.journal.segments import segment
+from reactive_desched.journal.signing.checkpointer import Context, Seals
 
 
 class Rotation(Struct, frozen=True):

@@ -7,7 +7,7 @@ from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.recovery import OpenIntent
-from reactive_desched.journal.seals import Context
+from reactive_desched.journal.signing.checkpointer import Context
 
 MAX_OPEN = 10_000
 """With this many intents open, further ones are refused: nothing ends them, so begin no more."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from reactive_desched.api.event import Event
 from reactive_desched.errors import JournalError
-from reactive_desched.model.undecodable import UNDECODABLE
+from reactive_desched.primitives.decode_errors import UNDECODABLE
 
 MAX_RECORD_BYTES: Final = 1 << 18
 """No line is longer: a longer record is refused, a longer line counts as damaged."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.event_types import names_of, short
-from reactive_desched.model.undecodable import UNDECODABLE
+from reactive_desched.primitives.decode_errors import UNDECODABLE
 
 
 class OwnerSummary(Struct, frozen=True, gc=False):

@@ -9,7 +9,6 @@ from pydantic import Field
 from reactive_desched.api.places import PlacePlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
-from reactive_desched.model.ages import spoken
 from reactive_desched.model.changes import (
     NodeAdded,
     PodBound,
@@ -24,6 +23,7 @@ from reactive_desched.model.findings import Finding, LookAgain
 from reactive_desched.model.objects import FAILED, Pod, PodStatus
 from reactive_desched.model.subjects import Places
 from reactive_desched.policy.fields import Count, Int32
+from reactive_desched.primitives.ages import spoken
 
 T = TypeVar("T", str, int)
 

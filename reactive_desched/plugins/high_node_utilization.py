@@ -7,9 +7,9 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.api.scope import ExcludedNamespaces
+from reactive_desched.policy.diagnostics import Complaint, quoted, refuse_if_any, under
 from reactive_desched.policy.fields import SignedCount
 from reactive_desched.policy.percentages import Percentages, below_one, out_of_range
-from reactive_desched.policy.problems import Complaint, quoted, refuse_if_any, under
 
 
 class EvictionMode(StrEnum):

@@ -11,9 +11,9 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.api.scope import Namespaces
+from reactive_desched.policy.diagnostics import Complaint, refuse_if_any, under
 from reactive_desched.policy.fields import INT64_MAX, Seconds, Section, SelectorObject, written_name
 from reactive_desched.policy.percentages import Percentages, below_one
-from reactive_desched.policy.problems import Complaint, refuse_if_any, under
 
 UINT32_MAX: Final = 2**32 - 1
 

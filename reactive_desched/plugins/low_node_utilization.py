@@ -9,10 +9,10 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.api.scope import ExcludedNamespaces
+from reactive_desched.policy.diagnostics import Complaint, quoted, refuse_if_any, under
 from reactive_desched.policy.fields import Count, SignedCount
 from reactive_desched.policy.hints import did_you_mean
 from reactive_desched.policy.percentages import Percentages, below_one, out_of_range
-from reactive_desched.policy.problems import Complaint, quoted, refuse_if_any, under
 
 METRIC_RESOURCE: Final = "MetricResource"
 """What thresholds are about where a Prometheus query measures."""

@@ -21,14 +21,14 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import Places
-from reactive_desched.policy.hints import did_you_mean
-from reactive_desched.policy.problems import (
+from reactive_desched.policy.diagnostics import (
     Complaint,
     Complaints,
     Path,
     quoted,
     refuse_if_any,
 )
+from reactive_desched.policy.hints import did_you_mean
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -9,7 +9,6 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from reactive_desched.api.places import PlacePlugin
 from reactive_desched.api.plugin import PluginArgs, View
 from reactive_desched.api.scope import ScopedArgs
-from reactive_desched.model.ages import spoken
 from reactive_desched.model.changes import (
     NodeAdded,
     PodBound,
@@ -25,6 +24,7 @@ from reactive_desched.model.objects import ContainerStatus, Pod, PodCondition, P
 from reactive_desched.model.subjects import Places
 from reactive_desched.policy.choices import AnyOf
 from reactive_desched.policy.fields import Count, Int32
+from reactive_desched.primitives.ages import spoken
 
 STATES: Final = (
     "Completed",

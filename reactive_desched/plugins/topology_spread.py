@@ -6,8 +6,8 @@ from enum import StrEnum
 from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.scope import ScopedArgs
+from reactive_desched.policy.diagnostics import Complaint, refuse_if_any
 from reactive_desched.policy.hints import nearest
-from reactive_desched.policy.problems import Complaint, refuse_if_any
 
 
 class Constraint(StrEnum):

@@ -6,10 +6,10 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched.policy.decode import Decoder, written_fields
+from reactive_desched.policy.diagnostics import Noted, ProblemList, quoted
 from reactive_desched.policy.fields import written_name
-from reactive_desched.policy.place import Place
-from reactive_desched.policy.problems import Noted, ProblemList, quoted
 from reactive_desched.policy.registry import DEFAULT_EVICTOR, Registry, naming_problem
+from reactive_desched.policy.source_location import Place
 from reactive_desched.policy.tree import Table
 
 _TOLERATED: Final = frozenset(("apiVersion", "kind"))

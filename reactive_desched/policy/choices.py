@@ -7,8 +7,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from reactive_desched.policy.diagnostics import Complaint, quoted, refuse_if_any
 from reactive_desched.policy.hints import nearest
-from reactive_desched.policy.problems import Complaint, quoted, refuse_if_any
 
 Words = tuple[str, ...]
 

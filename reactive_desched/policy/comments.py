@@ -10,8 +10,8 @@ from functools import partial
 from itertools import takewhile
 from typing import Final
 
+from reactive_desched.policy.diagnostics import Path
 from reactive_desched.policy.outline import Outline, Spot
-from reactive_desched.policy.problems import Path
 
 _HASH: Final = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
 _FAR: Final = sys.maxsize

@@ -6,9 +6,9 @@ from typing import Final, Literal
 
 from reactive_desched.policy import document
 from reactive_desched.policy.decode import known_part
-from reactive_desched.policy.place import Origin
-from reactive_desched.policy.problems import Path
+from reactive_desched.policy.diagnostics import Path
 from reactive_desched.policy.registry import DEFAULT_EVICTOR
+from reactive_desched.policy.source_location import Origin
 from reactive_desched.policy.strategies import (
     EVICTOR_FLAGS,
     NODE_FIT,

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from reactive_desched.policy.conversion import is_true
+from reactive_desched.policy.detect_kind import Kind
+from reactive_desched.policy.diagnostics import Problem
 from reactive_desched.policy.documents import Document
 from reactive_desched.policy.outline import Outline
-from reactive_desched.policy.place import Place
 from reactive_desched.policy.policy import Profile
-from reactive_desched.policy.problems import Problem
-from reactive_desched.policy.recognise import Kind
+from reactive_desched.policy.source_location import Place
 from reactive_desched.policy.strategies import STRATEGIES
 from reactive_desched.policy.tree import Table
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, get_args, ge
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched.model.labels import LabelSelector
+from reactive_desched.policy.diagnostics import LENIENT, Path, Problem, ProblemList
 from reactive_desched.policy.explain import explain
 from reactive_desched.policy.hints import did_you_mean
-from reactive_desched.policy.place import Place
-from reactive_desched.policy.problems import LENIENT, Path, Problem, ProblemList
 from reactive_desched.policy.selectors import selector_complaints
+from reactive_desched.policy.source_location import Place
 from reactive_desched.policy.tree import Entry, Items, Node, Scalar, Table, plain
 
 _ZEROS: Final[Mapping[type, object]] = {bool: False, float: 0, int: 0, str: ""}

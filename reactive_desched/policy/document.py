@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.policy.diagnostics import Complaint, Complaints, quoted, refuse_if_any
 from reactive_desched.policy.fields import INT64_MAX, Count, Section, SelectorText
 from reactive_desched.policy.hints import did_you_mean
-from reactive_desched.policy.problems import Complaint, Complaints, quoted, refuse_if_any
 
 API_VERSION: Final = "descheduler/v1alpha2"
 KIND: Final = "DeschedulerPolicy"

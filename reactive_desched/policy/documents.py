@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from reactive_desched.policy import document, settings
-from reactive_desched.policy.place import Place
-from reactive_desched.policy.problems import PolicyErrors, Problem, ProblemList
+from reactive_desched.policy.detect_kind import Kind, is_settings, recognise
+from reactive_desched.policy.diagnostics import PolicyErrors, Problem, ProblemList
 from reactive_desched.policy.reader import read_documents
-from reactive_desched.policy.recognise import Kind, is_settings, recognise
+from reactive_desched.policy.source_location import Place
 from reactive_desched.policy.tree import last_of_each, tables
 
 _REVISION_DIGITS: Final = 12

@@ -9,6 +9,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
 from reactive_desched.model.labels import EVERYTHING, NOTHING, Selector
 from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
+from reactive_desched.policy.diagnostics import Complaint, Complaints, quoted, refuse_if_any
 from reactive_desched.policy.fields import (
     AS_SELECTOR_TEXT,
     Count,
@@ -19,7 +20,6 @@ from reactive_desched.policy.fields import (
     read_selector,
 )
 from reactive_desched.policy.hints import nearest
-from reactive_desched.policy.problems import Complaint, Complaints, quoted, refuse_if_any
 from reactive_desched.policy.protections import DEFAULT_PROTECTIONS, PodProtections, Protection
 
 _SWITCHES: Final = {

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from reactive_desched.policy.diagnostics import Complaints, Path, Problem, quoted
 from reactive_desched.policy.fields import written_name
 from reactive_desched.policy.hints import nearest
-from reactive_desched.policy.place import Place
-from reactive_desched.policy.problems import Complaints, Path, Problem, quoted
 from reactive_desched.policy.scalars import NotFiniteError, understand
+from reactive_desched.policy.source_location import Place
 from reactive_desched.policy.tree import Items, Node, Scalar, Table
 
 _EXPECTED: Final[Mapping[str, str]] = {

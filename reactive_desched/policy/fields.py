@@ -16,8 +16,8 @@ from pydantic.alias_generators import to_camel
 
 from reactive_desched.errors import SelectorError
 from reactive_desched.model.labels import LabelSelector, Selector, parse_selector, selector_from
+from reactive_desched.policy.diagnostics import Complaint, Complaints, quoted, refuse_if_any
 from reactive_desched.policy.durations import DURATION_PATTERN, DurationError, parse_duration
-from reactive_desched.policy.problems import Complaint, Complaints, quoted, refuse_if_any
 
 INT64_MAX: Final = 2**63 - 1
 UINT64_MAX: Final = 2**64 - 1

@@ -5,15 +5,15 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from reactive_desched.policy.advice import NAMESPACE_LISTS, NOTHING_NEAR
 from reactive_desched.policy.decode import Advice, written_fields
+from reactive_desched.policy.diagnostics import Path, quoted
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.hints import did_you_mean, same
-from reactive_desched.policy.place import Place
-from reactive_desched.policy.problems import Path, quoted
+from reactive_desched.policy.source_location import Place
 from reactive_desched.policy.strategies import STRATEGIES
 from reactive_desched.policy.tree import Entry, Items, Node, Scalar, Table
+from reactive_desched.policy.unknown_fields import NAMESPACE_LISTS, NOTHING_NEAR
 from reactive_desched.policy.v1alpha1 import (
     Duplicates,
     FailedPods,
@@ -23,7 +23,7 @@ from reactive_desched.policy.v1alpha1 import (
     TooManyRestarts,
     UtilizationThresholds,
 )
-from reactive_desched.policy.wrappers import WRAPPERS
+from reactive_desched.policy.wrapper_hints import WRAPPERS
 
 _BLOCKS: Final[Mapping[str, type[BaseModel]]] = {
     "nodeResourceUtilizationThresholds": UtilizationThresholds,

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from reactive_desched.policy.decode import Advice, Decoder
+from reactive_desched.policy.diagnostics import PolicyErrors, Problem, ProblemList
 from reactive_desched.policy.documents import Document, Documents, Source
 from reactive_desched.policy.hints import did_you_mean
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
-from reactive_desched.policy.problems import PolicyErrors, Problem, ProblemList
 from reactive_desched.policy.registry import Registry, names, with_evictor
 from reactive_desched.policy.runnable import unbuilt
 from reactive_desched.policy.settings import ReactiveSettings

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from reactive_desched.policy.draft import Block, Draft, Leaf, Part, text
 from reactive_desched.policy.policy import Profile
 from reactive_desched.policy.registry import DEFAULT_EVICTOR
 from reactive_desched.policy.tree import Plain
+from reactive_desched.policy.yaml_draft import Block, Draft, Leaf, Part, text
 
 _MERGED: Final = "default"
 _POINTS: Final = ("filter", "preevictionfilter", "deschedule", "balance")

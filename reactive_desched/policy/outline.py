@@ -15,7 +15,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from reactive_desched.policy.problems import Path
+from reactive_desched.policy.diagnostics import Path
 from reactive_desched.policy.tree import Mark
 from reactive_desched.policy.yaml_text import YamlText, mark_of_event
 

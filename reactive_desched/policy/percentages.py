@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from reactive_desched.policy.problems import Complaint, Complaints, quoted
+from reactive_desched.policy.diagnostics import Complaint, Complaints, quoted
 
 _ALL: Final = 100
 

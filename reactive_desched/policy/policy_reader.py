@@ -3,19 +3,19 @@
 from dataclasses import dataclass
 from typing import Final
 
-from reactive_desched.policy.advice import PolicyAdvice
 from reactive_desched.policy.decode import Decoder
+from reactive_desched.policy.detect_kind import Kind
+from reactive_desched.policy.diagnostics import ProblemList, ProblemsElsewhere, quoted
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import Document
 from reactive_desched.policy.explain import described
-from reactive_desched.policy.legacy import LegacyReader
-from reactive_desched.policy.place import Place
+from reactive_desched.policy.legacy_reader import LegacyReader
 from reactive_desched.policy.policy import EvictionLimits, Policy, Profile
-from reactive_desched.policy.problems import ProblemList, ProblemsElsewhere, quoted
 from reactive_desched.policy.profiles import ProfileReader
-from reactive_desched.policy.recognise import Kind
 from reactive_desched.policy.registry import Registry
+from reactive_desched.policy.source_location import Place
 from reactive_desched.policy.tree import Items, Table
+from reactive_desched.policy.unknown_fields import PolicyAdvice
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 

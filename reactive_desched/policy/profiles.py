@@ -5,11 +5,10 @@ from types import MappingProxyType
 
 from reactive_desched.policy.arguments import ArgumentsReader
 from reactive_desched.policy.decode import Decoder
+from reactive_desched.policy.diagnostics import ProblemList, quoted
 from reactive_desched.policy.document import ProfileSection
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.place import Place
 from reactive_desched.policy.policy import Profile
-from reactive_desched.policy.problems import ProblemList, quoted
 from reactive_desched.policy.registry import (
     DEFAULT_EVICTOR,
     POINTS,
@@ -18,6 +17,7 @@ from reactive_desched.policy.registry import (
     naming_problem,
     points_of,
 )
+from reactive_desched.policy.source_location import Place
 
 Named = Mapping[str, Place]
 

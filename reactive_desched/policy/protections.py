@@ -6,9 +6,9 @@ from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from reactive_desched.policy.diagnostics import Complaint, quoted, refuse_if_any
 from reactive_desched.policy.fields import Section
 from reactive_desched.policy.hints import nearest
-from reactive_desched.policy.problems import Complaint, quoted, refuse_if_any
 
 
 class Protection(StrEnum):

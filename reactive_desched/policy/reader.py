@@ -20,7 +20,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from reactive_desched.policy.problems import quoted
+from reactive_desched.policy.diagnostics import quoted
 from reactive_desched.policy.scalars import NotFiniteError, understand
 from reactive_desched.policy.tree import Entry, Items, Node, Plain, Scalar, Table
 from reactive_desched.policy.yaml_text import YamlText, mark_of_event

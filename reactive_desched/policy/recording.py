@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from reactive_desched.model.event_types import full, names_of
+from reactive_desched.policy.diagnostics import Complaint, Complaints, quoted
 from reactive_desched.policy.fields import Seconds, Section
-from reactive_desched.policy.problems import Complaint, Complaints, quoted
 from reactive_desched.policy.webhook_url import complaint_of
 
 Bytes = Annotated[int, Field(ge=4096, le=2**50)]

@@ -6,10 +6,10 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from reactive_desched.policy.diagnostics import Problem, quoted
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.hints import did_you_mean
-from reactive_desched.policy.place import Place
-from reactive_desched.policy.problems import Problem, quoted
+from reactive_desched.policy.source_location import Place
 
 DEFAULT_EVICTOR: Final = "DefaultEvictor"
 

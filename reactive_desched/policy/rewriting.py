@@ -5,23 +5,23 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from reactive_desched.errors import ConversionError
+from reactive_desched.policy.comment_placement import Homes, with_strategies_at_home
 from reactive_desched.policy.comments import comments
 from reactive_desched.policy.conversion_notices import apart, notices
 from reactive_desched.policy.decode import known_part
+from reactive_desched.policy.detect_kind import Kind
+from reactive_desched.policy.diagnostics import PolicyErrors, Problem, ProblemList
 from reactive_desched.policy.document import KIND, PolicyDocument
 from reactive_desched.policy.documents import Document, Documents, Source
-from reactive_desched.policy.draft import Block, Draft, Drafter, Part, text
-from reactive_desched.policy.homes import Homes, with_strategies_at_home
 from reactive_desched.policy.load import Configuration, configure
-from reactive_desched.policy.meaning import meaning, meaning_by_plugin
 from reactive_desched.policy.merging import merged
-from reactive_desched.policy.modern import modern
 from reactive_desched.policy.outline import Outline, outline
-from reactive_desched.policy.place import Place
 from reactive_desched.policy.policy_reader import PolicyReader
-from reactive_desched.policy.problems import PolicyErrors, Problem, ProblemList
-from reactive_desched.policy.recognise import Kind
 from reactive_desched.policy.registry import Registry, with_evictor
+from reactive_desched.policy.semantics import meaning, meaning_by_plugin
+from reactive_desched.policy.source_location import Place
+from reactive_desched.policy.v1alpha2 import modern
+from reactive_desched.policy.yaml_draft import Block, Draft, Drafter, Part, text
 from reactive_desched.policy.yaml_lines import YamlLines
 
 _BOM: Final = b"\xef\xbb\xbf"

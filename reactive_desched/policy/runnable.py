@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from reactive_desched.policy.place import Place
-from reactive_desched.policy.problems import PolicyErrors, Problem
+from reactive_desched.policy.diagnostics import PolicyErrors, Problem
 from reactive_desched.policy.registry import READ_POINTS, Registry
+from reactive_desched.policy.source_location import Place
 
 _HINT: Final = "take it out, or wait for a version that has it; the rest of the policy can run"
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from reactive_desched.model.labels import key_problem, value_problem
+from reactive_desched.policy.diagnostics import Complaint, Path, quoted
 from reactive_desched.policy.hints import did_you_mean, nearest
-from reactive_desched.policy.problems import Complaint, Path, quoted
 
 _PARTS: Final = ("matchLabels", "matchExpressions")
 _REQUIREMENT: Final = ("key", "operator", "values")

@@ -6,10 +6,10 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, field_validator, model_validator
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.model.addresses import parse_listen
+from reactive_desched.policy.diagnostics import Complaint, Complaints, quoted, refuse_if_any
 from reactive_desched.policy.fields import Seconds, Section
-from reactive_desched.policy.problems import Complaint, Complaints, quoted, refuse_if_any
 from reactive_desched.policy.recording import Events, Journal, Sinks
+from reactive_desched.primitives.listen_address import parse_listen
 
 API_VERSION: Final = "reactive-desched/v1alpha1"
 KIND: Final = "ReactiveSettings"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from reactive_desched.policy.problems import Path
+from reactive_desched.policy.diagnostics import Path
 
 Plain = str | int | float | bool | None
 

@@ -1,7 +1,7 @@
 """Where a webhook may be: nobody on the way reads the events, and its address has no password."""
 
-from reactive_desched.model.urls import is_this_machine, parts_of
-from reactive_desched.policy.problems import Complaint
+from reactive_desched.policy.diagnostics import Complaint
+from reactive_desched.primitives.url import is_this_machine, parts_of
 
 
 def complaint_of(url: str) -> Complaint | None:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from reactive_desched.policy.comment_placement import Remarks
 from reactive_desched.policy.comments import Comment, Line, Where
-from reactive_desched.policy.draft import Block, Draft, Leaf, Part, steps
-from reactive_desched.policy.homes import Remarks
+from reactive_desched.policy.diagnostics import Path
 from reactive_desched.policy.outline import Outline, Spot
-from reactive_desched.policy.problems import Path
 from reactive_desched.policy.quoting import in_brackets, word
+from reactive_desched.policy.yaml_draft import Block, Draft, Leaf, Part, steps
 
 _INDENT: Final = 2
 _WIDEST: Final = 100

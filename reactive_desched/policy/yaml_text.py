@@ -10,7 +10,7 @@ from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import Event
 from ruamel.yaml.reader import ReaderError
 
-from reactive_desched.policy.problems import PolicyErrors, Problem
+from reactive_desched.policy.diagnostics import PolicyErrors, Problem
 from reactive_desched.policy.tree import Mark
 
 LARGEST_TEXT: Final = 1024 * 1024

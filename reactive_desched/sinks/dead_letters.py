@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from reactive_desched.journal import durable
 from reactive_desched.journal.records import Entry
-from reactive_desched.model.undecodable import UNDECODABLE
+from reactive_desched.primitives.decode_errors import UNDECODABLE
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 OLDER: Final = ".1"

@@ -11,7 +11,7 @@ from reactive_desched.errors import ConfigError, EventRefused, SinkUnavailable
 from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.journal.records import Entry
 from reactive_desched.policy.recording import Stdout
-from reactive_desched.sinks.wanted import Wanted
+from reactive_desched.sinks.type_filter import Wanted
 
 
 class Unbuffered(Protocol):

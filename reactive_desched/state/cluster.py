@@ -28,13 +28,13 @@ from reactive_desched.model.objects import (
     PriorityClass,
     ReplicaSet,
 )
-from reactive_desched.state.controllers import Controllers
-from reactive_desched.state.coverage import Coverage
-from reactive_desched.state.neighbours import Neighbours
+from reactive_desched.state.indexes.anti_affinity.index import Neighbours
+from reactive_desched.state.indexes.owners import Controllers
+from reactive_desched.state.indexes.pdb import Coverage
+from reactive_desched.state.indexes.preferred_affinity import Preferences
 from reactive_desched.state.nodes import NodeTable
 from reactive_desched.state.pods import PodTable
-from reactive_desched.state.preferences import Preferences
-from reactive_desched.state.table import Table
+from reactive_desched.state.store import Table
 
 PODS = "pods"
 NODES = "nodes"

@@ -17,9 +17,9 @@ from reactive_desched.model.changes import (
     PodTerminating,
 )
 from reactive_desched.model.objects import Pod, PodKey
-from reactive_desched.state.claim_users import ClaimUsers
+from reactive_desched.state.indexes.preferred_affinity import Preferences
+from reactive_desched.state.indexes.pvc_users import ClaimUsers
 from reactive_desched.state.nodes import NodeTable
-from reactive_desched.state.preferences import Preferences
 
 REMEMBERED_DELETIONS = 10_000
 """How many uids of deleted pods are kept, so that a late event cannot bring one back."""

@@ -19,10 +19,10 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.subjects import OnePod, OnNode, Places
 from reactive_desched.state.cluster import VOLUMES, ClusterState
-from reactive_desched.state.controllers import chain
-from reactive_desched.state.domains import Domains
+from reactive_desched.state.indexes.anti_affinity.domains import Domains
+from reactive_desched.state.indexes.anti_affinity.terms import Avoidance
+from reactive_desched.state.indexes.owners import chain
 from reactive_desched.state.nodes import NodeEntry, Touched
-from reactive_desched.state.terms import Avoidance
 
 
 class ClusterView:

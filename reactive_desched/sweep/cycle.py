@@ -10,16 +10,16 @@ from contextlib import AbstractContextManager, nullcontext
 
 from msgspec import Struct
 
-from reactive_desched.assembly import Plan
+from reactive_desched.controller.controller import Plan
+from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.fit.upstream import Fit, NodeSearch
 from reactive_desched.gate.evictor import Guards, NamespaceSelector, NodeFit
-from reactive_desched.gate.fit import Fit, NodeSearch
+from reactive_desched.gate.filters import guards
 from reactive_desched.gate.gate import Step
-from reactive_desched.gate.guards import guards
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
-from reactive_desched.react.instances import AnyPlugin
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.limits import CycleLimits

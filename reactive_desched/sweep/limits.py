@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
-from reactive_desched.upstream_metrics import NAMESPACE_REACHED, NODE_REACHED, TOTAL_REACHED
+from reactive_desched.telemetry.sig_compat import NAMESPACE_REACHED, NODE_REACHED, TOTAL_REACHED
 
 _TEXTS: Mapping[str, str] = {
     "cluster": TOTAL_REACHED,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from reactive_desched.assembly import ProfilePlan
+from reactive_desched.controller.controller import ProfilePlan
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
 from reactive_desched.state.view import ClusterView

@@ -5,16 +5,16 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from reactive_desched.api.plugin import Plugin, PluginArgs, View
+from reactive_desched.controller.backoff import Backoff
+from reactive_desched.controller.evaluator import Engine
+from reactive_desched.controller.subscriptions import Instance
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Decision, Refuse
 from reactive_desched.model.findings import Finding, LookAgain
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import OnePod, OnNode
-from reactive_desched.react.backoff import Backoff
-from reactive_desched.react.debounce import Pause
-from reactive_desched.react.engine import Engine
-from reactive_desched.react.instances import Instance
+from reactive_desched.primitives.debounce import Pause
 from reactive_desched.state.cluster import NODES, PODS, ClusterState
 from reactive_desched.state.view import ClusterView
 

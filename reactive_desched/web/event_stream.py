@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError, RecordsGone
 from reactive_desched.journal.envelope import epoch_of
-from reactive_desched.logs import Log
-from reactive_desched.web.asking import Asked, asked
+from reactive_desched.telemetry.logs import Log
 from reactive_desched.web.clients import COME_BACK_S, Clients
 from reactive_desched.web.framing import Framing, Gap, Lines, ServerSentEvents
-from reactive_desched.web.latest import Latest, Piece, Records
-from reactive_desched.web.link import Link, Stalled
-from reactive_desched.web.past import Past
+from reactive_desched.web.live_buffer import Latest, Piece, Records
+from reactive_desched.web.page_cache import Past
+from reactive_desched.web.stream_connection import Link, Stalled
+from reactive_desched.web.stream_request import Asked, asked
 
 SHORTEST_S: Final = 0.02
 """No heartbeat comes sooner, and nobody is cut sooner, whatever the settings say."""

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from reactive_desched.journal.start import written_id
+from reactive_desched.journal.start_position import written_id
 
 RETRY_MS: Final = 3000
 """A browser that lost its connection tries again after this."""

@@ -6,14 +6,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 
 from aiohttp import web
 
-from reactive_desched.metrics import Metrics
-from reactive_desched.model.addresses import Listen
+from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.telemetry.metrics import Metrics
 from reactive_desched.web import schemas
-from reactive_desched.web.address import Address, taken
 from reactive_desched.web.connection import Connection, protect
 from reactive_desched.web.connections import MAX_CONNECTIONS, Connections
 from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.health import Health, Report
+from reactive_desched.web.listen_socket import Address, taken
 
 SHUTDOWN_S = 0.4
 """A request under way has this long to end, and again as long to be cancelled."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from reactive_desched.api.event import FINDING_MADE
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.events import event
 from reactive_desched.journal.records import AnyEvent, digest, encode, line
-from reactive_desched.testing.journals import some_events
+from tests.support.journals import some_events
 
 FINDING = next(each for each in some_events(100) if each.type == FINDING_MADE)
 BMP_KEYS = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]))

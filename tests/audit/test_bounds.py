@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.audit import opening, rows, witnesses
+from reactive_desched.audit import checkpoint_checks, opening, rows
 from reactive_desched.audit.catalogue import Catalogue
 from reactive_desched.audit.index import Index
 from reactive_desched.audit.lookup import Wanted
 from reactive_desched.audit.opening import searching
-from reactive_desched.testing.journals import new_signer, some_events, write_journal
-from reactive_desched.testing.tampering import in_files, look, make, resealed_by
+from tests.support.journals import new_signer, some_events, write_journal
+from tests.support.tampering import in_files, look, make, resealed_by
 
 
 def test_of_many_journals_that_cannot_be_written_to_the_last_used_have_an_index(
@@ -51,7 +51,7 @@ def test_an_index_that_knows_nothing_by_heart_answers_the_same(
 def test_only_so_many_unknown_keys_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(witnesses, "MAX_UNKNOWN", 1)
+    monkeypatch.setattr(checkpoint_checks, "MAX_UNKNOWN", 1)
     made = make(tmp_path / "journal")
     raws = [entry.raw for entry in made.records]
     for name, since in (("second", 12), ("third", 17)):

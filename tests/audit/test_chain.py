@@ -2,7 +2,7 @@
 
 import pytest
 
-from reactive_desched.testing.tampering import Made, found, in_files, make, with_lines, without
+from tests.support.tampering import Made, found, in_files, make, with_lines, without
 
 
 @pytest.fixture(scope="module")

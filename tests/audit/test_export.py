@@ -12,9 +12,9 @@ from reactive_desched.audit.opening import searching
 from reactive_desched.audit.verifying import verify
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.envelope import Story, envelope
-from reactive_desched.journal.notes import parse_key
+from reactive_desched.journal.signing.signed_note import parse_key
 from reactive_desched.journal.summary import Filter, summary
-from reactive_desched.testing.journals import (
+from tests.support.journals import (
     BEGAN,
     SOURCE,
     new_signer,

@@ -12,7 +12,7 @@ from reactive_desched.errors import SinkUnavailable
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.segments import segments
 from reactive_desched.sinks.sink import Sink
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 pytestmark = pytest.mark.anyio
 

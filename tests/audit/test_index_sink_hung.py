@@ -13,7 +13,7 @@ from reactive_desched.audit.index import Index
 from reactive_desched.audit.index_sink import IndexSink
 from reactive_desched.audit.schema import NAME
 from reactive_desched.journal.records import Entry
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 pytestmark = pytest.mark.anyio
 

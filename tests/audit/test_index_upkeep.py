@@ -18,7 +18,7 @@ from reactive_desched.journal.envelope import Story, digest_id, envelope
 from reactive_desched.journal.records import GENESIS, AnyEvent, Entry, digest, encode, line
 from reactive_desched.journal.segments import segment, segments
 from reactive_desched.journal.summary import Filter, summary
-from reactive_desched.testing.journals import BEGAN, SOURCE, some_events
+from tests.support.journals import BEGAN, SOURCE, some_events
 
 NAME = "index.sqlite"
 

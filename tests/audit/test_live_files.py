@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from reactive_desched.audit import verifying
 from reactive_desched.audit.live_files import open_segment
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.notes import parse_key
 from reactive_desched.journal.segments import Segment, segment, segments
-from reactive_desched.testing.journals import new_signer, some_events, write_journal
-from reactive_desched.testing.tampering import (
+from reactive_desched.journal.signing.signed_note import parse_key
+from tests.support.journals import new_signer, some_events, write_journal
+from tests.support.tampering import (
     Made,
     flipped,
     found,

@@ -4,7 +4,7 @@ from reactive_desched.audit.index import Index
 from reactive_desched.audit.lookup import Wanted
 from reactive_desched.audit.opening import searching
 from reactive_desched.journal.records import Entry
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 NAME = "index.sqlite"
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.audit import asked
+from reactive_desched.audit import query_args
 from reactive_desched.audit.layout import Look, aligned
 from reactive_desched.audit.lookup import Wanted
 from reactive_desched.audit.opening import searching
@@ -12,7 +12,7 @@ from reactive_desched.audit.rows import micros
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.segments import segments
 from reactive_desched.journal.summary import Filter, summary
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
@@ -82,7 +82,7 @@ def test_a_row_whose_first_columns_have_no_room_is_folded_too() -> None:
     ],
 )
 def test_a_moment_is_written_as(text: str, moment: str) -> None:
-    assert asked.wanted(Filter(), text, "", NOW).since == micros(moment)
+    assert query_args.wanted(Filter(), text, "", NOW).since == micros(moment)
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_a_moment_is_written_as(text: str, moment: str) -> None:
 )
 def test_a_wrong_moment_is_refused_with_a_remedy(since: str, until: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        asked.wanted(Filter(), since, until, NOW)
+        query_args.wanted(Filter(), since, until, NOW)

@@ -8,12 +8,12 @@ from reactive_desched.audit.layout import Look
 from reactive_desched.audit.opening import searching
 from reactive_desched.audit.status import Status, as_json, status
 from reactive_desched.audit.status_text import lines, size
-from reactive_desched.journal import limits
-from reactive_desched.journal.limits import Limits
-from reactive_desched.journal.positions import Positions
+from reactive_desched.journal.cursors import Positions
 from reactive_desched.journal.segments import segments
 from reactive_desched.journal.summary import summary
-from reactive_desched.testing.journals import BEGAN, some_events, write_journal
+from reactive_desched.journal.upkeep import limits
+from reactive_desched.journal.upkeep.limits import Limits
+from tests.support.journals import BEGAN, some_events, write_journal
 
 NOW = BEGAN + timedelta(hours=1)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.api import event as api
+from reactive_desched.audit.id_resolver import meant
 from reactive_desched.audit.layout import Look
-from reactive_desched.audit.naming import meant
 from reactive_desched.audit.opening import searching
 from reactive_desched.audit.story import MOST_TOLD, gather
 from reactive_desched.audit.story_text import lines
@@ -17,7 +17,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.journal.envelope import Story, envelope
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.model.event_types import full
-from reactive_desched.testing.journals import BEGAN, SOURCE, story_of, write_journal
+from tests.support.journals import BEGAN, SOURCE, story_of, write_journal
 
 WEB = api.Who(
     name="web-1",

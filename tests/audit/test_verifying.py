@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.audit.kept import Kept, parse_kept
+from reactive_desched.audit.pinned_checkpoint import Kept, parse_kept
 from reactive_desched.audit.verifying import verify
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.notes import parse_key
 from reactive_desched.journal.records import digest
-from reactive_desched.testing.journals import new_signer
-from reactive_desched.testing.tampering import (
+from reactive_desched.journal.signing.signed_note import parse_key
+from tests.support.journals import new_signer
+from tests.support.tampering import (
     Made,
     found,
     in_files,

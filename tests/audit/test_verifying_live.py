@@ -10,14 +10,14 @@ import pytest
 from anyio import to_thread
 
 from reactive_desched.audit.findings import Report
-from reactive_desched.audit.kept import Kept
+from reactive_desched.audit.pinned_checkpoint import Kept
 from reactive_desched.audit.verifying import verify
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.notes import parse_key
-from reactive_desched.journal.opening import Making
+from reactive_desched.journal.opened import Making
 from reactive_desched.journal.segments import segments
-from reactive_desched.testing.journals import some_events
+from reactive_desched.journal.signing.signed_note import parse_key
+from tests.support.journals import some_events
 
 pytestmark = pytest.mark.anyio
 

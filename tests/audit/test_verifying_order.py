@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.audit import verifying
-from reactive_desched.journal.notes import parse_key
-from reactive_desched.journal.place import POSITIONS
-from reactive_desched.journal.positions import Positions
+from reactive_desched.journal.cursors import Positions
+from reactive_desched.journal.paths import POSITIONS
 from reactive_desched.journal.segments import segments
-from reactive_desched.testing.journals import some_events, write_journal
+from reactive_desched.journal.signing.signed_note import parse_key
+from tests.support.journals import some_events, write_journal
 
 
 @pytest.mark.parametrize("asked", ["reached", "segments"])

@@ -10,8 +10,8 @@ import pytest
 from bench.generate import Cluster, Dataset, ensure
 from bench.pod_json import DEDICATED_TAINT, FLAP_TAINT, PROBE_TAINT
 from bench.workloads import CANARY, is_dedicated_node, population
-from reactive_desched.kube.decode import codecs
-from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.kube.decode.codecs import codecs
+from reactive_desched.kube.decode.interning import SharedParts
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.taints import Taint, untolerated
 from reactive_desched.state.cluster import ClusterState

@@ -6,14 +6,14 @@ import pytest
 
 from bench.measure.unrecorded import nothing_but_evictions
 from bench.record.evictions import accounts, evict
-from reactive_desched.bookkeeping import making, utc_now
+from reactive_desched.app.recording import making, utc_now
 from reactive_desched.journal.journal import open_journal
-from reactive_desched.journal.ledger import Ledger
+from reactive_desched.journal.recorder import Ledger
 from reactive_desched.journal.segments import entries, segments
 from reactive_desched.journal.summary import summary
-from reactive_desched.model.buckets import Rate
 from reactive_desched.model.event_types import short
 from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.primitives.token_bucket import Rate
 
 pytestmark = pytest.mark.anyio
 

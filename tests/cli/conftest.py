@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched import app, once
+from reactive_desched.app import controller, run_once
+from reactive_desched.app.options import Options
 from reactive_desched.cli import main
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.summary import summary
-from reactive_desched.parts import Options
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 
 @pytest.fixture
@@ -104,8 +104,8 @@ def ran(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str,
             found.append((which, options))
             return 0
 
-        monkeypatch.setattr(app, "run", partial(note, "app"))
-        monkeypatch.setattr(once, "run", partial(note, "once"))
+        monkeypatch.setattr(controller, "run", partial(note, "app"))
+        monkeypatch.setattr(run_once, "run", partial(note, "once"))
         assert main(words) == 0
         [one] = found
         return one

@@ -12,7 +12,7 @@ import pytest
 
 from reactive_desched.cli import main
 from reactive_desched.journal.segments import segments
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 POD = "shop/web-6d4b75cb6d-00000"
 

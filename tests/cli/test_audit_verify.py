@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.cli import main
-from reactive_desched.journal.checkpoint import open_signer
 from reactive_desched.journal.records import Entry, digest
 from reactive_desched.journal.segments import segments
-from reactive_desched.testing.journals import SOURCE, new_signer, some_events, write_journal
+from reactive_desched.journal.signing.signer import open_signer
+from tests.support.journals import SOURCE, new_signer, some_events, write_journal
 
 
 @pytest.fixture

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from reactive_desched import app, demo
+from reactive_desched import demo
 from reactive_desched._version import __version__
+from reactive_desched.app import controller
+from reactive_desched.app.options import Options
 from reactive_desched.cli import main
 from reactive_desched.errors import ConfigError, JournalUnavailable, Refused, SelectorError
-from reactive_desched.parts import Options
 from reactive_desched.sim import command as sim
 from reactive_desched.sim.command import SimulationOptions
 
@@ -33,7 +34,7 @@ def doing(monkeypatch: pytest.MonkeyPatch) -> Doing:
                 raise ending
             return ending
 
-        for module, name in ((app, "run"), (demo, "play"), (sim, "simulate")):
+        for module, name in ((controller, "run"), (demo, "play"), (sim, "simulate")):
             monkeypatch.setattr(module, name, do)
         return asked
 

@@ -8,7 +8,7 @@ import pytest
 from reactive_desched.cli import main
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.segments import segments
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -13,12 +13,12 @@ from anyio import to_thread
 from reactive_desched.cli import main
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.tail import Tail
-from reactive_desched.model.addresses import parse_listen
-from reactive_desched.testing.journals import SOURCE
+from reactive_desched.primitives.listen_address import parse_listen
 from reactive_desched.testing.manual_clock import until
-from reactive_desched.testing.served_journal import ANYWHERE, EPOCH, streaming
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import serve
+from tests.support.journals import SOURCE
+from tests.support.served_journal import ANYWHERE, EPOCH, streaming
 
 pytestmark = pytest.mark.anyio
 

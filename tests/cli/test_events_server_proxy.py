@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from reactive_desched.cli import main
 from reactive_desched.journal.records import Entry
-from reactive_desched.testing.served_journal import as_event
+from tests.support.served_journal import as_event
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ from anyio import to_thread
 from reactive_desched.cli import main
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.tail import Tail
-from reactive_desched.testing.journals import SOURCE, some_events, write_journal
-from reactive_desched.testing.served_journal import EPOCH, streaming
+from tests.support.journals import SOURCE, some_events, write_journal
+from tests.support.served_journal import EPOCH, streaming
 
 Shown = Callable[..., list[bytes]]
 

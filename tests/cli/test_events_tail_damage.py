@@ -6,7 +6,7 @@ import pytest
 
 from reactive_desched.cli import main
 from reactive_desched.journal.records import Entry
-from reactive_desched.testing.served_journal import EPOCH
+from tests.support.served_journal import EPOCH
 
 
 @pytest.fixture

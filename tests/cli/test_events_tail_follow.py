@@ -12,7 +12,7 @@ import pytest
 
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.segments import segment
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 Started = Callable[..., subprocess.Popen[bytes]]
 NextLines = Callable[[subprocess.Popen[bytes], int], list[bytes]]

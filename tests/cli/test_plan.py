@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
-from reactive_desched import planning
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.cli import main
+from reactive_desched.controller import config
+from reactive_desched.controller.config import registry
 from reactive_desched.errors import CannotLook
-from reactive_desched.planning import registry
+from reactive_desched.plan import command, live
+from reactive_desched.plan.command import PlanOptions
 from reactive_desched.policy.registry import PluginSpec
-from reactive_desched.preview import command, live
-from reactive_desched.preview.command import PlanOptions
 from reactive_desched.state.cluster import RESOURCES
 
 NOW = "2026-05-01T12:00:00Z"
@@ -220,7 +220,7 @@ def test_a_plugin_that_is_not_built_yet_is_status_2(
     plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = PluginSpec(PluginArgs, frozenset({"deschedule"}), is_built=False)
-    monkeypatch.setattr(planning, "registry", lambda: {**registry(), "Later": later})
+    monkeypatch.setattr(config, "registry", lambda: {**registry(), "Later": later})
     (tmp_path / "policy.yaml").write_text(POLICY.replace("RemovePodsViolatingNodeTaints", "Later"))
     status, output, errors = plan("-f", str(cluster))
 
@@ -250,7 +250,7 @@ def test_what_no_decision_asks_about_is_not_listed(
 def test_a_cluster_that_is_not_there_is_status_1(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reactive_desched.preview.live.TRIES", 1)
+    monkeypatch.setattr("reactive_desched.plan.live.TRIES", 1)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\n"

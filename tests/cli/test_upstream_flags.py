@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from reactive_desched.app.options import Options
+from reactive_desched.app.overrides import Overrides
 from reactive_desched.cli import main, parser, upstream_flags
 from reactive_desched.model.labels import parse_selector
-from reactive_desched.overrides import Overrides
-from reactive_desched.parts import Options
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "from-the-sig-descheduler.md"
 RUN = ("run", "--policy", "p.yaml")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from reactive_desched.app.options import Options
+from reactive_desched.app.overrides import Overrides
 from reactive_desched.cli import main, parser, upstream_flags, upstream_form
-from reactive_desched.overrides import Overrides
-from reactive_desched.parts import Options
 
 RUN = ("run", "--policy", "p.yaml")
 BARE = ("--policy-config-file", "p.yaml")

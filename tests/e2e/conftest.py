@@ -11,12 +11,12 @@ from typing import NoReturn
 
 import pytest
 
-from reactive_desched.testing.authority import Authority
-from reactive_desched.testing.control_plane import ControlPlane, RealTools
-from reactive_desched.testing.controller_process import ControllerProcess, RunController
-from reactive_desched.testing.kafka_broker import KafkaBroker, KafkaTools, ServerTls
-from reactive_desched.testing.playground import Playground
-from reactive_desched.testing.referee import (
+from tests.support.authority import Authority
+from tests.support.control_plane import ControlPlane, RealTools
+from tests.support.controller_process import ControllerProcess, RunController
+from tests.support.kafka_broker import KafkaBroker, KafkaTools, ServerTls
+from tests.support.playground import Playground
+from tests.support.referee import (
     Referee,
     disagreements,
     intents_without_exactly_one_outcome,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from reactive_desched.testing.control_plane import ControlPlane
-from reactive_desched.testing.kubectl import Kubectl, KubectlError, Object
-from reactive_desched.testing.kustomize import pod_template, rendered
+from tests.support.control_plane import ControlPlane
+from tests.support.kubectl import Kubectl, KubectlError, Object
+from tests.support.kustomize import pod_template, rendered
 
 pytestmark = pytest.mark.real
 

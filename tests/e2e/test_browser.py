@@ -16,12 +16,12 @@ from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, PodData
 from reactive_desched.journal.envelope import epoch_of
 from reactive_desched.journal.reading import read
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.journal.start import written_id
-from reactive_desched.testing.browser import Page, browser
-from reactive_desched.testing.component import Component
-from reactive_desched.testing.control_plane import eventually, free_ports
-from reactive_desched.testing.controller_process import ControllerProcess
-from reactive_desched.testing.example_programs import ExampleProgram, ExamplePrograms
+from reactive_desched.journal.start_position import written_id
+from tests.support.browser import Page, browser
+from tests.support.component import Component
+from tests.support.control_plane import eventually, free_ports
+from tests.support.controller_process import ControllerProcess
+from tests.support.example_programs import ExampleProgram, ExamplePrograms
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.testing.control_plane import ControlPlane, eventually
-from reactive_desched.testing.playground import Playground
+from tests.support.control_plane import ControlPlane, eventually
+from tests.support.playground import Playground
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.testing.control_plane import eventually
-from reactive_desched.testing.controller_process import RunController
-from reactive_desched.testing.kubectl import Object
-from reactive_desched.testing.playground import Playground
-from reactive_desched.testing.referee import Referee
+from tests.support.control_plane import eventually
+from tests.support.controller_process import RunController
+from tests.support.kubectl import Object
+from tests.support.playground import Playground
+from tests.support.referee import Referee
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

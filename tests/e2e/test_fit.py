@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.gate.scheduler_fit import SchedulerFit
-from reactive_desched.kube.decode import codecs
-from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.fit.scheduler import SchedulerFit
+from reactive_desched.kube.decode.codecs import codecs
+from reactive_desched.kube.decode.interning import SharedParts
 from reactive_desched.model.objects import Pod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
-from reactive_desched.testing import manifests
-from reactive_desched.testing.control_plane import ControlPlane, eventually
-from reactive_desched.testing.playground import OWNER, Playground
+from tests.support import manifests
+from tests.support.control_plane import ControlPlane, eventually
+from tests.support.playground import OWNER, Playground
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

@@ -17,11 +17,11 @@ from anyio.to_thread import run_sync
 
 from reactive_desched.journal.records import Entry
 from reactive_desched.policy.recording import Kafka
-from reactive_desched.testing.control_plane import eventually
-from reactive_desched.testing.example_programs import ExamplePrograms
-from reactive_desched.testing.kafka_broker import KafkaBroker
-from reactive_desched.testing.kafka_group import Received, read_group
-from reactive_desched.testing.relaying import relaying
+from tests.support.control_plane import eventually
+from tests.support.example_programs import ExamplePrograms
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_group import Received, read_group
+from tests.support.relaying import relaying
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240), pytest.mark.anyio]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.testing.control_plane import eventually
-from reactive_desched.testing.controller_process import ControllerProcess
-from reactive_desched.testing.kafka_broker import KafkaBroker
-from reactive_desched.testing.kafka_group import read_group
-from reactive_desched.testing.playground import Playground
-from reactive_desched.testing.referee import Referee
+from tests.support.control_plane import eventually
+from tests.support.controller_process import ControllerProcess
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_group import read_group
+from tests.support.playground import Playground
+from tests.support.referee import Referee
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

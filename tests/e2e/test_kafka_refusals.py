@@ -11,10 +11,10 @@ from anyio.to_thread import run_sync
 from reactive_desched.api.event import FINDING_MADE, FindingMade
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.policy.recording import Kafka, KafkaTls
-from reactive_desched.testing.example_programs import ExamplePrograms
-from reactive_desched.testing.kafka_broker import KafkaBroker
-from reactive_desched.testing.kafka_group import read_group
-from reactive_desched.testing.relaying import Relaying, relaying
+from tests.support.example_programs import ExamplePrograms
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_group import read_group
+from tests.support.relaying import Relaying, relaying
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120), pytest.mark.anyio]
 

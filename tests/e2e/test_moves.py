@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.model.outcomes import DENIED, EVICTED
-from reactive_desched.testing import manifests
-from reactive_desched.testing.control_plane import eventually
-from reactive_desched.testing.controller_process import RunController
-from reactive_desched.testing.playground import Playground
-from reactive_desched.testing.referee import Referee, journalled, rehearsed
+from tests.support import manifests
+from tests.support.control_plane import eventually
+from tests.support.controller_process import RunController
+from tests.support.playground import Playground
+from tests.support.referee import Referee, journalled, rehearsed
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

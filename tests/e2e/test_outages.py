@@ -5,12 +5,12 @@ from itertools import takewhile
 
 import pytest
 
-from reactive_desched.testing import manifests
-from reactive_desched.testing.audit_log import AuditedRequest
-from reactive_desched.testing.control_plane import ControlPlane, eventually
-from reactive_desched.testing.controller_process import RunController
-from reactive_desched.testing.playground import Playground
-from reactive_desched.testing.referee import Referee
+from tests.support import manifests
+from tests.support.audit_log import AuditedRequest
+from tests.support.control_plane import ControlPlane, eventually
+from tests.support.controller_process import RunController
+from tests.support.playground import Playground
+from tests.support.referee import Referee
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

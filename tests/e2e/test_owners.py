@@ -7,20 +7,20 @@ import anyio
 import msgspec
 import pytest
 
-from reactive_desched.kube.codec import METADATA, Codec
-from reactive_desched.kube.decode import codecs
-from reactive_desched.kube.reflect import Reflector
-from reactive_desched.kube.reflect_settings import ReflectSettings
-from reactive_desched.kube.session import KubeConfig, Session, Stream, open_session
-from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.controller.event_handler import ResourceFeed
+from reactive_desched.controller.sync import Synced
+from reactive_desched.kube.client.session import KubeConfig, Session, Stream, open_session
+from reactive_desched.kube.decode.codec import METADATA, Codec
+from reactive_desched.kube.decode.codecs import codecs
+from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.kube.watch.reflector import Reflector
+from reactive_desched.kube.watch.settings import ReflectSettings
 from reactive_desched.model.objects import Job, Pod, ReplicaSet
-from reactive_desched.react.feed import ResourceFeed
-from reactive_desched.react.synced import Synced
 from reactive_desched.state.cluster import JOBS, NODES, PODS, REPLICA_SETS, ClusterState
 from reactive_desched.state.view import ClusterView
-from reactive_desched.testing.kubectl import Object
 from reactive_desched.testing.manual_clock import until
-from reactive_desched.testing.playground import OWNER, Playground
+from tests.support.kubectl import Object
+from tests.support.playground import OWNER, Playground
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(180)]
 

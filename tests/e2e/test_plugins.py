@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reactive_desched.testing.control_plane import eventually
-from reactive_desched.testing.controller_process import RunController
-from reactive_desched.testing.playground import PlacedPod, Playground
-from reactive_desched.testing.referee import Referee
+from tests.support.control_plane import eventually
+from tests.support.controller_process import RunController
+from tests.support.playground import PlacedPod, Playground
+from tests.support.referee import Referee
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

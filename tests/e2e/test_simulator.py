@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.testing.component import Component
-from reactive_desched.testing.control_plane import RealTools, eventually
-from reactive_desched.testing.kubectl import Kubectl, KubectlError
+from tests.support.component import Component
+from tests.support.control_plane import RealTools, eventually
+from tests.support.kubectl import Kubectl, KubectlError
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.testing.example_programs import EXAMPLES, ExamplePrograms
+from tests.support.example_programs import EXAMPLES, ExamplePrograms
 
 
 @pytest.fixture

@@ -21,15 +21,15 @@ from anyio.to_thread import run_sync
 from reactive_desched.api.event import CHECKPOINT, DATA
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.tail import Tail
-from reactive_desched.model.addresses import Listen
 from reactive_desched.model.event_types import short
 from reactive_desched.policy.settings import Server
-from reactive_desched.testing.control_plane import free_ports
-from reactive_desched.testing.example_programs import ExampleProgram, ExamplePrograms
-from reactive_desched.testing.journals import SOURCE, some_events, write_journal
+from reactive_desched.primitives.listen_address import Listen
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import serve
+from tests.support.control_plane import free_ports
+from tests.support.example_programs import ExampleProgram, ExamplePrograms
+from tests.support.journals import SOURCE, some_events, write_journal
 
 pytestmark = pytest.mark.anyio
 

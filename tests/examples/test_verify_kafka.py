@@ -11,10 +11,10 @@ from anyio.to_thread import run_sync
 
 from reactive_desched.journal.records import Entry
 from reactive_desched.policy.recording import Kafka
-from reactive_desched.sinks.kafka import KafkaSink
-from reactive_desched.testing.example_programs import ExamplePrograms
-from reactive_desched.testing.journals import some_events, write_journal
-from reactive_desched.testing.mock_kafka import MockKafka, mock_kafka
+from reactive_desched.sinks.kafka.sink import KafkaSink
+from tests.support.example_programs import ExamplePrograms
+from tests.support.journals import some_events, write_journal
+from tests.support.mock_kafka import MockKafka, mock_kafka
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from reactive_desched.journal.notes import Key, checkpoint_text, signed
 from reactive_desched.journal.records import GENESIS
-from reactive_desched.testing.journals import SOURCE, new_signer, some_events, write_journal
+from reactive_desched.journal.signing.signed_note import Key, checkpoint_text, signed
+from tests.support.journals import SOURCE, new_signer, some_events, write_journal
 
 SOUND, NOT_SOUND, CANNOT = 0, 1, 2
 

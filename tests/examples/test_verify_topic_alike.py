@@ -16,17 +16,17 @@ import msgspec
 import pytest
 
 from reactive_desched.api.event import Checkpoint
-from reactive_desched.audit.kept import parse_kept
+from reactive_desched.audit.pinned_checkpoint import parse_kept
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.checkpoint import Signer
+from reactive_desched.journal.cursors import Positions
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.notes import parse_key
-from reactive_desched.journal.opening import Making
-from reactive_desched.journal.positions import Positions
+from reactive_desched.journal.opened import Making
 from reactive_desched.journal.records import GENESIS, digest
-from reactive_desched.testing.journals import new_signer, some_events
-from reactive_desched.testing.tampering import (
+from reactive_desched.journal.signing.signed_note import parse_key
+from reactive_desched.journal.signing.signer import Signer
+from tests.support.journals import new_signer, some_events
+from tests.support.tampering import (
     Made,
     flipped,
     in_base64,

@@ -18,10 +18,10 @@ from anyio.to_thread import run_sync
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.journal.records import Entry
 from reactive_desched.policy.recording import Webhook
-from reactive_desched.sinks.proofs import signature
-from reactive_desched.sinks.webhook import WebhookSink
-from reactive_desched.testing.example_programs import ExampleProgram, ExamplePrograms
-from reactive_desched.testing.journals import some_events, write_journal
+from reactive_desched.sinks.webhook.signing import signature
+from reactive_desched.sinks.webhook.sink import WebhookSink
+from tests.support.example_programs import ExampleProgram, ExamplePrograms
+from tests.support.journals import some_events, write_journal
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,9 @@ import pytest
 import trio
 from anyio.abc import TaskGroup
 
-from reactive_desched.assembly import Core, Plan
+from reactive_desched.controller.controller import Core, Plan
+from reactive_desched.controller.evaluation import Judgement
+from reactive_desched.controller.subscriptions import Instance
 from reactive_desched.errors import ClusterError
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
@@ -37,12 +39,10 @@ from reactive_desched.model.outcomes import (
     ServerFailed,
     Unknown,
 )
-from reactive_desched.react.instances import Instance
-from reactive_desched.react.judgement import Judgement
 from reactive_desched.state.cluster import RESOURCES
 from reactive_desched.testing.builders import node, pod
-from reactive_desched.testing.failing_ledger import FailingLedger
-from reactive_desched.testing.flow import Diary, resource_of
+from tests.support.failing_ledger import FailingLedger
+from tests.support.flow import Diary, resource_of
 
 # The order of tasks is trio's choice: drawn from the example, or failures would not repeat.
 hypothesis.register_random(trio._core._run._r)

@@ -9,8 +9,9 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.assembly import Core, Plan, ProfilePlan
-from reactive_desched.gate.budgets import Rate
+from reactive_desched.controller.controller import Core, Plan, ProfilePlan
+from reactive_desched.controller.evaluation import Judgement
+from reactive_desched.gate.rate_limits import Rate
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.labels import EVERYTHING, LabelSelector
 from reactive_desched.model.objects import ClusterObject, Pod, PodDisruptionBudget
@@ -20,11 +21,10 @@ from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.react.debounce import Pause
-from reactive_desched.react.judgement import Judgement
+from reactive_desched.primitives.debounce import Pause
 from reactive_desched.testing.anti_affinity import avoid, avoiding
 from reactive_desched.testing.builders import node, pod
-from reactive_desched.testing.flow import Flow
+from tests.support.flow import Flow
 
 pytestmark = pytest.mark.anyio
 

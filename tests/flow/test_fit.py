@@ -5,14 +5,14 @@ import msgspec
 import pytest
 import trio.testing
 
-from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
+from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.outcomes import BudgetRefused
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.testing.builders import node, pod
-from reactive_desched.testing.flow import Flow
+from tests.support.flow import Flow
 
 pytestmark = pytest.mark.anyio
 

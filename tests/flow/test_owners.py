@@ -10,7 +10,7 @@ from reactive_desched.model.triggers import Trigger
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.state.cluster import JOBS, NODES, OWNERS, PODS, REPLICA_SETS
 from reactive_desched.testing.builders import node, pod
-from reactive_desched.testing.flow import Flow
+from tests.support.flow import Flow
 
 pytestmark = pytest.mark.anyio
 

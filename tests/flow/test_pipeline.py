@@ -2,7 +2,7 @@ import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.gate.budgets import Rate
+from reactive_desched.gate.rate_limits import Rate
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import PodDisruptionBudget, PodStatus
 from reactive_desched.model.outcomes import BudgetRefused, Overloaded, ServerFailed, Unknown
@@ -10,9 +10,9 @@ from reactive_desched.plugins.failed_pods import FailedPods, FailedPodsArgs
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinity, NodeAffinityArgs
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.react.debounce import Pause
+from reactive_desched.primitives.debounce import Pause
 from reactive_desched.testing.builders import node, pod
-from reactive_desched.testing.flow import Flow
+from tests.support.flow import Flow
 
 pytestmark = pytest.mark.anyio
 

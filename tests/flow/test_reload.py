@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from reactive_desched.assembly import Plan, ProfilePlan
-from reactive_desched.gate.budgets import Rate
-from reactive_desched.gate.fit import SCHEDULER, UPSTREAM
+from reactive_desched.controller.controller import Plan, ProfilePlan
+from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
+from reactive_desched.gate.rate_limits import Rate
 from reactive_desched.gate.windows import WINDOW_S
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.objects import Pod
@@ -24,8 +25,7 @@ from reactive_desched.plugins.node_affinity import (
 )
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.react.debounce import Pause
-from reactive_desched.react.instances import AnyPlugin
+from reactive_desched.primitives.debounce import Pause
 
 Story = list[tuple[Any, ...]]  # verbs of World with their arguments
 EXAMPLES = int(os.environ.get("EXAMPLES", "100"))

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from reactive_desched.assembly import Plan, ProfilePlan
-from reactive_desched.gate.budgets import Rate
+from reactive_desched.controller.controller import Plan, ProfilePlan
+from reactive_desched.gate.rate_limits import Rate
 from reactive_desched.gate.windows import WINDOW_S
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
 from reactive_desched.model.objects import (
@@ -31,7 +31,7 @@ from reactive_desched.plugins.node_affinity import (
 )
 from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.react.debounce import Pause
+from reactive_desched.primitives.debounce import Pause
 from reactive_desched.testing.builders import READY
 
 Story = list[tuple[Any, ...]]  # verbs of World with their arguments

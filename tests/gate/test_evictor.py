@@ -2,14 +2,14 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.fit.upstream import NO_OTHER_NODE, Fit
 from reactive_desched.gate.evictor import (
     Guards,
     NamespaceSelector,
     NodeFit,
     TwoNodes,
 )
-from reactive_desched.gate.fit import NO_OTHER_NODE, Fit
-from reactive_desched.gate.guards import Guard, guards
+from reactive_desched.gate.filters import Guard, guards
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector

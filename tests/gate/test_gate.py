@@ -1,7 +1,7 @@
 import pytest
 
-from reactive_desched.gate.budgets import Budgets, Rate
 from reactive_desched.gate.gate import Gate, Step
+from reactive_desched.gate.rate_limits import Budgets, Rate
 from reactive_desched.gate.windows import Windows
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding

@@ -18,7 +18,7 @@ from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.envelope import Story, envelope
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opening import Making
+from reactive_desched.journal.opened import Making
 from reactive_desched.journal.reading import read
 from reactive_desched.journal.records import AnyEvent
 

@@ -12,12 +12,12 @@ import pytest
 from reactive_desched.api import event as api
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.journal.log import Log, Rotation
-from reactive_desched.journal.opening import Making, take
+from reactive_desched.journal.opened import Making, take
 from reactive_desched.journal.reading import read
 from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import recover
-from reactive_desched.journal.seals import Context
-from reactive_desched.testing.journals import some_events
+from reactive_desched.journal.signing.checkpointer import Context
+from tests.support.journals import some_events
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,10 @@ from reactive_desched.api.event import CHECKPOINT, FINDING_MADE, JOURNAL_RESUMED
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.notes import Seal, parse_key, parse_note, verify_note
 from reactive_desched.journal.reading import read
 from reactive_desched.journal.records import GENESIS, AnyEvent, digest
 from reactive_desched.journal.segments import segments
+from reactive_desched.journal.signing.signed_note import Seal, parse_key, parse_note, verify_note
 
 pytestmark = pytest.mark.anyio
 

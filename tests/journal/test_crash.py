@@ -13,9 +13,9 @@ import pytest
 from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
 from reactive_desched.audit.verifying import verify
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.notes import parse_key
 from reactive_desched.journal.reading import read
 from reactive_desched.journal.recovery import recover
+from reactive_desched.journal.signing.signed_note import parse_key
 
 WRITER = """
 import sys
@@ -25,8 +25,8 @@ import anyio
 from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opening import Making
-from reactive_desched.testing.journals import some_events
+from reactive_desched.journal.opened import Making
+from tests.support.journals import some_events
 
 def clock():
     return datetime.now(UTC)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.api.event import POLICY_LOADED
-from reactive_desched.journal import limits
+from reactive_desched.journal.cursors import Positions
 from reactive_desched.journal.events import event
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opening import Making
-from reactive_desched.journal.positions import Positions
+from reactive_desched.journal.opened import Making
 from reactive_desched.journal.records import mark, recorded_at
 from reactive_desched.journal.segments import segments
+from reactive_desched.journal.upkeep import limits
 from reactive_desched.sinks.dead_letters import letters
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 DEEP = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 

@@ -8,7 +8,7 @@ import pytest
 from reactive_desched.journal.follower import Follower, newest, seq_before
 from reactive_desched.journal.records import MAX_RECORD_BYTES, Entry, recorded_at
 from reactive_desched.journal.segments import Segment, segment, segments
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from reactive_desched.errors import JournalUnavailable
 from reactive_desched.journal import journal
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opening import Making
+from reactive_desched.journal.opened import Making
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.testing.manual_clock import until
 

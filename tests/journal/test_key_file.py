@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import JournalError
-from reactive_desched.journal import durable, key_file
+from reactive_desched.journal import durable
+from reactive_desched.journal.signing import key_file
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from reactive_desched.errors import JournalError
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opening import Making
+from reactive_desched.journal.opened import Making
 
 OTHER_PROCESS = """
 import sys

@@ -12,12 +12,12 @@ from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Log, Rotation
-from reactive_desched.journal.opening import Making, Opened, take
+from reactive_desched.journal.opened import Making, Opened, take
 from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import recover
-from reactive_desched.journal.seals import Context
 from reactive_desched.journal.segments import segments
-from reactive_desched.testing.journals import some_events, write_journal
+from reactive_desched.journal.signing.checkpointer import Context
+from tests.support.journals import some_events, write_journal
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from reactive_desched.journal import reader as reader_module
 from reactive_desched.journal.reader import Portion, Reader
 from reactive_desched.journal.records import MAX_RECORD_BYTES
 from reactive_desched.journal.segments import Segment, segment, segments
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 A, B, C, D = b"a\n", b"bb\n", b"ccc\n", b"dddd\n"
 

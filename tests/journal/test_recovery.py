@@ -11,12 +11,12 @@ from reactive_desched.api.event import CHECKPOINT, EVICTION_REQUESTED
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opening import Making, take
+from reactive_desched.journal.opened import Making, take
 from reactive_desched.journal.reading import read
 from reactive_desched.journal.records import AnyEvent, digest, encode
 from reactive_desched.journal.recovery import recover
-from reactive_desched.journal.seals import Context
-from reactive_desched.testing.journals import some_events, write_journal
+from reactive_desched.journal.signing.checkpointer import Context
+from tests.support.journals import some_events, write_journal
 
 MakeIntent = Callable[[str], AnyEvent]
 MakeOutcome = Callable[..., AnyEvent]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.journal.recovery import recover
-from reactive_desched.testing.journals import some_events, write_journal
+from tests.support.journals import some_events, write_journal
 
 
 def test_nothing_is_cut_off_while_the_name_of_its_copy_is_not_durable(

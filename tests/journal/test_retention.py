@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.journal.retention import Held, Loss, Needs, Tidying, tidying
+from reactive_desched.journal.upkeep.retention import Held, Loss, Needs, Tidying, tidying
 from reactive_desched.policy.recording import Retention
 
 KIB = 1024

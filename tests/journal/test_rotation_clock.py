@@ -7,11 +7,11 @@ import pytest
 
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opening import Making, take
+from reactive_desched.journal.opened import Making, take
 from reactive_desched.journal.records import encode
-from reactive_desched.journal.seals import Context
 from reactive_desched.journal.segments import segments
-from reactive_desched.testing.journals import some_events
+from reactive_desched.journal.signing.checkpointer import Context
+from tests.support.journals import some_events
 
 START = datetime(2026, 3, 29, 12, tzinfo=UTC)
 

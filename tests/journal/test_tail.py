@@ -11,7 +11,7 @@ from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.records import AnyEvent, Entry
 from reactive_desched.journal.segments import segments
 from reactive_desched.journal.tail import Tail
-from reactive_desched.testing.journals import SOURCE, some_events, write_journal
+from tests.support.journals import SOURCE, some_events, write_journal
 
 pytestmark = pytest.mark.anyio
 

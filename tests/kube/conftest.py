@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.kube.session import KubeConfig, Session, open_session
-from reactive_desched.kube.throttle import Rate
-from reactive_desched.testing.authority import Authority
+from reactive_desched.kube.client.rate_limiter import Rate
+from reactive_desched.kube.client.session import KubeConfig, Session, open_session
 from reactive_desched.testing.manual_clock import ManualClock
-from reactive_desched.testing.mirror import Mirror
-from reactive_desched.testing.scripted_api import ScriptedApi
-from reactive_desched.testing.things import ThingCodec
+from tests.support.authority import Authority
+from tests.support.mirror import Mirror
+from tests.support.scripted_api import ScriptedApi
+from tests.support.things import ThingCodec
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import anyio.to_thread
 import pytest
 
 from reactive_desched.errors import Unreachable
-from reactive_desched.kube.credentials import Credentials
-from reactive_desched.kube.kubeconfig import KubeConfig, KubeconfigFiles
-from reactive_desched.kube.session import open_session
+from reactive_desched.kube.auth.credentials import Credentials
+from reactive_desched.kube.auth.kubeconfig import KubeConfig, KubeconfigFiles
+from reactive_desched.kube.client.session import open_session
 from reactive_desched.testing.manual_clock import ManualClock, until
-from reactive_desched.testing.scripted_api import ScriptedApi
+from tests.support.scripted_api import ScriptedApi
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

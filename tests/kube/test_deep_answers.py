@@ -3,10 +3,10 @@
 import pytest
 
 from reactive_desched.errors import Unreachable
-from reactive_desched.kube.evictor import ApiEvictor
-from reactive_desched.kube.session import Session
+from reactive_desched.kube.client.evictor import ApiEvictor
+from reactive_desched.kube.client.session import Session
 from reactive_desched.model.outcomes import EvictionRequest, Overloaded
-from reactive_desched.testing.scripted_api import Reply, ScriptedApi
+from tests.support.scripted_api import Reply, ScriptedApi
 
 pytestmark = pytest.mark.anyio
 

@@ -8,24 +8,18 @@ import anyio
 import msgspec
 import pytest
 
-from reactive_desched.kube import events as events_module
-from reactive_desched.kube.events import (
-    PACE,
-    RETRY_AFTER_S,
-    TIDY_EVERY_S,
-    Event,
-    EventRecorder,
-    Regarding,
-)
-from reactive_desched.kube.session import KubeConfig, Session, open_session
-from reactive_desched.kube.throttle import Rate
+from reactive_desched.kube.client import events as events_module
+from reactive_desched.kube.client.events import PACE, RETRY_AFTER_S, TIDY_EVERY_S, EventRecorder
+from reactive_desched.kube.client.rate_limiter import Rate
+from reactive_desched.kube.client.session import KubeConfig, Session, open_session
+from reactive_desched.model.kube_events import Event, Regarding
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.faults import FaultPlan
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import Settings, serve
 from reactive_desched.sim.store import Store
 from reactive_desched.testing.manual_clock import ManualClock, until
-from reactive_desched.testing.scripted_api import Reply, ScriptedApi, status
+from tests.support.scripted_api import Reply, ScriptedApi, status
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from reactive_desched.errors import Refused, Unreachable
-from reactive_desched.kube.evictor import ApiEvictor
-from reactive_desched.kube.session import KubeConfig, Session, open_session
-from reactive_desched.kube.throttle import Lane, Rate
+from reactive_desched.kube.client.evictor import ApiEvictor
+from reactive_desched.kube.client.rate_limiter import Lane, Rate
+from reactive_desched.kube.client.session import KubeConfig, Session, open_session
 from reactive_desched.model.outcomes import (
     Accepted,
     Answer,
@@ -24,7 +24,7 @@ from reactive_desched.model.outcomes import (
     Unknown,
 )
 from reactive_desched.testing.manual_clock import ManualClock
-from reactive_desched.testing.scripted_api import Reply, ScriptedApi, status
+from tests.support.scripted_api import Reply, ScriptedApi, status
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from typing import Any  # an ExecCredential is free-form
 
 import pytest
 
-from reactive_desched.kube import exec_plugin
-from reactive_desched.kube.exec_plugin import ExecPlugin
+from reactive_desched.kube.auth import exec_plugin
+from reactive_desched.kube.auth.exec_plugin import ExecPlugin
 from reactive_desched.testing.manual_clock import until
 
 pytestmark = pytest.mark.timeout(60)

@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from reactive_desched.kube.failures import reason_of, was_sent
+from reactive_desched.kube.client.failures import reason_of, was_sent
 
 KEY = ConnectionKey("10.0.0.1", 443, True, True, None, None, None)
 

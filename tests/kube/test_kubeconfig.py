@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.kubeconfig import InCluster, KubeConfig, KubeconfigFiles, locate
+from reactive_desched.kube.auth.kubeconfig import InCluster, KubeConfig, KubeconfigFiles, locate
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

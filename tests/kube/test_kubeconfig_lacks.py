@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.kubeconfig import KubeConfig, KubeconfigFiles, locate
+from reactive_desched.kube.auth.kubeconfig import KubeConfig, KubeconfigFiles, locate
 
 
 def refusal(config: KubeConfig, **environ: str) -> str:

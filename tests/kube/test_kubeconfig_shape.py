@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.kubeconfig_shape import check
+from reactive_desched.kube.auth.kubeconfig_shape import check
 
 SECRET = "c4n4ry"
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.codec import METADATA, WHOLE
-from reactive_desched.kube.decode import Codecs, codecs
-from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.kube.decode.codec import METADATA, WHOLE
+from reactive_desched.kube.decode.codecs import Codecs, codecs
+from reactive_desched.kube.decode.interning import SharedParts
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
 from reactive_desched.state.cluster import ClusterState
 

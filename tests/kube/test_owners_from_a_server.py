@@ -9,14 +9,14 @@ import anyio
 import msgspec
 import pytest
 
-from reactive_desched.kube.decode import codecs
-from reactive_desched.kube.reflect import Reflector
-from reactive_desched.kube.reflect_settings import ReflectSettings
-from reactive_desched.kube.session import KubeConfig, Session, open_session
-from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.controller.event_handler import ResourceFeed
+from reactive_desched.controller.sync import Synced
+from reactive_desched.kube.client.session import KubeConfig, Session, open_session
+from reactive_desched.kube.decode.codecs import codecs
+from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.kube.watch.reflector import Reflector
+from reactive_desched.kube.watch.settings import ReflectSettings
 from reactive_desched.model.objects import OwnerReference, ReplicaSet
-from reactive_desched.react.feed import ResourceFeed
-from reactive_desched.react.synced import Synced
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import serve

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.kube.decode import codecs
-from reactive_desched.kube.sharing import SharedParts
-from reactive_desched.testing.plain_pods import plain_pod
-from reactive_desched.testing.pods_as_json import PODS
+from reactive_desched.kube.decode.codecs import codecs
+from reactive_desched.kube.decode.interning import SharedParts
+from tests.support.plain_pods import plain_pod
+from tests.support.pods_as_json import PODS
 
 JSON = dict[str, Any]  # any JSON object
 

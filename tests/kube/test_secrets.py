@@ -10,11 +10,12 @@ import anyio
 import pytest
 
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
-from reactive_desched.kube.events import Event, EventRecorder, Regarding
-from reactive_desched.kube.kubeconfig import KubeConfig
-from reactive_desched.kube.session import open_session
-from reactive_desched.kube.throttle import Rate
-from reactive_desched.testing.parrot import Answer, Parrot, hanging_up, parroting
+from reactive_desched.kube.auth.kubeconfig import KubeConfig
+from reactive_desched.kube.client.events import EventRecorder
+from reactive_desched.kube.client.rate_limiter import Rate
+from reactive_desched.kube.client.session import open_session
+from reactive_desched.model.kube_events import Event, Regarding
+from tests.support.parrot import Answer, Parrot, hanging_up, parroting
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

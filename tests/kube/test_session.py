@@ -7,13 +7,13 @@ import anyio
 import pytest
 
 from reactive_desched.errors import ConfigError, Saturated, Unreachable
-from reactive_desched.kube.answers import Answer
-from reactive_desched.kube.session import KubeConfig, Limits, Session, Stream, open_session
-from reactive_desched.kube.throttle import Lane, Rate
-from reactive_desched.testing.authority import Authority
+from reactive_desched.kube.client.rate_limiter import Lane, Rate
+from reactive_desched.kube.client.responses import Answer
+from reactive_desched.kube.client.session import KubeConfig, Limits, Session, Stream, open_session
 from reactive_desched.testing.manual_clock import ManualClock, until
-from reactive_desched.testing.scripted_api import Reply, ScriptedApi
-from reactive_desched.testing.things import ThingCodec
+from tests.support.authority import Authority
+from tests.support.scripted_api import Reply, ScriptedApi
+from tests.support.things import ThingCodec
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode import Codecs, codecs
-from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.kube.decode.codecs import Codecs, codecs
+from reactive_desched.kube.decode.interning import SharedParts
 from reactive_desched.model.labels import Requirement
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import CSINode, PersistentVolume, PersistentVolumeClaim

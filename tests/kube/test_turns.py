@@ -5,15 +5,15 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.codec import WatchEvent
-from reactive_desched.kube.endings import End, Ending
-from reactive_desched.kube.listing import Lister, PageSizes, Staged
-from reactive_desched.kube.pace import Gait, Pace
-from reactive_desched.kube.session import Session, Stream
-from reactive_desched.kube.watching import WatchReader
+from reactive_desched.kube.client.session import Session, Stream
+from reactive_desched.kube.decode.codec import WatchEvent
+from reactive_desched.kube.watch.lister import Lister, PageSizes, Staged
+from reactive_desched.kube.watch.watch_end import End, Ending
+from reactive_desched.kube.watch.watcher import WatchReader
+from reactive_desched.kube.watch.yielding import Gait, Pace
 from reactive_desched.testing.manual_clock import ManualClock
-from reactive_desched.testing.scripted_api import ScriptedApi
-from reactive_desched.testing.things import Thing, ThingCodec
+from tests.support.scripted_api import ScriptedApi
+from tests.support.things import Thing, ThingCodec
 
 pytestmark = pytest.mark.anyio
 

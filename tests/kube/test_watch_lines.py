@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode import Codecs, codecs
-from reactive_desched.kube.sharing import SharedParts
+from reactive_desched.kube.decode.codecs import Codecs, codecs
+from reactive_desched.kube.decode.interning import SharedParts
 
 JSON = dict[str, Any]  # any JSON object
 METADATA = {"name": "n1", "uid": "u1", "resourceVersion": "7", "namespace": "shop"}

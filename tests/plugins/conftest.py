@@ -6,10 +6,10 @@ from textwrap import dedent, indent
 import pytest
 from pydantic import BaseModel
 
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import Configuration, configure
-from reactive_desched.policy.problems import PolicyErrors
 
 Read = Callable[[str, str], BaseModel]
 Ask = Callable[[str, str], list[str]]

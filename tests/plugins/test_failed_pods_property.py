@@ -7,7 +7,7 @@ from reactive_desched.plugins.failed_pods import FailedPods, FailedPodsArgs
 from reactive_desched.testing.aging import NOW
 from reactive_desched.testing.builders import READY, container, faring
 from reactive_desched.testing.scenario import as_written
-from reactive_desched.testing.turns import Step, after_each, turns
+from tests.support.turns import Step, after_each, turns
 
 BROKEN = faring("Failed", container(ended="Error", code=1))
 CREATED = {"p1": NOW - 9, "p2": NOW - 6, "p3": NOW, "p4": NOW + 3}  # and that never changes

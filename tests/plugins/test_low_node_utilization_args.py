@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
 from reactive_desched.plugins.low_node_utilization import LowNodeUtilizationArgs
+from reactive_desched.policy.diagnostics import LENIENT, PolicyErrors
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
-from reactive_desched.policy.problems import LENIENT, PolicyErrors
 
 Read = Callable[[str, str], BaseModel]
 Ask = Callable[[str, str], list[str]]

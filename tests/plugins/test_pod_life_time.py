@@ -9,7 +9,7 @@ from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
 from reactive_desched.testing.aging import HOUR, NOW, at_now
 from reactive_desched.testing.builders import condition, container, faring, node, pod
 from reactive_desched.testing.scenario import Scenario, as_written
-from reactive_desched.testing.turns import Step, after_each, turns
+from tests.support.turns import Step, after_each, turns
 
 MAX: dict[str, object] = {"maxPodLifeTimeSeconds": 600}
 

@@ -1,11 +1,11 @@
 import pytest
 from pydantic import ValidationError
 
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
 from reactive_desched.plugins.pod_life_time import STATES, PodLifeTime, PodLifeTimeArgs
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
-from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.testing.scenario import as_written
 
 MAX: dict[str, object] = {"maxPodLifeTimeSeconds": 600}

@@ -3,17 +3,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from reactive_desched.controller.config import registry
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node, Pod, PodStatus
 from reactive_desched.model.subjects import OnNode
-from reactive_desched.planning import registry
 from reactive_desched.plugins.too_many_restarts import TooManyRestarts, TooManyRestartsArgs
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
-from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.testing.builders import container, faring, node, pod
 from reactive_desched.testing.scenario import Scenario, as_written
-from reactive_desched.testing.turns import Step, after_each, turns
+from tests.support.turns import Step, after_each, turns
 
 
 def plugin(**args: object) -> TooManyRestarts:

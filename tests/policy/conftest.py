@@ -7,10 +7,10 @@ import pytest
 from pydantic import Field
 
 from reactive_desched.api.plugin import PluginArgs
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.fields import Count, Seconds, SelectorObject
 from reactive_desched.policy.load import Configuration, configure
-from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.registry import PluginSpec
 
 HEAD = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"

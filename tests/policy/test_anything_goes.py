@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from reactive_desched.controller.config import registry
 from reactive_desched.errors import ConfigError
-from reactive_desched.planning import registry
 from reactive_desched.policy.decode import written_fields
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import Configuration, configure
-from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.strategies import STRATEGIES
 from reactive_desched.policy.v1alpha1 import StrategyParameters
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched.policy.choices import AnyOf
-from reactive_desched.policy.problems import Complaints
+from reactive_desched.policy.diagnostics import Complaints
 
 
 class Meal(BaseModel):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
 from reactive_desched.policy.conversion import Conversion, convert
+from reactive_desched.policy.diagnostics import Path, PolicyErrors
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
-from reactive_desched.policy.problems import Path, PolicyErrors
 from reactive_desched.policy.reader import read_documents
 from reactive_desched.policy.strategies import STRATEGIES
 from reactive_desched.policy.tree import Table, find, plain

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.rewriting import Rewriting, Wishes, rewrite
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.rewriting import Wishes, rewrite
 

@@ -5,7 +5,7 @@ from difflib import unified_diff
 import pytest
 
 from reactive_desched.api.plugin import PluginArgs
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.registry import PluginSpec
 from reactive_desched.policy.rewriting import Rewriting, Wishes, rewrite

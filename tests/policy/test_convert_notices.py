@@ -4,11 +4,11 @@ from textwrap import dedent
 
 import pytest
 
+from reactive_desched.controller.config import registry
 from reactive_desched.errors import ConversionError
-from reactive_desched.planning import registry
 from reactive_desched.policy import rewriting
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import Source
-from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.rewriting import Rewriting, Wishes, rewrite
 
 OLD = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"

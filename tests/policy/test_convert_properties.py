@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import configure
-from reactive_desched.policy.meaning import meaning, meaning_by_plugin
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.rewriting import Wishes, rewrite
+from reactive_desched.policy.semantics import meaning, meaning_by_plugin
 from reactive_desched.policy.strategies import EVICTOR_FLAGS, STRATEGIES
 
 Json = Any  # JSON is whatever it is

@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from reactive_desched.policy.decode import Advice, Decoder
-from reactive_desched.policy.place import Place
-from reactive_desched.policy.problems import Complaint, Complaints, PolicyErrors, ProblemList
+from reactive_desched.policy.diagnostics import Complaint, Complaints, PolicyErrors, ProblemList
 from reactive_desched.policy.reader import read_documents
+from reactive_desched.policy.source_location import Place
 
 
 class Inner(BaseModel):

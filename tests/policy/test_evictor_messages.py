@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from reactive_desched.model.labels import NOTHING
+from reactive_desched.policy.diagnostics import LENIENT
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.problems import LENIENT
 
 Ask = Callable[[str], list[str]]
 WithArgs = Callable[[str, str], str]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
 from reactive_desched.policy.conversion import convert
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import check

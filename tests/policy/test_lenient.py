@@ -4,10 +4,10 @@ from textwrap import dedent
 
 import pytest
 
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import Configuration, Verdict, check, configure
-from reactive_desched.policy.problems import PolicyErrors
 
 NEW = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 OLD = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"

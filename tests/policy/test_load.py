@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from reactive_desched.controller.config import BUILT_IN
 from reactive_desched.errors import ConfigError
-from reactive_desched.planning import BUILT_IN
+from reactive_desched.policy.diagnostics import PolicyErrors, Problem
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import check, configure, load, load_policy
-from reactive_desched.policy.problems import PolicyErrors, Problem
 from reactive_desched.policy.registry import PluginSpec
 
 Registry = Mapping[str, PluginSpec]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from reactive_desched.policy.diagnostics import LENIENT
 from reactive_desched.policy.document import PolicyDocument
-from reactive_desched.policy.problems import LENIENT
 
 Ask = Callable[[str], list[str]]
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from reactive_desched.policy.problems import PolicyErrors
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.reader import (
     DEEPEST,
     MOST_DOCUMENTS,

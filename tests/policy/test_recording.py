@@ -2,8 +2,8 @@ import pytest
 
 from reactive_desched.api.event import DATA
 from reactive_desched.model.event_types import short
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.load import load_settings
-from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.recording import TYPES
 from reactive_desched.policy.settings import ReactiveSettings
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.load import Configuration
-from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.runnable import require_runnable
 
 Read = Callable[[str], Configuration]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from reactive_desched.cli.policy_schema import FORMATS, text
-from reactive_desched.planning import registry
+from reactive_desched.controller.config import registry
 from reactive_desched.policy.documents import Source
 from reactive_desched.policy.load import check
 from reactive_desched.policy.registry import with_evictor
-from reactive_desched.testing.json_schema import JsonSchema
+from tests.support.json_schema import JsonSchema
 from tools.schema_rules import RULES
 from tools.write_schemas import schemas
 

@@ -10,8 +10,8 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from reactive_desched.controller.config import registry
 from reactive_desched.model.labels import LabelSelector, Selector
-from reactive_desched.planning import registry
 from reactive_desched.policy.decode import written_fields
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import Source
@@ -20,7 +20,7 @@ from reactive_desched.policy.registry import with_evictor
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.strategies import STRATEGIES
 from reactive_desched.policy.v1alpha1 import LegacyPolicy, StrategyParameters
-from reactive_desched.testing.json_schema import JsonSchema
+from tests.support.json_schema import JsonSchema
 from tools.write_schemas import schemas
 
 Json = Any  # JSON is whatever it is

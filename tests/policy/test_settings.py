@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from pydantic import BaseModel
 
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.load import Configuration, load_settings
-from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.settings import Debounce, PluginDebounce, ReactiveSettings
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"

@@ -5,7 +5,7 @@ from textwrap import dedent, indent
 import pytest
 
 from reactive_desched.policy.policy import Profile
-from reactive_desched.testing.legacy_policies import (
+from tests.support.legacy_policies import (
     AFFINITY,
     OLD,
     REQUIRED,

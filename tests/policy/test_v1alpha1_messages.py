@@ -2,7 +2,7 @@
 
 import pytest
 
-from reactive_desched.testing.legacy_policies import (
+from tests.support.legacy_policies import (
     AFFINITY,
     OLD,
     REQUIRED,

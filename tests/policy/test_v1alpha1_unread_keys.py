@@ -2,7 +2,7 @@
 
 import pytest
 
-from reactive_desched.testing.legacy_policies import OLD, SPREAD, told
+from tests.support.legacy_policies import OLD, SPREAD, told
 
 USE = "nodeResourceUtilizationThresholds"
 UNKNOWN = "strategies.PodLifeTime"

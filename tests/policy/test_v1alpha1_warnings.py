@@ -4,7 +4,7 @@ from textwrap import indent
 
 import pytest
 
-from reactive_desched.testing.legacy_policies import (
+from tests.support.legacy_policies import (
     AFFINITY,
     OLD,
     RESTARTS,

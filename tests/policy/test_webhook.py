@@ -2,8 +2,8 @@
 
 import pytest
 
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.load import load_settings
-from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.recording import Webhook
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\nsinks:\n  webhook:\n"

@@ -17,7 +17,7 @@ from reactive_desched.sim.seed import seed
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import Event, Store
 from reactive_desched.sim.workloads import populate
-from reactive_desched.testing.sim_world import START_S, World
+from tests.support.sim_world import START_S, World
 
 
 def run_a_day(chance: int) -> list[Any]:

@@ -1,7 +1,7 @@
 """Nodes show that they are there."""
 
 from reactive_desched.sim.clock import parse_time
-from reactive_desched.testing.sim_world import START_S, World
+from tests.support.sim_world import START_S, World
 
 
 def renewed(world: World, node: str) -> float:

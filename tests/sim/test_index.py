@@ -1,7 +1,7 @@
 """Which pods sit where, and whose they are."""
 
 from reactive_desched.sim.objects import name_of
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 
 def test_pods_are_found_by_their_node_and_their_owner_while_they_exist() -> None:

@@ -7,7 +7,7 @@ import pytest
 from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.store import DeleteOptions, Event
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 PREFIX = "sim.reactive-desched/"
 

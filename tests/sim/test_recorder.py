@@ -1,7 +1,7 @@
 """Events are written once and counted when they repeat."""
 
 from reactive_desched.sim.recorder import Recorder
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 
 def test_a_repetition_is_counted_instead_of_written_again() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from reactive_desched.model.resources import amounts
 from reactive_desched.sim.usage import SimulatedUsage
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 GI = 2**30
 

@@ -13,7 +13,7 @@ from reactive_desched.sim.pods import is_ready, node_of
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.store import Store
 from reactive_desched.sim.workloads import populate
-from reactive_desched.testing.sim_world import START_S, ZONE
+from tests.support.sim_world import START_S, ZONE
 
 
 def store() -> Store:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.policy.recording import Kafka, Webhook
-from reactive_desched.sinks.webhook import WebhookSink
-from reactive_desched.testing.kafka_way import TOPIC, Way
-from reactive_desched.testing.mock_kafka import MockKafka, mock_kafka
-from reactive_desched.testing.receiver import Receiver
-from reactive_desched.testing.scripted_sink import Following
+from reactive_desched.sinks.webhook.sink import WebhookSink
+from tests.support.kafka_way import TOPIC, Way
+from tests.support.mock_kafka import MockKafka, mock_kafka
+from tests.support.receiver import Receiver
+from tests.support.scripted_sink import Following
 
 NOW = 1_790_000_000.7
 

@@ -8,13 +8,13 @@ import pytest
 from yarl import URL
 
 from reactive_desched.policy.recording import Webhook
-from reactive_desched.sinks import kafka_log
-from reactive_desched.sinks import webhook as module
-from reactive_desched.sinks.kafka_log import KafkaLog
-from reactive_desched.sinks.webhook import WebhookSink
-from reactive_desched.testing.entries import evictions
-from reactive_desched.testing.log_book import LogBook
-from reactive_desched.testing.receiver import Endless, Receiver
+from reactive_desched.sinks.kafka import client_log
+from reactive_desched.sinks.kafka.client_log import KafkaLog
+from reactive_desched.sinks.webhook import sink as module
+from reactive_desched.sinks.webhook.sink import WebhookSink
+from tests.support.entries import evictions
+from tests.support.log_book import LogBook
+from tests.support.receiver import Endless, Receiver
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def book() -> Iterator[LogBook]:
 def test_when_the_kafka_client_says_too_many_things_what_it_said_is_forgotten(
     book: LogBook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_log, "MOST_KINDS", 3)
+    monkeypatch.setattr(client_log, "MOST_KINDS", 3)
     client = logging.getLogger("aiokafka.conn")
 
     for text in ("one", "two", "three", "one", "four", "four", "one"):

@@ -5,7 +5,7 @@ import pytest
 
 from reactive_desched.journal.records import Entry
 from reactive_desched.sinks.dead_letters import DeadLetters, letters
-from reactive_desched.testing.entries import evictions
+from tests.support.entries import evictions
 
 TIME = "2026-03-29T01:30:01.000Z"
 

@@ -7,9 +7,9 @@ import pytest
 
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.policy.recording import Kafka, KafkaTls, Sasl
-from reactive_desched.sinks.kafka_connection import producer_settings
-from reactive_desched.testing.kafka_way import TOPIC, Way
-from reactive_desched.testing.mock_kafka import MockKafka
+from reactive_desched.sinks.kafka.connection import producer_settings
+from tests.support.kafka_way import TOPIC, Way
+from tests.support.mock_kafka import MockKafka
 
 
 @pytest.mark.anyio

@@ -6,8 +6,8 @@ from cloudevents.core.bindings.kafka import KafkaMessage, from_binary, from_stru
 from cloudevents.core.formats.json import JSONFormat
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, Checkpoint
-from reactive_desched.sinks.kafka_message import CONTENT_TYPE, line_of, message
-from reactive_desched.testing.entries import ended, entry
+from reactive_desched.sinks.kafka.message import CONTENT_TYPE, line_of, message
+from tests.support.entries import ended, entry
 
 EVICTED = entry(EVICTION_SUCCEEDED, ended("evicted", 'he said "no" \\ \n \u2028 \U0001f600'), 41)
 

@@ -14,21 +14,21 @@ import anyio
 import pytest
 
 from reactive_desched.errors import ReactiveDeschedError
-from reactive_desched.journal.positions import Positions
+from reactive_desched.journal.cursors import Positions
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.tail import Tail
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.load import load_settings
-from reactive_desched.policy.problems import PolicyErrors
 from reactive_desched.policy.recording import Kafka, KafkaTls, Sasl, Webhook
-from reactive_desched.sink_metrics import sink_families
 from reactive_desched.sinks.dead_letters import DeadLetters
-from reactive_desched.sinks.kafka import KafkaSink
-from reactive_desched.sinks.relay import Relay
+from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink import Sink
-from reactive_desched.sinks.webhook import WebhookSink
-from reactive_desched.testing.authority import Authority
-from reactive_desched.testing.entries import evictions
-from reactive_desched.testing.parrot import (
+from reactive_desched.sinks.sink_runner import Relay
+from reactive_desched.sinks.webhook.sink import WebhookSink
+from reactive_desched.telemetry.sink_metrics import sink_families
+from tests.support.authority import Authority
+from tests.support.entries import evictions
+from tests.support.parrot import (
     Answer,
     Parrot,
     bad_header,

@@ -16,7 +16,7 @@ from reactive_desched.journal.records import Entry
 from reactive_desched.policy.recording import Stdout
 from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.stdout import StdoutSink
-from reactive_desched.testing.entries import decided, entry, evictions
+from tests.support.entries import decided, entry, evictions
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]  # what hangs is the fault
 
@@ -202,7 +202,7 @@ SCRIPT = """
 import anyio, sys
 from reactive_desched.policy.recording import Stdout
 from reactive_desched.sinks.stdout import StdoutSink, standard_output
-from reactive_desched.testing.entries import evictions
+from tests.support.entries import evictions
 
 async def main():
     sink = StdoutSink(Stdout(), standard_output())

@@ -21,7 +21,7 @@ from reactive_desched.state.cluster import (
     RESOURCES,
     ClusterState,
 )
-from reactive_desched.state.controllers import MOST_OWNERS
+from reactive_desched.state.indexes.owners import MOST_OWNERS
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
 

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.api import PlacePlugin, PluginArgs, View
-from reactive_desched.assembly import Plan, ProfilePlan
+from reactive_desched.controller.controller import Plan, ProfilePlan
+from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.decisions import Evict, Refuse
 from reactive_desched.model.findings import Finding, LookAgain
@@ -12,8 +13,7 @@ from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Namespace, PriorityClass
 from reactive_desched.model.subjects import Places
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.react.debounce import Pause
-from reactive_desched.react.instances import AnyPlugin
+from reactive_desched.primitives.debounce import Pause
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, Decided

@@ -12,12 +12,12 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.notes import parse_key
 from reactive_desched.journal.reading import read
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import segments
-from reactive_desched.journal.steady_clock import HELD_S, Course
-from reactive_desched.testing.shifted_clock import VARIABLE
+from reactive_desched.journal.signing.signed_note import parse_key
+from reactive_desched.journal.upkeep.clock_drift import HELD_S, Course
+from tests.support.shifted_clock import VARIABLE
 
 DAY_S = 86_400.0
 
@@ -61,7 +61,7 @@ def controller(
             "run",
             *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)),
             *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
-            module="reactive_desched.testing.shifted_clock",
+            module="tests.support.shifted_clock",
         )
         program.wait_for("synced")
         return program

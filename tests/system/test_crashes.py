@@ -16,18 +16,18 @@ from reactive_desched.api.event import (
     Event,
 )
 from reactive_desched.audit.index import Index
-from reactive_desched.audit.kept import parse_kept
 from reactive_desched.audit.lookup import Wanted, spots
+from reactive_desched.audit.pinned_checkpoint import parse_kept
 from reactive_desched.audit.schema import NAME
 from reactive_desched.audit.verifying import verify
+from reactive_desched.journal.cursors import Positions
 from reactive_desched.journal.events import event
-from reactive_desched.journal.notes import parse_key
-from reactive_desched.journal.positions import Positions
 from reactive_desched.journal.records import MAX_RECORD_BYTES, mark
 from reactive_desched.journal.segments import entries, segments
-from reactive_desched.testing.crash_steps import FIRST, LOSSES, REPAIRS, STEPS
-from reactive_desched.testing.lives import Lives, Mother, Promise, Received
-from reactive_desched.testing.mock_kafka import mock_kafka
+from reactive_desched.journal.signing.signed_note import parse_key
+from tests.support.crash_steps import FIRST, LOSSES, REPAIRS, STEPS
+from tests.support.lives import Lives, Mother, Promise, Received
+from tests.support.mock_kafka import mock_kafka
 
 pytestmark = pytest.mark.timeout(110)
 

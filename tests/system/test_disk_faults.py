@@ -18,9 +18,9 @@ from reactive_desched.audit.index import Index
 from reactive_desched.audit.lookup import Wanted, spots
 from reactive_desched.audit.schema import NAME
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.notes import parse_key
 from reactive_desched.journal.reading import read
-from reactive_desched.testing.failing_disk import VARIABLE
+from reactive_desched.journal.signing.signed_note import parse_key
+from tests.support.failing_disk import VARIABLE
 
 
 class Ours:
@@ -99,7 +99,7 @@ def ours(
         *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)),
         *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
         *("--log-format", "json"),
-        module="reactive_desched.testing.failing_disk",
+        module="tests.support.failing_disk",
     )
     program.wait_for("synced")
     return Ours(program, tmp_path / "journal")

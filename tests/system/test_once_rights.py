@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched import once
+from reactive_desched.app import run_once
+from reactive_desched.app.options import Options, make_parts
 from reactive_desched.errors import CannotLook
-from reactive_desched.parts import Options, make_parts
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.faults import FaultPlan, refused
 from reactive_desched.sim.seed import seed
@@ -52,13 +52,13 @@ async def swept(tmp_path: Path, *denied: str) -> int:
             listen="127.0.0.1:0",
             log_format="json",
         )
-        return await once._until_done(make_parts(options))
+        return await run_once._until_done(make_parts(options))
 
 
 async def test_a_sweep_goes_without_replica_sets_and_jobs_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert await swept(tmp_path, "replicasets", "jobs") == once.COMPLETED
+    assert await swept(tmp_path, "replicasets", "jobs") == run_once.COMPLETED
 
     said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     without = {line["resource"]: line for line in said if line["event"].startswith("going without")}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.journal.tail import Tail
-from reactive_desched.testing.journals import SOURCE, some_events, write_journal
-from reactive_desched.testing.served_journal import Serving, Streaming, streaming
+from tests.support.journals import SOURCE, some_events, write_journal
+from tests.support.served_journal import Serving, Streaming, streaming
 
 
 @pytest.fixture

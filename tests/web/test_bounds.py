@@ -16,14 +16,14 @@ from yarl import URL
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.summary import Filter
 from reactive_desched.journal.tail import Tail
-from reactive_desched.testing.event_source import EventSource
-from reactive_desched.testing.journals import SOURCE, some_events, write_journal
 from reactive_desched.testing.manual_clock import until
-from reactive_desched.testing.served_journal import Serving, Streaming
-from reactive_desched.web import connections, link
-from reactive_desched.web import latest as module
+from reactive_desched.web import connections, stream_connection
+from reactive_desched.web import live_buffer as module
 from reactive_desched.web.framing import Lines
-from reactive_desched.web.latest import Latest
+from reactive_desched.web.live_buffer import Latest
+from tests.support.event_source import EventSource
+from tests.support.journals import SOURCE, some_events, write_journal
+from tests.support.served_journal import Serving, Streaming
 
 pytestmark = pytest.mark.anyio
 
@@ -144,8 +144,8 @@ async def test_what_a_stuck_client_does_not_take_at_the_end_is_let_go(
 async def test_what_waits_in_our_memory_for_a_client_is_bounded(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "WAITING_BYTES", 4096)
-    monkeypatch.setattr(link, "SYSTEM_BYTES", 4096)
+    monkeypatch.setattr(stream_connection, "WAITING_BYTES", 4096)
+    monkeypatch.setattr(stream_connection, "SYSTEM_BYTES", 4096)
     monkeypatch.setattr(module, "PIECE_BYTES", 1)
     async with serving(300, stalled_after_s=0.4, heartbeat_s=60) as served:
         longest = max(len(record.raw) for record in served.records)

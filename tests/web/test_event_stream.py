@@ -9,9 +9,9 @@ from yarl import URL
 from reactive_desched.api.event import DATA
 from reactive_desched.journal.summary import Filter, summary
 from reactive_desched.model.event_types import short
-from reactive_desched.testing.event_source import Event, EventSource, everything, take
-from reactive_desched.testing.journals import some_events
-from reactive_desched.testing.served_journal import EPOCH, Serving, as_event
+from tests.support.event_source import Event, EventSource, everything, take
+from tests.support.journals import some_events
+from tests.support.served_journal import EPOCH, Serving, as_event
 
 pytestmark = pytest.mark.anyio
 

@@ -14,10 +14,10 @@ from yarl import URL
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.summary import summary
 from reactive_desched.journal.tail import Tail
-from reactive_desched.testing.event_source import Event, EventSource, everything, take
 from reactive_desched.testing.manual_clock import until
-from reactive_desched.testing.served_journal import EPOCH, Serving, Streaming, as_event
-from reactive_desched.web import connection, connections, latest, link, server
+from reactive_desched.web import connection, connections, live_buffer, server, stream_connection
+from tests.support.event_source import Event, EventSource, everything, take
+from tests.support.served_journal import EPOCH, Serving, Streaming, as_event
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +82,7 @@ async def test_nobody_waits_for_a_client_that_takes_nothing_and_little_is_held_f
             assert others == list(map(as_event, served.records))
             assert (numbers.clients, numbers.cut) == (1, 0)
             longest = max(len(record.raw) for record in served.records)
-            most = link.WAITING_BYTES + latest.PIECE_BYTES + longest
+            most = stream_connection.WAITING_BYTES + live_buffer.PIECE_BYTES + longest
             assert 0 < waiting_bytes(served) <= most
 
 
@@ -118,15 +118,15 @@ async def test_a_client_that_takes_a_little_now_and_then_is_not_cut(serving: Ser
 async def test_a_client_stuck_on_a_few_bytes_is_cut_though_there_is_hardly_any_news(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(latest, "PIECE_BYTES", 1)
-    monkeypatch.setattr(link, "SYSTEM_BYTES", 4096)
+    monkeypatch.setattr(live_buffer, "PIECE_BYTES", 1)
+    monkeypatch.setattr(stream_connection, "SYSTEM_BYTES", 4096)
     async with serving(300, there=1, stalled_after_s=0.4, heartbeat_s=60) as served:
         with await lazy(served.url, "from=now"):
             await until(lambda: served.stream.clients.numbers.clients == 1)
             while not waiting_bytes(served):
                 served.publish()
                 await anyio.sleep(0.06)
-            assert waiting_bytes(served) < link.WAITING_BYTES
+            assert waiting_bytes(served) < stream_connection.WAITING_BYTES
 
             await until(lambda: served.stream.clients.numbers.cut == 1)
 
@@ -140,7 +140,7 @@ async def test_however_many_clients_there_are_each_record_is_read_and_parsed_onc
         parsed.append(raw)
         return summary(raw)
 
-    monkeypatch.setattr(latest, "summary", parse)
+    monkeypatch.setattr(live_buffer, "summary", parse)
     told: dict[str, list[Event]] = {}
     async with serving(60, there=10) as served, anyio.create_task_group() as group:
 

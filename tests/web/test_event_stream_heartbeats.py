@@ -6,8 +6,8 @@ import aiohttp
 import anyio
 import pytest
 
-from reactive_desched.testing.event_source import Event, EventSource
-from reactive_desched.testing.served_journal import EPOCH, Serving
+from tests.support.event_source import Event, EventSource
+from tests.support.served_journal import EPOCH, Serving
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 
 from reactive_desched.journal.records import Entry
 from reactive_desched.journal.tail import Tail
-from reactive_desched.testing.event_source import Event, EventSource, everything, take
-from reactive_desched.testing.served_journal import EPOCH, Serving, as_event
+from tests.support.event_source import Event, EventSource, everything, take
+from tests.support.served_journal import EPOCH, Serving, as_event
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from reactive_desched.api.event import DATA, dataschema, schema_name
-from reactive_desched.model.addresses import Listen
+from reactive_desched.primitives.listen_address import Listen
 from reactive_desched.web.health import Health
 from reactive_desched.web.schemas import read_schemas
 from reactive_desched.web.server import serve

@@ -8,8 +8,8 @@ import pytest
 from yarl import URL
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.metrics import Metrics
-from reactive_desched.model.addresses import Listen
+from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.telemetry.metrics import Metrics
 from reactive_desched.web import server
 from reactive_desched.web.health import CheckResult, Health
 from reactive_desched.web.server import serve

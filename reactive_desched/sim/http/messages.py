@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from reactive_desched.model.undecodable import UNDECODABLE
+from reactive_desched.primitives.decode_errors import UNDECODABLE
 from reactive_desched.sim.http import protobuf
 from reactive_desched.sim.http.field_validation import Typed, typed_body
 from reactive_desched.sim.http.rendering import encode

@@ -1,6 +1,6 @@
 """Every claim finds a volume."""
 
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 ONE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reactive_desched.testing.sim_world import World, pod_template
+from tests.support.sim_world import World, pod_template
 
 
 def daemon_set(world: World, **template: Any) -> None:

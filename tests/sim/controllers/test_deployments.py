@@ -2,7 +2,7 @@
 
 from reactive_desched.sim.objects import name_of
 from reactive_desched.sim.pods import is_ready
-from reactive_desched.testing.sim_world import World, pod_template
+from tests.support.sim_world import World, pod_template
 
 REVISION = "deployment.kubernetes.io/revision"
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.sim.status import StatusError
-from reactive_desched.testing.sim_world import World, pod_template
+from tests.support.sim_world import World, pod_template
 
 
 def numbers(world: World, name: str = "web") -> tuple[int, int, int, int]:

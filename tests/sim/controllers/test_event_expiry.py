@@ -1,6 +1,6 @@
 """Events do not pile up."""
 
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 
 def test_an_event_is_forgotten_an_hour_after_its_last_write() -> None:

@@ -1,6 +1,6 @@
 """Dependents follow their owners, in the order that was asked for."""
 
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 
 def test_deleting_a_deployment_takes_everything_below_it() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reactive_desched.testing.sim_world import World, pod_template
+from tests.support.sim_world import World, pod_template
 
 FAILING = {"sim.reactive-desched/exit-code": "1", "sim.reactive-desched/run-seconds": "3"}
 

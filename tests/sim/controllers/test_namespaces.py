@@ -1,6 +1,6 @@
 """Namespaces come furnished and leave nothing behind."""
 
-from reactive_desched.testing.sim_world import World, workload
+from tests.support.sim_world import World, workload
 
 
 def test_a_new_namespace_gets_its_service_account() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from reactive_desched.sim.conditions import condition_status, with_condition
 from reactive_desched.sim.node_switch import ANNOTATION
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 PREFIX = "node.kubernetes.io"
 LOST = {f"{PREFIX}/unreachable:NoSchedule", f"{PREFIX}/unreachable:NoExecute"}

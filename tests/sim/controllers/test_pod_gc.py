@@ -1,6 +1,6 @@
 """Pods whose node is gone are cleared away."""
 
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 
 def test_pods_of_a_deleted_node_go_after_forty_seconds() -> None:

@@ -1,6 +1,6 @@
 """A ReplicaSet keeps its number of active pods, and replaces those that leave."""
 
-from reactive_desched.testing.sim_world import World, workload
+from tests.support.sim_world import World, workload
 
 NOT_READY = {"sim.reactive-desched/profile": "never-ready"}
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from reactive_desched.sim.conditions import condition_status, with_condition
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 
 def test_a_disruption_that_never_came_is_taken_back_after_two_minutes() -> None:

@@ -1,6 +1,6 @@
 """A StatefulSet's pods have names and an order."""
 
-from reactive_desched.testing.sim_world import World, pod_template
+from tests.support.sim_world import World, pod_template
 
 CLAIM = {
     "metadata": {"name": "data"},

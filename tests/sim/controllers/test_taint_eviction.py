@@ -6,7 +6,7 @@ import pytest
 
 from reactive_desched.model.taints import Taint, Toleration
 from reactive_desched.sim.controllers.taint_eviction import patience
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 GONE = {"key": "gone", "effect": "NoExecute"}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.testing.sim_world import World
+from tests.support.sim_world import World
 
 CORDON = "node.kubernetes.io/unschedulable"
 

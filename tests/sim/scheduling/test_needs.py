@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.sim.scheduling.needs import NeedsReader, PodNeeds
-from reactive_desched.testing.sim_world import pod_template
+from tests.support.sim_world import pod_template
 
 
 def read(**spec: Any) -> PodNeeds:

@@ -7,7 +7,7 @@ import pytest
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import PodAffinityTerm as PodTerm
 from reactive_desched.sim.scheduling.neighbours import term_covers
-from reactive_desched.testing.sim_world import HOSTNAME, ZONE, World
+from tests.support.sim_world import HOSTNAME, ZONE, World
 
 NO_AFFINITY = ("node(s) didn't match pod affinity rules",)
 OWN_ANTI = ("node(s) didn't match pod anti-affinity rules",)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.sim.scheduling.picture import Picture
-from reactive_desched.testing.sim_world import node, pod_template
+from tests.support.sim_world import node, pod_template
 
 
 def pod(name: str, place: str, app: str, phase: str, *, ending: bool, cpu: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 
 from reactive_desched.sim.conditions import find_condition
 from reactive_desched.sim.scheduling.scheduler import nodes_to_find
-from reactive_desched.testing.sim_world import HOSTNAME, World
+from tests.support.sim_world import HOSTNAME, World
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from reactive_desched.sim.scheduling.filters import Candidate
 from reactive_desched.sim.scheduling.needs import PodNeeds
 from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
 from reactive_desched.sim.scheduling.scores import balanced_allocation, least_allocated
-from reactive_desched.testing.sim_world import HOSTNAME, ZONE, World, node
+from tests.support.sim_world import HOSTNAME, ZONE, World, node
 
 GI = 2**30
 

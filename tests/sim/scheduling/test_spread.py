@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.testing.sim_world import HOSTNAME, ZONE, World
+from tests.support.sim_world import HOSTNAME, ZONE, World
 
 UNEVEN = ("node(s) didn't match pod topology spread constraints",)
 UNLABELLED = (f"{UNEVEN[0]} (missing required label)",)

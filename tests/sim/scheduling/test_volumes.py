@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reactive_desched.testing.sim_world import ZONE, World
+from tests.support.sim_world import ZONE, World
 
 ONE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 

@@ -1,1 +1,0 @@
-"""Decisions to outcomes: one file per way to move a pod."""

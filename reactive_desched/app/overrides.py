@@ -1,0 +1,73 @@
+"""What flags say about things that files may say too, and which of the two counts."""
+
+from dataclasses import replace
+
+from msgspec import Struct
+
+from reactive_desched.model.labels import Selector
+from reactive_desched.policy.diagnostics import Problem
+from reactive_desched.policy.load import Configuration
+from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.recording import Journal
+from reactive_desched.policy.settings import Client, ReactiveSettings, Server
+
+
+class Overrides(Struct, frozen=True):
+    """Flags beside the files; None says nothing.
+
+    Requests, burst and node fit count before the files; the node selector, the address to listen
+    on and the journal's directory only where the files say nothing about them.
+    """
+
+    node_selector: Selector | None = None
+    requests_per_second: float | None = None
+    burst: int | None = None
+    node_fit: str | None = None
+    usual_listen: str | None = None
+    usual_journal_dir: str | None = None
+
+    def applied_to(self, configuration: Configuration) -> Configuration:
+        """Return what the files say with these flags beside it."""
+        policy = configuration.policy
+        return replace(
+            configuration,
+            policy=self._policy(policy),
+            settings=self._settings(configuration.settings),
+            warnings=(*configuration.warnings, *self._warnings(policy)),
+        )
+
+    def _policy(self, policy: Policy) -> Policy:
+        if self.node_selector is None or policy.node_selector.requirements:
+            return policy
+        return replace(policy, node_selector=self.node_selector)
+
+    def _warnings(self, policy: Policy) -> tuple[Problem, ...]:
+        """Say that the policy counts, as it did when the SIG descheduler had this flag."""
+        if self.node_selector is None or not policy.node_selector.requirements:
+            return ()
+        message = "counts, and --node-selector does not"
+        return (Problem(policy.source, 0, 0, "nodeSelector", message, "take one of them away"),)
+
+    def _settings(self, settings: ReactiveSettings) -> ReactiveSettings:
+        parts: dict[str, object] = {
+            "client": self._client(settings.client),
+            "server": self._server(settings.server),
+            "journal": self._journal(settings.journal),
+        }
+        if self.node_fit is not None:
+            parts["node_fit"] = self.node_fit
+        return settings.model_copy(update=parts)
+
+    def _client(self, client: Client) -> Client:
+        said = {"requests_per_second": self.requests_per_second, "burst": self.burst}
+        return client.model_copy(update={k: v for k, v in said.items() if v is not None})
+
+    def _server(self, server: Server) -> Server:
+        if self.usual_listen is None or "listen" in server.model_fields_set:
+            return server
+        return server.model_copy(update={"listen": self.usual_listen})
+
+    def _journal(self, journal: Journal) -> Journal:
+        if self.usual_journal_dir is None or journal.directory:
+            return journal
+        return journal.model_copy(update={"directory": self.usual_journal_dir})

@@ -1,0 +1,93 @@
+"""The report of `audit verify` for a person to read."""
+
+from collections.abc import Iterator
+
+from reactive_desched.audit.event_lines import counted
+from reactive_desched.audit.findings import Bad, KeyUse, Report
+
+
+def lines_of(report: Report) -> Iterator[str]:
+    """Yield the lines of the report: the verdict, what was read, who vouches for it, what not."""
+    yield from _verdict(report)
+    yield from _extent(report)
+    yield from _keys(report)
+    yield from _kept(report)
+    yield from _left_open(report)
+
+
+def _verdict(report: Report) -> Iterator[str]:
+    if report.bad is None:
+        yield f"whole: {report.journal}"
+        return
+    yield f"BAD: {report.journal}"
+    yield from _bad(report.bad)
+
+
+def _bad(bad: Bad) -> Iterator[str]:
+    where = f"{bad.file} at byte {bad.offset}" if bad.file else "no file"
+    written = f", written {bad.time}" if bad.time else ""
+    yield f"  first bad record: {bad.sequence} ({where}{written})"
+    yield f"  {bad.reason}"
+    if bad.suspects:
+        yield f"  changed is one of the records {bad.suspects.first} to {bad.suspects.last}"
+
+
+def _extent(report: Report) -> Iterator[str]:
+    packed = f", {report.compressed} of them compressed" if report.compressed else ""
+    before = " before it" if report.bad else ""
+    files = counted(report.segments, "file")
+    yield f"{counted(report.records, 'record')} in {files}{packed}{before}"
+    if report.first and report.last:
+        first, last = report.first, report.last
+        yield f"  from {first.sequence} of {first.time} to {last.sequence} of {last.time}"
+    if report.first and report.first.sequence > 1:
+        gone = report.first.sequence - 1
+        yield f"  what came before, to {gone}, was removed; a checkpoint stands for it"
+    if report.removed:
+        were = "was" if report.removed == 1 else "were"
+        files = counted(report.removed, "file")
+        yield f"  {files} {were} removed by retention meanwhile"
+
+
+def _keys(report: Report) -> Iterator[str]:
+    yield f"keys trusted: {report.keys_from}" + _own_word(report)
+    for use in report.verified:
+        yield f"  {counted(use.checkpoints, 'checkpoint')} verified, {_use(use)}"
+    for use in report.unknown:
+        yield f"  {counted(use.checkpoints, 'checkpoint')} NOT verified, {_use(use)}"
+    if report.unknown:
+        yield "  if the key was changed then, add the other public key with --key"
+
+
+def _own_word(report: Report) -> str:
+    """Say what a key is worth that lies where the journal does."""
+    return "" if report.keys_from == "--key" else " (who can change the journal can change it too)"
+
+
+def _use(use: KeyUse) -> str:
+    where = f"records {use.first} to {use.last}" if use.last > use.first else f"record {use.first}"
+    return f"in {where}, signed by {use.key}"
+
+
+def _kept(report: Report) -> Iterator[str]:
+    kept = report.kept
+    if kept is None:
+        return
+    signed = f"signed by {kept.key}" if kept.key else "no signature of a trusted key"
+    verdict = {True: "agrees", False: "does NOT agree", None: "was not compared"}[kept.agrees]
+    yield f"kept checkpoint ({counted(kept.size, 'record')}, {kept.root[:12]}, {signed}): {verdict}"
+
+
+def _left_open(report: Report) -> Iterator[str]:
+    if report.torn:
+        torn = report.torn
+        yield (
+            f"a torn last line, or one being written: {counted(torn.bytes, 'byte')} in {torn.file}"
+            f" at byte {torn.offset}; it is no record"
+        )
+    if report.bad is None and report.last and report.unsigned:
+        first, last = report.signed_to + 1, report.last.sequence
+        span = f"{first} to {last}" if last > first else f"the last, {last}"
+        yield f"not covered by a signature yet: {counted(report.unsigned, 'record')}, {span}"
+    if report.bad is None and report.kept is None:
+        yield "without a kept checkpoint nobody can tell whether the end was cut off"

@@ -1,0 +1,1 @@
+"""Changes to decisions: subscriptions, the work queue, evaluation and blocked findings."""

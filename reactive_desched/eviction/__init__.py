@@ -1,0 +1,1 @@
+"""Decisions to outcomes: execute evictions, and confirm those whose effect is unknown."""

@@ -1,0 +1,65 @@
+"""Which nodes have which of their own ports in use."""
+
+from collections.abc import Iterable
+
+from reactive_desched.fit import bits
+from reactive_desched.model.objects import HostPort
+from reactive_desched.model.scheduling import clashes
+
+Ports = frozenset[HostPort]
+NO_PORTS: Ports = frozenset()
+
+
+class HeldPorts:
+    """Host ports by the slots where somebody listens on them, or is promised to."""
+
+    def __init__(self) -> None:
+        self._of_slot: dict[int, Ports] = {}
+        self._nodes: dict[HostPort, int] = {}
+        self._same_number: dict[tuple[int, str], set[HostPort]] = {}
+
+    def of(self, slot: int) -> Ports:
+        """Return the ports in use in a slot."""
+        return self._of_slot.get(slot, NO_PORTS)
+
+    def set(self, slot: int, ports: Ports) -> bool:
+        """Take in which ports are in use in a slot; say whether any is free that was not."""
+        before = self.of(slot)
+        if ports == before:
+            return False
+        for port in before - ports:
+            self._mark(port, slot, held=False)
+        for port in ports - before:
+            self._mark(port, slot, held=True)
+        if ports:
+            self._of_slot[slot] = ports
+        else:
+            del self._of_slot[slot]
+        return bool(before - ports)
+
+    def clashing(self, wanted: Iterable[HostPort]) -> int:
+        """Return the slots where any of these ports cannot be had."""
+        found = 0
+        for port in wanted:
+            for held in self._same_number.get((port.port, port.protocol), ()):
+                if clashes(port, held):
+                    found |= self._nodes[held]
+        return found
+
+    def _mark(self, port: HostPort, slot: int, *, held: bool) -> None:
+        nodes = bits.with_bit(self._nodes.get(port, 0), slot, present=held)
+        number = port.port, port.protocol
+        if nodes:
+            self._nodes[port] = nodes
+            self._same_number.setdefault(number, set()).add(port)
+            return
+        del self._nodes[port]
+        self._same_number[number].discard(port)
+        if not self._same_number[number]:
+            del self._same_number[number]
+
+
+def any_clash(wanted: Iterable[HostPort], held: Iterable[HostPort]) -> bool:
+    """Say whether any of the ports cannot be had beside those held."""
+    held = tuple(held)
+    return any(clashes(port, other) for port in wanted for other in held)

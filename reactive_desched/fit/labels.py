@@ -1,0 +1,190 @@
+"""Which nodes bear which labels, for the labels that somebody asks about."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from reactive_desched.fit import bits
+from reactive_desched.fit.change_log import Trail
+from reactive_desched.model.labels import Labels, Requirement, Selector
+from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
+from reactive_desched.model.objects import Node, PodSpec
+
+REMEMBERED_LABELS: Final = 200
+"""How many labels are indexed; at the bound the one asked about longest ago is forgotten, and
+indexed anew when it is asked about again."""
+
+
+class _Values:
+    """The slots by their value of one label, as of a stand on the trail.
+
+    Sets are made when they are asked for: of thousands of host names few ever are.
+    """
+
+    __slots__ = ("_sets", "_slots", "_values", "present", "stand")
+
+    def __init__(self) -> None:
+        self._values: list[str | None] = []
+        self._slots: dict[str, list[int]] = {}
+        self._sets: dict[str, int] = {}
+        self.present = 0
+        self.stand = -1
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._slots)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._slots
+
+    def of(self, value: str) -> int:
+        """Return the slots with a value."""
+        found = self._sets.get(value)
+        if found is None:
+            slots = self._slots.get(value, ())
+            found = 1 << slots[0] if len(slots) == 1 else bits.of_slots(slots)
+            if slots:
+                self._sets[value] = found
+        return found
+
+    def at(self, slot: int) -> str | None:
+        """Return the value in a slot."""
+        return self._values[slot] if slot < len(self._values) else None
+
+    def begin(self, values: list[str | None]) -> None:
+        """Take in the values of all slots."""
+        slots: defaultdict[str, list[int]] = defaultdict(list)
+        for slot, value in enumerate(values):
+            if value is not None:
+                slots[value].append(slot)
+        self._values, self._slots, self._sets = values, dict(slots), {}
+        self.present = bits.of_flags([value is not None for value in values])
+
+    def put(self, slot: int, value: str | None) -> None:
+        """Take in the value of one slot."""
+        self._values += [None] * (slot + 1 - len(self._values))
+        before = self._values[slot]
+        if value == before:
+            return
+        self._values[slot] = value
+        self.present = bits.with_bit(self.present, slot, present=value is not None)
+        if before is not None:
+            self._take_out(slot, before)
+        if value is not None:
+            self._slots.setdefault(value, []).append(slot)
+            self._sets.pop(value, None)
+
+    def _take_out(self, slot: int, value: str) -> None:
+        slots = self._slots[value]
+        slots.remove(slot)
+        if not slots:
+            del self._slots[value]
+        self._sets.pop(value, None)
+
+
+class NodeLabels:
+    """Answers with sets of slots what selectors ask about labels.
+
+    `nodes` has the node of each slot, or None; `numbers` the slot of each name; `trail` tells
+    which slots got another node or other labels.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Node | None], numbers: Mapping[str, int], trail: Trail
+    ) -> None:
+        self._nodes = nodes
+        self._numbers = numbers
+        self._trail = trail
+        self._labels: dict[str, _Values] = {}
+
+    def values(self, key: str) -> Collection[str]:
+        """Return the values of a label that any slot bears."""
+        return self._values(key)
+
+    def value(self, key: str, slot: int) -> str | None:
+        """Return one slot's value of a label."""
+        return self._values(key).at(slot)
+
+    def bearing(self, key: str) -> int:
+        """Return the slots that bear a label, whatever its value."""
+        return self._values(key).present
+
+    def in_any(self, key: str, values: Iterable[str]) -> int:
+        """Return the slots whose value of a label is one of these."""
+        of, found = self._values(key).of, 0
+        for value in values:
+            found |= of(value)
+        return found
+
+    def meeting(self, requirement: Requirement, among: int) -> int:
+        """Return which of the slots meet one condition."""
+        key, values = requirement.key, requirement.values
+        match requirement.operator:
+            case "In":
+                return among & self.in_any(key, values)
+            case "NotIn":
+                return among & ~self.in_any(key, values)
+            case "Exists":
+                return among & self.bearing(key)
+            case "DoesNotExist":
+                return among & ~self.bearing(key)
+            case _:
+                borne = self.values(key)
+                fitting = [value for value in borne if requirement.matches({key: value})]
+                return among & self.in_any(key, fitting)
+
+    def selected(self, selector: Selector, among: int) -> int:
+        """Return which of the slots a selector matches."""
+        for requirement in selector.requirements:
+            among = self.meeting(requirement, among)
+        return among
+
+    def chosen(self, selector: NodeSelector, among: int) -> int:
+        """Return which of the slots meet any term of a node selector."""
+        found = 0
+        for term in selector.node_selector_terms:
+            found |= self._meeting_term(term, among) if term.usable else 0
+        return found
+
+    def open_to(self, spec: PodSpec, among: int) -> int:
+        """Return which of the slots meet a pod's node selector and required node affinity."""
+        for key, value in spec.node_selector.items():
+            among &= self.in_any(key, (value,))
+        if spec.node_affinity is not None and spec.node_affinity.required is not None:
+            among = self.chosen(spec.node_affinity.required, among)
+        return among
+
+    def _meeting_term(self, term: NodeSelectorTerm, among: int) -> int:
+        for part in term.match_expressions:
+            among = self.meeting(part, among)
+        for part in term.match_fields:
+            named = bits.of_slots([self._numbers[n] for n in part.values if n in self._numbers])
+            among &= named if part.operator == "In" else ~named
+        return among
+
+    def _values(self, key: str) -> _Values:
+        found = self._labels.pop(key, None) or _Values()
+        self._labels[key] = found
+        if len(self._labels) > REMEMBERED_LABELS:
+            del self._labels[next(iter(self._labels))]
+        if found.stand != self._trail.end:
+            self._catch_up(key, found)
+        return found
+
+    def _catch_up(self, key: str, found: _Values) -> None:
+        changed = self._trail.since(found.stand)
+        if changed is None:
+            found.begin([_labels_of(node).get(key) for node in self._nodes])
+        else:
+            for slot in changed:
+                found.put(slot, _labels_of(self._nodes[slot]).get(key))
+        found.stand = self._trail.end
+
+
+_NO_LABELS: Labels = {}
+
+
+def _labels_of(node: Node | None) -> Labels:
+    return _NO_LABELS if node is None else node.labels

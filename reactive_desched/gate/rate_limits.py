@@ -1,0 +1,91 @@
+"""How fast pods may be evicted: token buckets per cluster, node and namespace.
+
+An eviction costs one token in every scope, all or nothing. Its tokens are held while it is under
+way and spent when it has happened, so that neither a slow server nor tokens that come back late
+let more pods go at once than the burst. A refusal names the scope that is empty and the earliest
+time it will not be. Times are monotonic seconds, passed in.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from reactive_desched.model.objects import Pod
+from reactive_desched.primitives.token_bucket import Bucket, Rate
+
+__all__ = ["Budgets", "Rate", "Spent"]
+
+KEPT_BUCKETS = 20_000
+"""Buckets kept at most; beyond that those that are full again (so, as new) are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The answer "no": which scope has no token, and when it will have one for this asker."""
+
+    scope: str
+    until: float
+
+
+class Budgets:
+    """All buckets; a scope without a rate is unlimited."""
+
+    def __init__(self, rates: Mapping[str, Rate | None]) -> None:
+        self._rates = _limited(rates)
+        self._buckets: dict[tuple[str, str], Bucket] = {}
+
+    def adopt(self, rates: Mapping[str, Rate | None], under_way: Iterable[Pod], now: float) -> None:
+        """Go on with other rates: nobody gains a burst, and who is under way holds tokens.
+
+        The buckets of a scope that becomes unlimited are forgotten.
+        """
+        self._rates = _limited(rates)
+        self._buckets = {key: b for key, b in self._buckets.items() if key[0] in self._rates}
+        for (scope, _), bucket in self._buckets.items():
+            bucket.adopt(self._rates[scope], now)
+        for pod in under_way:
+            for _, bucket in self._of(pod, now):
+                bucket.hold(now)
+
+    def hold(self, pod: Pod, now: float) -> Spent | None:
+        """Hold one token in every scope of the pod, or none and say who refused."""
+        buckets = list(self._of(pod, now))
+        for scope, bucket in buckets:
+            if not bucket.has_one(now):
+                return Spent(scope, bucket.promise(now))
+        for _, bucket in buckets:
+            bucket.hold(now)
+        return None
+
+    def let_go(self, pod: Pod, now: float, *, spent: bool) -> None:
+        """Spend what is held for a pod that was evicted, or free it for others."""
+        for _, bucket in self._of(pod, now):
+            bucket.let_go(now, spent=spent)
+
+    def lowest(self, now: float) -> dict[str, float]:
+        """Return the fewest free tokens in any bucket of each scope."""
+        lowest = {scope: float(rate.burst) for scope, rate in self._rates.items()}
+        for scope, _, level in self.levels(now):
+            lowest[scope] = min(lowest[scope], level)
+        return lowest
+
+    def levels(self, now: float) -> Iterator[tuple[str, str, float]]:
+        """Yield scope, name and free tokens of every bucket in use."""
+        for (scope, name), bucket in self._buckets.items():
+            yield scope, name, bucket.free(now)
+
+    def _of(self, pod: Pod, now: float) -> Iterator[tuple[str, Bucket]]:
+        names = {"cluster": "", "node": pod.node, "namespace": pod.namespace}
+        for scope, rate in self._rates.items():
+            yield f"{scope} {names[scope]}".rstrip(), self._bucket((scope, names[scope]), rate, now)
+
+    def _bucket(self, key: tuple[str, str], rate: Rate, now: float) -> Bucket:
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            if len(self._buckets) >= KEPT_BUCKETS:
+                self._buckets = {k: b for k, b in self._buckets.items() if not b.is_new(now)}
+            bucket = self._buckets[key] = Bucket(rate, now)
+        return bucket
+
+
+def _limited(rates: Mapping[str, Rate | None]) -> dict[str, Rate]:
+    return {scope: rate for scope, rate in rates.items() if rate is not None}

@@ -1,0 +1,1 @@
+"""Signed checkpoints of the journal."""

@@ -1,0 +1,141 @@
+"""The files that hold the key of checkpoints: read, or made once, and never half written."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from reactive_desched.errors import ConfigError, JournalError
+from reactive_desched.journal import durable
+from reactive_desched.journal.os_error_hints import remedy
+from reactive_desched.journal.signing.signed_note import parse_key
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+MAX_FILE_BYTES: Final = 1 << 16
+"""A longer file holds no key."""
+MAX_PUBLIC_KEYS: Final = 100
+"""So many public keys are kept beside a journal; beyond, the oldest is forgotten."""
+
+
+def read(path: Path) -> "Ed25519PrivateKey":
+    """Read a key that a person gave; raises ConfigError naming the file and the remedy."""
+    try:
+        return _parse(_raw(path))
+    except OSError as error:
+        what_to_do = "name a file that this process can read, or leave keyFile empty"
+        text = f"{path}: cannot read the key: {error.strerror}; {what_to_do}"
+        raise ConfigError(text) from error
+    except ValueError as error:
+        what_to_do = "make one with: openssl genpkey -algorithm ed25519"
+        raise ConfigError(f"{path}: {error}; {what_to_do}") from error
+
+
+def own(path: Path) -> "Ed25519PrivateKey":
+    """Read the key that we keep ourselves, or make it; raises JournalError."""
+    try:
+        _make_once(path)
+        return _parse(_raw(path))
+    except OSError as error:
+        what_to_do = remedy(error, "let this process write to its folder, or set keyFile")
+        text = f"{path}: cannot keep a key here: {error.strerror}; {what_to_do}"
+        raise JournalError(text) from error
+    except ValueError as error:
+        what_to_do = (
+            "put back the right file, or move it away to have a new key made: "
+            "what the old one signed is then checked with the old public key (--key)"
+        )
+        raise JournalError(f"{path}: {error}; {what_to_do}") from error
+
+
+def publish(path: Path, key: str) -> bool:
+    """Put the public key first in the file, before those that were there.
+
+    What is no key is dropped. Returns whether there were keys, and not this one under any name;
+    raises JournalError.
+    """
+    try:
+        there = _lines(path)
+        known = [one for one in there if _public(one)]
+        kept = [key, *(one for one in known if one != key)][:MAX_PUBLIC_KEYS]
+        if kept != there:
+            durable.replace(path, "".join(f"{one}\n" for one in kept).encode())
+        return bool(known) and _public(key) not in map(_public, known)
+    except OSError as error:
+        what_to_do = remedy(error, "let this process write to its folder")
+        text = f"{path}: cannot keep the public key here: {error.strerror}; {what_to_do}"
+        raise JournalError(text) from error
+
+
+def _public(text: str) -> bytes:
+    """Return the key of a line; nothing when it is none."""
+    try:
+        return parse_key(text).public
+    except ConfigError:
+        return b""
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return _raw(path).decode(errors="replace").split()
+    except FileNotFoundError:
+        return []
+
+
+def _raw(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_FILE_BYTES)
+
+
+def _parse(raw: bytes) -> "Ed25519PrivateKey":
+    """Return the key of a PEM text; raises ValueError with what is wrong, never with the text."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(raw, password=None)
+    except TypeError:
+        raise ValueError("the key is encrypted, and there is no password for it") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise ValueError("this is no private key in PEM (PKCS #8)") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ValueError("this is a key of another kind; checkpoints are signed with Ed25519")  # noqa: TRY004 -- the file is wrong, not our caller
+    return key
+
+
+def _make_once(path: Path) -> None:
+    """Make the key unless it is there; of two processes that try, one key stays."""
+    if path.exists():
+        _remove_drafts(path)
+        return
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    raw = Ed25519PrivateKey.generate().private_bytes(
+        form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()
+    )
+    draft = path.with_name(f"{path.name}.{os.getpid()}{durable.UNFINISHED}")
+    try:
+        _write(draft, raw)
+        with suppress(FileExistsError, FileNotFoundError):  # else another key is there by now
+            path.hardlink_to(draft)
+    finally:
+        draft.unlink(missing_ok=True)
+    durable.sync_directory(path.parent)
+
+
+def _remove_drafts(path: Path) -> None:
+    """Remove what a crash left beside the key: a draft may be a second name of it."""
+    for draft in path.parent.glob(f"{path.name}.*{durable.UNFINISHED}"):
+        draft.unlink(missing_ok=True)
+
+
+def _write(path: Path, raw: bytes) -> None:
+    """Write a file that only its owner reads, durably."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,1 @@
+"""Retention, compression and size limits of the journal's directory."""

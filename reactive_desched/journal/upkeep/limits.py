@@ -1,0 +1,37 @@
+"""How much of a journal is kept, written into its folder for whoever looks at it from outside."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from reactive_desched.journal import durable
+from reactive_desched.primitives.decode_errors import UNDECODABLE
+
+_FILE: Final = "retention.json"
+
+
+class Limits(Struct, frozen=True, rename="camel"):
+    """The limits that the controller last kept to; ages in seconds."""
+
+    max_bytes: int
+    max_age_s: float
+    hard_max_bytes: int
+    compress: bool
+
+
+_decoder: Final = msgspec.json.Decoder(Limits)
+
+
+def write(directory: Path, limits: Limits) -> None:
+    """Say which limits are kept from now on; blocks, and raises OSError."""
+    durable.replace(directory / _FILE, msgspec.json.encode(limits))
+
+
+def read(directory: Path) -> Limits | None:
+    """Return the limits; None when nobody has said, or it cannot be read. Blocks."""
+    try:
+        return _decoder.decode((directory / _FILE).read_bytes())
+    except (OSError, *UNDECODABLE):
+        return None

@@ -1,0 +1,1 @@
+"""Credentials: kubeconfig, in-cluster configuration and exec plugins."""

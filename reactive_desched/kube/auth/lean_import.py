@@ -1,0 +1,76 @@
+"""Load only the credential half of kubernetes_asyncio.
+
+Its packages import every API model on the way in: over a second and about 70 MB, of which its
+configuration loaders use one class. They are loaded here under empty parent packages instead, and
+taken out of `sys.modules` again, so that a plain `import kubernetes_asyncio` elsewhere still gets
+the whole library. Ours runs credential plugins its own way, and logs nothing: what it would log of
+a failure it raises as well.
+"""
+
+import importlib
+import importlib.util
+import logging
+import sys
+from functools import cache
+from threading import Lock
+from types import ModuleType
+from typing import Any
+
+from reactive_desched.errors import ConfigError
+from reactive_desched.kube.auth.exec_plugin import ExecPlugin
+
+__all__ = ["ConfigLoaders", "config_loaders"]
+
+_LIBRARY = "kubernetes_asyncio"
+_ONE_AT_A_TIME = Lock()
+
+
+class ConfigLoaders:
+    """The library's loaders: `Configuration`, and the modules that fill one."""
+
+    def __init__(self) -> None:
+        with _ONE_AT_A_TIME:
+            before = _take_out()
+            try:
+                self._load()
+            finally:
+                _take_out()
+                sys.modules.update(before)
+
+    def _load(self) -> None:
+        client = _bare_packages()
+        configuration = importlib.import_module(f"{_LIBRARY}.client.configuration")
+        self.configuration: Any = configuration.Configuration  # the library ships no types
+        vars(client).update(Configuration=self.configuration, ApiClient=object)
+        self.in_cluster: Any = importlib.import_module(f"{_LIBRARY}.config.incluster_config")
+        self.kubeconfig: Any = importlib.import_module(f"{_LIBRARY}.config.kube_config")
+        silent = logging.Logger(_LIBRARY, logging.CRITICAL)  # noqa: LOG001 -- nobody else's
+        vars(self.kubeconfig).update(ExecProvider=ExecPlugin, logger=silent)
+        self.error: type[Exception] = importlib.import_module(
+            f"{_LIBRARY}.config.config_exception"
+        ).ConfigException
+
+
+@cache
+def config_loaders() -> ConfigLoaders:
+    """Load them once for the process, as an import would."""
+    return ConfigLoaders()
+
+
+def _bare_packages() -> ModuleType:
+    """Put empty packages in place of the ones whose `__init__` imports everything."""
+    spec = importlib.util.find_spec(_LIBRARY)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(f"{_LIBRARY} is not installed; it reads kubeconfig files: install it")
+    root = spec.submodule_search_locations[0]
+    for name, path in (("", root), (".client", f"{root}/client"), (".config", f"{root}/config")):
+        package = ModuleType(_LIBRARY + name)
+        package.__path__ = [path]
+        sys.modules[package.__name__] = package
+    return sys.modules[f"{_LIBRARY}.client"]
+
+
+def _take_out() -> dict[str, ModuleType]:
+    """Remove the library from the loaded modules and return what was there."""
+    names = [name for name in sys.modules if name.partition(".")[0] == _LIBRARY]
+    return {name: sys.modules.pop(name) for name in names}

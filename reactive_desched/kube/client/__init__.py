@@ -1,0 +1,1 @@
+"""Requests to the API server: the session, its limits, the eviction call and Events."""

@@ -1,0 +1,164 @@
+"""Ask the API server to evict one pod, and tell every possible reply apart.
+
+It never asks twice by itself: whether and when to ask again is decided where budgets are known.
+"""
+
+from http import HTTPStatus
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from reactive_desched.errors import Refused, Saturated, Unreachable
+from reactive_desched.kube.client.clock import Clock, SystemClock
+from reactive_desched.kube.client.rate_limiter import Lane
+from reactive_desched.kube.client.responses import Answer as Reply
+from reactive_desched.kube.client.responses import ApiStatus
+from reactive_desched.kube.client.session import Transport
+from reactive_desched.model.outcomes import (
+    Accepted,
+    Answer,
+    BudgetRefused,
+    Denied,
+    EvictionRequest,
+    Gone,
+    Overloaded,
+    PodAbsent,
+    PodNow,
+    PodPresent,
+    Replaced,
+    ServerFailed,
+    Unknown,
+)
+from reactive_desched.primitives.decode_errors import UNDECODABLE
+
+__all__ = ["ApiEvictor"]
+
+# The server sends a plain 500 for these before it has touched anything.
+_NOTHING_DONE = ("more than one PodDisruptionBudget", "failed calling webhook")
+
+
+class ApiEvictor:
+    """Evicts through `pods/eviction`, with the uid as precondition, ahead of all other calls."""
+
+    def __init__(
+        self,
+        session: Transport,
+        *,
+        requested_by: str = "reactive-desched",
+        clock: Clock | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        self._session = session
+        self._requested_by = requested_by
+        self._clock = clock or SystemClock()
+        self._dry_run = ["All"] if dry_run else None
+        self._encode = msgspec.json.Encoder().encode
+        self._read_pod = msgspec.json.Decoder(_Pod).decode
+
+    async def evict(self, request: EvictionRequest) -> Answer:
+        """Send one eviction and say what came of it; raises nothing the server can cause."""
+        path = f"{_pod_path(request.namespace, request.name)}/eviction"
+        body = self._encode(self._eviction(request))
+        try:
+            reply = await self._session.request("POST", path, body=body, lane=Lane.ACT)
+        except Saturated as error:
+            return Overloaded(str(error))
+        except Unreachable as error:
+            return Unknown(str(error)) if error.sent else Overloaded(f"not sent: {error}")
+        return Accepted() if reply.ok else self._told(reply)
+
+    async def look(self, namespace: str, name: str) -> PodNow:
+        """Read the pod to settle an unknown effect; raises Refused or Unreachable if it cannot."""
+        path = _pod_path(namespace, name)
+        reply = await self._session.request("GET", path, lane=Lane.ACT)
+        if reply.status == HTTPStatus.NOT_FOUND and reply.error.reason == "NotFound":
+            return PodAbsent()
+        if not reply.ok:
+            retryable = reply.status in _PASSING or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            text = f"GET {path}: {reply.status} {reply.error.message}"
+            raise Refused(text, retryable=retryable)
+        try:
+            meta = self._read_pod(reply.body).metadata
+        except UNDECODABLE as error:
+            raise Unreachable(f"GET {path}", f"not a pod: {error}", sent=True) from error
+        return PodPresent(meta.uid, meta.deletion_timestamp is not None)
+
+    def _eviction(self, request: EvictionRequest) -> "_Eviction":
+        annotations = {"requested-by": self._requested_by}
+        if request.reason:
+            annotations["reason"] = request.reason
+        return _Eviction(
+            metadata=_EvictionMeta(request.name, request.namespace, annotations),
+            delete_options=_DeleteOptions(
+                preconditions=_Preconditions(request.uid),
+                grace_period_seconds=request.grace_period_s,
+                dry_run=self._dry_run,
+            ),
+        )
+
+    def _told(self, reply: Reply) -> Answer:
+        error = reply.error
+        message = error.message or error.reason or "the server gave no reason"
+        budget = _budget_cause(error)
+        match reply.status:
+            case status if budget is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                return BudgetRefused(budget or message, reply.retry_after_s(self._clock.wall()))
+            case HTTPStatus.TOO_MANY_REQUESTS | HTTPStatus.SERVICE_UNAVAILABLE:
+                return Overloaded(message, reply.retry_after_s(self._clock.wall()))
+            case HTTPStatus.NOT_FOUND if error.reason == "NotFound":
+                return Gone()
+            case HTTPStatus.CONFLICT:
+                return Replaced(message)
+            case status if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                return Denied(status, message)
+            case status if any(text in message for text in _NOTHING_DONE):
+                return ServerFailed(status, message)
+            case status:
+                return Unknown(f"{status}: {message}")
+
+
+_PASSING = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
+
+
+class _EvictionMeta(Struct, frozen=True, gc=False):
+    name: str
+    namespace: str
+    annotations: dict[str, str]
+
+
+class _Preconditions(Struct, frozen=True, gc=False):
+    uid: str
+
+
+class _DeleteOptions(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    preconditions: _Preconditions
+    grace_period_seconds: int | None = None
+    dry_run: list[str] | None = None
+
+
+class _Eviction(Struct, frozen=True, gc=False, rename="camel", tag_field="kind", tag="Eviction"):
+    metadata: _EvictionMeta
+    delete_options: _DeleteOptions
+    api_version: str = "policy/v1"
+
+
+class _PodMeta(Struct, frozen=True, gc=False, rename="camel"):
+    uid: str
+    deletion_timestamp: str | None = None
+
+
+class _Pod(Struct, frozen=True, gc=False):
+    metadata: _PodMeta
+
+
+def _pod_path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+
+
+def _budget_cause(error: ApiStatus) -> str | None:
+    """Tell a disruption budget's refusal from any other 429; its own words say most."""
+    for cause in error.causes:
+        if cause.reason == "DisruptionBudget":
+            return cause.message
+    return None

@@ -1,0 +1,1 @@
+"""List and watch one resource, resume after errors, and detect missed deletions."""

@@ -1,0 +1,25 @@
+"""Kubernetes Events: what is written beside the object that an Event is about."""
+
+from msgspec import Struct
+
+CONTROLLER = "reactive-desched"
+
+
+class Regarding(Struct, frozen=True, rename="camel"):
+    """The object an Event is about."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    api_version: str = "v1"
+
+
+class Event(Struct, frozen=True):
+    """Something worth telling; what is equal is told as one, with a count."""
+
+    regarding: Regarding
+    reason: str
+    action: str
+    note: str
+    is_warning: bool = False

@@ -1,0 +1,1 @@
+"""The `plan` command: what would be evicted, from files or from a live cluster."""

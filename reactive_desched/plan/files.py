@@ -1,0 +1,133 @@
+"""Finds and opens what `-f` names: files, folders, pipes, standard input; JSON or YAML."""
+
+import mmap
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from reactive_desched.errors import CannotLook, ConfigError
+from reactive_desched.plan.json_text import BYTE_ORDER_MARK, JsonText
+from reactive_desched.plan.yaml_text import yaml_to_json
+
+__all__ = ["STDIN", "named_files", "open_text"]
+
+STDIN: Final = "-"
+_ENDINGS: Final = frozenset({".json", ".yaml", ".yml"})
+_FIRST_BYTES: Final = 4096
+_SPOOL_BUFFER: Final = 2**20
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_GZIP: Final = b"\x1f\x8b"
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being read, how far reading has come, and how far it will go."""
+
+
+def named_files(names: Iterable[str]) -> Iterator[str]:
+    """Yield the files that are meant, those of a folder sorted; raises ConfigError."""
+    for name in names:
+        if name == STDIN or not Path(name).is_dir():
+            yield name
+            continue
+        inside = sorted(_inside(Path(name)))
+        if not inside:
+            raise ConfigError(f"{name}: no file in this folder ends in .json, .yaml or .yml")
+        yield from inside
+
+
+def _inside(folder: Path) -> Iterator[str]:
+    """Yield the files of a folder and of those in it; what begins with a dot is left alone."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        for file in files:
+            if not file.startswith(".") and Path(file).suffix.lower() in _ENDINGS:
+                yield str(Path(place, file))
+
+
+def open_text(name: str, progress: Progress) -> JsonText:
+    """Open one file as JSON, whatever it is written in; raises ConfigError or CannotLook.
+
+    What is no plain file, and what is YAML, passes through a temporary file.
+    """
+    shown = "standard input" if name == STDIN else name
+    with _opened(name) as given, _spooled(given, shown) as file:
+        head = file.read(_FIRST_BYTES)
+        file.seek(0)
+        if (reason := _unreadable(head)) is not None:
+            raise ConfigError(f"{shown}: {reason}")
+        if head.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
+            return JsonText(_mapped(file), shown)
+        with _temporary(shown) as converted:
+            size = os.fstat(file.fileno()).st_size
+            yaml_to_json(file, converted, shown, lambda at: progress(shown, at, size))
+            return JsonText(_mapped(converted), shown)
+
+
+def _unreadable(head: bytes) -> str | None:
+    """Recognise files that are neither JSON nor YAML by how they begin."""
+    if not head.strip():
+        return "this is empty; write it with kubectl get … -o json"
+    if head.startswith(_GZIP):
+        return "this is compressed; unpack it first"
+    if head.startswith(_UTF16):
+        return "this is UTF-16, as PowerShell's > writes it; save it as UTF-8"
+    return None
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[BinaryIO]:
+    if name == STDIN:
+        yield sys.stdin.buffer
+        return
+    try:
+        file = Path(name).open("rb")  # noqa: SIM115 -- closed below
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigError(f"{name}: cannot be read: {reason}") from error
+    with file:
+        yield file
+
+
+@contextmanager
+def _spooled(given: BinaryIO, name: str) -> Iterator[BinaryIO]:
+    """Give the file itself if it can be mapped, else a temporary file of what comes out of it."""
+    if _is_plain_file(given):
+        yield given
+        return
+    with _temporary(name) as spool:
+        shutil.copyfileobj(given, spool, _SPOOL_BUFFER)
+        spool.flush()
+        spool.seek(0)
+        yield spool
+
+
+@contextmanager
+def _temporary(name: str) -> Iterator[BinaryIO]:
+    """Open a temporary file that is gone afterwards; a full disk is CannotLook."""
+    try:
+        with tempfile.TemporaryFile(prefix="reactive-desched-") as file:
+            yield file
+    except OSError as error:
+        folder, reason = tempfile.gettempdir(), error.strerror or str(error)
+        remedy = "make room there, or set TMPDIR to a folder with room"
+        raise CannotLook(f"{name}: cannot be kept in {folder}: {reason}; {remedy}") from error
+
+
+def _is_plain_file(given: BinaryIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(given.fileno()).st_mode) and given.tell() == 0
+    except OSError:  # not a file of the system at all
+        return False
+
+
+def _mapped(file: BinaryIO) -> mmap.mmap | bytes:
+    """Map a whole file; it may be closed then. Nothing can be mapped of an empty one."""
+    file.flush()
+    if os.fstat(file.fileno()).st_size == 0:
+        return b""
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,0 +1,200 @@
+"""What kind of document this is, and what it looks like when it is none of ours."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from reactive_desched.policy import document, settings, v1alpha1
+from reactive_desched.policy.diagnostics import Problem, ProblemList, quoted, spelled
+from reactive_desched.policy.hints import nearest
+from reactive_desched.policy.source_location import Place
+from reactive_desched.policy.tree import Node, Scalar, Table
+
+
+class Kind(Enum):
+    """The kinds of document a file may hold."""
+
+    POLICY = (document.API_VERSION, document.KIND)
+    LEGACY_POLICY = (v1alpha1.API_VERSION, document.KIND)
+    UNVERSIONED_POLICY = ("", document.KIND)
+    SETTINGS = (settings.API_VERSION, settings.KIND)
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion such a document begins with."""
+        return self.value[0]
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return self.value[1]
+
+    @property
+    def is_policy(self) -> bool:
+        """Say whether it is a policy, in whichever format."""
+        return self.kind == document.KIND
+
+
+_POLICIES: Final = {kind.api_version: kind for kind in (Kind.POLICY, Kind.LEGACY_POLICY)}
+_VERSIONS: Final = tuple(kind.api_version for kind in Kind if kind.api_version)
+_KINDS: Final = (document.KIND, settings.KIND)
+_SETTINGS_ONLY: Final = frozenset(("budgets", "debounce", "journal"))
+_OTHER_KINDS: Final[Mapping[str, str]] = {
+    "ConfigMap": "give the text inside it, not the ConfigMap around it",
+    "DeschedulerConfiguration": "this is a file of the koordinator descheduler: write its profiles "
+    "as a DeschedulerPolicy",
+    "HelmRelease": "give the policy alone, not the Helm release around it",
+    "KubeDescheduler": "this configures an operator: give the policy alone",
+}
+_HELM: Final = frozenset(("deschedulerPolicy", "deschedulerPolicyAPIVersion"))
+
+
+def recognise(place: Place, found: ProblemList) -> Kind | None:
+    """Say what kind of document this is; None when there is no use in reading it as any.
+
+    A wrong apiVersion or kind is a problem, but the rest is still read where it looks right. As
+    upstream, a lenient reading does without the kind, and takes a policy without apiVersion for one
+    in which nothing is written.
+    """
+    root = place.root
+    if not isinstance(root, Table):
+        shape = "a list" if not isinstance(root, Scalar) else "a single value"
+        hint = f"begin with apiVersion: {document.API_VERSION}"
+        found.add(place.problem(f"a document must be a mapping of fields, not {shape}", hint))
+        return None
+    if (values := _helm_values(place, root)) is not None:
+        found.add(values)
+        return None
+    kind = _likely(root)
+    problems = [*_version_problems(place, root, kind), *_kind_problems(place, root, kind)]
+    for problem in problems:
+        found.add(problem)
+    if found.lenient and all(problem.forgivable for problem in problems):
+        return kind if "apiVersion" in _present(root) else Kind.UNVERSIONED_POLICY
+    return kind if not problems or _looks_like(root, kind) else None
+
+
+def is_settings(root: Node) -> bool:
+    """Say whether a document is meant to hold settings."""
+    if not isinstance(root, Table):
+        return False
+    ours = root.text("apiVersion").startswith("reactive") or root.text("kind") == settings.KIND
+    return ours or bool(not root.text("kind") and root.keys & _SETTINGS_ONLY)
+
+
+def _helm_values(place: Place, root: Table) -> Problem | None:
+    """Recognise the values file of the Helm chart, which has the policy in it."""
+    if _present(root) & {"apiVersion", "kind"} or not root.keys & _HELM:
+        return None
+    hint = (
+        f"write what is below it in a file that begins with apiVersion: {document.API_VERSION} "
+        f"and kind: {document.KIND}"
+    )
+    at = place.below(min(root.keys & _HELM))
+    return at.problem("this looks like Helm values, not like a policy", hint)
+
+
+def _likely(root: Table) -> Kind:
+    """Guess what a document is meant to be."""
+    if is_settings(root):
+        return Kind.SETTINGS
+    if (version := _version(root)) in _POLICIES:
+        return _POLICIES[str(version)]
+    is_old = "strategies" in root.keys and "profiles" not in root.keys
+    return Kind.LEGACY_POLICY if is_old else Kind.POLICY
+
+
+def _looks_like(root: Table, kind: Kind) -> bool:
+    """Say whether reading on is likely to find problems that are real."""
+    if root.text("kind") in _OTHER_KINDS:
+        return False
+    part = "strategies" if kind is Kind.LEGACY_POLICY else "profiles"
+    return kind is Kind.SETTINGS or part in root.keys
+
+
+def _version_problems(place: Place, root: Table, kind: Kind) -> list[Problem]:
+    """Check the apiVersion."""
+    written = _version(root)
+    if written == kind.api_version or root.text("kind") in _OTHER_KINDS:
+        return []
+    at = place.below("apiVersion")
+    if written is None:
+        return [_no_version(at, root, kind)]
+    is_near = nearest(written, _VERSIONS) or any(it.endswith(written) for it in _VERSIONS)
+    hint = (
+        f"did you mean {kind.api_version}?"
+        if is_near
+        else f"this version reads {_listed(_VERSIONS)}"
+    )
+    message = f"{quoted(written)} is not an apiVersion that is read here"
+    return [at.problem(message, hint)]
+
+
+def _no_version(at: Place, root: Table, kind: Kind) -> Problem:
+    """Say what to write, and what upstream makes of a policy that does not say."""
+    hint = f"write apiVersion: {kind.api_version}"
+    if not kind.is_policy:
+        return at.problem("is required", hint)
+    if {"strategies", "profiles"} <= root.keys:
+        hint = "strategies are descheduler/v1alpha1, profiles are descheduler/v1alpha2"
+    message = "is required: without it upstream reads nothing of the document, and evicts nothing"
+    return at.problem(message, hint, forgivable=True)
+
+
+def _kind_problems(place: Place, root: Table, kind: Kind) -> list[Problem]:
+    """Check the kind."""
+    written = _written(root.get("kind"))
+    if written == kind.kind:
+        return []
+    at = place.below("kind")
+    if written is None:
+        hint = f"write kind: {kind.kind}"
+        return [at.problem("is required", hint, forgivable=kind.is_policy)]
+    message = f"{quoted(written)} is not a kind that is read here"
+    return [at.problem(message, _kind_hint(written, root, kind))]
+
+
+def _kind_hint(written: str, root: Table, kind: Kind) -> str:
+    """Say what a document of another kind is."""
+    if written in _OTHER_KINDS:
+        return _OTHER_KINDS[written] + _inside(root)
+    if (meant := nearest(written, _KINDS)) is not None:
+        return f"did you mean {meant}?"
+    if written.endswith("Args"):
+        return "arguments of a plugin belong in pluginConfig of a profile"
+    if kind is Kind.SETTINGS:
+        return f"write kind: {kind.kind}"
+    return f"this version reads {_listed(_KINDS)}"
+
+
+def _inside(root: Table) -> str:
+    """Say where in an object that holds a policy as text, as a ConfigMap does, it is."""
+    data = root.get("data")
+    for entry in data.entries if isinstance(data, Table) else ():
+        if isinstance(entry.value, Scalar) and document.KIND in entry.value.text:
+            return f": it is below {spelled(('data', entry.key))}"
+    return ""
+
+
+def _version(root: Table) -> str | None:
+    return _written(root.get("apiVersion"))
+
+
+def _present(root: Table) -> frozenset[str]:
+    """Give the keys that have a value."""
+    return frozenset(entry.key for entry in root.entries if _written(entry.value) is not None)
+
+
+def _written(node: Node | None) -> str | None:
+    """Give what stands there as text; None for nothing."""
+    match node:
+        case Scalar(value=None | "") | None:
+            return None
+        case Scalar(text=text):
+            return text
+        case _:
+            return ""
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"

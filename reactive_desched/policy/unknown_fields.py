@@ -1,0 +1,244 @@
+"""Where a field that is unknown here belongs: the mistakes people make with policies."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from reactive_desched.policy.decode import Advice, written_fields
+from reactive_desched.policy.diagnostics import Path
+from reactive_desched.policy.document import PolicyDocument, ProfileSection
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.hints import did_you_mean, same
+from reactive_desched.policy.registry import DEFAULT_EVICTOR, POINTS, Registry, names, points_of
+from reactive_desched.policy.source_location import Place
+from reactive_desched.policy.tree import Entry, Items, Node, Scalar, Table, find, plain
+from reactive_desched.policy.wrapper_hints import WRAPPERS
+
+_EVICTOR_FIELDS: Final = frozenset(written_fields(DefaultEvictorArgs))
+_TOP_FIELDS: Final = frozenset(written_fields(PolicyDocument))
+_PROFILE_FIELDS: Final = frozenset(written_fields(ProfileSection))
+
+_OLD_NAMES: Final[Mapping[str, str]] = {
+    "includeSoftConstraints": "v1alpha1; write constraints: [DoNotSchedule, ScheduleAnyway]",
+    "podStatusPhases": "v1alpha1; write states",
+    "thresholdPriority": "v1alpha1; write priorityThreshold: {value: …} in the args of "
+    "DefaultEvictor",
+    "thresholdPriorityClassName": "v1alpha1; write priorityThreshold: {name: …} in the args of "
+    "DefaultEvictor",
+    "nodeResourceUtilizationThresholds": "v1alpha1; write what is below it directly in args",
+    "podLifeTime": "v1alpha1; write what is below it directly in args",
+    "podsHavingTooManyRestarts": "v1alpha1; write what is below it directly in args",
+    "removeDuplicates": "v1alpha1; write what is below it directly in args",
+    "failedPods": "v1alpha1; write what is below it directly in args",
+    "params": "v1alpha1; write args",
+}
+_NAMESPACES: Final[Mapping[str, str]] = {
+    "namespaces": "this plugin takes namespaces: {include: […]} or {exclude: […]}",
+    "evictableNamespaces": "this plugin takes evictableNamespaces: {exclude: […]}",
+    "namespaceLabelSelector": "the evictor takes namespaceLabelSelector: {matchLabels: {…}}; "
+    "plugins take namespaces",
+}
+_RESOURCES: Final = frozenset(("cpu", "memory", "pods"))
+_CAMEL_POINTS: Final = frozenset(("preEvictionFilter", "preSort"))
+_MANY: Final = 3
+NAMESPACE_LISTS: Final = "write include: […] or exclude: […] below it"
+NOTHING_NEAR: Final = "remove it: nothing reads it"
+
+
+class PolicyAdvice(Advice):
+    """Knows the shape of a v1alpha2 policy and the plugins there are."""
+
+    is_upstreams = True
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._names = names(registry)
+
+    def unknown(self, entry: Entry, at: Place, known: frozenset[str]) -> tuple[str, str]:
+        """Say where the field belongs, else which known name is near."""
+        if _is_left_behind(entry.key, at.path):
+            return _strategies(entry.value)
+        if same(entry.key, known) is None or entry.key in _CAMEL_POINTS:
+            homes = self._homes(entry, at, known)
+            if (home := next(homes, None)) is not None:
+                return "is not read here", home
+        return "unknown field", did_you_mean(entry.key, known) or NOTHING_NEAR
+
+    def is_dropped(self, key: str, path: Path) -> bool:
+        """Upstream reads arguments strictly; strategies left behind are never let pass."""
+        return not (_is_left_behind(key, path) or _is_in_args(path))
+
+    def wrong_type(self, path: Path, node: Node | None) -> str:
+        """Recognise plugin names written as objects."""
+        match path, node:
+            case ("profiles", int(), "plugins", *_, "enabled" | "disabled", int()), Table():
+                return "write the plugin's name alone"
+            case (*_, "namespaces"), Items():
+                return NAMESPACE_LISTS
+            case _:
+                return ""
+
+    def _homes(self, entry: Entry, at: Place, known: frozenset[str]) -> Iterator[str]:
+        """Say where a field of this name is read, the most likely place first."""
+        key = entry.key
+        match at.path:
+            case ():
+                yield from self._from_top(key)
+            case ("profiles", int()):
+                yield from self._from_profile(key, at)
+            case ("profiles", int(), "plugins"):
+                yield from self._from_plugins(key)
+            case ("profiles", int(), "pluginConfig", int()):
+                yield from self._from_entry(key, at)
+            case ("profiles", int(), "pluginConfig", int(), "args"):
+                yield from _namespace_form(key, known)
+                yield from _outdented(entry, known)
+                yield from _koordinators(key, known)
+                yield from self._from_args(key)
+            case ("profiles", int(), "pluginConfig", int(), "args", *_):
+                yield from _nested_namespaces(key, known)
+                yield from self._from_deep(key, at)
+                yield from self._from_args(key)
+            case _:
+                return
+
+    def _from_top(self, key: str) -> Iterator[str]:
+        if key in WRAPPERS:
+            yield WRAPPERS[key]
+        if key in _PROFILE_FIELDS:
+            yield 'it belongs in a profile: begin one with "- name: …" below profiles'
+        yield from _to_evictor(key)
+        yield from self._to_plugin(key)
+
+    def _from_profile(self, key: str, at: Place) -> Iterator[str]:
+        if key in _TOP_FIELDS:
+            yield "move it to the top level of the policy, beside profiles"
+        if key in POINTS:
+            yield "move it under plugins"
+        if key in ("args", "params") and (plugin := self._plugin_as_profile(at)) is not None:
+            yield f"{plugin} is no profile: write it as an entry of pluginConfig of a profile"
+        if key in ("args", "params"):
+            yield "arguments belong in an entry of pluginConfig, beside the plugin's name"
+        if key == "enabled":
+            yield "enable plugins under plugins.deschedule or plugins.balance"
+        if (name := same(key, self._names)) is not None:
+            yield f"write it as an entry of pluginConfig: - name: {name}"
+        yield from _to_evictor(key)
+        yield from self._to_plugin(key)
+
+    def _plugin_as_profile(self, at: Place) -> str | None:
+        """Give the plugin a profile is named for."""
+        name = at.node.text("name") if isinstance(at.node, Table) else ""
+        return name if name in self._registry else None
+
+    def _from_plugins(self, key: str) -> Iterator[str]:
+        if key.casefold() in ("evict", "evictor"):
+            yield "there is no such extension point; DefaultEvictor is always on at filter"
+        if (point := same(key, POINTS)) is not None:
+            yield f"extension points are written in lower case: {point}"
+        if (name := same(key, self._names)) is not None:
+            points = points_of(name, self._registry) or frozenset(("deschedule",))
+            yield f"write {name} in the list plugins.{min(points)}.enabled"
+
+    def _from_entry(self, key: str, at: Place) -> Iterator[str]:
+        fields = self._fields(at.path, at.root)
+        if key not in fields:
+            yield from _namespace_form(key, fields, "in args, ")
+        if key in _OLD_NAMES:
+            yield _OLD_NAMES[key]
+        if key in _PROFILE_FIELDS:
+            yield "move it one level up, to the profile"
+        if key in POINTS or key == "enabled":
+            yield "enable plugins under plugins of the profile"
+        if key in _EVICTOR_FIELDS and key not in fields:
+            yield from _to_evictor(key)
+        if key in fields or self._owners(key):
+            yield "move it under args"
+
+    def _from_deep(self, key: str, at: Place) -> Iterator[str]:
+        """Recognise an argument that is indented too far."""
+        if key in self._fields(at.path, at.root):
+            yield "it is indented too far: move it up, directly below args"
+
+    def _from_args(self, key: str) -> Iterator[str]:
+        if key in _OLD_NAMES:
+            yield _OLD_NAMES[key]
+        yield from _to_evictor(key)
+        yield from self._to_plugin(key)
+
+    def _fields(self, path: Path, root: Node) -> frozenset[str]:
+        """Give the arguments of the plugin whose entry of pluginConfig the path leads into."""
+        entry = find(root, path[:4])
+        spec = self._registry.get(entry.text("name")) if isinstance(entry, Table) else None
+        return frozenset(written_fields(spec.args)) if spec is not None else frozenset()
+
+    def _to_plugin(self, key: str) -> Iterator[str]:
+        """Say which plugins take such an argument."""
+        owners = self._owners(key)
+        if len(owners) > _MANY:
+            yield "it is an argument of single plugins: move it to the args of each it is meant for"
+        elif owners:
+            yield f"it is an argument of {' and '.join(owners)}: move it to args there"
+
+    def _owners(self, key: str) -> list[str]:
+        """Give the plugins with an argument of this name, the evictor apart."""
+        return sorted(
+            name
+            for name, spec in self._registry.items()
+            if name != DEFAULT_EVICTOR and key in written_fields(spec.args)
+        )
+
+
+def _is_left_behind(key: str, path: Path) -> bool:
+    return path == () and key == "strategies"
+
+
+def _is_in_args(path: Path) -> bool:
+    match path:
+        case ("profiles", int(), "pluginConfig", int(), "args", *_):
+            return True
+        case _:
+            return False
+
+
+def _to_evictor(key: str) -> Iterator[str]:
+    """Say that an option is one of the evictor's."""
+    if (option := same(key, _EVICTOR_FIELDS)) is not None:
+        renamed = "" if option == key else f", as {option}"
+        yield f"move it to the args of DefaultEvictor{renamed}"
+
+
+def _namespace_form(key: str, known: frozenset[str], where: str = "") -> Iterator[str]:
+    """Say in which form this plugin takes namespaces."""
+    if key in _NAMESPACES:
+        yield from (where + form for field, form in _NAMESPACES.items() if field in known)
+
+
+def _koordinators(key: str, known: frozenset[str]) -> Iterator[str]:
+    """Recognise what the plugin of koordinator calls these thresholds."""
+    for word, field in (("low", "thresholds"), ("high", "targetThresholds")):
+        if field in known and key.casefold().removesuffix("s") == f"{word}threshold":
+            yield f"koordinator's LowNodeLoad; write {field}"
+
+
+def _nested_namespaces(key: str, known: frozenset[str]) -> Iterator[str]:
+    """Recognise one form of namespaces inside another."""
+    if key in _NAMESPACES and "exclude" in known:
+        yield "leave this level out: write exclude: […] directly"
+
+
+def _outdented(entry: Entry, known: frozenset[str]) -> Iterator[str]:
+    """Recognise thresholds that are not indented."""
+    is_number = isinstance(entry.value, Scalar) and type(entry.value.value) in (int, float)
+    homes = [field for field in ("thresholds", "targetThresholds") if field in known]
+    if homes and is_number and entry.key in _RESOURCES:
+        yield f"indent it, below {' or '.join(homes)}"
+
+
+def _strategies(written: Node) -> tuple[str, str]:
+    """Say what is lost when the API version moved on and the strategies did not."""
+    strategies = plain(written)
+    bodies = strategies.values() if isinstance(strategies, dict) else ()
+    lost = sum(isinstance(body, dict) and body.get("enabled") is True for body in bodies)
+    told = f"{lost} {'strategy' if lost == 1 else 'strategies'} would not run; " if lost else ""
+    remedy = "it is read with apiVersion: descheduler/v1alpha1, which `reactive-desched policy "
+    return "is v1alpha1 and not read under v1alpha2", f"{told}{remedy}convert` brings up to date"

@@ -1,0 +1,1 @@
+"""Small value types without a domain that several rooms share."""

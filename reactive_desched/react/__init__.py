@@ -1,1 +1,0 @@
-"""Changes to findings: who cares about what, when to look, and what a blocked pod waits for."""

@@ -1,0 +1,1 @@
+"""The Kafka sink; the only package that imports aiokafka."""

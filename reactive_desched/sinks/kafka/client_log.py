@@ -1,0 +1,51 @@
+"""What aiokafka says, cut down: it repeats itself every 0.1 s, and at debug tells passwords."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from reactive_desched.telemetry.logs import Log
+
+EACH_EVERY_S: Final = 60.0
+MOST_KINDS: Final = 100
+
+
+class KafkaLog(logging.Handler):
+    """Takes aiokafka's warnings while open; passes on each kind of them once a minute.
+
+    Remembers 100 kinds; when there are more, it begins anew. What is below a warning goes nowhere:
+    at debug level whole requests are told, with passwords. `last` is the latest warning.
+    """
+
+    def __init__(self, log: Log, clock: Callable[[], float]) -> None:
+        super().__init__(logging.WARNING)
+        self.last = ""
+        self._log = log
+        self._clock = clock
+        self._told: dict[str, float] = {}
+        self._logger = logging.getLogger("aiokafka")
+
+    def open(self) -> None:
+        """Take the warnings from now on."""
+        self._logger.addHandler(self)
+        self._logger.setLevel(logging.WARNING)
+        self._logger.propagate = False
+
+    def close(self) -> None:
+        """Leave aiokafka's log as it is by itself, unless another of us takes it."""
+        self._logger.removeHandler(self)
+        if not any(isinstance(other, KafkaLog) for other in self._logger.handlers):
+            self._logger.setLevel(logging.NOTSET)
+            self._logger.propagate = True
+        super().close()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass a warning on, unless the same was said in the last minute."""
+        self.last = record.getMessage()
+        now, kind = self._clock(), f"{record.name} {record.msg}"
+        told_at = self._told.get(kind)
+        if told_at is None or now - told_at >= EACH_EVERY_S:
+            if len(self._told) >= MOST_KINDS:
+                self._told.clear()
+            self._told[kind] = now
+            self._log.info("aiokafka says", text=self.last)

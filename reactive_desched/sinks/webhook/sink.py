@@ -1,0 +1,188 @@
+"""Events to an address over HTTP: each a structured CloudEvent, in order, perhaps signed."""
+
+import errno
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import aiohttp
+import anyio
+from anyio.lowlevel import checkpoint
+from yarl import URL
+
+from reactive_desched._version import __version__
+from reactive_desched.errors import EventRefused, SinkError, SinkUnavailable
+from reactive_desched.journal.disk_thread import DiskThread
+from reactive_desched.journal.records import Entry
+from reactive_desched.policy.recording import Webhook
+from reactive_desched.sinks.type_filter import Wanted
+from reactive_desched.sinks.webhook.responses import Reply, judged
+from reactive_desched.sinks.webhook.signing import Proofs
+
+PORTION: Final = 100
+"""So many records are looked at in one go, and nothing is sent after the first second of it."""
+PORTION_S: Final = 1.0
+MOST_ANSWER_BYTES: Final = 16 * 1024
+_DRAINED_WITHIN_S: Final = 1.0
+_HUNG_UP: Final = "it closed the connection without an answer"
+_CONTENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
+
+
+class WebhookSink:
+    """Posts each event that is wanted and waits for its answer before the next one.
+
+    Follows no redirect, uses no proxy and stores no cookie. Of an answer only its status and
+    Retry-After count: what else it says may repeat our secrets, so it is in no error. `wall` is
+    the time of day and `clock` monotonic, both in seconds.
+    """
+
+    name = "webhook"
+    from_start = False
+
+    def __init__(
+        self, settings: Webhook, *, wall: Callable[[], float], clock: Callable[[], float]
+    ) -> None:
+        self._wanted = Wanted(settings.types)
+        self._url = URL(settings.url)
+        self._ca_file = settings.ca_file
+        self._timeout_s = settings.timeout_s
+        self._proofs = Proofs(settings.secret_file, settings.token_file)
+        self._wall = wall
+        self._clock = clock
+        self._files: DiskThread | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._is_kept_open = False
+        self._owed: tuple[int, SinkError] | None = None
+
+    async def deliver(self, entries: Sequence[Entry]) -> int:
+        """Post events until one cannot be, and return how many are done with.
+
+        What went wrong behind those is raised when the rest is handed over again.
+        """
+        await checkpoint()
+        self._raise_owed(entries[0].seq)
+        portion, ends_at = entries[:PORTION], self._clock() + PORTION_S
+        for done, entry in enumerate(portion):
+            try:
+                await self._hand_over(entry)
+            except SinkError as error:
+                if not done:
+                    raise
+                self._owed = entry.seq, error
+                return done
+            if self._clock() >= ends_at:
+                return done + 1
+        return len(portion)
+
+    async def close(self) -> None:
+        """Let go of the connection and of the thread that reads files."""
+        await self._hang_up()
+        if self._files is not None:
+            self._files.close()
+        self._files = None
+
+    async def _hang_up(self) -> None:
+        """Let go of the connection; the next one trusts what `caFile` holds by then."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _raise_owed(self, seq: int) -> None:
+        owed, self._owed = self._owed, None
+        if owed is not None and owed[0] == seq:
+            raise owed[1]
+
+    async def _hand_over(self, entry: Entry) -> None:
+        event = self._wanted.summary(entry)
+        if event is None:
+            return
+        if not (event.id.isascii() and event.id.isprintable()):
+            raise EventRefused("its id cannot stand in a header")
+        reply = await self._post(event.id, entry.raw)
+        if (error := judged(reply, str(self._url.origin()), self._wall())) is not None:
+            raise error
+
+    async def _post(self, id_: str, body: bytes) -> Reply:
+        """Post once; twice when a connection kept from before turns out to be closed."""
+        session = await self._open()
+        while True:
+            was_kept_open, self._is_kept_open = self._is_kept_open, False
+            found = await self._try(session, id_, body)
+            if isinstance(found, Reply):
+                self._is_kept_open = True
+                return found
+            if not (was_kept_open and found == _HUNG_UP):
+                await self._hang_up()
+                # Never raised from the client's own error, which knows our headers.
+                raise SinkUnavailable(f"{self._url.origin()}: {found}")
+
+    async def _try(self, session: aiohttp.ClientSession, id_: str, body: bytes) -> Reply | str:
+        """Post, and return the answer or what went wrong."""
+        sent_at = int(self._wall())
+        headers = await self._reader().do(lambda: self._proofs.headers(id_, sent_at, body))
+        try:
+            async with session.post(
+                self._url, data=body, headers=headers, allow_redirects=False
+            ) as answer:
+                await _drain(answer)
+                return Reply(answer.status, answer.headers.get("Retry-After"))
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return self._words(error)
+
+    async def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            tls = await self._reader().do(self._read_tls)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=1, ssl=tls),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=self._timeout_s),
+                headers={
+                    "content-type": _CONTENT_TYPE,
+                    "user-agent": f"reactive-desched/{__version__}",
+                },
+                auto_decompress=False,
+                trust_env=False,
+            )
+        return self._session
+
+    def _reader(self) -> DiskThread:
+        if self._files is None:
+            self._files = DiskThread("webhook files")
+        return self._files
+
+    def _read_tls(self) -> ssl.SSLContext:
+        """Read whom to trust; blocks."""
+        try:
+            return ssl.create_default_context(cafile=self._ca_file or None)
+        except OSError as error:
+            text = f"caFile {self._ca_file} cannot be used: {error.strerror or error}"
+            raise SinkUnavailable(text) from error
+
+    def _words(self, error: Exception) -> str:
+        """Say what went wrong in words that cannot hold what we sent."""
+        match error:
+            case TimeoutError():
+                return f"no answer within {self._timeout_s:g}s"
+            case aiohttp.ClientConnectorCertificateError():
+                why = getattr(error.certificate_error, "verify_message", "")
+                return f"its certificate is not to be trusted: {why or 'it cannot be checked'}"
+            case aiohttp.ServerDisconnectedError() | OSError(errno=errno.ECONNRESET | errno.EPIPE):
+                return _HUNG_UP
+            case OSError():
+                return f"no connection: {error.strerror or type(error).__name__}"
+            case _:
+                return f"no proper answer ({type(error).__name__})"
+
+
+async def _drain(answer: aiohttp.ClientResponse) -> None:
+    """Read a short answer to its end, so that the connection can be used again; or leave it.
+
+    The status has come, and it alone counts: whatever goes wrong here is nobody's concern.
+    """
+    left = MOST_ANSWER_BYTES
+    with anyio.move_on_after(_DRAINED_WITHIN_S):
+        try:
+            while left > 0 and (piece := await answer.content.read(left)):
+                left -= len(piece)
+        except (aiohttp.ClientError, OSError):
+            answer.close()

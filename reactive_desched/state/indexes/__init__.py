@@ -1,0 +1,1 @@
+"""Derived state, kept per change: one file holds an index, its question and its change type."""

@@ -1,0 +1,1 @@
+"""Which pods the required pod affinity and anti-affinity terms of other pods select."""

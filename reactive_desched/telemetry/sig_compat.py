@@ -1,0 +1,148 @@
+"""What happened under the names the SIG descheduler gives it, so that dashboards and alerts go on.
+
+The text is written here and not by the client library: thousands of series are a matter of
+milliseconds this way, and it cannot say `descheduler_pods_evicted`, a counter without `_total`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from reactive_desched._version import __version__
+from reactive_desched.model.objects import Pod
+from reactive_desched.telemetry.histogram import Timing
+
+SUCCESS, ERROR = "success", "error"
+TOTAL_REACHED = "maximum number of evicted pods per a descheduling cycle reached"
+NODE_REACHED = "maximum number of evicted pods per node reached"
+NAMESPACE_REACHED = "maximum number of evicted pods per namespace reached"
+"""The values of `result`."""
+
+MOST_SERIES = 10_000
+"""So many combinations of labels are kept; one more, and the one counted longest ago goes."""
+
+LOOP_SECONDS = (
+    *(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0),
+    *(250.0, 500.0),
+)
+STRATEGY_SECONDS = LOOP_SECONDS[:-2]
+
+
+class Family(NamedTuple):
+    """A metric: its name, what kind it is, and what it counts."""
+
+    name: str
+    kind: str
+    text: str
+
+
+_EVICTED = "Evictions asked for, by how they ended; limits that were reached count too."
+_LOOP = "One sweep; in a controller that reacts, judging until nothing is due."
+_STRATEGY = "One plugin's part of a sweep."
+_OLD = "The same under its old name. "
+
+EVICTED = (
+    Family("descheduler_pods_evicted_total", "counter", _EVICTED),
+    Family("descheduler_pods_evicted", "counter", _OLD + _EVICTED),
+)
+LOOPS = (
+    Family("descheduler_loop_duration_seconds", "histogram", _LOOP),
+    Family("descheduler_descheduler_loop_duration_seconds", "histogram", _OLD + _LOOP),
+)
+STRATEGIES = (
+    Family("descheduler_strategy_duration_seconds", "histogram", _STRATEGY),
+    Family("descheduler_descheduler_strategy_duration_seconds", "histogram", _OLD + _STRATEGY),
+)
+BUILD = Family("descheduler_build_info", "gauge", "Always 1; the versions are ours.")
+FAMILIES = (*EVICTED, *LOOPS, *STRATEGIES, BUILD)
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+Labels = tuple[str, ...]
+
+
+class _Count:
+    """A number and its labels as they are written."""
+
+    __slots__ = ("labels", "number")
+
+    def __init__(self, labels: str) -> None:
+        self.labels = labels
+        self.number = 0
+
+
+class UpstreamMetrics:
+    """Counts evictions and times sweeps; all of it belongs to the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._evicted: dict[Labels, _Count] = {}
+        self._loops = Timing(LOOP_SECONDS)
+        self._strategies: dict[tuple[str, str], Timing] = {}
+
+    def evicted(self, profile: str, plugin: str, pod: Pod, result: str) -> None:
+        """Count an eviction of this pod that ended so, or that a limit stopped."""
+        key = (pod.namespace, pod.node, profile, result, plugin)
+        count = self._evicted.pop(key, None)
+        if count is None:
+            names = ("namespace", "node", "profile", "result", "strategy")
+            count = _Count(_labels(dict(zip(names, key, strict=True))))
+            if len(self._evicted) >= MOST_SERIES:
+                del self._evicted[next(iter(self._evicted))]
+        count.number += 1
+        self._evicted[key] = count
+
+    def cycle_took(self, seconds: float) -> None:
+        """Time one sweep, or one stretch of judging until nothing was due."""
+        self._loops.add(seconds)
+
+    def plugin_took(self, profile: str, plugin: str, seconds: float) -> None:
+        """Time one plugin's part of a sweep; there are as many series as the policies name."""
+        timing = self._strategies.get((profile, plugin))
+        if timing is None:
+            timing = self._strategies[profile, plugin] = Timing(STRATEGY_SECONDS)
+        timing.add(seconds)
+
+    def text(self, *, openmetrics: bool = False) -> str:
+        """Return every family as Prometheus reads it.
+
+        OpenMetrics knows no counter without `_total` beside one with it, so there both are of
+        unknown type; the numbers are the same.
+        """
+        return "\n".join((*self._lines(openmetrics=openmetrics), ""))
+
+    def _lines(self, *, openmetrics: bool) -> Iterator[str]:
+        for family in EVICTED:
+            yield from _head(family._replace(kind="unknown") if openmetrics else family)
+            for count in self._evicted.values():
+                yield f"{family.name}{count.labels} {count.number}"
+        for family in LOOPS:
+            yield from _head(family)
+            yield from _buckets(family.name, {}, self._loops, openmetrics=openmetrics)
+        for family in STRATEGIES:
+            yield from _head(family)
+            for (profile, plugin), timing in self._strategies.items():
+                labels = {"profile": profile, "strategy": plugin}
+                yield from _buckets(family.name, labels, timing, openmetrics=openmetrics)
+        yield from _head(BUILD)
+        ours = f"reactive-desched {__version__}"
+        version = {"AppVersion": __version__, "DeschedulerVersion": ours}
+        yield f"{BUILD.name}{_labels(version)} 1"
+
+
+def _head(family: Family) -> Iterable[str]:
+    return f"# HELP {family.name} {family.text}", f"# TYPE {family.name} {family.kind}"
+
+
+def _buckets(
+    name: str, labels: Mapping[str, str], timing: Timing, *, openmetrics: bool
+) -> Iterator[str]:
+    """Write a histogram; Go writes whole bounds as `1`, OpenMetrics wants `1.0`."""
+    for bound, number in timing.cumulative():
+        le = bound if openmetrics else bound.removesuffix(".0")
+        yield f"{name}_bucket{_labels({**labels, 'le': le})} {number:.0f}"
+    yield f"{name}_sum{_labels(labels)} {timing.total_s!r}"
+    yield f"{name}_count{_labels(labels)} {sum(timing.counts)}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""

@@ -1,0 +1,182 @@
+"""A new text is in force or refused as a whole, and either way somebody hears of it."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reactive_desched.app.config_reload import restart_needed
+from reactive_desched.policy.settings import ReactiveSettings
+from tests.support.reloading_bench import HEAD, SETTINGS, Bench, policy
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "policy.yaml"
+    made.write_text(policy("first"))
+    return made
+
+
+async def test_a_changed_policy_is_in_force_two_seconds_later_and_says_so(path: Path) -> None:
+    async with Bench(path).running() as bench:
+        first = bench.in_force.policy.revision
+        bench.write(policy("second"))
+        await anyio.sleep(2.1)
+
+    assert bench.names == ["second"]
+    revision = bench.in_force.policy.revision
+    assert revision != first
+    assert bench.in_force.note() == f"revision {revision} of {path}"
+    (line,) = bench.book.lines
+    assert (line.level, line.event) == ("info", "policy reloaded")
+    assert line.values == {"policy": str(path), "revision": revision, "before": first}
+    assert bench.told == [("reloaded", (str(path), revision))]
+    assert 'policy_reloads_total{result="ok"} 1.0' in bench.exposed
+    assert f'digest="{revision}"' in bench.exposed
+
+
+async def test_a_bad_text_keeps_what_is_in_force_and_every_problem_is_named(path: Path) -> None:
+    async with Bench(path).running() as bench:
+        revision = bench.in_force.policy.revision
+        bench.write(policy("second", "nodeSelectr: a=b\nmaxNoOfPodsToEvictTotal: many\n"))
+        await anyio.sleep(5)
+
+    assert bench.plans == []
+    assert bench.in_force.policy.revision == revision
+    first, second = bench.in_force.refused
+    assert first.startswith(f"{path}:3:1: nodeSelectr: ")
+    assert "nodeSelector" in first
+    assert second.startswith(f"{path}:4:")
+    assert bench.warnings == ["policy rejected", first, second]
+    assert bench.book.lines[0].values == {"kept": revision, "problems": 2}
+    note = f"kept revision {revision}: file rejected: {first}"
+    assert bench.in_force.note() == note
+    assert bench.told == [("rejected", (str(path), (first, second)))]
+    assert 'policy_reloads_total{result="rejected"} 1.0' in bench.exposed
+    assert "policy_kept 1.0" in bench.exposed
+
+
+async def test_a_bad_text_is_told_once_and_another_one_again(path: Path) -> None:
+    async with Bench(path).running() as bench:
+        bench.write("no: policy\n")
+        await anyio.sleep(30)
+        assert len(bench.told) == 1
+        bench.write("{")
+        await anyio.sleep(30)
+
+    assert [kind for kind, _ in bench.told] == ["rejected", "rejected"]
+
+
+@pytest.mark.parametrize(
+    ("again", "adopted", "said"),
+    [("first", [], "policy file is good again"), ("second", ["second"], "policy reloaded")],
+    ids=["as it was", "newer"],
+)
+async def test_all_is_well_again_when_the_text_is(
+    path: Path, again: str, adopted: list[str], said: str
+) -> None:
+    async with Bench(path).running() as bench:
+        bench.write("{")
+        await anyio.sleep(3)
+        assert bench.in_force.refused
+        bench.write(policy(again))
+        await anyio.sleep(3)
+
+    assert bench.in_force.refused == ()
+    assert bench.names == adopted
+    assert "policy_kept 0.0" in bench.exposed
+    assert bench.in_force.note().startswith("revision ")
+    assert bench.book.lines[-1].event == said
+
+
+async def test_the_newest_good_text_is_the_one_to_come_back_to(path: Path) -> None:
+    async with Bench(path).running() as bench:
+        for text in (policy("second"), "{", policy("second"), policy("first")):
+            bench.write(text)
+            await anyio.sleep(3)
+
+    assert bench.names == ["second", "first"]
+
+
+async def test_the_same_bad_text_after_a_good_one_is_refused_again(path: Path) -> None:
+    async with Bench(path).running() as bench:
+        for text in ("{", policy("first"), "{"):
+            bench.write(text)
+            await anyio.sleep(3)
+
+    assert bench.in_force.refused
+    assert [kind for kind, _ in bench.told] == ["rejected", "rejected"]
+
+
+async def test_settings_alone_are_taken_too(path: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(SETTINGS)
+    async with Bench(path, settings).running() as bench:
+        settings.write_text(f"{SETTINGS}budgets: {{cluster: null}}\n")
+        await anyio.sleep(3)
+
+    assert bench.plans[0].rates["cluster"] is None
+
+
+async def test_what_needs_a_restart_is_named_and_all_else_is_taken(
+    path: Path, tmp_path: Path
+) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(SETTINGS)
+    async with Bench(path, settings).running() as bench:
+        settings.write_text(
+            f"{SETTINGS}journal: {{directory: /elsewhere}}\nclient: {{burst: 7}}\n"
+            "debounce: {quiet: 3s}\n"
+        )
+        await anyio.sleep(3)
+        settings.write_text(f"{SETTINGS}client: {{burst: 7}}\n")
+        await anyio.sleep(3)
+
+    assert bench.book.told("a restart is needed") == [
+        {"field": "client.burst", "in_force": "100", "written": "7"},
+        {"field": "journal.directory", "in_force": "", "written": "/elsewhere"},
+        {"field": "client.burst", "in_force": "100", "written": "7"},
+    ]
+    assert bench.plans[0].pause("any").quiet_s == 3
+
+
+async def test_warnings_of_a_new_policy_are_told(path: Path) -> None:
+    async with Bench(path).running() as bench:
+        bench.write(f"{HEAD}profiles: []\n")
+        await anyio.sleep(3)
+
+    assert len(bench.plans) == 1
+    [warning] = bench.warnings
+    assert "there are no profiles" in warning
+
+
+async def test_whatever_breaks_while_reading_does_not_end_the_controller(path: Path) -> None:
+    def breaks() -> None:
+        raise RecursionError("too deep")
+
+    async with Bench(path).running() as bench:
+        bench.before_read = breaks
+        bench.write(policy("second"))
+        await anyio.sleep(3)
+        assert bench.in_force.refused == ("cannot be read: RecursionError('too deep')",)
+
+        bench.before_read = lambda: None
+        bench.write(policy("third"))
+        await anyio.sleep(3)
+
+    assert bench.names == ["third"]
+
+
+def test_settings_are_named_as_they_are_written() -> None:
+    new = ReactiveSettings.model_validate(
+        {
+            "client": {"connectTimeout": "1s"},
+            "evictions": {"maxInFlight": 7, "retry": {"initial": "1s"}},
+            "debounce": {"quiet": "2s"},
+        }
+    )
+
+    fields = [kept["field"] for kept in restart_needed(ReactiveSettings(), new)]
+    assert fields == ["client.connectTimeout", "evictions.maxInFlight"]

@@ -1,0 +1,224 @@
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+from msgspec import Struct
+
+from reactive_desched.app.gc import SWEEP_ENTRIES, SWEEP_EVERY_S
+from reactive_desched.app.gc import keep_house as keep_house_on
+from reactive_desched.app.gc import settle_open_intents as settle
+from reactive_desched.errors import ClusterError
+from reactive_desched.model.outcomes import Outcome, PodAbsent, PodNow, PodPresent
+from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.testing.builders import node, pod
+from tests.support.flow import Flow
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    """Leave the garbage collector of the test process as it was."""
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+class Log:
+    """Keeps the lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **values: Any) -> None:  # as structlog
+        self.lines.append((event, values))
+
+    debug = warning = info
+
+
+class Shared:
+    """Counts sweeps, and may tell when."""
+
+    def __init__(self) -> None:
+        self.sweeps: list[tuple[float, int]] = []
+
+    def sweep(self, entries: int) -> None:
+        self.sweeps.append((anyio.current_time(), entries))
+
+
+async def keep_house(flow: Flow, shared: Shared, log: Log) -> None:
+    await keep_house_on(flow.core, shared, log)  # type: ignore[arg-type]  # what it uses of them
+
+
+def whole_flow() -> Flow:
+    return Flow(NodeTaints(NodeTaintsArgs()))
+
+
+async def test_the_first_picture_is_kept_from_the_collector_and_told_once_it_is_whole() -> None:
+    log, shared, flow = Log(), Shared(), whole_flow()
+    frozen = gc.get_freeze_count()
+    async with flow.running(), anyio.create_task_group() as group:
+        group.start_soon(keep_house, flow, shared, log)
+        await anyio.sleep(60)
+        assert not gc.isenabled()
+        assert (log.lines, shared.sweeps) == ([], [])
+
+        flow.sync(node("n1"), node("n2", ready="False"), pod("web", on="n1"))
+        await anyio.sleep(0.1)
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > frozen
+        assert log.lines == [("synced", {"nodes": 1, "pods": 1})]
+        group.cancel_scope.cancel()
+
+
+async def test_unused_parts_are_swept_a_few_at_a_time_for_ever() -> None:
+    shared, flow = Shared(), whole_flow()
+    async with flow.running(), anyio.create_task_group() as group:
+        group.start_soon(keep_house, flow, shared, Log())
+        flow.sync()
+        await anyio.lowlevel.checkpoint()
+        began = anyio.current_time()
+        await anyio.sleep(3.5 * SWEEP_EVERY_S)
+        group.cancel_scope.cancel()
+
+    assert shared.sweeps == [(began + n * SWEEP_EVERY_S, SWEEP_ENTRIES) for n in (1, 2, 3)]
+
+
+async def test_the_collector_works_again_when_the_first_picture_never_came() -> None:
+    flow = whole_flow()
+    async with anyio.create_task_group() as group:
+        group.start_soon(keep_house, flow, Shared(), Log())
+        await anyio.sleep(1)
+        assert not gc.isenabled()
+        group.cancel_scope.cancel()
+
+    assert gc.isenabled()
+
+
+class Open(Struct):
+    """An intent that an earlier life left open, as far as it matters here."""
+
+    id: str
+    who: Any
+    is_dry_run: bool = False
+
+
+class Who(Struct):
+    """Its pod."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+def open_intent(name: str, *, dry_run: bool = False) -> Open:
+    return Open(f"i-{name}", Who("shop", name, f"uid-{name}"), dry_run)
+
+
+class OpenLedger:
+    """Holds the intents an earlier life left open."""
+
+    def __init__(self, *intents: Open) -> None:
+        self.intents = {intent.id: intent for intent in intents}
+        self.ends: list[tuple[str, Outcome]] = []
+
+    def unended(self) -> tuple[Open, ...]:
+        return tuple(self.intents.values())
+
+    async def end(self, intent_id: str, outcome: Outcome) -> None:
+        await anyio.lowlevel.checkpoint()
+        del self.intents[intent_id]
+        self.ends.append((intent_id, outcome))
+
+
+class Reader:
+    """Reads pods by name; those unknown to it cannot be read at first."""
+
+    def __init__(self, **pods: PodNow) -> None:
+        self.pods = pods
+        self.asked: list[str] = []
+
+    async def look(self, namespace: str, name: str) -> PodNow:
+        await anyio.lowlevel.checkpoint()
+        self.asked.append(f"{namespace}/{name}")
+        if name not in self.pods:
+            raise ClusterError("unreachable")
+        return self.pods[name]
+
+
+async def settle_all(flow: Flow, ledger: OpenLedger, reader: Reader, log: Log) -> None:
+    hold_back = flow.core.hold_back
+    await settle(hold_back, ledger, reader, log)  # type: ignore[arg-type]  # what it uses of them
+
+
+async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods() -> None:
+    ledger = OpenLedger(*map(open_intent, ("gone", "leaving", "stayed", "replaced")))
+    reader = Reader(
+        gone=PodAbsent(),
+        leaving=PodPresent("uid-leaving", terminating=True),
+        stayed=PodPresent("uid-stayed", terminating=False),
+        replaced=PodPresent("another", terminating=False),
+    )
+    log, flow = Log(), whole_flow()
+    await settle_all(flow, ledger, reader, log)
+
+    assert [(key, outcome.result) for key, outcome in ledger.ends] == [
+        ("i-gone", "unknown"),
+        ("i-leaving", "evicted"),
+        ("i-stayed", "failed"),
+        ("i-replaced", "unknown"),
+    ]
+    assert [(event, values["pod"], values["result"]) for event, values in log.lines] == [
+        ("settled an open intent", f"shop/{name}", outcome.result)
+        for name, (_, outcome) in zip(
+            ("gone", "leaving", "stayed", "replaced"), ledger.ends, strict=True
+        )
+    ]
+    assert flow.core.held_back is None
+
+
+async def test_open_intents_of_a_dry_run_are_withheld_and_nobody_is_read() -> None:
+    ledger, reader, flow = OpenLedger(open_intent("web", dry_run=True)), Reader(), whole_flow()
+    await settle_all(flow, ledger, reader, Log())
+
+    assert ledger.ends == [("i-web", Outcome("withheld", "a dry run that was cut short"))]
+    assert reader.asked == []
+    assert flow.core.held_back is None
+
+
+async def test_nothing_begins_before_every_open_intent_is_settled() -> None:
+    ledger, reader, flow = OpenLedger(open_intent("web")), Reader(), whole_flow()
+    tainted = node("n1", "gpu:NoSchedule")
+    async with flow.running(), anyio.create_task_group() as group:
+        for feed in flow.feeds.values():
+            feed.begin_replace()
+        flow.deliver(tainted, node("n2"), pod("other", on="n1"))
+        for feed in flow.feeds.values():
+            feed.end_replace()
+            feed.fresh()
+        group.start_soon(settle_all, flow, ledger, reader, Log())
+        await anyio.sleep(100)
+        assert flow.core.held_back == "settling the eviction of shop/web"
+        assert flow.asked == []
+
+        reader.pods["web"] = PodAbsent()
+        await anyio.sleep(31)
+        assert flow.asked == ["other"]
+        assert [key for key, _ in ledger.ends] == ["i-web"]
+        group.cancel_scope.cancel()
+
+
+async def test_without_open_intents_the_core_begins_at_once() -> None:
+    flow = whole_flow()
+    await settle_all(flow, OpenLedger(), Reader(), Log())
+
+    assert flow.core.held_back is None

@@ -1,0 +1,102 @@
+from dataclasses import replace
+
+import pytest
+
+from reactive_desched.app.overrides import Overrides
+from reactive_desched.controller.config import registry
+from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
+from reactive_desched.policy.documents import Source
+from reactive_desched.policy.load import Configuration, configure
+
+BLUE = parse_selector("pool=blue")
+GREEN = parse_selector("pool=green")
+
+
+def files(*, selector: str = "", settings: str = "") -> Configuration:
+    """Read a policy and settings as from files."""
+    policy = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n" + (
+        f"nodeSelector: {selector}\n" if selector else ""
+    )
+    ours = f"apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n{settings}\n"
+    return configure([Source(policy, "policy.yaml"), Source(ours, "settings.yaml")], registry())
+
+
+def test_nothing_said_changes_nothing() -> None:
+    found = files(selector="pool=green", settings="client: {burst: 7}")
+
+    assert Overrides().applied_to(found) == found
+
+
+@pytest.mark.parametrize(
+    ("written", "selects", "warned"),
+    [
+        pytest.param("", BLUE, False, id="the policy has none"),
+        pytest.param("pool=green", GREEN, True, id="the policy has its own"),
+    ],
+)
+def test_the_node_selector_counts_where_the_policy_has_none(
+    written: str, selects: Selector, *, warned: bool
+) -> None:
+    before = files(selector=written)
+    after = Overrides(node_selector=BLUE).applied_to(before)
+
+    assert after.policy == replace(before.policy, node_selector=selects)
+    new = after.warnings[len(before.warnings) :]
+    assert [str(warning) for warning in new] == warned * [
+        "policy.yaml: nodeSelector: counts, and --node-selector does not; take one of them away"
+    ]
+
+
+def test_the_policy_selects_everything_when_nobody_says_otherwise() -> None:
+    assert Overrides().applied_to(files()).policy.node_selector == EVERYTHING
+
+
+@pytest.mark.parametrize("settings", ["", "client: {requestsPerSecond: 7, burst: 8}"])
+def test_rates_of_requests_count_before_the_settings(settings: str) -> None:
+    overrides = Overrides(requests_per_second=70.0, burst=80)
+    client = overrides.applied_to(files(settings=settings)).settings.client
+
+    assert (client.requests_per_second, client.burst) == (70.0, 80)
+
+
+def test_one_rate_leaves_the_other_and_all_else() -> None:
+    before = files(settings="client: {burst: 8, readTimeout: 9s}\nlogging: {level: debug}")
+    after = Overrides(requests_per_second=70.0).applied_to(before).settings
+
+    assert after.client == before.settings.client.model_copy(update={"requests_per_second": 70.0})
+    assert after.logging == before.settings.logging
+
+
+@pytest.mark.parametrize(
+    ("settings", "listen"),
+    [
+        pytest.param("", "0.0.0.0:1", id="nothing said"),
+        pytest.param("server: {}", "0.0.0.0:1", id="an empty section"),
+        pytest.param('server: {listen: "127.0.0.1:2"}', "127.0.0.1:2", id="an address"),
+        pytest.param('server: {listen: "127.0.0.1:10258"}', "127.0.0.1:10258", id="the default"),
+    ],
+)
+def test_the_usual_address_counts_where_the_settings_name_none(settings: str, listen: str) -> None:
+    found = Overrides(usual_listen="0.0.0.0:1").applied_to(files(settings=settings))
+
+    assert found.settings.server.listen == listen
+
+
+@pytest.mark.parametrize(
+    ("settings", "folder"),
+    [
+        pytest.param("", "/spare", id="nothing said"),
+        pytest.param("journal: {directory: /mine}", "/mine", id="a folder"),
+    ],
+)
+def test_the_usual_journal_counts_where_the_settings_name_none(settings: str, folder: str) -> None:
+    found = Overrides(usual_journal_dir="/spare").applied_to(files(settings=settings))
+
+    assert found.settings.journal.directory == folder
+
+
+def test_node_fit_counts_before_the_files() -> None:
+    before = files(settings="nodeFit: scheduler")
+
+    assert Overrides(node_fit="upstream").applied_to(before).settings.node_fit == "upstream"
+    assert Overrides().applied_to(before).settings.node_fit == "scheduler"

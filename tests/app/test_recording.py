@@ -1,0 +1,80 @@
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+
+from reactive_desched.api.event import CHECKPOINT, POLICY_LOADED
+from reactive_desched.app.recording import LOOK_EVERY_S, open_books, tell
+from reactive_desched.journal.cursors import Positions
+from reactive_desched.journal.follower import newest
+from reactive_desched.journal.summary import summary
+from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.anyio
+
+
+class Lines:
+    """A log that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def info(self, event: str, **values: Any) -> None:  # as structlog takes them
+        self.lines.append(f"{event} {values}")
+
+    warning = debug = info
+
+
+async def test_where_a_follower_is_stands_in_the_folder_of_positions(tmp_path: Path) -> None:
+    settings, log = ReactiveSettings(), Lines()
+    async with open_books(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
+        assert await books.relays["index"].flushed(10)
+        last = books.journal.tail.last
+
+    assert Positions(tmp_path / "positions").all()["index"].seq == last
+
+
+async def test_a_clean_stop_hands_its_checkpoint_to_who_follows(tmp_path: Path) -> None:
+    settings, log = ReactiveSettings(), Lines()
+    async with open_books(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
+        books.ledger.policy_loaded("policy.yaml", "1")
+
+    entries = newest(tmp_path, 2, lambda _: True).entries
+    kinds = [found.type for entry in entries if (found := summary(entry.raw))]
+    assert kinds == [POLICY_LOADED, CHECKPOINT]
+    assert Positions(tmp_path / "positions").all()["index"].seq == entries[-1].seq
+
+
+class TestTelling:
+    @pytest.fixture
+    def anyio_backend(self) -> tuple[str, dict[str, object]]:
+        return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+    async def test_a_reason_is_told_once_and_its_end_too(self) -> None:
+        log, reasons = Lines(), iter(("", "full", "full", "full", "broken", "", "", "full"))
+        async with anyio.create_task_group() as group:
+            group.start_soon(tell, partial(next, reasons, "full"), log, "stopped", "resumed")
+            await anyio.sleep(10 * LOOK_EVERY_S)
+            group.cancel_scope.cancel()
+
+        assert log.lines == [
+            "stopped {'because': 'full'}",
+            "stopped {'because': 'broken'}",
+            "resumed {'after': 'broken'}",
+            "stopped {'because': 'full'}",
+        ]
+
+    async def test_what_passes_between_two_looks_is_not_told(self) -> None:
+        log, reasons = Lines(), ["not listed yet"]
+        async with anyio.create_task_group() as group:
+            group.start_soon(tell, lambda: reasons[-1], log, "stopped", "resumed")
+            await anyio.sleep(LOOK_EVERY_S / 2)
+            reasons.append("")
+            await anyio.sleep(10 * LOOK_EVERY_S)
+            group.cancel_scope.cancel()
+
+        assert log.lines == []

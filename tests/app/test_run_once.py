@@ -1,0 +1,183 @@
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+import trio.testing
+
+from reactive_desched.app.run_once import COMPLETED, NOT_COMPLETED, Sweep
+from reactive_desched.controller.controller import Plan, ProfilePlan
+from reactive_desched.errors import ConfigError
+from reactive_desched.eviction.executor import Means
+from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.outcomes import (
+    Answer,
+    BudgetRefused,
+    Denied,
+    Gone,
+    Overloaded,
+    Rehearsed,
+    Replaced,
+    ServerFailed,
+)
+from reactive_desched.plan.snapshot import Gathering
+from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.primitives.debounce import Pause
+from reactive_desched.telemetry.sig_compat import UpstreamMetrics
+from reactive_desched.testing.builders import node, pod
+from tests.support.flow import Diary, FakeEvictor, MemoryLedger
+
+pytestmark = pytest.mark.anyio
+
+RESOURCE_OF = {"Pod": "pods", "Node": "nodes"}
+TAINTED = node("n1", "gpu:NoSchedule")
+FULL: list[ClusterObject] = [TAINTED, node("n2"), pod("a", on="n1"), pod("b", on="n1")]
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+class Log:
+    """Keeps the lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **values: Any) -> None:  # as structlog
+        self.lines.append((event, values))
+
+    debug = warning = info
+
+
+class Bench:
+    """A sweep with fakes at its edges; `stop_after` evictions somebody asks it to end."""
+
+    def __init__(
+        self, stop_after: int = 1000, node_fit: str = UPSTREAM, **evictor_args: Any
+    ) -> None:
+        self.ledger, self.evictor, self.diary = MemoryLedger(), FakeEvictor(), Diary()
+        self.log, self.timings = Log(), UpstreamMetrics()
+        self._stop_after = stop_after
+        evictor = DefaultEvictorArgs.model_validate(evictor_args)
+        profile = ProfilePlan("night", (NodeTaints(NodeTaintsArgs()),), evictor)
+        plan = Plan((profile,), EVERYTHING, {}, {"node": 5}, lambda _: Pause())
+        means = Means(self.ledger, self.evictor, lambda: 0.0)
+        self.sweep = Sweep(
+            plan, means, self.ledger, self.diary, self.why_stop, self.timings, node_fit
+        )
+
+    def why_stop(self) -> str | None:
+        return "asked to stop" if len(self.evictor.asked) >= self._stop_after else None
+
+    async def over(self, things: Iterable[ClusterObject]) -> int:
+        gathering = Gathering()
+        for thing in things:
+            gathering.add(RESOURCE_OF[type(thing).__name__], thing)
+        return await self.sweep.over(gathering.picture(), self.log)
+
+    @property
+    def asked(self) -> list[str]:
+        return [name for name, _ in self.evictor.asked]
+
+
+async def test_what_the_cycle_lets_go_is_written_down_and_evicted_in_its_order() -> None:
+    bench = Bench()
+
+    assert await bench.over([*FULL, pod("bare", on="n1", owner=None)]) == COMPLETED
+    assert bench.asked == ["a", "b"]
+    assert bench.ledger.lines == [
+        ("intent", "a", "Sweep"),
+        ("outcome", "a", "evicted"),
+        ("intent", "b", "Sweep"),
+        ("outcome", "b", "evicted"),
+    ]
+    assert bench.diary.decisions == [
+        ("Evict", "a", ""),
+        ("Evict", "b", ""),
+        ("Refuse", "bare", "FailedBarePods"),
+    ]
+    assert bench.diary.outcomes == [("a", "evicted"), ("b", "evicted")]
+    assert {each.instance.profile for each in bench.diary.judgements} == {"night"}
+    assert bench.log.lines == [("swept", {"stopped": None, "evicted": 2, "refused": 1})]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        pytest.param(BudgetRefused("no"), COMPLETED, id="a disruption budget"),
+        pytest.param(Gone(), COMPLETED, id="gone already"),
+        pytest.param(Replaced("another uid"), COMPLETED, id="another pod by now"),
+        pytest.param(Overloaded("slow down"), NOT_COMPLETED, id="a server that has too much to do"),
+        pytest.param(Denied(403, "no"), NOT_COMPLETED, id="missing rights"),
+        pytest.param(ServerFailed(500, "no"), NOT_COMPLETED, id="a server that failed"),
+    ],
+)
+async def test_the_exit_status_tells_whether_something_failed(answer: Answer, status: int) -> None:
+    bench = Bench()
+    bench.evictor.script["a"] = [answer]
+
+    assert await bench.over(FULL) == status
+    assert bench.asked == ["a", "b"]
+
+
+async def test_a_dry_sweep_says_how_many_it_would_evict() -> None:
+    bench = Bench()
+    bench.evictor.script = {"a": [Rehearsed()], "b": [Rehearsed()]}
+
+    assert await bench.over(FULL) == COMPLETED
+    assert bench.diary.outcomes == [("a", "rehearsed"), ("b", "rehearsed")]
+    assert bench.log.lines == [("swept", {"stopped": None, "would_evict": 2})]
+
+
+async def test_whoever_is_asked_to_stop_begins_nothing_more_and_has_not_completed() -> None:
+    bench = Bench(stop_after=1)
+
+    assert await bench.over(FULL) == NOT_COMPLETED
+    assert bench.asked == ["a"]
+    assert bench.log.lines == [("swept", {"stopped": "asked to stop", "evicted": 1})]
+
+
+@pytest.mark.parametrize(
+    ("node_fit", "asked"),
+    [
+        pytest.param(UPSTREAM, ["a", "b"], id="upstream counts on one place twice"),
+        pytest.param(SCHEDULER, ["a"], id="the scheduler's filters book it"),
+    ],
+)
+async def test_node_fit_is_as_strict_as_told(node_fit: str, asked: list[str]) -> None:
+    bench = Bench(node_fit=node_fit, nodeFit=True)
+    one_place = node("n2", room={"cpu": "4", "memory": "8Gi", "pods": "1"})
+    await bench.over([TAINTED, one_place, pod("a", on="n1"), pod("b", on="n1")])
+
+    assert bench.asked == asked
+
+
+async def test_a_sweep_with_too_few_nodes_says_so_and_is_complete() -> None:
+    bench = Bench()
+
+    assert await bench.over([TAINTED, pod("a", on="n1")]) == COMPLETED
+    assert bench.log.lines[0][0] == "nothing to do"
+    assert bench.asked == []
+
+
+async def test_a_threshold_class_that_is_not_there_ends_it_before_anything_happens() -> None:
+    bench = Bench(priorityThreshold={"name": "high"})
+
+    with pytest.raises(ConfigError, match="unable to get priority value"):
+        await bench.over(FULL)
+    assert bench.asked == []
+
+
+async def test_the_sweep_and_each_plugin_are_timed_under_upstreams_names() -> None:
+    bench = Bench()
+    await bench.over(FULL)
+
+    text = bench.timings.text()
+    labels = 'profile="night",strategy="RemovePodsViolatingNodeTaints"'
+    assert f"descheduler_strategy_duration_seconds_count{{{labels}}} 1" in text
+    assert "descheduler_loop_duration_seconds_count 1" in text

@@ -1,0 +1,242 @@
+import re
+from typing import Any
+
+import pytest
+
+from reactive_desched.app.telemetry_observer import Reporter
+from reactive_desched.controller.evaluation import Cause, Judgement
+from reactive_desched.controller.subscriptions import Instance
+from reactive_desched.errors import Malformed
+from reactive_desched.gate.windows import Windows
+from reactive_desched.model.changes import NodeTaintsChanged, PodBound
+from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.outcomes import (
+    BUDGET_REFUSED,
+    DENIED,
+    EVICTED,
+    FAILED,
+    GONE,
+    OVERLOADED,
+    REHEARSED,
+    REPLACED,
+    WITHHELD,
+    Outcome,
+)
+from reactive_desched.model.subjects import OnePod
+from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.telemetry import sig_compat as upstream
+from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.testing.builders import pod
+
+WEB = pod("web", on="n1", namespace="shop")
+FINDING = Finding(WEB, "NodeTaints", "does not tolerate gpu")
+ABOUT = {"pod": "shop/web", "node": "n1", "plugin": "NodeTaints"}
+WHY = {"reason": "does not tolerate gpu", "trigger": "NodeTaintsChanged node n1"}
+
+
+class Log:
+    """Keeps the lines with their levels."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, dict[str, Any]]] = []
+
+    def debug(self, event: str, **values: Any) -> None:  # as structlog
+        self.lines.append(("debug", event, values))
+
+    def info(self, event: str, **values: Any) -> None:  # as structlog
+        self.lines.append(("info", event, values))
+
+    def warning(self, event: str, **values: Any) -> None:  # as structlog
+        self.lines.append(("warning", event, values))
+
+
+class Bench:
+    """A reporter, its log and its metrics."""
+
+    def __init__(self) -> None:
+        self.log, self.metrics = Log(), Metrics()
+        self.reporter = Reporter(self.metrics, self.log)
+
+    def numbers(self) -> dict[str, float]:
+        """Return every number that is not zero."""
+        text = self.metrics.exposition("")[0].decode()
+        lines = re.findall(r"^reactive_desched_(\S+?(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
+        return {name: float(value) for name, value in lines if float(value)}
+
+    def upstream(self) -> dict[str, int]:
+        """Return the SIG descheduler's counts, by the value of `result`."""
+        about = 'namespace="shop",node="n1",profile="default",result="(.+)",strategy="NodeTaints"'
+        text = self.metrics.exposition("")[0].decode()
+        found = re.findall(
+            rf"^descheduler_pods_evicted_total{{{about}}} (\d+)$", text, re.MULTILINE
+        )
+        return {result: int(number) for result, number in found}
+
+
+def judgement(decision: Decision, *, is_news: bool = True) -> Judgement:
+    instance = Instance("default", NodeTaints(NodeTaintsArgs()), None)  # type: ignore[arg-type]  # never asked
+    cause = Cause(NodeTaintsChanged("n1"), at=10.0)
+    return Judgement((instance, OnePod("web")), decision, cause, 10.5, is_news)
+
+
+@pytest.mark.parametrize(
+    ("decision", "said", "more", "counted"),
+    [
+        pytest.param(
+            Evict(FINDING),
+            "decided to evict",
+            {},
+            'decisions_total{decision="evict",gate=""}',
+            id="evict",
+        ),
+        pytest.param(
+            Defer(FINDING, "EvictionBudget", "spent", 9.0),
+            "deferred",
+            {"gate": "EvictionBudget", "because": "spent"},
+            'decisions_total{decision="defer",gate="EvictionBudget"}',
+            id="defer",
+        ),
+        pytest.param(
+            Refuse(FINDING, "MirrorPods", "pod is a mirror pod"),
+            "refused",
+            {"gate": "MirrorPods", "because": "pod is a mirror pod"},
+            'decisions_total{decision="refuse",gate="MirrorPods"}',
+            id="refuse",
+        ),
+    ],
+)
+def test_a_decision_is_counted_timed_and_logged_with_its_reason(
+    decision: Decision, said: str, more: dict[str, str], counted: str
+) -> None:
+    bench = Bench()
+    bench.reporter.judged(judgement(decision))
+
+    assert bench.log.lines == [("info", said, ABOUT | WHY | more)]
+    numbers = bench.numbers()
+    assert numbers[counted] == 1
+    assert numbers['findings_total{plugin="NodeTaints"}'] == 1
+    assert numbers["change_to_decision_seconds_sum"] == 0.5
+    assert "change_to_eviction_seconds_sum" not in numbers
+
+
+def test_what_repeats_the_last_decision_is_counted_and_only_whispered() -> None:
+    bench = Bench()
+    bench.reporter.judged(judgement(Refuse(FINDING, "MirrorPods", "no"), is_news=False))
+
+    assert [(level, event) for level, event, _ in bench.log.lines] == [("debug", "refused")]
+    assert bench.numbers()['decisions_total{decision="refuse",gate="MirrorPods"}'] == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said", "level"),
+    [
+        pytest.param(Outcome(EVICTED), "evicted", "info", id="evicted"),
+        pytest.param(Outcome(REHEARSED), "would be evicted", "info", id="rehearsed"),
+        pytest.param(Outcome(FAILED, "500: no"), "failed", "warning", id="anything else"),
+    ],
+)
+def test_the_end_of_an_eviction_is_counted_timed_to_the_request_and_logged(
+    outcome: Outcome, said: str, level: str
+) -> None:
+    bench = Bench()
+    bench.reporter.ended(judgement(Evict(FINDING)), outcome, 10.75)
+
+    more = ABOUT | {"detail": outcome.detail or None, "after_ms": 750.0}
+    assert bench.log.lines == [(level, said, more)]
+    numbers = bench.numbers()
+    assert numbers[f'outcomes_total{{plugin="NodeTaints",result="{outcome.result}"}}'] == 1
+    assert numbers["change_to_eviction_seconds_sum"] == 0.75
+
+
+def test_changes_are_counted_by_kind_and_not_logged() -> None:
+    bench = Bench()
+    bench.reporter.changed([PodBound(WEB), NodeTaintsChanged("n1"), PodBound(WEB)])
+
+    assert bench.log.lines == []
+    numbers = bench.numbers()
+    assert numbers['changes_total{change="PodBound"}'] == 2
+    assert numbers['changes_total{change="NodeTaintsChanged"}'] == 1
+
+
+def test_standing_still_for_a_moment_is_told_to_those_who_look_closely() -> None:
+    bench = Bench()
+    bench.reporter.held_back("nodes: link lost")
+    bench.reporter.held_back(None)
+
+    assert bench.log.lines == [
+        ("debug", "holding back", {"because": "nodes: link lost"}),
+        ("debug", "judging", {}),
+    ]
+
+
+def test_an_object_that_cannot_be_read_is_a_warning_that_names_it() -> None:
+    bench = Bench()
+    bench.reporter.malformed("pods", Malformed("Pod", "shop/web", "spec is no object"))
+
+    [(level, event, values)] = bench.log.lines
+    assert (level, event) == ("warning", "skipped an object")
+    assert values == {
+        "resource": "pods",
+        "reason": "Pod shop/web cannot be read: spec is no object",
+    }
+
+
+@pytest.mark.parametrize(
+    ("result", "counted"),
+    [
+        (EVICTED, {"success": 1}),
+        (REHEARSED, {"success": 1}),
+        (BUDGET_REFUSED, {"error": 1}),
+        (OVERLOADED, {"error": 1}),
+        (GONE, {"error": 1}),
+        (REPLACED, {"error": 1}),
+        (DENIED, {"error": 1}),
+        (FAILED, {"error": 1}),
+        (WITHHELD, {}),
+    ],
+)
+def test_an_end_counts_as_the_sig_descheduler_would_count_it(
+    result: str, counted: dict[str, int]
+) -> None:
+    bench = Bench()
+    bench.reporter.ended(judgement(Evict(FINDING)), Outcome(result), 10.75)
+
+    assert bench.upstream() == counted
+
+
+@pytest.mark.parametrize(
+    ("scope", "text"),
+    [
+        ("cluster", upstream.TOTAL_REACHED),
+        ("node", upstream.NODE_REACHED),
+        ("namespace", upstream.NAMESPACE_REACHED),
+    ],
+)
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_limit_of_the_policy_counts_under_the_sig_deschedulers_words(
+    scope: str, limit: int, text: str
+) -> None:
+    windows = Windows({scope: limit})
+    windows.begin(WEB)
+    refusal = windows.verdict(FINDING, 0)
+    assert refusal is not None
+    bench = Bench()
+    bench.reporter.judged(judgement(refusal))
+
+    assert bench.upstream() == {text: 1}
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        pytest.param(Evict(FINDING), id="not asked for yet"),
+        pytest.param(Refuse(FINDING, "MirrorPods", "pod is a mirror pod"), id="a guard"),
+        pytest.param(Defer(FINDING, "EvictionBudget", "limit of node n1", 9.0), id="our own pace"),
+    ],
+)
+def test_no_other_decision_counts_as_an_eviction(decision: Decision) -> None:
+    bench = Bench()
+    bench.reporter.judged(judgement(decision))
+
+    assert bench.upstream() == {}

@@ -1,0 +1,169 @@
+import pytest
+
+from reactive_desched.controller.blocked import Parking, wakes
+from reactive_desched.model.changes import (
+    Change,
+    ClaimChanged,
+    DisruptionBudgetChanged,
+    NamespaceChanged,
+    NodeAdded,
+    NodeGone,
+    NodeLabelsChanged,
+    NodeRelaxed,
+    NodeTaintsChanged,
+    NodeTightened,
+    OwnerSizeChanged,
+    PodBound,
+    PodGone,
+    PodLabelsChanged,
+    PodMarksChanged,
+    PodSpecChanged,
+    PodStatusChanged,
+    PodTerminating,
+    PriorityClassChanged,
+    VolumeChanged,
+)
+from reactive_desched.model.decisions import Defer, Refuse, WakeKey
+from reactive_desched.model.findings import Finding
+from reactive_desched.testing.builders import pod
+
+WEB = pod("web", on="n1")
+
+
+@pytest.mark.parametrize(
+    ("change", "news_for"),
+    [
+        pytest.param(NodeAdded("n2"), {("room",), ("nodes",), ("node", "n2")}, id="a node joined"),
+        pytest.param(
+            NodeRelaxed("n2"), {("room",), ("node", "n2")}, id="a node was uncordoned or grew"
+        ),
+        pytest.param(NodeTaintsChanged("n2"), {("room",), ("node", "n2")}, id="taints changed"),
+        pytest.param(NodeLabelsChanged("n2"), {("room",), ("node", "n2")}, id="labels changed"),
+        pytest.param(
+            PodGone(WEB), {("room",), ("pod", "web"), ("node", "n1")}, id="capacity was freed"
+        ),
+        pytest.param(PodSpecChanged(WEB), {("room",), ("pod", "web")}, id="a pod was resized"),
+        pytest.param(PodMarksChanged(WEB), {("pod", "web")}, id="an annotation changed"),
+        pytest.param(PodLabelsChanged(WEB), {("room",), ("pod", "web")}, id="it may repel no more"),
+        pytest.param(PodStatusChanged(WEB), {("pod", "web")}, id="a pod became ready"),
+        pytest.param(PodBound(WEB), {("pod", "web")}, id="a pod landed"),
+        pytest.param(PodTerminating(WEB), set(), id="terminating frees nothing yet"),
+        pytest.param(NodeGone("n2"), {("node", "n2")}, id="a node left"),
+        pytest.param(NodeTightened("n2"), {("node", "n2")}, id="a node was cordoned"),
+        pytest.param(DisruptionBudgetChanged("shop", "web"), {("budgets", "shop")}, id="a budget"),
+        pytest.param(NamespaceChanged("shop"), {("namespace", "shop")}, id="a namespace"),
+        pytest.param(ClaimChanged("shop", "data"), {("claim", "shop/data")}, id="a claim"),
+        pytest.param(VolumeChanged("pv-1"), {("volume", "pv-1")}, id="a volume"),
+        pytest.param(OwnerSizeChanged("o1"), {("owner", "o1")}, id="an owner's size"),
+        pytest.param(PriorityClassChanged("high"), {("priorityclasses",)}, id="a priority class"),
+    ],
+)
+def test_what_a_change_is_news_for(change: Change, news_for: set[WakeKey]) -> None:
+    assert set(wakes(change)) == news_for
+
+
+def refusal(*waits_for: WakeKey) -> Refuse:
+    return Refuse(Finding(WEB, "Test", "why"), "Gate", "because", waits_for)
+
+
+def test_only_keys_that_wait_for_the_news_are_woken() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("stuck", refusal(("room",), ("pod", "x")), "", "stuck")
+    parking.park("budgeted", refusal(("budgets", "shop")), "", "budgeted")
+
+    assert parking.woken_by(NodeAdded("n2")) == ["stuck"]
+    assert parking.woken_by(DisruptionBudgetChanged("shop", "web")) == ["budgeted"]
+    assert parking.woken_by(DisruptionBudgetChanged("bank", "web")) == []
+
+
+def test_a_key_that_left_is_woken_by_nothing_and_leaves_nothing_behind() -> None:
+    parking: Parking[str, str] = Parking()
+    verdict = refusal(("room",))
+    parking.park("stuck", verdict, "", "stuck")
+
+    assert parking.leave("stuck") == verdict
+    assert parking.leave("stuck") is None
+    assert parking.woken_by(NodeAdded("n2")) == []
+    assert parking._waiting == {}
+
+
+def test_parking_again_replaces_what_a_key_waits_for() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("k", refusal(("room",)), "", "k")
+    parking.park("k", refusal(("budgets", "shop")), "", "k")
+
+    assert parking.woken_by(NodeAdded("n2")) == []
+    assert parking.by_gate() == {"Gate": 1}
+
+
+def test_a_family_leaves_together() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("pod a", refusal(("room",)), "", "node")
+    parking.park("pod b", refusal(("room",)), "", "node")
+    parking.park("pod c", refusal(("room",)), "", "pod c")
+
+    assert set(parking.leave_family("node")) == {"pod a", "pod b"}
+    assert parking.woken_by(NodeAdded("n2")) == ["pod c"]
+    assert parking._families == {}
+
+
+def test_a_member_that_left_alone_is_not_in_the_family_any_more() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("pod a", refusal(("room",)), "", "node")
+    parking.leave("pod a")
+
+    assert parking.leave_family("node") == {}
+
+
+def test_a_deferred_key_is_also_woken_by_news_of_its_pod() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("k", Defer(Finding(WEB, "Test", "why"), "EvictionBudget", "spent", 9.0), "", "k")
+
+    assert parking.woken_by(PodGone(WEB)) == ["k"]
+
+
+def test_those_who_wait_for_one_thing_are_named_without_waking_the_others() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("a", refusal(("eviction", "x"), ("room",)), "", "a")
+    parking.park("b", refusal(("eviction", "y")), "", "b")
+
+    assert parking.waiting_for(("eviction", "x")) == ["a"]
+    assert parking.waiting_for(("eviction", "z")) == []
+
+
+def test_a_key_that_waits_for_two_things_is_woken_by_either() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("a", refusal(("room",), ("pod", "web")), "", "a")
+
+    assert parking.woken_by(NodeAdded("n2")) == ["a"]
+    assert parking.woken_by(PodMarksChanged(WEB)) == ["a"]
+
+
+def test_what_first_led_to_a_key_and_what_it_waits_with_can_be_asked() -> None:
+    parking: Parking[str, str] = Parking()
+    verdict = refusal(("room",))
+    parking.park("a", verdict, "the cause", "node")
+
+    assert (parking.cause("a"), parking.verdict("a")) == ("the cause", verdict)
+    assert (parking.cause("b"), parking.verdict("b")) == (None, None)
+    assert "a" in parking
+    assert "node" not in parking
+    assert len(parking) == 1
+
+
+def test_a_parent_that_is_blocked_itself_leaves_with_its_family() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("node", refusal(("room",)), "", "node")
+    parking.park("pod", refusal(("owner", "o")), "", "node")
+
+    assert set(parking.leave_family("node")) == {"node", "pod"}
+    assert len(parking) == 0
+
+
+def test_parking_again_under_another_parent_leaves_the_first_family() -> None:
+    parking: Parking[str, str] = Parking()
+    parking.park("pod", refusal(("room",)), "", "n1")
+    parking.park("pod", refusal(("room",)), "", "n2")
+
+    assert parking.leave_family("n1") == {}
+    assert set(parking.leave_family("n2")) == {"pod"}

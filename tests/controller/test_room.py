@@ -1,0 +1,104 @@
+"""Findings that wait for room: who is woken by it, and by whom."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reactive_desched.controller.blocked import Parking
+from reactive_desched.model.changes import NamespaceChanged, NodeTaintsChanged
+from reactive_desched.model.decisions import Refuse, Room
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.outcomes import DENIED
+from reactive_desched.model.subjects import OnePod
+from reactive_desched.primitives.debounce import Debounce, Pause
+from reactive_desched.testing.builders import pod
+
+MakeBench = Callable[..., Any]  # the class Bench of conftest.py
+ROOM = ("room", "1")
+NEWS = NamespaceChanged("x")
+
+
+def waiting(make_bench: MakeBench, *names: str) -> Any:
+    """Return a bench on which these pods wait for room."""
+    bench = make_bench().start(*names)
+    for name in names:
+        bench.gate.refuse(name, ROOM)
+    bench.see(NodeTaintsChanged("n1"), now=0)
+    bench.looked()
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("news", "woken"),
+    [
+        pytest.param(Room(ROOM), ["a", "b"], id="everybody"),
+        pytest.param(Room(ROOM, 1), ["a"], id="one, who has waited longest"),
+        pytest.param(Room(ROOM, 5), ["a", "b"], id="as many as there are"),
+        pytest.param(Room(ROOM, 0), [], id="nobody"),
+        pytest.param(Room(ROOM, None, "n1"), [], id="not those who sit there themselves"),
+        pytest.param(Room(("room", "2")), [], id="others"),
+    ],
+)
+def test_room_wakes_those_who_may_fit(make_bench: MakeBench, news: Room, woken: list[str]) -> None:
+    bench = waiting(make_bench, "a", "b")
+    bench.rooms.append(news)
+
+    bench.see(NEWS, now=1)
+
+    assert bench.looked() == [OnePod(name) for name in woken]
+
+
+def test_room_for_two_nodes_wakes_two(make_bench: MakeBench) -> None:
+    bench = waiting(make_bench, "a", "b")
+    bench.rooms += [Room(ROOM, 1, "n8"), Room(ROOM, 1, "n9")]
+
+    bench.see(NEWS, now=1)
+
+    assert bench.looked() == [OnePod("a"), OnePod("b")]
+
+
+def test_a_look_that_makes_news_wakes_the_next(make_bench: MakeBench) -> None:
+    bench = waiting(make_bench, "a", "b")
+    bench.gate.verdicts["a"] = lambda finding, _: (
+        bench.rooms.append(Room(ROOM, 1)) or Refuse(finding, "Gate", "another no")
+    )
+    bench.rooms.append(Room(ROOM, 1))
+
+    bench.see(NEWS, now=1)
+
+    assert bench.looked() == [OnePod("a"), OnePod("b")]
+
+
+def test_an_eviction_that_ends_may_make_news(make_bench: MakeBench) -> None:
+    bench = waiting(make_bench, "b")
+    bench.plugin.wrong.add("a")
+    bench.see(NodeTaintsChanged("n1"), now=1)
+    bench.looked()
+    bench.rooms.append(Room(ROOM, 1))
+
+    bench.end(DENIED, 2)
+    bench.work(2)
+
+    assert bench.looked() == [OnePod("b")]
+
+
+def test_who_is_to_look_anyway_takes_up_no_place() -> None:
+    dirty: Debounce[str, str] = Debounce(Pause(1, 10))
+    dirty.touch("a", 0, "because")
+
+    assert "a" in dirty
+    assert "b" not in dirty
+    assert dirty.pop_due(1) == ("a", "because")
+    assert "a" not in dirty
+
+
+def test_those_who_may_be_woken_are_named_longest_waiting_first() -> None:
+    parking: Parking[str, str] = Parking()
+    for name, found in (("a", pod("a", on="n1")), ("b", pod("b", on="n2"))):
+        verdict = Refuse(Finding(found, "Test", "why"), "Gate", "no", (ROOM,))
+        parking.park(name, verdict, "", name)
+
+    assert list(parking.may_wake(Room(ROOM))) == ["a", "b"]
+    assert list(parking.may_wake(Room(ROOM, 1, "n1"))) == ["b"]
+    assert list(parking.may_wake(Room(("room", "2")))) == []

@@ -1,0 +1,52 @@
+from reactive_desched.api import PlacePlugin, PluginArgs
+from reactive_desched.controller.subscriptions import Instance, Routes
+from reactive_desched.model.changes import Change, NodeAdded, NodeTaintsChanged, PodBound, PodChange
+from reactive_desched.model.findings import Finding
+from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.testing.builders import pod
+
+
+class Reacting(PlacePlugin[PluginArgs]):
+    """Reacts to what it is told to."""
+
+    name = "Reacting"
+    reacts_to = ()
+
+    def __init__(self, *reacts_to: type[Change]) -> None:
+        super().__init__(PluginArgs())
+        vars(self)["reacts_to"] = reacts_to
+
+    def judge(self, subject, view):  # type: ignore[no-untyped-def]  # never asked
+        yield Finding(pod("x"), self.name, "never")
+
+
+class Nobody:
+    """A gate that is never asked."""
+
+    decide = settled = None
+
+
+def instance(*reacts_to: type[Change]) -> Instance:
+    return Instance("default", Reacting(*reacts_to), Nobody())  # type: ignore[arg-type]  # never asked
+
+
+def test_a_change_goes_to_those_who_react_to_its_kind_in_their_order() -> None:
+    first, second = instance(PodBound, NodeAdded), instance(PodBound)
+    routes = Routes([first, second])
+
+    assert routes.interested(PodBound(pod("web"))) == [first, second]
+    assert routes.interested(NodeAdded("n1")) == [first]
+    assert routes.interested(NodeTaintsChanged("n1")) == []
+
+
+def test_kinds_are_exact() -> None:
+    assert Routes([instance(PodChange)]).interested(PodBound(pod("web"))) == []
+
+
+def test_the_same_plugin_in_two_profiles_is_two_instances() -> None:
+    plugin = NodeTaints(NodeTaintsArgs())
+    one, two = (Instance(name, plugin, Nobody()) for name in ("day", "night"))  # type: ignore[arg-type]  # never asked
+
+    assert one != two
+    assert len({one, two}) == 2
+    assert one.name == "RemovePodsViolatingNodeTaints"

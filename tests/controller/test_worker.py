@@ -1,0 +1,241 @@
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import anyio
+import pytest
+import trio.testing
+
+from reactive_desched.controller.worker import BITE_S, Stage
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+class Work:
+    """An engine with pieces of work that are due at times and take as long as they are told."""
+
+    def __init__(self, piece_s: float = 0.0) -> None:
+        self.due: list[float] = []
+        self.piece_s = piece_s
+        self.worked = 0.0
+        self.bites: list[int] = []
+        self.asked = 0
+        self.during: Callable[[], None] = lambda: None
+
+    def clock(self) -> float:
+        """Tell the loop's time, moved on by all the work done."""
+        return anyio.current_time() + self.worked
+
+    def next_due(self, _: float) -> float | None:
+        self.asked += 1
+        return min(self.due, default=None)
+
+    def work(self, now: float, enough: Callable[[], bool]) -> None:
+        self.bites.append(0)
+        while self.due and min(self.due) <= now:
+            self.due.remove(min(self.due))
+            self.bites[-1] += 1
+            self.worked += self.piece_s
+            self.during()
+            if enough():
+                return
+
+
+class Bench:
+    """A stage over such an engine."""
+
+    def __init__(self, piece_s: float = 0.0) -> None:
+        self.engine = Work(piece_s)
+        self.may_work = True
+        self.stage = Stage(self.engine, lambda: self.may_work, self.engine.clock)  # type: ignore[arg-type]  # what a stage uses of it
+
+    def add(self, *due: float) -> None:
+        """Let work come up, and say so."""
+        self.engine.due += due
+        self.stage.poke(self.engine.clock())
+
+
+async def test_what_is_due_is_done_where_the_news_came_in() -> None:
+    bench = Bench()
+    bench.add(0.0, 0.0)
+
+    assert bench.engine.bites == [2]
+
+
+async def test_a_bite_is_never_longer_than_its_time() -> None:
+    bench = Bench(piece_s=BITE_S / 4)
+    bench.add(*[0.0] * 10)
+
+    assert bench.engine.bites == [4]
+
+
+async def test_a_piece_longer_than_a_bite_ends_it() -> None:
+    bench = Bench(piece_s=BITE_S * 3)
+    bench.add(0.0, 0.0)
+
+    assert bench.engine.bites == [1]
+
+
+async def test_the_rest_is_done_bite_by_bite_with_turns_for_others_in_between() -> None:
+    bench = Bench(piece_s=BITE_S / 2)
+    seen: list[int] = []
+
+    async def watch() -> None:
+        while True:
+            seen.append(sum(bench.engine.bites))
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(bench.stage.run)
+        await anyio.wait_all_tasks_blocked()
+        bench.add(*[0.0] * 10)
+        group.start_soon(watch)
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+
+    assert bench.engine.bites == [2] * 5
+    steps = [after - before for before, after in pairwise(seen)]
+    assert max(steps) <= 4, "two bites at most between two turns of another task"
+
+
+async def test_what_comes_due_later_is_done_at_its_time() -> None:
+    bench = Bench()
+    done: list[float] = []
+    bench.engine.during = lambda: done.append(anyio.current_time())
+    async with anyio.create_task_group() as group:
+        group.start_soon(bench.stage.run)
+        await anyio.wait_all_tasks_blocked()
+        began = anyio.current_time()
+        bench.add(began + 30)
+        bench.add(began + 10)
+        bench.add(began + 20)
+        await anyio.sleep(60)
+        group.cancel_scope.cancel()
+
+    assert done == [began + 10, began + 20, began + 30]
+
+
+async def test_whoever_sleeps_is_woken_only_for_what_comes_earlier() -> None:
+    bench = Bench()
+    async with anyio.create_task_group() as group:
+        group.start_soon(bench.stage.run)
+        await anyio.wait_all_tasks_blocked()
+        began = anyio.current_time()
+        bench.add(began + 10)
+        await anyio.wait_all_tasks_blocked()
+        asked = bench.engine.asked
+        for _ in range(5):
+            bench.add(began + 20)
+            await anyio.wait_all_tasks_blocked()
+        assert bench.engine.asked == asked + 5
+        bench.add(began + 5)
+        await anyio.wait_all_tasks_blocked()
+        assert bench.engine.asked > asked + 6
+        group.cancel_scope.cancel()
+
+
+async def test_nothing_is_done_while_nobody_may_work_and_all_of_it_afterwards() -> None:
+    bench = Bench()
+    bench.may_work = False
+    async with anyio.create_task_group() as group:
+        group.start_soon(bench.stage.run)
+        bench.add(0.0)
+        await anyio.sleep(100)
+        assert bench.engine.bites == []
+
+        bench.may_work = True
+        bench.stage.poke(bench.engine.clock())
+        assert bench.engine.bites == [1]
+        group.cancel_scope.cancel()
+
+
+async def test_what_became_due_unnoticed_is_done_when_the_stage_starts() -> None:
+    bench = Bench()
+    bench.engine.due = [0.0]
+    async with anyio.create_task_group() as group:
+        group.start_soon(bench.stage.run)
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+
+    assert bench.engine.bites == [1]
+
+
+async def test_news_from_within_a_bite_do_not_begin_another() -> None:
+    bench = Bench()
+    depth: list[int] = []
+
+    def more() -> None:
+        depth.append(len(bench.engine.bites))
+        if len(depth) < 4:
+            bench.add(0.0)
+
+    bench.engine.during = more
+    bench.add(0.0)
+
+    assert bench.engine.bites == [4]
+
+
+async def test_news_from_within_a_bite_that_is_over_are_left_to_the_run() -> None:
+    bench = Bench(piece_s=BITE_S)
+    more = [0.0, 0.0]
+    bench.engine.during = lambda: bench.add(more.pop()) if more else None
+    async with anyio.create_task_group() as group:
+        group.start_soon(bench.stage.run)
+        await anyio.wait_all_tasks_blocked()
+        bench.add(0.0)
+        assert bench.engine.bites == [1]
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+
+    assert bench.engine.bites == [1, 1, 1]
+
+
+async def test_a_bite_that_fails_does_not_bar_the_next() -> None:
+    bench = Bench()
+
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    bench.engine.during = fail
+    with pytest.raises(RuntimeError, match="a bug"):
+        bench.add(0.0)
+    bench.engine.during = lambda: None
+    bench.add(0.0)
+
+    assert bench.engine.bites == [1, 1]
+
+
+async def test_without_anything_due_it_sleeps_for_ever() -> None:
+    bench = Bench()
+    async with anyio.create_task_group() as group:
+        group.start_soon(bench.stage.run)
+        await anyio.wait_all_tasks_blocked()
+        asked = bench.engine.asked
+        await anyio.sleep(10_000)
+        assert bench.engine.asked == asked
+        assert bench.stage._sleeps_until == math.inf
+        group.cancel_scope.cancel()
+
+
+async def test_how_long_judging_took_is_told_once_nothing_is_due_any_more() -> None:
+    bench = Bench(piece_s=BITE_S / 2)
+    told: list[float] = []
+    bench.stage.took = told.append
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.stage.run)
+        bench.add(*[0.0] * 5)
+        assert told == [], "there is more to do"
+        await anyio.sleep(1)
+        assert told == [pytest.approx(5 * BITE_S / 2)]
+        bench.add(bench.engine.clock(), bench.engine.clock() + 60)
+        assert told[1:] == [pytest.approx(BITE_S / 2)]
+        tasks.cancel_scope.cancel()

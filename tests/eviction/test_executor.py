@@ -1,0 +1,337 @@
+"""Every eviction is written down, asked for once, and ends exactly once."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Self
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from reactive_desched.eviction.executor import Evictions
+from reactive_desched.model.accounts import Account
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.outcomes import (
+    Accepted,
+    Answer,
+    BudgetRefused,
+    Denied,
+    EvictionRequest,
+    Gone,
+    Outcome,
+    Overloaded,
+    Replaced,
+    ServerFailed,
+    Unknown,
+)
+from reactive_desched.testing.builders import pod
+from tests.support.flow import FakeEvictor, MemoryLedger
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+class Bench:
+    """Evictions between a ledger and a server, and all they said when something ended."""
+
+    def __init__(self, at_once: int = 50) -> None:
+        self.ledger = MemoryLedger()
+        self.server = FakeEvictor()
+        self.why_not: Callable[[], str | None] = lambda: None
+        self.ended: list[tuple[str, Outcome, float]] = []
+        self.evictions = Evictions(
+            self.ledger,
+            self.server,
+            self._may_act,
+            lambda intent, outcome, at: self.ended.append((intent.pod.name, outcome, at)),
+            anyio.current_time,
+            at_once=at_once,
+        )
+
+    def _may_act(self) -> str | None:
+        return self.why_not()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        async with anyio.create_task_group() as group:
+            await group.start(self.evictions.run)
+            yield self
+            group.cancel_scope.cancel()
+
+    def submit(self, *names: str) -> None:
+        for name in names:
+            finding = Finding(pod(name, on="n1"), "NodeTaints", "does not tolerate gpu")
+            self.evictions.submit(Intent(Account(finding, "default")))
+
+    @property
+    def asked(self) -> list[str]:
+        return [name for name, _ in self.server.asked]
+
+    @property
+    def results(self) -> list[tuple[str, str]]:
+        return [(name, outcome.result) for name, outcome, _ in self.ended]
+
+
+async def test_the_intent_is_on_record_before_the_call_and_its_outcome_after() -> None:
+    async with Bench().running() as bench:
+        bench.ledger.slow_s = bench.server.slow_s = 1
+        bench.submit("web")
+        await anyio.sleep(0.5)
+        assert (bench.asked, bench.ledger.lines) == ([], [])
+        await anyio.sleep(1)
+        assert (bench.asked, bench.ledger.lines) == (["web"], [("intent", "web", "")])
+        await anyio.sleep(2)
+
+    assert bench.ledger.lines == [("intent", "web", ""), ("outcome", "web", "evicted")]
+    assert bench.results == [("web", "evicted")]
+
+
+async def test_the_request_names_the_pod_by_uid_and_says_why_it_must_go() -> None:
+    async with Bench().running() as bench:
+        finding = Finding(pod("web", uid="u7", on="n1"), "NodeTaints", "no gpu")
+        what = Intent(Account(finding, "night"), grace_period_s=3)
+        bench.evictions.submit(what)
+        await anyio.sleep(1)
+
+    assert bench.server.requests == [
+        EvictionRequest("default", "web", "u7", "night/NodeTaints: no gpu", 3)
+    ]
+
+
+async def test_nothing_is_written_or_asked_when_nobody_may_act() -> None:
+    async with Bench().running() as bench:
+        bench.why_not = lambda: "nodes: link lost"
+        bench.submit("web")
+        await anyio.sleep(1)
+
+    assert bench.ledger.lines == []
+    assert bench.server.requests == []
+    assert [(name, outcome) for name, outcome, _ in bench.ended] == [
+        ("web", Outcome("withheld", "nodes: link lost"))
+    ]
+
+
+async def test_what_may_not_go_on_after_it_was_written_down_is_withheld_on_record() -> None:
+    async with Bench().running() as bench:
+        bench.ledger.slow_s = 1
+        bench.submit("web")
+        await anyio.sleep(0.5)
+        bench.why_not = lambda: "stopping"
+        await anyio.sleep(5)
+
+    assert bench.server.requests == []
+    assert bench.ledger.lines == [("intent", "web", ""), ("outcome", "web", "withheld")]
+    assert bench.results == [("web", "withheld")]
+
+
+async def test_without_a_durable_record_nobody_is_asked() -> None:
+    async with Bench().running() as bench:
+        bench.ledger.fault = "no space left on device"
+        bench.submit("web")
+        await anyio.sleep(1)
+
+    assert bench.server.requests == []
+    assert [outcome for _, outcome, _ in bench.ended] == [
+        Outcome("withheld", "no space left on device")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        pytest.param(Accepted(), "evicted", id="2xx"),
+        pytest.param(BudgetRefused("no"), "refused by disruption budget", id="429, budget"),
+        pytest.param(Overloaded("no"), "deferred by overload", id="429 or 503"),
+        pytest.param(Gone(), "gone", id="404"),
+        pytest.param(Replaced("no"), "replaced", id="409"),
+        pytest.param(Denied(403, "no"), "denied", id="another 4xx"),
+        pytest.param(ServerFailed(500, "no"), "failed", id="5xx"),
+        pytest.param(Unknown("reset"), "unknown", id="no answer, and the pod is gone"),
+    ],
+)
+async def test_every_answer_is_one_outcome_on_record_and_told_once(
+    answer: Answer, result: str
+) -> None:
+    async with Bench().running() as bench:
+        bench.server.script["web"] = [answer]
+        bench.submit("web")
+        await anyio.sleep(10)
+
+    assert bench.ledger.lines[1:] == [("outcome", "web", result)]
+    assert bench.results == [("web", result)]
+
+
+async def test_the_outcome_is_told_only_when_it_is_on_record() -> None:
+    async with Bench().running() as bench:
+        bench.ledger.slow_s = 2
+        bench.submit("web")
+        await anyio.sleep(3)
+        assert len(bench.server.requests) == 1
+        assert bench.results == []
+        await anyio.sleep(2)
+
+    assert bench.results == [("web", "evicted")]
+
+
+async def test_the_time_told_is_that_of_the_request() -> None:
+    async with Bench().running() as bench:
+        began = anyio.current_time()
+        bench.ledger.slow_s = 2
+        bench.server.slow_s = 7
+        bench.submit("web")
+        await anyio.sleep(20)
+
+    assert [at - began for _, _, at in bench.ended] == [2]
+
+
+async def test_at_most_so_many_calls_are_open_and_the_others_have_their_turn_afterwards() -> None:
+    names = ["a", "b", "c", "d", "e"]
+    async with Bench(at_once=2).running() as bench:
+        bench.server.slow_s = 1
+        bench.submit(*names)
+        await anyio.sleep(1.5)
+        first = bench.asked
+        await anyio.sleep(10)
+
+    assert sorted(first) == names[:4]
+    assert bench.server.most_open == 2
+    assert sorted(name for name, _ in bench.results) == names
+
+
+async def test_who_waited_for_a_turn_is_asked_afresh_whether_it_may_go_on() -> None:
+    async with Bench(at_once=1).running() as bench:
+        bench.server.slow_s = 5
+        bench.submit("a", "b")
+        await anyio.sleep(1)
+        bench.why_not = lambda: "pods: link lost"
+        await anyio.sleep(20)
+
+    assert bench.results == [("a", "evicted"), ("b", "withheld")]
+    assert bench.asked == ["a"]
+    assert ("intent", "b", "") not in bench.ledger.lines
+
+
+async def test_ended_waits_for_what_is_under_way() -> None:
+    async with Bench().running() as bench:
+        began = anyio.current_time()
+        bench.server.slow_s = 3
+        bench.submit("a")
+        await anyio.sleep(1)
+        bench.submit("b")
+        await anyio.sleep(1)
+        await bench.evictions.ended()
+        assert anyio.current_time() - began == 4
+        assert sorted(name for name, _ in bench.results) == ["a", "b"]
+
+
+async def test_ended_does_not_return_while_another_has_begun_meanwhile() -> None:
+    async with Bench().running() as bench:
+        began = anyio.current_time()
+        bench.server.slow_s = 3
+        bench.submit("a")
+        await anyio.lowlevel.checkpoint()
+        async with anyio.create_task_group() as group:
+            group.start_soon(bench.evictions.ended)
+            await anyio.sleep(2.5)
+            bench.submit("b")
+        assert anyio.current_time() - began == 5.5
+
+
+async def test_ended_waits_for_those_in_line_too() -> None:
+    async with Bench(at_once=1).running() as bench:
+        began = anyio.current_time()
+        bench.server.slow_s = 3
+        bench.submit("a", "b", "c")
+        await bench.evictions.ended()
+        assert anyio.current_time() - began == 9
+
+
+async def test_ended_returns_at_once_when_nothing_is_under_way() -> None:
+    async with Bench().running() as bench:
+        before = anyio.current_time()
+        await bench.evictions.ended()
+        bench.submit("a")
+        await anyio.sleep(1)
+        await bench.evictions.ended()
+        assert anyio.current_time() - before == 1
+
+
+async def test_a_run_cancelled_in_the_middle_of_a_call_leaves_the_intent_open() -> None:
+    bench = Bench()
+    async with bench.running():
+        bench.server.slow_s = 60
+        bench.submit("web")
+        await anyio.sleep(1)
+
+    assert bench.server.open == 1
+    assert bench.ledger.lines == [("intent", "web", "")]
+    assert bench.results == []
+    await bench.evictions.ended()
+
+
+async def test_after_a_cancelled_run_nobody_waits_for_those_who_stood_in_line() -> None:
+    bench = Bench(at_once=1)
+    async with bench.running():
+        bench.server.slow_s = 60
+        bench.submit("a", "b")
+        await anyio.sleep(1)
+
+    with anyio.fail_after(1):
+        await bench.evictions.ended()
+    assert bench.ledger.lines == [("intent", "a", "")]
+
+
+async def test_what_is_submitted_before_or_after_the_run_is_withheld() -> None:
+    bench = Bench()
+    bench.submit("early")
+    async with bench.running():
+        pass
+    bench.submit("late")
+
+    assert [(name, outcome) for name, outcome, _ in bench.ended] == [
+        ("early", Outcome("withheld", "stopping")),
+        ("late", Outcome("withheld", "stopping")),
+    ]
+    assert bench.ledger.lines == []
+
+
+async def test_what_was_not_asked_for_yet_can_be_recalled_and_the_rest_goes_on() -> None:
+    bench = Bench(at_once=1)
+    bench.server.slow_s = 5
+    async with bench.running():
+        bench.submit("a", "b")
+        await anyio.sleep(1)
+        bench.evictions.recall("another policy")
+        bench.submit("c")
+        await anyio.sleep(20)
+
+    assert bench.asked == ["a", "c"]
+    assert [(name, outcome.result, outcome.detail) for name, outcome, _ in bench.ended] == [
+        ("a", "evicted", ""),
+        ("b", "withheld", "another policy"),
+        ("c", "evicted", ""),
+    ]
+
+
+async def test_what_is_being_written_down_at_a_recall_is_not_asked_for() -> None:
+    bench = Bench()
+    bench.ledger.slow_s = 5
+    async with bench.running():
+        bench.submit("a")
+        await anyio.sleep(1)
+        bench.evictions.recall("another policy")
+        await anyio.sleep(20)
+        bench.submit("a")
+        await anyio.sleep(20)
+
+    assert bench.results == [("a", "withheld"), ("a", "evicted")]
+    assert [kind for kind, _, _ in bench.ledger.lines] == ["intent", "outcome"] * 2
+
+
+async def test_nothing_is_remembered_of_an_eviction_that_has_ended() -> None:
+    async with Bench().running() as bench:
+        bench.submit("a", "b")
+        await anyio.sleep(1)
+
+        assert sorted(bench.results) == [("a", "evicted"), ("b", "evicted")]
+        assert bench.evictions._unasked == {}  # nobody outside could tell that it grows

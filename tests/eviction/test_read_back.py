@@ -1,0 +1,59 @@
+"""What became of a pod is read from the cluster when the answer to an eviction was lost."""
+
+from itertools import pairwise
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from reactive_desched.errors import ClusterError
+from reactive_desched.eviction.executor import LONGEST_READ_S, read_back
+from reactive_desched.model.outcomes import Answer, EvictionRequest, PodAbsent, PodNow, PodPresent
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+class Reader:
+    """Answers reads from a script, later ones like the last; an error is raised."""
+
+    def __init__(self, *script: PodNow | ClusterError) -> None:
+        self.script = list(script)
+        self.read_at: list[float] = []
+
+    async def evict(self, request: EvictionRequest) -> Answer:
+        raise AssertionError("reading back never asks again")
+
+    async def look(self, namespace: str, name: str) -> PodNow:
+        assert (namespace, name) == ("shop", "web")
+        await anyio.lowlevel.checkpoint()
+        self.read_at.append(anyio.current_time())
+        now = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(now, ClusterError):
+            raise now
+        return now
+
+
+@pytest.mark.parametrize(
+    ("now", "result"),
+    [
+        pytest.param(PodAbsent(), "unknown", id="it is gone"),
+        pytest.param(PodPresent("u1", terminating=True), "evicted", id="it is leaving"),
+        pytest.param(PodPresent("u1", terminating=False), "failed", id="it stays"),
+        pytest.param(PodPresent("u2", terminating=False), "unknown", id="another has its name"),
+    ],
+)
+async def test_reading_the_pod_tells_what_became_of_it(now: PodNow, result: str) -> None:
+    outcome = await read_back(Reader(now), EvictionRequest("shop", "web", "u1"))
+
+    assert outcome.result == result
+
+
+async def test_a_pod_that_cannot_be_read_is_read_again_ever_less_often() -> None:
+    lost = ClusterError("unreachable")
+    reader = Reader(*[lost] * 8, PodAbsent())
+
+    outcome = await read_back(reader, EvictionRequest("shop", "web", "u1"))
+
+    waits = [b - a for a, b in pairwise(reader.read_at)]
+    assert waits == [1, 2, 4, 8, 16, LONGEST_READ_S, LONGEST_READ_S, LONGEST_READ_S]
+    assert outcome.result == "unknown"

@@ -1,0 +1,76 @@
+"""A small cluster and the kube-scheduler's filters over it, in few words."""
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from reactive_desched.fit.scheduler import SchedulerFit
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import node
+
+
+class Place:
+    """A cluster with a scheduler-strength fit that follows it; `now` is the monotonic clock."""
+
+    def __init__(self, *things: ClusterObject) -> None:
+        self.now = 0.0
+        self.state = ClusterState()
+        self.view = ClusterView(self.state, lambda: 0)
+        self.fit = SchedulerFit(self.view, lambda: self.now)
+        self.put(*things)
+
+    def put(self, *things: ClusterObject) -> None:
+        """Let objects appear or change."""
+        for thing in things:
+            self.fit.observe(self.state.upsert(thing))
+
+    def remove(self, *things: ClusterObject) -> None:
+        """Let objects vanish."""
+        for thing in things:
+            self.fit.observe(self.state.remove(thing))
+
+    def fitting(self, pod: Pod) -> set[str]:
+        """Name the nodes other than its own that fit a pod."""
+        return self.fit.fitting(pod) - {pod.node}
+
+    def why_not(self, pod: Pod) -> dict[str, int]:
+        """Count why the nodes other than its own do not fit a pod."""
+        if self.fit.elsewhere(pod, EVERYTHING) is not None:
+            return {}
+        return dict(self.fit.nowhere_else(pod, EVERYTHING).why.reasons)
+
+    def let_go(self, pod: Pod) -> str | None:
+        """Find a node for a pod and let it go there."""
+        found = self.fit.elsewhere(pod, EVERYTHING)
+        if found is not None:
+            self.fit.begin(pod)
+        return found
+
+    def park(self, pod: Pod) -> set[tuple[str, ...]]:
+        """Find no node for a pod; returns what it waits for."""
+        assert self.fit.elsewhere(pod, EVERYTHING) is None
+        wakes = set(self.fit.nowhere_else(pod, EVERYTHING).wakes)
+        self.fit.news()
+        return wakes
+
+
+@pytest.fixture
+def place() -> type[Place]:
+    return Place
+
+
+@pytest.fixture
+def kept_off() -> Callable[[Pod, Iterable[ClusterObject]], str | None]:
+    """Say what keeps a pod of n1 off n2, the only other node; None where nothing does."""
+
+    def ask(pod: Pod, things: Iterable[ClusterObject]) -> str | None:
+        here = Place(node("n1"), *things, pod)
+        reasons = here.why_not(pod)
+        assert here.fitting(pod) == (set() if reasons else {"n2"})
+        assert list(reasons.values()) == [1] * bool(reasons)
+        return next(iter(reasons), None)
+
+    return ask

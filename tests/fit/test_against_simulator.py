@@ -1,0 +1,77 @@
+"""Our filters and those of the simulator's scheduler, written apart, must agree on every node."""
+
+import json
+import random
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.fit.scheduler import SchedulerFit
+from reactive_desched.kube.decode.codecs import codecs
+from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.model.objects import Pod
+from reactive_desched.sim.clock import VirtualClock
+from reactive_desched.sim.scheduling.scheduler import Scheduler
+from reactive_desched.sim.store import Store
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from tests.support import small_clusters as small
+
+Obj = dict[str, Any]  # any JSON object
+
+
+def theirs(objects: dict[str, list[Obj]], mover: Obj) -> dict[str, tuple[str, ...]]:
+    """Ask the simulator why each node cannot take a pod that is not there yet."""
+    scheduler = Scheduler(Store(VirtualClock(0.0), random.Random(1)))
+    picture, volumes = scheduler.picture, scheduler.volumes
+    for namespace in objects["namespaces"]:
+        picture.see_namespace(namespace)
+    for node in objects["nodes"]:
+        picture.see_node(node)
+    for claim in objects["claims"]:
+        volumes.see_claim(claim)
+    for volume in objects["volumes"]:
+        volumes.see_volume(volume)
+    for pod in objects["pods"]:
+        picture.see_pod(pod)
+    unplaced = {key: value for key, value in mover["spec"].items() if key != "nodeName"}
+    return scheduler.verdicts({**mover, "spec": unplaced})
+
+
+def ours(objects: dict[str, list[Obj]], mover: Obj) -> tuple[set[str], Counter[str]]:
+    """Ask for the nodes that fit a pod which sits on one of them, and why the others do not."""
+    codec, state = codecs(SharedParts()), ClusterState()
+    for kind, listed in (objects | {"pods": [*objects["pods"], mover]}).items():
+        for obj in listed:
+            state.upsert(getattr(codec, kind).item(json.dumps(obj).encode()))
+    fit = SchedulerFit(ClusterView(state, lambda: 0), lambda: 0)
+    pod = state.get("pods", mover["metadata"]["uid"])
+    assert isinstance(pod, Pod)
+    return fit.fitting(pod), fit.why_not_all(pod).reasons
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> dict[str, list[Obj]]:
+    names = draw(st.lists(st.sampled_from(small.NODES), min_size=1, unique=True))
+    pods = draw(st.integers(0, 7))
+    return {
+        "namespaces": draw(small.namespaces()),
+        "nodes": [draw(small.node(name)) for name in names],
+        "claims": draw(small.claims()),
+        "volumes": [draw(small.volume(name)) for name in small.VOLUMES],
+        "pods": [draw(small.pod(f"p{number}")) for number in range(pods)],
+    }
+
+
+@given(clusters(), small.pod("mover", alive=True))
+def test_a_node_fits_the_pod_to_move_just_when_the_simulator_would_take_its_replacement(
+    objects: dict[str, list[Obj]], mover: Obj
+) -> None:
+    expected = theirs(objects, mover)
+    fitting, reasons = ours(objects, mover)
+
+    assert fitting == {node for node, against in expected.items() if not against}
+    if not mover["spec"].get("volumes"):  # theirs come in another order
+        assert reasons == Counter(why for against in expected.values() for why in against)

@@ -1,0 +1,169 @@
+"""What is remembered has a bound, and nothing is wrong beyond it: it is found out anew."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.fit import bits, change_log, free_amounts, labels, node_sets, unschedulable
+from reactive_desched.fit.change_log import Trail
+from reactive_desched.fit.free_amounts import FreeAmounts
+from reactive_desched.fit.labels import NodeLabels
+from reactive_desched.gate.evictor import NodeFit
+from reactive_desched.model.decisions import Defer
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.labels import EVERYTHING, Requirement
+from reactive_desched.model.objects import Node, Pod
+from reactive_desched.model.taints import Toleration
+from reactive_desched.testing.builders import node, pod
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_a_set_of_slots_is_what_was_put_in(slots: set[int]) -> None:
+    flags = [slot in slots for slot in range(301)]
+
+    assert bits.of_slots(slots) == bits.of_flags(flags)
+    assert list(bits.slots_in(bits.of_slots(slots))) == sorted(slots)
+
+
+@given(st.sets(st.integers(0, 80)), st.integers(0, 80))
+def test_one_slot_comes_and_goes(slots: set[int], slot: int) -> None:
+    found = bits.of_slots(slots)
+
+    assert bits.with_bit(found, slot, present=True) == bits.of_slots(slots | {slot})
+    assert bits.with_bit(found, slot, present=False) == bits.of_slots(slots - {slot})
+
+
+def test_whoever_is_not_too_far_behind_learns_what_changed() -> None:
+    seen, stand = Trail(), Trail().end
+    for slot in (3, 1, 3):
+        seen.note(slot)
+
+    assert seen.since(stand) == {1, 3}
+    assert seen.since(seen.end) == ()
+
+
+def test_whoever_is_too_far_behind_is_told_so() -> None:
+    seen = Trail()
+    for _ in range(change_log.KEPT):
+        seen.note(1)
+    stand = seen.end
+    for _ in range(change_log.KEPT):
+        seen.note(2)
+
+    assert seen.since(0) == {1, 2}
+    seen.note(3)
+    assert seen.since(0) is None
+    assert seen.since(stand) == {2, 3}
+
+
+def test_forgotten_amounts_are_found_out_anew() -> None:
+    free = FreeAmounts()
+    free.grow()
+    free.set(0, {"cpu": free_amounts.REMEMBERED_LEVELS}, ())
+    for amount in range(free_amounts.REMEMBERED_LEVELS + 50):
+        free.with_at_least("cpu", amount)
+
+    assert len(free._levels) == free_amounts.REMEMBERED_LEVELS
+    assert free.with_at_least("cpu", 5) == 1
+    assert free.with_at_least("cpu", free_amounts.REMEMBERED_LEVELS + 1) == 0
+
+
+def test_resources_beyond_the_bound_are_found_out_anew(place: Callable[..., Any]) -> None:
+    names = [f"example.com/r{number}" for number in range(free_amounts.REMEMBERED_RESOURCES + 5)]
+    here = place(node("n1"), node("n2", room={"pods": "9", **dict.fromkeys(names, "1")}))
+    movers = [pod(name, on="n1", requests={name: "1"}) for name in names]
+
+    for _ in range(2):
+        assert all(here.fitting(mover) == {"n2"} for mover in movers)
+    assert all(here.fit._nodes.amounts.knows(always) for always in ("cpu", "memory", "pods"))
+
+
+def test_forgotten_labels_are_indexed_anew() -> None:
+    known: list[Node | None] = [node("n1", labels={"l3": "x"}), None]
+    made = NodeLabels(known, {"n1": 0}, Trail())
+    keys = [f"l{number}" for number in range(labels.REMEMBERED_LABELS + 5)]
+
+    for _ in range(2):
+        assert [key for key in keys if made.bearing(key)] == ["l3"]
+    assert len(made._labels) == labels.REMEMBERED_LABELS
+
+
+def test_every_operator_of_a_requirement_is_known() -> None:
+    values = ["5", "7", "x", None]
+    known: list[Node | None] = [
+        node(f"n{number}", labels={} if value is None else {"v": value})
+        for number, value in enumerate(values)
+    ]
+    made = NodeLabels(known, {}, Trail())
+
+    for operator in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Odd"):
+        asked = Requirement("v", operator, ("6",) if operator in ("Gt", "Lt") else ("5", "x"))
+        met = [asked.matches(found.labels) for found in known if found is not None]
+        assert made.meeting(asked, 0b1111) == bits.of_flags(met)
+
+
+def test_tolerations_beyond_the_bound_are_asked_again(place: Callable[..., Any]) -> None:
+    here = place(node("n1"), node("n2", "a:NoSchedule"))
+    many = [(Toleration(f"k{n}", "Exists"),) for n in range(node_sets.REMEMBERED_TOLERATIONS + 1)]
+    for tolerations in many:
+        here.fitting(_tolerating(*tolerations))
+
+    assert len(here.fit._nodes._unsuited) <= node_sets.REMEMBERED_TOLERATIONS
+    assert here.fitting(_tolerating(Toleration("a", "Exists"))) == {"n2"}
+
+
+def test_groups_beyond_the_bound_look_again_in_time(place: Callable[..., Any]) -> None:
+    mover = pod("mover", on="n1", requests={"cpu": "9"})
+    here = place(node("n1"), node("n2"), mover)
+    first = here.park(mover)
+    for number in range(unschedulable.MOST_GROUPS):
+        here.park(msgspec.structs.replace(mover, namespace=f"ns{number}"))
+
+    assert len(here.fit._stuck) == unschedulable.MOST_GROUPS
+    here.put(node("n2", room={"cpu": "9", "pods": "9"}))
+    told = {room.wake for room in here.fit.news()}
+    assert len(told) == unschedulable.MOST_GROUPS
+    assert not told & first
+    assert len(here.fit._stuck._offers) == 1
+
+
+def test_a_slot_that_becomes_free_is_given_to_the_next_node(place: Callable[..., Any]) -> None:
+    mover = pod("mover", on="n1", requests={"cpu": "1"})
+    here = place(node("n1"), node("n2", "a:NoSchedule", labels={"d": "1"}), mover)
+    assert here.fitting(mover) == set()
+
+    here.remove(node("n2"))
+    assert here.fitting(mover) == set()
+    here.put(node("n3"))
+
+    assert here.fitting(mover) == {"n3"}
+    assert here.fit._nodes.number("n3") == 1
+    assert here.fit._nodes.number("n2") is None
+
+
+def test_many_nodes_are_looked_through_in_several_turns(place: Callable[..., Any]) -> None:
+    here = place(*(node(f"n{number}") for number in range(450)))
+
+    assert [here.fit.prepare() for _ in range(4)] == [False, False, True, True]
+
+
+def test_meanwhile_findings_are_put_off_to_the_next_turn(place: Callable[..., Any]) -> None:
+    finding = Finding(pod("mover", on="n1"), "Test", "why")
+    here = place(*(node(f"n{number}") for number in range(450)))
+    gate = NodeFit(here.fit, EVERYTHING, evictor_asks=True)
+
+    assert gate.verdict(finding, 7) == Defer(
+        finding, "NodeFit", "the nodes are still being looked through", 7
+    )
+    assert isinstance(gate.verdict(finding, 7), Defer)
+    assert gate.verdict(finding, 7) is None
+
+
+def _tolerating(*tolerations: Toleration) -> Pod:
+    mover = pod("mover", on="n1")
+    return msgspec.structs.replace(
+        mover, spec=msgspec.structs.replace(mover.spec, tolerations=tolerations)
+    )

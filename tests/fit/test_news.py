@@ -1,0 +1,74 @@
+"""Nobody who could leave is left waiting: whatever opens a node to a pod is news for it."""
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.controller.blocked import wakes
+from reactive_desched.fit.scheduler import SchedulerFit
+from reactive_desched.model.changes import Change
+from reactive_desched.model.decisions import WakeKey
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.objects import Pod
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from tests.support.small_clusters import Clusters
+
+
+class Waiting:
+    """Follows a cluster; every pod that fits nowhere waits until something is news for it."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.view = ClusterView(self.state, lambda: 0)
+        self.fit = SchedulerFit(self.view, lambda: 0)
+        self.waiting: dict[str, dict[str, tuple[WakeKey, ...]]] = {"elsewhere": {}, "anywhere": {}}
+
+    def take(self, changes: Iterable[Change]) -> None:
+        self.fit.observe(changes)
+        self.hear({wake for change in changes for wake in wakes(change)} - {("room",)})
+
+    def hear(self, told: set[WakeKey]) -> None:
+        """Let all who are told something wait no more."""
+        rooms = list(self.fit.news())
+        for waiting in self.waiting.values():
+            for uid, wanted in list(waiting.items()):
+                beside = self.node_of(uid)
+                helped = {room.wake for room in rooms if not beside or room.beside != beside}
+                if not (told | helped).isdisjoint(wanted):
+                    del waiting[uid]
+
+    def node_of(self, uid: str) -> str:
+        pod = self.view.pod(uid)
+        return "" if pod is None else pod.node
+
+    def check(self) -> None:
+        """Fail when a pod that waits would fit; let all others who fit nowhere wait."""
+        anew = SchedulerFit(self.view, lambda: 0)
+        for uid in self.view.pods():
+            pod = self.view.pod(uid)
+            assert pod is not None
+            if pod.is_active and not pod.is_terminating:
+                self.look(pod, anew)
+        self.fit.news()  # that somebody found a node is news too, but no test of hearing
+
+    def look(self, pod: Pod, anew: SchedulerFit) -> None:
+        waiting = self.waiting["elsewhere"]
+        if pod.uid in waiting:
+            assert anew.elsewhere(pod, EVERYTHING) is None, f"{pod} was not told"
+        elif self.fit.elsewhere(pod, EVERYTHING) is None:
+            waiting[pod.uid] = self.fit.nowhere_else(pod, EVERYTHING).wakes
+        waiting = self.waiting["anywhere"]
+        if pod.uid in waiting:
+            assert anew.anywhere(pod) is None, f"{pod} was not told of anything"
+        elif self.fit.anywhere(pod) is None:
+            waiting[pod.uid] = self.fit.nowhere(pod).wakes
+
+
+@given(st.data(), st.integers(8, 30))
+def test_whoever_waits_is_told_before_a_node_fits(data: st.DataObject, steps: int) -> None:
+    waiting, clusters = Waiting(), Clusters()
+    for _ in range(steps):
+        waiting.take(clusters.change(data, waiting.state))
+        waiting.check()

@@ -1,0 +1,202 @@
+"""Room is promised once: two pods let go never count on the same last place."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.fit.reservations import BOOKING_S, MOST_BOOKINGS, Bookings
+from reactive_desched.model.labels import EVERYTHING, LabelSelector
+from reactive_desched.model.objects import (
+    HostPort,
+    Pod,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+)
+from reactive_desched.testing.builders import node, pod
+
+HOST = "kubernetes.io/hostname"
+ONE_PLACE = {"cpu": "4", "memory": "8Gi", "pods": "1"}
+N1, N2, TIGHT = node("n1"), node("n2"), node("n2", room=ONE_PLACE)
+FIRST = pod("first", on="n1", labels={"app": "web"}, requests={"cpu": "1"})
+SECOND = pod("second", on="n1", labels={"app": "web"}, requests={"cpu": "1"}, owner="ReplicaSet/b")
+
+
+def spec(thing: Pod, **fields: Any) -> Pod:  # any field of a spec
+    return msgspec.structs.replace(thing, spec=msgspec.structs.replace(thing.spec, **fields))
+
+
+def landed(on: str, owner: str = "ReplicaSet/web", name: str = "new") -> Pod:
+    return pod(name, on=on, labels={"app": "web"}, requests={"cpu": "1"}, owner=owner)
+
+
+def test_the_last_place_is_promised_once(place: Callable[..., Any]) -> None:
+    here = place(N1, TIGHT, FIRST, SECOND)
+
+    assert here.let_go(FIRST) == "n2"
+    assert here.let_go(SECOND) is None
+    assert here.why_not(SECOND) == {"Too many pods": 1}
+
+
+@pytest.mark.parametrize(
+    ("asks", "why"),
+    [
+        pytest.param({"requests": {"cpu": 3000}}, "Insufficient cpu", id="requests"),
+        pytest.param(
+            {"host_ports": (HostPort(80),)},
+            "node(s) didn't have free ports for the requested pod ports",
+            id="host ports",
+        ),
+        pytest.param(
+            {"anti_affinity": (PodAffinityTerm(HOST, LabelSelector({"app": "web"})),)},
+            "node(s) didn't match pod anti-affinity rules",
+            id="company",
+        ),
+        pytest.param(
+            {
+                "spread": (
+                    TopologySpreadConstraint(1, HOST, label_selector=LabelSelector({"app": "web"})),
+                )
+            },
+            "node(s) didn't match pod topology spread constraints",
+            id="its part in the spread",
+        ),
+    ],
+)
+def test_what_is_booked_is_taken(place: Callable[..., Any], asks: dict[str, Any], why: str) -> None:
+    first, second = spec(FIRST, **asks), spec(SECOND, **asks)
+    here = place(N1, N2, first, second)
+
+    assert here.let_go(first) == "n2"
+    assert here.why_not(second) == {why: 1}
+
+
+def test_who_is_promised_a_place_repels_as_if_it_were_there(place: Callable[..., Any]) -> None:
+    hermit = spec(FIRST, anti_affinity=(PodAffinityTerm(HOST, LabelSelector({"app": "db"})),))
+    other = pod("other", on="n1", labels={"app": "db"})
+    here = place(N1, N2, hermit, other)
+
+    assert here.let_go(hermit) == "n2"
+    assert here.why_not(other) == {"node(s) didn't satisfy existing pods anti-affinity rules": 1}
+
+
+@pytest.mark.parametrize(
+    ("news", "is_free"),
+    [
+        pytest.param(landed("n3"), True, id="it landed elsewhere"),
+        pytest.param(landed("n3", owner="ReplicaSet/b"), False, id="somebody else's pod landed"),
+        pytest.param(landed("n3", owner="Job/web"), True, id="its owner by uid, whatever its kind"),
+    ],
+)
+def test_a_replacement_takes_up_what_was_booked_for_it(
+    place: Callable[..., Any],
+    news: Pod,
+    is_free: bool,  # noqa: FBT001 -- a row's verdict
+) -> None:
+    here = place(N1, TIGHT, FIRST, SECOND)
+    here.let_go(FIRST)
+
+    here.put(news)
+
+    assert (here.let_go(SECOND) == "n2") == is_free
+
+
+def test_a_replacement_that_lands_where_it_should_is_counted_once(
+    place: Callable[..., Any],
+) -> None:
+    here = place(N1, node("n2", room={"cpu": "4", "memory": "8Gi", "pods": "2"}), FIRST, SECOND)
+    here.let_go(FIRST)
+
+    here.put(landed("n2"))
+
+    assert here.let_go(SECOND) == "n2"
+
+
+def test_of_several_bookings_that_on_the_node_it_landed_on_ends(place: Callable[..., Any]) -> None:
+    other = msgspec.structs.replace(FIRST, name="other", uid="other")
+    here = place(N1, TIGHT, FIRST, other, SECOND)
+    here.let_go(FIRST)
+    here.put(node("n3", room=ONE_PLACE))
+    assert here.let_go(other) == "n3"
+
+    here.put(landed("n3"))
+
+    assert here.let_go(SECOND) is None
+
+
+def test_an_eviction_that_did_not_happen_frees_its_room(place: Callable[..., Any]) -> None:
+    here = place(N1, TIGHT, FIRST, SECOND)
+    here.let_go(FIRST)
+
+    here.fit.end(FIRST, evicted=True)
+    assert here.let_go(SECOND) is None
+
+    here.fit.end(FIRST, evicted=False)
+    assert here.let_go(SECOND) == "n2"
+
+
+def test_room_is_kept_for_two_minutes_and_whoever_waits_looks_then(
+    place: Callable[..., Any],
+) -> None:
+    here = place(N1, TIGHT, FIRST, SECOND)
+    here.let_go(FIRST)
+    here.now = 60.0
+    assert here.fit.elsewhere(SECOND, EVERYTHING) is None
+    assert here.fit.nowhere_else(SECOND, EVERYTHING).until == BOOKING_S
+
+    here.now = BOOKING_S
+    here.fit.prepare()
+
+    assert here.let_go(SECOND) == "n2"
+
+
+def test_who_waits_for_a_booked_place_is_told_when_it_is_free(place: Callable[..., Any]) -> None:
+    here = place(N1, TIGHT, FIRST, SECOND)
+    here.let_go(FIRST)
+    waits_for = here.park(SECOND)
+
+    here.fit.end(FIRST, evicted=False)
+
+    assert {room.wake for room in here.fit.news()} <= waits_for
+    assert here.let_go(SECOND) == "n2"
+
+
+def test_a_pod_that_nobody_makes_again_needs_no_room(place: Callable[..., Any]) -> None:
+    bare = pod("bare", on="n1", owner=None)
+    here = place(N1, TIGHT, bare, SECOND)
+
+    assert here.let_go(bare) == "n2"
+    assert here.let_go(SECOND) == "n2"
+
+
+def test_only_the_pod_that_was_just_looked_at_is_booked(place: Callable[..., Any]) -> None:
+    here = place(N1, TIGHT, FIRST, SECOND)
+    here.fit.elsewhere(FIRST, EVERYTHING)
+
+    here.fit.begin(SECOND)
+
+    assert here.let_go(FIRST) == "n2"
+
+
+def test_at_the_bound_the_oldest_booking_ends() -> None:
+    touched: list[str] = []
+    bookings = Bookings(touched.append)
+    for number in range(MOST_BOOKINGS + 1):
+        mover = msgspec.structs.replace(FIRST, uid=f"u{number}")
+        bookings.book(mover, f"n{number}", number)
+
+    assert len(bookings) == MOST_BOOKINGS
+    assert bookings.held("n0") is None
+    assert bookings.held("n1") == {"cpu": 1000, "pods": 1}
+    assert touched[-2:] == ["n0", f"n{MOST_BOOKINGS}"]
+
+
+def test_booking_again_moves_the_booking() -> None:
+    bookings = Bookings(lambda _: None)
+    bookings.book(FIRST, "n2", 0)
+    bookings.book(FIRST, "n3", 5)
+
+    assert bookings.held("n2") is None
+    assert bookings.held("n3") == {"cpu": 1000, "pods": 1}
+    assert bookings.next_end() == 5 + BOOKING_S

@@ -1,0 +1,342 @@
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.fit.unschedulable import FORGOTTEN_AFTER_S, LOOK_AGAIN_S
+from reactive_desched.model.decisions import Room
+from reactive_desched.model.labels import EVERYTHING, LabelSelector
+from reactive_desched.model.objects import (
+    CSINode,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+)
+from reactive_desched.testing.builders import node, pod
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+SMALL = {"cpu": "1", "memory": "1Gi", "pods": "9"}
+WITH_WEB = LabelSelector({"app": "web"})
+APART = (PodAffinityTerm(HOST, WITH_WEB),)
+TOGETHER = (PodAffinityTerm(HOST, LabelSelector({"app": "cache"})),)
+EVEN = (TopologySpreadConstraint(1, HOST, label_selector=WITH_WEB),)
+FORMER = (PodAffinityTerm(HOST, WITH_WEB, namespace_selector=LabelSelector({"team": "a"})),)
+CLAIM = PersistentVolumeClaim("default", "data", volume="v1")
+VOLUME = PersistentVolume("v1", driver="disks", handle="h1", claim="default/data")
+
+
+def sized(name: str, cpu: str, on: str, **more: Any) -> Pod:  # anything pod() takes
+    return pod(name, on=on, requests={"cpu": cpu}, **more)
+
+
+def web(name: str, on: str = "n1", **spec: Any) -> Pod:  # any field of a spec
+    made = pod(name, on=on, labels={"app": "web"}, requests={"cpu": "800m"})
+    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, **spec))
+
+
+def gone(thing: Any) -> Callable[[Any], None]:
+    return lambda place: place.remove(thing)
+
+
+def now(*things: Any) -> Callable[[Any], None]:
+    return lambda place: place.put(*things)
+
+
+def leaving(thing: Pod) -> Pod:
+    return msgspec.structs.replace(thing, deletion_s=1)
+
+
+N1, N2, N3 = (node(name, room=SMALL) for name in ("n1", "n2", "n3"))
+FULL = sized("full", "900m", "n2")
+MOVER = web("mover")
+TWIN = msgspec.structs.replace(MOVER, name="twin", uid="twin")
+HERMIT = web("hermit", anti_affinity=APART)
+REPELLER = web("repeller", on="n2", anti_affinity=APART, requests={})
+RIVAL = web("rival", on="n2", requests={})
+FOREIGN = pod("foreign", on="n2", namespace="bank", labels={"app": "web"})
+MOUNTING = msgspec.structs.replace(web("mounting", requests={}), claims=("data",))
+OTHERS = msgspec.structs.replace(pod("others", on="n2"), claims=("more",))
+
+
+@pytest.mark.parametrize(
+    ("things", "mover", "change", "is_told"),
+    [
+        pytest.param([N2, FULL], MOVER, gone(FULL), True, id="a pod that filled a node is gone"),
+        pytest.param(
+            [N2, sized("a", "500m", "n2"), FULL],
+            MOVER,
+            gone(FULL),
+            False,
+            id="one is gone, and there is still too little room",
+        ),
+        pytest.param(
+            [node("n2", "a:NoSchedule", room=SMALL), FULL],
+            MOVER,
+            gone(FULL),
+            False,
+            id="one is gone from a node that is closed to it",
+        ),
+        pytest.param([N2, FULL], MOVER, now(leaving(FULL)), False, id="its deletion has begun"),
+        pytest.param(
+            [N2, FULL],
+            MOVER,
+            now(
+                msgspec.structs.replace(
+                    FULL, status=msgspec.structs.replace(FULL.status, phase="Failed")
+                )
+            ),
+            True,
+            id="it has failed",
+        ),
+        pytest.param(
+            [N2, FULL], MOVER, now(sized("full", "100m", "n2")), True, id="it was resized"
+        ),
+        pytest.param([], MOVER, now(N2), True, id="a node was added"),
+        pytest.param(
+            [node("n2", unschedulable=True)], MOVER, now(node("n2")), True, id="uncordoned"
+        ),
+        pytest.param([node("n2", "a:NoSchedule")], MOVER, now(node("n2")), True, id="untainted"),
+        pytest.param([node("n2", ready="False")], MOVER, now(node("n2")), True, id="ready again"),
+        pytest.param([N2, FULL], MOVER, now(node("n2")), True, id="a node grew"),
+        pytest.param(
+            [N2],
+            web("picky", node_selector={"disk": "ssd"}),
+            now(node("n2", labels={"disk": "ssd"})),
+            True,
+            id="a node got the label it wants",
+        ),
+        pytest.param(
+            [N2],
+            web("picky", node_selector={"disk": "ssd"}),
+            now(node("n2", labels={"disk": "tape"})),
+            False,
+            id="a node got another label",
+        ),
+        pytest.param([N2, REPELLER], HERMIT, gone(REPELLER), True, id="whom it avoids is gone"),
+        pytest.param(
+            [N2, REPELLER, sized("small", "10m", "n2")],
+            HERMIT,
+            gone(sized("small", "10m", "n2")),
+            False,
+            id="somebody else is gone from the node of whom it avoids",
+        ),
+        pytest.param(
+            [N2, REPELLER], MOVER, gone(REPELLER), True, id="who does not want it near is gone"
+        ),
+        pytest.param(
+            [N2, RIVAL],
+            HERMIT,
+            now(msgspec.structs.replace(RIVAL, labels={"app": "db"}, resource_version=1)),
+            True,
+            id="whom it avoids is called otherwise",
+        ),
+        pytest.param(
+            [N2, FOREIGN, Namespace("bank", labels={"team": "a"})],
+            web("hermit", anti_affinity=FORMER),
+            now(Namespace("bank", resource_version=1)),
+            True,
+            id="the namespace of whom it avoids is called otherwise",
+        ),
+        pytest.param(
+            [N2, pod("c", on="n1", labels={"app": "cache"})],
+            web("friend", pod_affinity=TOGETHER),
+            now(pod("cache", on="n2", labels={"app": "cache"})),
+            True,
+            id="whom it wants near has come",
+        ),
+        pytest.param(
+            [N2, web("a", on="n2", requests={})],
+            web("even", spread=EVEN),
+            now(web("b", on="n1", requests={})),
+            True,
+            id="another one came where there are fewest",
+        ),
+        pytest.param(
+            [N2, web("a", on="n2", requests={})],
+            web("even", spread=EVEN),
+            now(leaving(web("a", on="n2", requests={}))),
+            True,
+            id="one leaves where there are most",
+        ),
+        pytest.param(
+            [
+                N2,
+                node("n3", labels={HOST: "h3"}, room=SMALL),
+                web("a", on="n2", requests={}),
+                web("b", on="n3", requests={}),
+                FULL,
+                sized("full3", "900m", "n3"),
+            ],
+            web("even", spread=EVEN, requests={}),
+            now(node("n1", labels={HOST: "n2"}, room=SMALL)),
+            True,
+            id="the emptiest domain is none any more",
+        ),
+        pytest.param(
+            [
+                N2,
+                CLAIM,
+                VOLUME,
+                CSINode("n2", attachable={"disks": 1}),
+                OTHERS,
+                PersistentVolumeClaim("default", "more", volume="v2"),
+                PersistentVolume("v2", driver="disks", handle="h2", claim="default/more"),
+            ],
+            MOUNTING,
+            gone(OTHERS),
+            True,
+            id="a volume was detached",
+        ),
+        pytest.param(
+            [N2, CLAIM, VOLUME, CSINode("n2", attachable={"disks": 0})],
+            MOUNTING,
+            now(CSINode("n2", attachable={"disks": 1}, resource_version=1)),
+            True,
+            id="a driver can attach more",
+        ),
+        pytest.param(
+            [
+                node("n2", labels={ZONE: "b"}),
+                CLAIM,
+                msgspec.structs.replace(VOLUME, places={ZONE: "a"}),
+            ],
+            MOUNTING,
+            now(node("n2", labels={ZONE: "a"})),
+            True,
+            id="the node is where the volume is",
+        ),
+    ],
+)
+def test_who_waits_is_told_of_what_could_help(
+    place: Callable[..., Any],
+    things: list[Any],
+    mover: Pod,
+    change: Callable[[Any], None],
+    is_told: bool,  # noqa: FBT001 -- a row's verdict
+) -> None:
+    here = place(N1, *things, mover)
+    waits_for = here.park(mover)
+
+    change(here)
+
+    assert {room.wake for room in here.fit.news()} & waits_for == (
+        {wake for wake in waits_for if wake[0] == "room"} if is_told else set()
+    )
+    if is_told:
+        assert here.fit.elsewhere(mover, EVERYTHING) == "n2"
+
+
+def test_as_many_are_woken_as_there_is_room_for_and_nobody_from_that_node(
+    place: Callable[..., Any],
+) -> None:
+    here = place(N1, N2, FULL, MOVER, TWIN)
+    (wake,) = here.park(MOVER) & here.park(TWIN)
+
+    here.put(node("n3", room={"cpu": "2", "memory": "1Gi", "pods": "9"}))
+
+    assert here.fit.news() == [Room(wake, 2, "n3")]
+    assert here.fit.news() == []
+
+
+def test_those_who_look_at_others_must_all_look_for_themselves(place: Callable[..., Any]) -> None:
+    here = place(N1, N2, RIVAL, HERMIT)
+    (wake,) = (wake for wake in here.park(HERMIT) if wake[0] == "room")
+
+    here.put(N3)
+
+    assert here.fit.news()[0] == Room(wake)
+
+
+def test_pods_that_ask_for_the_same_wait_for_the_same(place: Callable[..., Any]) -> None:
+    here = place(N1, N2, FULL)
+
+    same = here.park(MOVER) & here.park(TWIN)
+    other = here.park(web("third", requests={"cpu": 900}))
+
+    assert {wake[0] for wake in same} == {"room"}
+    assert not same & other
+
+
+def test_who_finds_a_node_lets_the_next_of_its_kind_look(place: Callable[..., Any]) -> None:
+    here = place(N1, N2, FULL)
+    waits_for = here.park(MOVER)
+    here.remove(FULL)
+    here.fit.news()
+
+    here.fit.elsewhere(TWIN, EVERYTHING)
+
+    (news,) = here.fit.news()
+    assert news.wake in waits_for
+    assert news.places == 1
+
+
+def test_whoever_waits_looks_again_in_the_end(place: Callable[..., Any]) -> None:
+    here = place(N1, N2, FULL)
+    here.now = 1000.0
+    here.fit.elsewhere(MOVER, EVERYTHING)
+
+    assert here.fit.nowhere_else(MOVER, EVERYTHING).until == 1000.0 + LOOK_AGAIN_S
+
+
+def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..., Any]) -> None:
+    here = place(N1, N2, FULL)
+    before = here.park(MOVER)
+
+    here.now = FORGOTTEN_AFTER_S
+    here.park(web("other", requests={"cpu": 950}))
+    here.remove(FULL)
+
+    assert not before & {room.wake for room in here.fit.news()}
+
+
+@pytest.mark.parametrize(
+    ("things", "keys"),
+    [
+        pytest.param([], {("claim", "default/data")}, id="its claim"),
+        pytest.param(
+            [CLAIM], {("claim", "default/data"), ("volume", "v1")}, id="its claim and volume"
+        ),
+        pytest.param(
+            [
+                msgspec.structs.replace(CLAIM, exclusive=True),
+                VOLUME,
+                msgspec.structs.replace(OTHERS, claims=("data",)),
+            ],
+            {("claim", "default/data"), ("volume", "v1"), ("pod", "others")},
+            id="who else holds a claim for one pod",
+        ),
+    ],
+)
+def test_who_has_claims_waits_for_what_stands_behind_them(
+    place: Callable[..., Any], things: list[Any], keys: set[tuple[str, ...]]
+) -> None:
+    here = place(N1, N2, *things, MOUNTING)
+
+    (room,) = here.park(MOUNTING) - keys - {("pod", "mounting")}
+
+    assert room[0] == "room"
+    assert keys < here.park(MOUNTING)
+
+
+def test_who_asks_for_any_node_waits_for_its_own_too(place: Callable[..., Any]) -> None:
+    here = place(node("n1", unschedulable=True), MOVER)
+    assert here.fit.anywhere(MOVER) is None
+
+    found = here.fit.nowhere(MOVER)
+
+    assert ("node", "n1") in found.wakes
+    assert found.reason == "no node fits the pod: node(s) were unschedulable"
+
+
+def test_starting_over_forgets_who_waited(place: Callable[..., Any]) -> None:
+    here = place(N1, N2, FULL)
+    here.park(MOVER)
+
+    here.fit.restart()
+    here.remove(FULL)
+
+    assert here.fit.news() == ()

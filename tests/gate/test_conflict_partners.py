@@ -1,0 +1,76 @@
+import msgspec
+import pytest
+
+from reactive_desched.gate.conflict_partners import Leaving
+from reactive_desched.gate.in_flight import InFlight
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod, PodStatus
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import node, pod
+
+WEB, DB, API = (pod(name, on="n1") for name in ("web", "db", "api"))
+
+
+class Bench:
+    """A gate, and what it knows of the pods."""
+
+    def __init__(self, *pods: Pod) -> None:
+        state = ClusterState()
+        state.upsert(node("n1"))
+        for one in (WEB, *pods):
+            state.upsert(one)
+        self.in_flight = InFlight(lambda: 0.0)
+        self.gate = Leaving(ClusterView(state, lambda: 0.0), self.in_flight)
+
+    def refuses(self, *against: str) -> Refuse | None:
+        return self.gate.verdict(Finding(WEB, "Test", "why", against=against), 0.0)
+
+
+@pytest.mark.parametrize(
+    "leaving",
+    [
+        pytest.param([], id="is gone"),
+        pytest.param([msgspec.structs.replace(DB, deletion_s=1)], id="is terminating"),
+        pytest.param([msgspec.structs.replace(DB, status=PodStatus("Failed"))], id="has ended"),
+    ],
+)
+def test_a_finding_waits_when_the_only_pod_it_is_against(leaving: list[Pod]) -> None:
+    assert Bench(*leaving).refuses("db") is not None
+
+
+def test_a_finding_waits_from_the_others_eviction_on_and_names_what_it_waits_for() -> None:
+    bench = Bench(DB)
+    assert bench.refuses("db") is None
+
+    bench.in_flight.begin(DB)
+    refusal = bench.refuses("db")
+    assert refusal is not None
+    assert refusal.gate == "Leaving"
+    assert refusal.reason == "all that it must not be together with are leaving already"
+    assert refusal.wakes == (("pod", "web"), ("pod", "db"), ("eviction", "db"))
+
+    bench.in_flight.end(DB, evicted=True)
+    assert bench.refuses("db") is not None
+
+
+def test_a_finding_does_not_wait_for_an_eviction_that_failed() -> None:
+    bench = Bench(DB)
+    bench.in_flight.begin(DB)
+    bench.in_flight.end(DB, evicted=False)
+
+    assert bench.refuses("db") is None
+
+
+def test_one_that_stays_is_enough_to_go() -> None:
+    bench = Bench(DB, API)
+    bench.in_flight.begin(DB)
+
+    assert bench.refuses("db", "api") is None
+    bench.in_flight.begin(API)
+    assert bench.refuses("db", "api") is not None
+
+
+def test_a_finding_against_nobody_does_not_wait() -> None:
+    assert Bench().refuses() is None

@@ -1,0 +1,40 @@
+import pytest
+
+from reactive_desched.errors import Malformed, Refused
+from reactive_desched.kube.client.session import Session
+from reactive_desched.kube.watch.snapshot import read_all
+from tests.support.scripted_api import Reply, ScriptedApi
+from tests.support.things import Thing, ThingCodec
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_everything_is_read_once_over_as_many_pages_as_it_takes(
+    api: ScriptedApi, session: Session
+) -> None:
+    for number in range(1001):
+        api.put(f"t{number}", "1")
+    staged = await read_all(session, ThingCodec(), lambda _: None)
+    assert staged.items == [Thing(name, "1") for name in api.objects]
+    assert staged.resource_version == str(api.version)
+    assert api.count("list") == 3
+
+
+async def test_what_cannot_be_read_is_told_and_left_out(api: ScriptedApi, session: Session) -> None:
+    items = b'[{"metadata":7},{"metadata":{"name":"good"}}]'
+    page = b'{"metadata":{"resourceVersion":"1"},"items":%b}' % items
+    api.answer_next("list", Reply(body=page))
+    unreadable: list[Malformed] = []
+    staged = await read_all(session, ThingCodec(), unreadable.append)
+    assert staged.items == [Thing("good", "")]
+    assert [error.kind for error in unreadable] == ["Thing"]
+
+
+@pytest.mark.parametrize(("code", "retryable"), [(403, False), (400, False), (503, True)])
+async def test_a_refusal_says_whether_to_try_again(
+    api: ScriptedApi, session: Session, code: int, *, retryable: bool
+) -> None:
+    api.answer_next("list", Reply(code, b"because"))
+    with pytest.raises(Refused, match=f"list {api.path}: {code} because") as caught:
+        await read_all(session, ThingCodec(), lambda _: None)
+    assert caught.value.retryable is retryable

@@ -1,0 +1,179 @@
+import io
+from typing import Any
+
+import pytest
+
+from reactive_desched.plan import snapshot
+from reactive_desched.plan.output import write
+from reactive_desched.plan.report import Report
+from reactive_desched.plan.text import Look, lines
+
+PLAIN = Look()
+
+
+def shown(report: Report, look: Look = PLAIN) -> str:
+    return "\n".join(lines(report, look))
+
+
+def seen(report: Report) -> str:
+    return (
+        shown(report)
+        .replace(str(report.looked_at.policy.file), "policy.yaml")
+        .replace(report.looked_at.policy.revision, "0" * 12)
+    )
+
+
+def test_evictions_come_first_and_what_it_rests_on_last(world: Any) -> None:
+    text = seen(world.look()).replace(str(world.folder), "")
+
+    assert (
+        text
+        == """\
+2 of 3 pods would be evicted, in this order:
+
+RemovePodsViolatingNodeTaints (profile taints)
+  POD     NODE  REASON
+  shop/a  n1    does not tolerate gpu:NoSchedule on n1
+  shop/b  n1    does not tolerate gpu:NoSchedule on n1
+
+SUMMARY                               EVICT  REFUSE
+all                                       2       0
+plugin RemovePodsViolatingNodeTaints      2       0
+node n1                                   2       0
+namespace shop                            2       0
+
+looked at  3 nodes, 3 of them ready and selected
+           3 pods
+in         /cluster.json
+as of      2026-05-01T12:00:00Z, node fit as upstream
+policy     policy.yaml, revision 000000000000"""
+    )
+
+
+def test_nothing_to_evict_is_said_plainly(world: Any) -> None:
+    path = world.file(world.listed(world.small()[1:]))
+
+    assert shown(world.look(path)).startswith("Nothing would be evicted (3 pods looked at).\n")
+
+
+def test_why_nothing_was_judged_is_the_headline(world: Any) -> None:
+    path = world.file(world.listed([world.node("n1"), world.pod("a")]))
+
+    assert shown(world.look(path)).startswith("Nothing would be evicted: fewer than two nodes")
+
+
+def protected(world: Any) -> list[Any]:
+    """The small cluster, with two more pods that may not go."""
+    mirror, local, far = (world.pod(name) for name in ("mirror", "local", "far"))
+    mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    for each in (mirror, local, far):
+        each["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    return [*world.small(), mirror, local, far]
+
+
+def test_what_is_held_back_is_counted_by_gate(world: Any) -> None:
+    text = shown(world.look(world.file(world.listed(protected(world)))))
+
+    assert (
+        """\
+3 findings held back (--all tells which):
+  GATE                  COUNT  MOSTLY BECAUSE
+  PodsWithLocalStorage  2      pod has local storage and is protected against eviction
+  MirrorPods            1      pod is a mirror pod
+"""
+        in text
+    )
+    assert "shop/local" not in text
+
+
+def test_asked_for_all_it_names_everyone_once_with_every_reason(world: Any) -> None:
+    report = world.look(world.file(world.listed(protected(world))), others=True)
+    text = shown(report)
+
+    assert (
+        "  shop/mirror  n1    RemovePodsViolatingNodeTaints: pod is a mirror pod;"
+        " pod has local storage and is protected against eviction\n"
+    ) in text
+    assert (
+        "1 pod with nothing to decide:\n  POD     NODE  WHY\n  shop/c  n2    nothing found" in text
+    )
+    for name in ("a", "b", "c", "far", "local", "mirror"):
+        assert text.count(f" shop/{name} ") == 1
+
+
+def test_wide_has_the_owner_as_well(world: Any) -> None:
+    assert "  shop/a  n1    ReplicaSet/web  does not" in shown(world.look(), Look(wide=True))
+
+
+def test_a_long_summary_is_cut_and_what_was_cut_is_summed_up(world: Any) -> None:
+    nodes = [world.node(f"n{number:02}", "gpu") for number in range(13)]
+    pods = [world.pod(f"p{number:02}", on=f"n{number:02}") for number in range(13)]
+    twice = [world.pod("q", on="n12")]
+    report = world.look(world.file(world.listed([*nodes, *pods, *twice])))
+    rows = [line.split() for line in shown(report).splitlines()]
+
+    assert ["node", "n12", "2", "0"] in rows
+    assert ["node", "n08", "1", "0"] in rows
+    assert ["node", "n09", "1", "0"] not in rows
+    assert ["3", "more,", "see", "-o", "wide", "3", "0"] in rows
+    assert "node n09" in shown(report, Look(wide=True))
+
+
+def test_what_is_missing_stands_out(world: Any) -> None:
+    broken = {**world.pod("broken"), "spec": {"nodeName": 7}}
+    report = world.look(world.file(world.listed([*world.small(), broken])))
+    text = shown(report, Look(colours=True))
+
+    assert "\x1b[1;31mNOT WHOLE: " in text
+    assert "  Pod shop/broken  Expected `str`, got `int`" in text
+
+
+def test_of_much_that_is_missing_the_rest_is_counted(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "NAMED", 2)
+    broken = [{**world.pod(name), "spec": 7} for name in "vwxyz"]
+    report = world.look(world.file(world.listed([*world.small(), *broken])))
+
+    assert shown(report).endswith("\n  and 3 more")
+    assert report.warnings[-1] == "3 more objects cannot be read and were left out"
+
+
+def test_kinds_not_needed_and_repeated_objects_are_told(world: Any) -> None:
+    more = [world.pod("a"), {"apiVersion": "apps/v1", "kind": "ReplicaSet"}, world.namespace("s")]
+    text = shown(world.look(world.file(world.listed([*world.small(), *more]))))
+
+    assert "           3 pods, 1 namespaces\n" in text
+    assert "not needed  1 ReplicaSet\n".replace("  ", " ") in text.replace("  ", " ")
+    assert "1; the newest of each counts" in text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("columns", "no_colour"), [("70", None), ("70", "1")], ids=["coloured", "plain"]
+)
+def test_a_terminal_gets_colours_and_folded_lines(
+    world: Any, monkeypatch: pytest.MonkeyPatch, columns: str, no_colour: str | None
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_colour:
+        monkeypatch.setenv("NO_COLOR", no_colour)
+    report, terminal = world.look(world.file(world.listed(protected(world)))), Terminal()
+    write(report, "table", terminal)
+
+    assert ("\x1b[" in terminal.getvalue()) is (no_colour is None)
+    widest = max(terminal.getvalue().replace(report.looked_at.files[0], "").splitlines(), key=len)
+    assert len(widest.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= 70
+
+
+def test_what_is_piped_has_neither(world: Any) -> None:
+    piped = io.StringIO()
+    write(world.look(world.file(world.listed(protected(world)))), "table", piped)
+
+    assert "\x1b" not in piped.getvalue()
+    assert "      pod has local storage and is protected against eviction\n" in piped.getvalue()

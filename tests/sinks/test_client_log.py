@@ -1,0 +1,58 @@
+"""What aiokafka says reaches our log now and then, and nothing of it any other."""
+
+import logging
+
+import anyio
+import pytest
+
+from reactive_desched.sinks.kafka.client_log import KafkaLog
+from tests.support.kafka_way import Way
+from tests.support.log_book import LogBook
+from tests.support.mock_kafka import MockKafka
+
+
+@pytest.mark.anyio
+async def test_the_client_is_not_allowed_to_flood_the_log_or_to_tell_requests(
+    kafka: MockKafka, way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    kafka.down()
+    way.record(1)
+    async with way.running():
+        await way.troubled()
+        await anyio.sleep(1.5)
+        assert 1 <= len(way.book.told("aiokafka says")) <= 6
+        assert not [record for record in caplog.records if record.name.startswith("aiokafka")]
+
+    logging.getLogger("aiokafka").warning("afterwards")
+    assert "afterwards" in caplog.text
+
+
+def test_while_one_sink_replaces_another_the_client_stays_quiet(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    old, new = (KafkaLog(LogBook(), lambda: 0.0) for _ in range(2))
+    client = logging.getLogger("aiokafka.conn")
+    old.open()
+    new.open()
+    old.close()
+    assert not client.isEnabledFor(logging.DEBUG)
+    assert not logging.getLogger("aiokafka").propagate
+    new.close()
+    assert logging.getLogger("aiokafka").propagate
+
+
+def test_what_the_client_repeats_is_told_once_a_minute() -> None:
+    book, now = LogBook(), [0.0]
+    heard = KafkaLog(book, lambda: now[0])
+    heard.open()
+    for second in range(130):
+        now[0] = float(second)
+        logging.getLogger("aiokafka").error("Unable to connect to %s", second)
+    heard.close()
+
+    assert [line.values["text"] for line in book.lines] == [
+        f"Unable to connect to {second}" for second in (0, 60, 120)
+    ]
+    assert heard.last == "Unable to connect to 129"

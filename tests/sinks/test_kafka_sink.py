@@ -1,0 +1,84 @@
+"""What stands in the topic when all goes well, and where."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from anyio.to_thread import run_sync
+from confluent_kafka import Producer
+
+from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, Checkpoint
+from reactive_desched.journal.records import GENESIS
+from reactive_desched.policy.recording import Kafka
+from reactive_desched.sinks.kafka.message import line_of
+from tests.support.entries import entry
+from tests.support.journals import SOURCE
+from tests.support.kafka_way import (
+    KEYS,
+    TOPIC,
+    Way,
+    assert_complete,
+    evicted,
+    read_topic,
+)
+from tests.support.mock_kafka import MockKafka
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+
+async def test_a_message_has_key_headers_and_the_line_as_value(kafka: MockKafka, way: Way) -> None:
+    way.record(20)
+    await way.carried()
+
+    got = await read_topic(kafka)
+    assert_complete(got, way.recorded)
+    assert len(got) == 20
+    (third,) = [one for one in got if one.seq == 3]
+    headers = dict(third.headers)
+    assert third.key == KEYS[3]
+    assert headers["content-type"] == b"application/cloudevents+json"
+    assert headers["ce_type"] == EVICTION_SUCCEEDED.encode()
+    assert headers["ce_subject"] == b"shop/web"
+    assert headers["ce_specversion"] == b"1.0"
+    assert headers["ce_source"] == SOURCE.encode()
+
+
+async def test_a_key_lands_where_other_clients_put_it(kafka: MockKafka, way: Way) -> None:
+    way.record(14)
+    await way.carried()
+    ours = {one.key: one.partition for one in await read_topic(kafka)}
+
+    kafka.create_topic("theirs", 3)
+    where = {"bootstrap.servers": ",".join(kafka.brokers), "partitioner": "murmur2_random"}
+    theirs = Producer({**where, "log_level": 0})
+    for key in KEYS:
+        theirs.produce("theirs", key=key, value=b"", headers=[("ce_id", b"1")])
+    await run_sync(theirs.flush, 20)
+
+    assert {one.key: one.partition for one in await read_topic(kafka, "theirs")} == ours
+    assert len(set(ours.values())) > 1
+
+
+async def test_of_binary_messages_the_lines_can_be_put_together_again(
+    kafka: MockKafka, tmp_path: Path
+) -> None:
+    settings = Kafka(brokers=kafka.brokers, topic=TOPIC, mode="binary", compression="gzip")
+    way = Way(tmp_path, settings)
+    way.record(30)
+    await way.carried()
+
+    got = await read_topic(kafka)
+    assert "type" not in msgspec.json.decode(got[0].value)
+    assert {line_of(one.value, one.headers) for one in got} == {one.raw for one in way.recorded}
+
+
+async def test_checkpoints_may_have_a_topic_of_their_own(kafka: MockKafka, tmp_path: Path) -> None:
+    kafka.create_topic("checkpoints", 1)
+    settings = Kafka(brokers=kafka.brokers, topic=TOPIC, checkpoint_topic="checkpoints")
+    way = Way(tmp_path, settings)
+    signed = Checkpoint(note="n", root=GENESIS, size=1, unrecorded=0)
+    way.tail.published([evicted(1), entry(CHECKPOINT, signed, 2), evicted(3)])
+    await way.carried()
+
+    assert sorted(one.seq for one in await read_topic(kafka)) == [1, 3]
+    assert [one.seq for one in await read_topic(kafka, "checkpoints", 1)] == [2]

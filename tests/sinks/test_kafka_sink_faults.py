@@ -1,0 +1,122 @@
+"""Brokers that go away, move and refuse: nothing is lost, and order holds for each key."""
+
+import time
+
+import anyio
+import pytest
+
+from reactive_desched.policy.recording import Kafka
+from reactive_desched.sinks.kafka.sink import KafkaSink
+from tests.support.kafka_way import (
+    TOPIC,
+    Way,
+    assert_complete,
+    evicted,
+    read_topic,
+    under_load,
+)
+from tests.support.log_book import LogBook
+from tests.support.mock_kafka import PRODUCE, MockKafka
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+
+async def test_without_a_broker_at_start_records_wait_for_it(kafka: MockKafka, way: Way) -> None:
+    kafka.down()
+    way.record(50)
+    async with way.running():
+        trouble = await way.troubled()
+        assert kafka.brokers[0] in trouble
+        assert "check brokers" in trouble
+        kafka.up()
+        await way.arrived()
+        assert way.relay.trouble == ""
+
+    assert_complete(await read_topic(kafka), way.recorded)
+
+
+async def test_a_broker_that_is_gone_for_a_while_costs_nothing(kafka: MockKafka, way: Way) -> None:
+    async def fail() -> None:
+        kafka.down()
+        await anyio.sleep(1.5)
+        kafka.up()
+
+    await under_load(way, fail)
+
+    assert_complete(await read_topic(kafka), way.recorded)
+
+
+async def test_when_leaders_move_nothing_is_lost(kafka: MockKafka, way: Way) -> None:
+    async def fail() -> None:
+        for number in range(6):
+            kafka.move_leader(TOPIC, number % 3, 1 + number % 2)
+            await anyio.sleep(0.15)
+
+    await under_load(way, fail)
+
+    assert_complete(await read_topic(kafka), way.recorded)
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        pytest.param((6, 6, 6), id="not the leader"),
+        pytest.param((7, 7), id="timed out at the broker"),
+        pytest.param((-195, -195), id="connection cut"),
+        pytest.param((10,), id="a whole batch too large"),
+        pytest.param((29, 29), id="not authorised"),
+        pytest.param((45, 45), id="out of sequence"),
+        pytest.param((47,), id="fenced"),
+        pytest.param((87, 89), id="codes that the client does not know"),
+        pytest.param((6, 45, -195, 7, 10, 0, 19, 0, 29), id="one after the other"),
+    ],
+)
+async def test_after_errors_nothing_is_lost_and_order_holds(
+    kafka: MockKafka, way: Way, errors: tuple[int, ...]
+) -> None:
+    async def fail() -> None:
+        kafka.fail(PRODUCE, *errors)
+        await anyio.sleep(0.2)
+
+    await under_load(way, fail)
+
+    assert_complete(await read_topic(kafka), way.recorded)
+    assert way.dead == []
+
+
+async def test_what_follows_a_failure_in_its_partition_is_not_counted_as_delivered(
+    kafka: MockKafka,
+) -> None:
+    kafka.create_topic("one", 1)
+    settings = Kafka(brokers=kafka.brokers, topic="one", max_request_bytes=8192)
+    sink = KafkaSink(settings, clock=time.monotonic, log=LogBook())
+    entries = [evicted(seq, size=2000) for seq in range(1, 9)]  # two in a batch
+    kafka.fail(PRODUCE, 0, 29, 0, 0)
+    assert await sink.deliver(entries) == 2
+    assert await sink.deliver(entries[2:]) == 6
+    await sink.close()
+
+    assert [one.seq for one in await read_topic(kafka, "one", 1)] == [*range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (3, "kafka-topics.sh --bootstrap-server"),
+        (29, "kafka-acls.sh --bootstrap-server"),
+    ],
+    ids=["unknown topic", "not authorised"],
+)
+async def test_a_topic_that_cannot_be_written_to_is_named_with_the_remedy_until_it_can(
+    kafka: MockKafka, way: Way, error: int, remedy: str
+) -> None:
+    kafka.spoil_topic(TOPIC, error)
+    way.record(3)
+    async with way.running():
+        trouble = await way.troubled()
+        assert f"topic {TOPIC}" in trouble
+        assert remedy in trouble
+        kafka.spoil_topic(TOPIC, 0)
+        await way.arrived()
+
+    assert_complete(await read_topic(kafka), way.recorded)

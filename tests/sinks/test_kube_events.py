@@ -1,0 +1,379 @@
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.api import event as api
+from reactive_desched.controller.config import registry
+from reactive_desched.journal.records import Entry
+from reactive_desched.model.kube_events import Event, Regarding
+from reactive_desched.model.outcomes import (
+    BUDGET_REFUSED,
+    DENIED,
+    EVICTED,
+    FAILED,
+    GONE,
+    OVERLOADED,
+    REPLACED,
+    UNKNOWN,
+    WITHHELD,
+)
+from reactive_desched.policy.documents import Source
+from reactive_desched.policy.load import Configuration, configure
+from reactive_desched.sinks.kube_events import NAMED_PODS, PORTION, REMEMBERED, Announcer, own_pod
+from reactive_desched.sinks.sink import Sink
+from tests.support.entries import WEB, decided, ended, entry
+
+pytestmark = pytest.mark.anyio
+
+BEGAN = datetime(2026, 9, 21, 14, 0, tzinfo=UTC)
+TAINTS = "RemovePodsViolatingNodeTaints"
+ABOUT_WEB = Regarding("Pod", "shop", "web", "uid-1")
+DEPLOYMENT = Regarding("Deployment", "shop", "web", "uid-top", "apps/v1")
+OURSELVES = Regarding("Pod", "ops", "controller-1", "uid-9")
+WHY = "RemovePodsViolatingNodeTaints of profile day: does not tolerate gpu"
+DONE = Event(
+    ABOUT_WEB, TAINTS, "Descheduled", f"pod eviction from n1 node by reactive-desched: {WHY}"
+)
+DONE_TO_OWNER = Event(
+    DEPLOYMENT,
+    "PodEvicted",
+    "Descheduled",
+    f"pod web evicted from n1 node by reactive-desched: {WHY}",
+)
+BARE = msgspec.structs.replace(WEB, owners=())
+TYPES = {
+    EVICTED: api.EVICTION_SUCCEEDED,
+    UNKNOWN: api.EVICTION_UNKNOWN,
+}
+
+
+def failure(detail: str) -> Event:
+    note = f"pod eviction from n1 node by reactive-desched failed: {detail} ({WHY})"
+    return Event(ABOUT_WEB, "EvictionFailed", "Descheduled", note, is_warning=True)
+
+
+@cache
+def configuration(*, failures: bool, wanted: bool) -> Configuration:
+    text = (
+        "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
+        f"evictionFailureEventNotification: {str(failures).lower()}\n---\n"
+        "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+        f"events: {{kubernetes: {str(wanted).lower()}}}\n"
+    )
+    return configure([Source(text, "p.yaml")], registry())
+
+
+class Bench:
+    """An announcer under a policy, and the Events it had recorded."""
+
+    def __init__(
+        self, *, failures: bool = False, wanted: bool = True, pod: Regarding | None = OURSELVES
+    ) -> None:
+        self.events: list[Event] = []
+        self.is_wanted = wanted
+        self.tells_failures = failures
+        self.now = BEGAN
+        self.announcer = Announcer(self.events.append, self._in_force, pod, self._wall)
+        self.revision: str = self._in_force().policy.revision
+
+    def _in_force(self) -> Configuration:
+        return configuration(failures=self.tells_failures, wanted=self.is_wanted)
+
+    def _wall(self) -> float:
+        return self.now.timestamp()
+
+    async def hand(self, *some: tuple[str, api.Data], after_s: float = 0.0) -> list[Event]:
+        """Hand over records of this time and return what was told of them."""
+        time = self.now + timedelta(seconds=after_s)
+        entries = [entry(type_, data, seq, time=time) for seq, (type_, data) in enumerate(some, 1)]
+        return await self.hand_all(entries)
+
+    async def hand_all(self, entries: Sequence[Entry]) -> list[Event]:
+        self.events.clear()
+        assert await self.announcer.deliver(entries) == len(entries)
+        return list(self.events)
+
+
+def outcome(
+    result: str, detail: str = "", **more: Any
+) -> tuple[str, api.Data]:  # as ended() takes it
+    return TYPES.get(result, api.EVICTION_REFUSED), ended(result, detail, **more)
+
+
+def loaded(revision: str, mode: Any = api.LIVE) -> tuple[str, api.Data]:  # one of two words
+    data = api.PolicyLoaded(mode=mode, revision=revision, source="p.yaml", version="1")
+    return api.POLICY_LOADED, data
+
+
+def rejected(*problems: str) -> tuple[str, api.Data]:
+    return api.POLICY_REJECTED, api.PolicyRejected(kept="r1", problems=problems, source="p.yaml")
+
+
+async def test_it_is_a_sink_that_begins_with_what_comes_next() -> None:
+    sink: Sink = Bench().announcer
+
+    assert (sink.name, sink.from_start) == ("kubernetes-events", False)
+    await sink.close()
+
+
+@pytest.mark.parametrize("failures", [False, True])
+async def test_an_eviction_is_told_beside_the_pod_and_beside_its_topmost_owner(
+    *, failures: bool
+) -> None:
+    bench = Bench(failures=failures)
+    before = (
+        (api.DECISION_EVICT, decided("evict")),
+        (api.FINDING_MADE, decided("evict")),
+        (api.EVICTION_REQUESTED, ended(EVICTED)),
+    )
+
+    assert await bench.hand(*before) == []
+    assert await bench.hand(outcome(EVICTED, "settled by reading")) == [DONE, DONE_TO_OWNER]
+
+
+async def test_a_pod_without_an_owner_is_told_alone() -> None:
+    assert await Bench().hand(outcome(EVICTED, who=BARE)) == [DONE]
+
+
+async def test_a_pod_that_left_for_a_reason_unknown_is_told_as_such() -> None:
+    beside_pod, beside_owner = await Bench().hand(outcome(UNKNOWN))
+
+    assert beside_pod == Event(
+        ABOUT_WEB,
+        TAINTS,
+        "Descheduled",
+        "pod eviction from n1 node by reactive-desched left; whether by this eviction is not"
+        f" known: {WHY}",
+    )
+    assert (beside_owner.regarding, beside_owner.reason) == (DEPLOYMENT, "PodEvicted")
+    assert beside_owner.note == (
+        f"pod web left n1 node; whether by the eviction of reactive-desched is not known: {WHY}"
+    )
+
+
+@pytest.mark.parametrize("result", [BUDGET_REFUSED, OVERLOADED, DENIED, FAILED])
+async def test_a_failed_eviction_is_told_beside_the_pod_if_the_policy_asks_for_it(
+    result: str,
+) -> None:
+    silent, telling = Bench(), Bench(failures=True)
+    both = outcome(result, "403: no"), outcome(result)
+
+    assert await silent.hand(*both) == []
+    assert await telling.hand(*both) == [failure("403: no"), failure(result)]
+
+
+@pytest.mark.parametrize("result", [GONE, REPLACED, WITHHELD, "a word of a later version"])
+async def test_what_needed_no_eviction_or_was_never_asked_for_is_not_told(result: str) -> None:
+    assert await Bench(failures=True).hand(outcome(result, "why")) == []
+
+
+@pytest.mark.parametrize(
+    ("type_", "data"),
+    [
+        pytest.param(
+            api.DECISION_DEFER, decided("defer", "EvictionLimit", "2 in 300s"), id="reached"
+        ),
+        pytest.param(
+            api.DECISION_REFUSE,
+            decided("refuse", "EvictionLimit", "2 in 300s", detail="now 3"),
+            id="nothing allowed",
+        ),
+    ],
+)
+async def test_a_limit_of_the_policy_is_told_as_a_failure(type_: str, data: api.Data) -> None:
+    silent, telling = Bench(), Bench(failures=True)
+
+    assert await silent.hand((type_, data)) == []
+    assert await telling.hand((type_, data)) == [failure("2 in 300s")]
+
+
+async def test_what_other_gates_say_is_not_told() -> None:
+    told = await Bench(failures=True).hand(
+        (api.DECISION_DEFER, decided("defer", "EvictionBudget", "spent")),
+        (api.DECISION_REFUSE, decided("refuse", "NodeFit", "no room")),
+    )
+
+    assert told == []
+
+
+async def test_settings_switch_all_of_it_off_while_it_runs() -> None:
+    bench = Bench(failures=True, wanted=False)
+    some = outcome(EVICTED, who=BARE), outcome(FAILED), rejected("b")
+    assert await bench.hand(*some, loaded("r2")) == []
+
+    bench.is_wanted, bench.tells_failures = True, False
+    assert [event.reason for event in await bench.hand(*some)] == [TAINTS, "PolicyRejected"]
+
+
+async def test_a_dry_run_is_not_told() -> None:
+    dry: Any = api.DRY_RUN
+    told = await Bench(failures=True).hand(
+        outcome(EVICTED, mode=dry),
+        outcome(FAILED, mode=dry),
+        (api.EVICTION_REHEARSED, ended(EVICTED, mode=dry)),
+        (api.DECISION_DEFER, decided("defer", "EvictionLimit", "2 in 300s", mode=dry)),
+        loaded("r2", mode=dry),
+    )
+
+    assert told == []
+
+
+# --- noise ---
+
+
+def of_pod(number: int, **more: Any) -> tuple[str, api.Data]:  # fields of Who
+    name = {"name": f"web-{number}", "uid": f"uid-{number}"}
+    return outcome(EVICTED, who=msgspec.structs.replace(WEB, **name, **more))
+
+
+async def beside_owner(bench: Bench, *some: tuple[str, api.Data]) -> list[str]:
+    events = await bench.hand(*some)
+    return [event.note.partition(" evicted")[0] for event in events if event.reason == "PodEvicted"]
+
+
+async def test_of_an_owner_that_loses_many_pods_ten_are_named_and_the_rest_is_one_series() -> None:
+    bench = Bench()
+    many = [of_pod(number) for number in range(NAMED_PODS + 2)]
+    events = await bench.hand(*many)
+
+    beside = [event for event in events if event.regarding == DEPLOYMENT]
+    assert [event.note.split()[1] for event in beside[:NAMED_PODS]] == [
+        f"web-{number}" for number in range(NAMED_PODS)
+    ]
+    assert beside[NAMED_PODS] == beside[NAMED_PODS + 1]
+    assert beside[-1].note.startswith("more pods evicted by reactive-desched")
+    assert len({event.regarding.name for event in events if event.reason == TAINTS}) == len(many)
+
+
+async def test_another_owner_and_another_ten_minutes_begin_anew() -> None:
+    bench = Bench()
+    assert "more pods" in await beside_owner(bench, *map(of_pod, range(NAMED_PODS + 1)))
+
+    other = msgspec.structs.replace(WEB.owners[-1], uid="uid-other")
+    assert await beside_owner(bench, of_pod(1, owners=(other,))) == ["pod web-1"]
+    bench.now += timedelta(seconds=599)
+    assert await beside_owner(bench, of_pod(2)) == ["more pods"]
+    bench.now += timedelta(seconds=1)
+    assert await beside_owner(bench, of_pod(3)) == ["pod web-3"]
+
+
+def of_owner(number: int) -> tuple[str, api.Data]:
+    other = msgspec.structs.replace(WEB.owners[-1], uid=f"other-{number}")
+    return of_pod(1, owners=(other,))
+
+
+async def test_at_the_bound_the_owner_not_seen_for_longest_is_forgotten() -> None:
+    bench = Bench()
+    await bench.hand(*map(of_pod, range(NAMED_PODS)), of_owner(0))
+    assert await beside_owner(bench, of_pod(NAMED_PODS)) == ["more pods"]
+
+    for number in range(1, REMEMBERED):
+        await bench.hand(of_owner(number))
+    assert await beside_owner(bench, of_pod(NAMED_PODS + 1)) == ["more pods"]
+    for number in range(REMEMBERED):
+        await bench.hand(of_owner(number))
+    assert await beside_owner(bench, of_pod(5)) == ["pod web-5"]
+
+
+@pytest.mark.parametrize(
+    ("after_s", "is_told"), [(-600.0, True), (-600.1, False), (-86_400.0, False), (5.0, True)]
+)
+async def test_what_happened_more_than_ten_minutes_ago_is_passed_over(
+    after_s: float, *, is_told: bool
+) -> None:
+    told = await Bench().hand(outcome(EVICTED, who=BARE), after_s=after_s)
+
+    assert told == ([DONE] if is_told else [])
+
+
+async def test_what_cannot_be_read_or_is_of_a_later_version_is_passed_over() -> None:
+    bench = Bench()
+    later = entry(api.EVICTION_SUCCEEDED, ended(EVICTED), 2, time=bench.now)
+    later = Entry(2, later.raw.replace(b"succeeded.v1", b"succeeded.v2"))
+    good = entry(api.EVICTION_SUCCEEDED, ended(EVICTED, who=BARE), 3, time=bench.now)
+    odd = Entry(4, good.raw.replace(b'"who":{', b'"who":7,"x":{'))
+
+    assert await bench.hand_all([Entry(1, b"{"), later, odd, good]) == [DONE]
+
+
+async def test_no_more_than_a_portion_is_read_in_one_go() -> None:
+    bench = Bench()
+    many = [entry(*outcome(EVICTED), seq, time=bench.now) for seq in range(1, PORTION + 2)]
+
+    assert await bench.announcer.deliver(many) == PORTION
+    assert len([event for event in bench.events if event.regarding == ABOUT_WEB]) == PORTION
+
+
+# --- policies ---
+
+
+async def test_a_policy_is_told_beside_our_own_pod() -> None:
+    bench = Bench()
+
+    assert await bench.hand(loaded("r2"), loaded("r3"), rejected("p.yaml:1:1: bad", "more")) == [
+        Event(
+            OURSELVES,
+            "PolicyReloaded",
+            "ReloadPolicy",
+            f"revision r2 of p.yaml is in force, after revision {bench.revision}",
+        ),
+        Event(
+            OURSELVES,
+            "PolicyReloaded",
+            "ReloadPolicy",
+            "revision r3 of p.yaml is in force, after revision r2",
+        ),
+        Event(
+            OURSELVES,
+            "PolicyRejected",
+            "ReloadPolicy",
+            "kept revision r1: file rejected: p.yaml:1:1: bad",
+            is_warning=True,
+        ),
+    ]
+
+
+async def test_the_policy_we_began_with_is_no_news() -> None:
+    bench = Bench()
+
+    assert await bench.hand(loaded(bench.revision)) == []
+
+
+async def test_policies_of_the_life_before_this_one_are_no_news() -> None:
+    bench = Bench()
+
+    assert await bench.hand(loaded("r0"), rejected("bad"), after_s=-0.1) == []
+    [event] = await bench.hand(loaded("r2"))
+    assert event.note.endswith(f"after revision {bench.revision}")
+
+
+async def test_who_does_not_know_its_pod_says_nothing_of_policies() -> None:
+    assert await Bench(pod=None).hand(loaded("r2"), rejected("bad")) == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "found"),
+    [
+        pytest.param({}, None, id="outside a cluster"),
+        pytest.param({"POD_NAME": "a"}, None, id="half of it"),
+        pytest.param({"POD_NAME": "", "POD_NAMESPACE": "ops"}, None, id="an empty name"),
+        pytest.param(
+            {"POD_NAME": "a", "POD_NAMESPACE": "ops"},
+            Regarding("Pod", "ops", "a"),
+            id="without a uid",
+        ),
+        pytest.param(
+            {"POD_NAME": "a", "POD_NAMESPACE": "ops", "POD_UID": "u"},
+            Regarding("Pod", "ops", "a", "u"),
+            id="all of it",
+        ),
+    ],
+)
+def test_our_own_pod_is_what_the_environment_says(
+    environ: dict[str, str], found: Regarding | None
+) -> None:
+    assert own_pod(environ) == found

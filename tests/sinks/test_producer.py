@@ -1,0 +1,132 @@
+"""A producer lives until its first error, and nothing of it outlives it."""
+
+import asyncio
+
+import anyio
+import pytest
+
+from reactive_desched.errors import SinkUnavailable
+from reactive_desched.sinks.kafka import producer
+from reactive_desched.testing.manual_clock import until
+from tests.support.kafka_way import Way, evicted
+from tests.support.mock_kafka import NEW_PRODUCER_ID, PRODUCE, MockKafka
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+
+@pytest.mark.parametrize("error", [10, 29, 45, 47, 87])
+async def test_after_an_error_that_reaches_us_there_is_a_new_producer(
+    kafka: MockKafka, way: Way, error: int
+) -> None:
+    async with way.running():
+        way.record(1)
+        await way.arrived()
+        kafka.start_counting()
+        kafka.fail(PRODUCE, error)
+        way.record(14)
+        await way.arrived()
+
+    assert kafka.count(NEW_PRODUCER_ID) >= 1
+
+
+async def test_without_an_error_a_producer_stays(kafka: MockKafka, way: Way) -> None:
+    kafka.start_counting()
+    async with way.running():
+        for _ in range(3):
+            way.record(5)
+            await way.arrived()
+
+    assert kafka.count(NEW_PRODUCER_ID) == 1
+
+
+async def test_acknowledgements_that_stay_away_end_a_round(
+    kafka: MockKafka, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await way.sink.deliver([evicted(1)])
+    monkeypatch.setattr(producer, "ROUND_S", 0.3)
+    kafka.slow_down(2000)
+
+    with pytest.raises(SinkUnavailable, match="no acknowledgement"):
+        await way.sink.deliver([evicted(2)])
+
+    kafka.slow_down(0)
+    monkeypatch.undo()
+    assert await way.sink.deliver([evicted(2)]) == 1
+    await way.sink.close()
+
+
+async def test_a_delivery_that_was_cut_short_costs_its_producer(kafka: MockKafka, way: Way) -> None:
+    await way.sink.deliver([evicted(1)])
+    kafka.start_counting()
+    kafka.slow_down(1000)
+    with anyio.move_on_after(0.2):
+        await way.sink.deliver([evicted(2)])
+    kafka.slow_down(0)
+
+    assert await way.sink.deliver([evicted(2)]) == 1
+    assert kafka.count(NEW_PRODUCER_ID) == 1
+    await way.sink.close()
+
+
+async def test_a_sender_that_ends_is_noticed_at_once(kafka: MockKafka, way: Way) -> None:
+    before = asyncio.all_tasks()
+    await way.sink.deliver([evicted(1)])
+    for task in asyncio.all_tasks() - before:
+        if "Sender._sender_routine" in repr(task.get_coro()):
+            task.cancel()
+
+    with anyio.fail_after(5), pytest.raises(SinkUnavailable, match="sender"):
+        await way.sink.deliver([evicted(2)])
+    assert await way.sink.deliver([evicted(2)]) == 1
+    await way.sink.close()
+
+
+async def test_nothing_of_a_producer_is_left_when_it_is_thrown_away_in_an_outage(
+    kafka: MockKafka, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = asyncio.all_tasks()
+    await way.sink.deliver([evicted(1)])
+    monkeypatch.setattr(producer, "ROUND_S", 0.5)
+    kafka.down()
+    with pytest.raises(SinkUnavailable):
+        await way.sink.deliver([evicted(2)])
+
+    await until(lambda: asyncio.all_tasks() == before)
+    await way.sink.close()
+
+
+async def test_closing_takes_a_moment_even_with_messages_on_their_way(
+    kafka: MockKafka, way: Way
+) -> None:
+    before = asyncio.all_tasks()
+    await way.sink.deliver([evicted(1)])
+    kafka.down()
+    with anyio.move_on_after(0.3) as scope:
+        await way.sink.deliver([evicted(2)])
+    assert scope.cancelled_caught
+    with anyio.fail_after(5):
+        await way.sink.close()
+
+    await until(lambda: asyncio.all_tasks() == before)
+
+
+async def test_a_start_that_takes_too_long_leaves_no_connection_open(
+    kafka: MockKafka, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client forgets the connection on which it waits for its first answer."""
+    monkeypatch.setattr(producer, "START_S", 0.3)
+    kafka.slow_down(200)  # the versions come in time, the topics do not
+    before = set(connections())
+
+    with pytest.raises(SinkUnavailable) as told:
+        await way.sink.deliver([evicted(1)])
+
+    assert told.value.__context__ is not None  # what went wrong is still held, as a log holds it
+    await until(lambda: set(connections()) <= before)
+    await way.sink.close()
+
+
+def connections() -> list[asyncio.BaseTransport]:
+    """Return the connections that this process has open."""
+    open_ = asyncio.get_running_loop()._transports.values()  # type: ignore[attr-defined]
+    return [transport for transport in open_ if not transport.is_closing()]

@@ -1,0 +1,53 @@
+"""A disk that fails while a sink's position is looked up delays that sink and ends nothing."""
+
+import errno
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from tests.support.scripted_sink import Following
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+def failing(times: int) -> Callable[[str], bool]:
+    """Look for a position on a disk that fails so often."""
+    left = times
+
+    def is_there(_: str) -> bool:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise OSError(errno.EIO, "Input/output error")
+        return False
+
+    return is_there
+
+
+async def test_a_position_that_cannot_be_looked_up_is_looked_for_again(
+    here: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(here.positions, "is_there", failing(3))
+    here.record(2)
+
+    async with here.running():
+        await here.caught_up()
+
+    assert here.sink.got == [1, 2]
+    assert here.relay.trouble == ""
+
+
+async def test_meanwhile_the_trouble_is_told(
+    here: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(here.positions, "is_there", failing(1_000_000))
+    here.record(2)
+
+    async with here.running():
+        await anyio.sleep(1)
+        trouble = here.relay.trouble
+
+    assert trouble == "the sink's position cannot be looked up: [Errno 5] Input/output error"
+    assert here.sink.got == []
+    assert here.positions.kept == []

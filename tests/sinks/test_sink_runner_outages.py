@@ -1,0 +1,128 @@
+"""While a sink is away the relay tries again, ever less often, and says so now and then."""
+
+from itertools import pairwise
+
+import anyio
+import pytest
+
+from reactive_desched.errors import SinkUnavailable
+from reactive_desched.journal.records import Entry
+from reactive_desched.sinks.retry_backoff import LONGEST_ASKED_S
+from tests.support.scripted_sink import Following
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+async def test_after_a_failure_the_same_records_come_again(here: Following) -> None:
+    here.sink.script = [2, SinkUnavailable("away"), SinkUnavailable("away")]
+    here.record(4)
+    async with here.running():
+        await here.caught_up()
+
+    assert here.sink.got == [1, 2, 3, 4]
+    assert [seq for _, seq in here.sink.asked] == [1, 3, 3, 3]
+    assert here.relay.retries == 2
+
+
+async def test_waits_double_from_a_fifth_of_a_second_to_half_a_minute(here: Following) -> None:
+    here.sink.always = SinkUnavailable("away")
+    here.record(1)
+    async with here.running():
+        await anyio.sleep(400)
+
+    moments = [at for at, _ in here.sink.asked]
+    waits = [after - before for before, after in pairwise(moments)]
+    bases = [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 15, 15, 15]
+    shares = [wait / base for wait, base in zip(waits[: len(bases)], bases, strict=True)]
+    assert all(1 <= share < 2 for share in shares)
+    assert len({round(share, 3) for share in shares[:3]}) == 3, "each wait is drawn anew"
+
+
+async def test_a_sink_that_says_when_to_come_back_is_obeyed(here: Following) -> None:
+    here.sink.script = [SinkUnavailable("busy", 90.0), SinkUnavailable("busy", 1e9)]
+    here.record(1)
+    async with here.running():
+        assert await here.relay.flushed(10_000)
+
+    (first, _), (second, _), (third, _) = here.sink.asked
+    assert second - first == pytest.approx(90)
+    assert third - second == pytest.approx(LONGEST_ASKED_S)
+
+
+async def test_an_outage_is_told_as_it_doubles_then_each_minute_and_when_over(
+    here: Following,
+) -> None:
+    here.sink.always = SinkUnavailable("no broker", 0.1)
+    here.record(1)
+    async with here.running():
+        await anyio.sleep(300)
+        assert here.relay.trouble == "no broker"
+        here.sink.always = None
+        await here.caught_up()
+
+    assert here.relay.trouble == ""
+    told = here.book.moments("sink is unavailable")
+    spans = [after - told[0] for after in told]
+    assert spans[0] == 0
+    for before, after in pairwise(spans[1:]):
+        assert 2 * before <= after or after - before >= 60
+    assert 8 <= len(spans) <= 12
+    assert here.book.told("sink is unavailable")[-1]["reason"] == "no broker"
+    assert len(here.book.told("sink is back")) == 1
+
+
+async def test_another_reason_is_told_at_once(here: Following) -> None:
+    here.sink.script = [SinkUnavailable("no answer") for _ in range(8)]
+    here.sink.script += [SinkUnavailable("answered 410 Gone")]
+    here.record(1)
+    async with here.running():
+        await here.caught_up()
+
+    told = here.book.told("sink is unavailable")
+    assert (told[-1]["reason"], told[-1]["attempts"]) == ("answered 410 Gone", 9)
+
+
+async def test_a_bug_in_a_sink_is_told_by_its_type_and_does_not_end_the_relay(
+    here: Following,
+) -> None:
+    here.sink.script = [ValueError("hunter2"), 99]
+    here.record(3)
+    async with here.running():
+        await here.caught_up()
+
+    assert here.sink.got[-3:] == [1, 2, 3]
+    reasons = [line["reason"] for line in here.book.told("sink is unavailable")]
+    assert "ValueError" in reasons[0]
+    assert "deliver" in reasons[0]
+    assert "hunter2" not in str(here.book.lines)
+    assert here.relay.retries == 2  # 99 of 3 records cannot be there
+
+
+async def test_a_journal_that_cannot_be_read_is_trouble_until_it_can(
+    here: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(seq: int, most: int = 500) -> list[Entry]:
+        raise OSError(5, "Input/output error")
+
+    here.record(2)
+    with monkeypatch.context() as patched:
+        patched.setattr(here.tail, "after", fails)
+        async with here.running():
+            await anyio.sleep(1)
+            assert "Input/output error" in here.relay.trouble
+            patched.undo()
+            await here.caught_up()
+
+    assert here.sink.got == [1, 2]
+
+
+async def test_stopping_closes_the_sink_and_keeps_the_position_in_the_middle_of_an_outage(
+    here: Following,
+) -> None:
+    here.sink.script = [2, *[SinkUnavailable("away", 3000)] * 5000]
+    here.record(3)
+    async with here.running():
+        await here.relay.flushed(1)
+
+    assert here.sink.closed == 1
+    assert here.positions.last == 2

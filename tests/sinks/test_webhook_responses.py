@@ -1,0 +1,71 @@
+import pytest
+
+from reactive_desched.errors import EventRefused, SinkUnavailable
+from reactive_desched.sinks.webhook.sink import WebhookSink
+from tests.support.entries import evictions
+from tests.support.receiver import Receiver
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+async def test_a_success_of_any_kind_will_do(
+    status: int, receiver: Receiver, webhook: WebhookSink
+) -> None:
+    receiver.answer(status)
+    assert await webhook.deliver(evictions(1)) == 1
+
+
+@pytest.mark.parametrize("status", [400, 413, 415, 422])
+async def test_an_event_that_is_found_fault_with_is_refused_for_good(
+    status: int, receiver: Receiver, webhook: WebhookSink
+) -> None:
+    receiver.answer(status)
+    with pytest.raises(EventRefused, match=rf"http://127\.0\.0\.1:\d+ answered {status} \w"):
+        await webhook.deliver(evictions(1))
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        *((status, f"answered {status} ") for status in (408, 425, 429, 500, 502, 503, 504)),
+        (409, "answered 409 Conflict"),
+        (599, "answered 599"),
+        (301, "redirects are not followed, write the final address into url"),
+        (304, "redirects are not followed"),
+        (401, "look at tokenFile and secretFile"),
+        (403, "look at tokenFile and secretFile"),
+        (404, "look at the path of url"),
+        (405, "POST is not for it"),
+        (410, "it wants no events any more"),
+    ],
+)
+async def test_everything_else_is_tried_again_and_says_what_to_look_at(
+    status: int, says: str, receiver: Receiver, webhook: WebhookSink
+) -> None:
+    receiver.answer(status)
+    with pytest.raises(SinkUnavailable, match=says) as caught:
+        await webhook.deliver(evictions(1))
+    assert caught.value.retry_after_s is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        pytest.param("120", 120.0, id="seconds"),
+        pytest.param("Mon, 21 Sep 2026 14:14:20 GMT", 59.3, id="a date"),
+        pytest.param("Mon, 21 Sep 2026 14:14:20 -0000", 59.3, id="a date without a zone"),
+        pytest.param("Mon, 21 Sep 2026 16:14:20 +0200", 59.3, id="a date of another zone"),
+        pytest.param("Mon, 21 Sep 2020 14:14:20 GMT", 0.0, id="a date long past"),
+        pytest.param("9" * 400, 999_999_999.0, id="for ever"),
+        pytest.param("soon", None, id="neither"),
+        pytest.param("-5", None, id="before now"),
+    ],
+)
+async def test_it_is_tried_again_when_the_receiver_says(
+    text: str, seconds: float | None, receiver: Receiver, webhook: WebhookSink
+) -> None:
+    receiver.answer(503, Retry_After=text)
+    with pytest.raises(SinkUnavailable) as caught:
+        await webhook.deliver(evictions(1))
+    assert caught.value.retry_after_s == (None if seconds is None else pytest.approx(seconds))

@@ -1,0 +1,92 @@
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.errors import SinkUnavailable
+from reactive_desched.policy.recording import Webhook
+from reactive_desched.sinks.webhook.sink import WebhookSink
+from tests.support.entries import evictions
+from tests.support.receiver import Post, Receiver
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+Sinks = Callable[[Webhook], WebhookSink]
+
+
+def signed(key: bytes, post: Post) -> str:
+    """Sign a request as its receiver would."""
+    text = f"{post.headers['webhook-id']}.{post.headers['webhook-timestamp']}.".encode()
+    return (
+        "v1," + base64.b64encode(hmac.new(key, text + post.body, hashlib.sha256).digest()).decode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        pytest.param("MfKQ9r8GKYqrTwjU\n", [b"MfKQ9r8GKYqrTwjU"], id="plain"),
+        pytest.param("whsec_AAECAwQ=", [b"\0\1\2\3\4"], id="as the standard writes it"),
+        pytest.param("whsec_AAECAwQ", [b"\0\1\2\3\4"], id="without padding"),
+        pytest.param("  new \r\n\n old\n", [b"new", b"old"], id="two, while they are exchanged"),
+    ],
+)
+async def test_a_request_is_signed_with_each_secret_of_the_file(
+    text: str, keys: list[bytes], receiver: Receiver, webhooks: Sinks, tmp_path: Path
+) -> None:
+    (secret := tmp_path / "secret").write_bytes(text.encode())
+    await webhooks(Webhook(url=receiver.url, secret_file=str(secret))).deliver(evictions(1))
+
+    [post] = receiver.posts
+    assert post.headers["webhook-signature"] == " ".join(signed(key, post) for key in keys)
+
+
+async def test_new_secrets_and_tokens_count_from_the_next_request_on(
+    receiver: Receiver, webhooks: Sinks, tmp_path: Path
+) -> None:
+    secret, token = tmp_path / "secret", tmp_path / "token"
+
+    webhook = webhooks(Webhook(url=receiver.url, secret_file=str(secret), token_file=str(token)))
+    for word in ("one", "two"):
+        secret.write_text(f"secret-{word}\n")
+        token.write_text(f"token-{word}\n")
+        await webhook.deliver(evictions(1))
+
+    first, second = receiver.posts
+    assert first.headers["webhook-signature"] == signed(b"secret-one", first)
+    assert second.headers["webhook-signature"] == signed(b"secret-two", second)
+    assert first.headers["authorization"] == "Bearer token-one"
+    assert second.headers["authorization"] == "Bearer token-two"
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "says"),
+    [
+        pytest.param("secret_file", None, "secretFile {} cannot be read: No such file", id="none"),
+        pytest.param("secret_file", "\n \n", "secretFile {} is empty", id="empty"),
+        pytest.param("secret_file", "a\nb\nc", "secretFile {} has 3 lines", id="a third secret"),
+        pytest.param("secret_file", "whsec_?", "secretFile {}: what follows whsec_ must", id="bad"),
+        pytest.param("secret_file", "whsec_", "secretFile {}: what follows whsec_ must", id="half"),
+        pytest.param("secret_file", "a" * 20_000, "secretFile {} is longer than", id="too long"),
+        pytest.param(
+            "token_file", None, "tokenFile {} cannot be read: No such file", id="no token"
+        ),
+        pytest.param("token_file", "a\nb", "tokenFile {} has 2 lines", id="two tokens"),
+        pytest.param("token_file", "ä", "tokenFile {} holds signs that no header", id="no ASCII"),
+    ],
+)
+async def test_what_is_wrong_with_a_file_is_told_and_nothing_is_sent_without_proof(
+    field: str, text: str | None, says: str, receiver: Receiver, webhooks: Sinks, tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    if text is not None:
+        path.write_text(text)
+    webhook = webhooks(Webhook.model_validate({"url": receiver.url, field: str(path)}))
+
+    with pytest.raises(SinkUnavailable) as caught:
+        await webhook.deliver(evictions(1))
+    assert str(caught.value).startswith(says.format(path))
+    assert receiver.posts == []

@@ -1,0 +1,83 @@
+"""One child process with a log file and a certain end, for tests that run real programs."""
+
+import contextlib
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_WIDTH = 400  # some servers log whole objects in a line
+
+
+class ComponentError(Exception):
+    """A program did not run as it should; the text ends with the tail of its log."""
+
+
+@dataclass
+class Component:
+    """A program that can be started again; each run appends to the same log."""
+
+    name: str
+    argv: Sequence[str]
+    log: Path
+    _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+
+    def start(self) -> None:
+        """Start the program; at most one run of it lives at a time."""
+        if self.alive:
+            raise ComponentError(f"{self.name} runs already")
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the program runs now."""
+        return self._process is not None and self._process.poll() is None
+
+    def ensure_alive(self) -> None:
+        """Raise `ComponentError` with the last words of a program that has ended."""
+        if not self.alive:
+            code = self._process.returncode if self._process else "never started"
+            raise ComponentError(f"{self.name} has ended ({code}):\n{self.tail(30)}")
+
+    def stop(self, within_s: float = 15) -> int:
+        """Ask the program to end and return its exit status; raise when it does not obey."""
+        self.ensure_alive()
+        process = self._running()
+        process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(within_s)
+        except subprocess.TimeoutExpired as error:
+            self.kill()
+            raise ComponentError(f"{self.name} ignored SIGTERM for {within_s} s") from error
+
+    def kill(self) -> None:
+        """End the program at once, without farewell; ended or never started is fine."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait()
+
+    def freeze(self) -> None:
+        """Stop the program's time, as a starved machine or a paused VM does."""
+        self._running().send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen program go on."""
+        self._running().send_signal(signal.SIGCONT)
+
+    def tail(self, lines: int) -> str:
+        """Return the last lines of the log, the long ones cut."""
+        if not self.log.exists():
+            return "(no log)"
+        with self.log.open(errors="replace") as log:
+            return "".join(line[:_WIDTH].rstrip() + "\n" for line in deque(log, maxlen=lines))
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise ComponentError(f"{self.name} was never started")
+        return self._process

@@ -1,0 +1,318 @@
+"""A real control plane on loopback ports, so that tests meet true Kubernetes answers.
+
+etcd, kube-apiserver (RBAC on, evictions audited), kube-controller-manager and kube-scheduler run as
+child processes; KWOK plays every kubelet. Nothing outlives `ControlPlane.__exit__`.
+"""
+
+import contextlib
+import json
+import secrets
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self, TypeVar
+
+from tests.support.audit_log import AuditLog
+from tests.support.component import Component, ComponentError
+from tests.support.kubectl import Kubectl
+
+T = TypeVar("T")
+
+# Every request of the controller, but bodies only where they are evidence: evictions.
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Request", "resources": [{"group": "", "resources": ["pods/eviction"]}]},
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "None"},
+    ],
+}
+POD_AND_NODE_STAGES = (
+    "node/fast/node-initialize.yaml",
+    "node/heartbeat/node-heartbeat.yaml",
+    "pod/general/pod-create.yaml",
+    "pod/general/pod-init-container-running.yaml",
+    "pod/general/pod-init-container-completed.yaml",
+    "pod/general/pod-ready.yaml",
+    "pod/general/pod-complete.yaml",
+    "pod/general/pod-delete.yaml",
+)
+
+
+@dataclass(frozen=True)
+class RealTools:
+    """Where the binaries and KWOK's stage files are, as `tools/real/build.py --where` says."""
+
+    paths: Mapping[str, Path]
+    stages: Path | None
+    missing: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the answer of `tools/real/build.py --where`."""
+        answer = json.loads(text)
+        found = {name: Path(path) for name, path in answer["tools"].items() if path}
+        stages = Path(answer["stages"]) if answer["stages"] else None
+        missing = [name for name in answer["tools"] if name not in found]
+        return cls(found, stages, tuple(missing if stages else [*missing, "KWOK stages"]))
+
+
+def eventually(
+    check: Callable[[], T | None], *, within_s: float, what: str, every_s: float = 0.2
+) -> T:
+    """Return the first true answer of `check`, or raise `TimeoutError` naming what was awaited."""
+    deadline = time.monotonic() + within_s
+    while not (answer := check()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {within_s:g} s in vain: {what}; the last answer: {answer}")
+        time.sleep(every_s)
+    return answer
+
+
+def free_ports(count: int) -> list[int]:
+    """Return loopback ports nobody listens on now; all differ because all are held at once."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+@dataclass
+class ControlPlane:
+    """A whole cluster as a context manager; `folder` keeps data, logs and the audit log."""
+
+    tools: RealTools
+    folder: Path
+    _ports: dict[str, int] = field(init=False)
+    _components: dict[str, Component] = field(init=False, default_factory=dict)
+    _token: str = field(init=False, default_factory=lambda: secrets.token_urlsafe(24))
+
+    def __post_init__(self) -> None:
+        names = ("etcd", "etcd-peer", "api", "kcm", "scheduler", "kwok")
+        self._ports = dict(zip(names, free_ports(len(names)), strict=True))
+
+    def __enter__(self) -> Self:
+        """Start everything; a part that fails to start takes the others down with it."""
+        try:
+            self._write_files()
+            self._start("etcd", self._etcd_arguments())
+            eventually(self._etcd_answers, within_s=30, what="etcd answers")
+            self.start_api_server()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End every process that was started."""
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """Where the API server answers; the same after a restart."""
+        return f"https://127.0.0.1:{self._ports['api']}"
+
+    @property
+    def admin_kubeconfig(self) -> Path:
+        """Credentials that may do everything, for the hands of the test."""
+        return self.folder / "admin.kubeconfig"
+
+    @property
+    def audit(self) -> AuditLog:
+        """What the API server wrote down: the referee for who evicted what."""
+        return AuditLog(self.folder / "audit.log")
+
+    def kubectl(self, kubeconfig: Path | None = None) -> Kubectl:
+        """Return the hands of the test: kubectl as the admin, or with another kubeconfig."""
+        cache = self.folder / "kubectl-cache"
+        return Kubectl(self.tools.paths["kubectl"], kubeconfig or self.admin_kubeconfig, cache)
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """Write credentials that can do what this ServiceAccount was granted, and no more."""
+        token = self.kubectl().run("create", "token", name, "-n", namespace, "--duration=1h")
+        return self._write_kubeconfig(f"{namespace}.{name}", token.strip())
+
+    def start_api_server(self) -> None:
+        """Start the API server where it was before, and then the controllers of Kubernetes.
+
+        Those start afresh: left alone, their back-off after an outage costs a test a minute.
+        """
+        self._start("kube-apiserver", self._api_server_arguments())
+        eventually(self._api_server_ready, within_s=60, what="the API server is ready")
+        self._start("kube-controller-manager", self._controller_manager_arguments())
+        self._start("kube-scheduler", self._scheduler_arguments())
+        self._start("kwok", self._kwok_arguments())
+
+    @contextlib.contextmanager
+    def outage(self) -> Iterator[None]:
+        """Crash the API server, so that every connection breaks; it is back after the block."""
+        self._components["kube-apiserver"].kill()
+        try:
+            yield
+        finally:
+            self.start_api_server()
+
+    def compact_history(self) -> int:
+        """Make etcd forget all revisions up to now, so that older watches cannot resume."""
+        status = json.loads(self._etcdctl("endpoint", "status", "-w", "json"))
+        revision = int(status[0]["Status"]["header"]["revision"])
+        self._etcdctl("compact", "--physical=true", str(revision))
+        return revision
+
+    def tails(self, lines: int = 12) -> Iterator[tuple[str, str]]:
+        """Yield each component and the last words of its log, for a failure report."""
+        for name, component in self._components.items():
+            yield name, component.tail(lines)
+
+    def stop(self) -> None:
+        """End every process that was started, the last one first; none of their data is kept."""
+        for component in reversed(self._components.values()):
+            component.kill()
+
+    def _start(self, name: str, arguments: list[str]) -> None:
+        argv = [str(self.tools.paths[name]), *arguments]
+        component = self._components.get(name)
+        if component is None:
+            component = Component(name, argv, self.folder / f"{name}.log")
+            self._components[name] = component
+        component.kill()
+        component.start()
+
+    def _write_files(self) -> None:
+        _write_signing_key(self.folder / "sa.key")
+        (self.folder / "audit.yaml").write_text(json.dumps(AUDIT_POLICY))
+        tokens = self.folder / "tokens.csv"
+        tokens.write_text(f'{self._token},admin,admin,"system:masters"\n')
+        self._write_kubeconfig("admin", self._token)
+
+    def _write_kubeconfig(self, name: str, token: str) -> Path:
+        cluster = {"server": self.url, "certificate-authority": str(self._ca)}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "real", "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": name, "context": {"cluster": "real", "user": name}}],
+            "current-context": name,
+        }
+        path = self.folder / f"{name}.kubeconfig"
+        path.write_text(json.dumps(config, indent=1))
+        return path
+
+    @property
+    def _ca(self) -> Path:
+        # The API server signs for itself into its --cert-dir.
+        return self.folder / "pki" / "apiserver.crt"
+
+    @property
+    def _etcd_url(self) -> str:
+        return f"http://127.0.0.1:{self._ports['etcd']}"
+
+    def _etcd_arguments(self) -> list[str]:
+        peer = f"http://127.0.0.1:{self._ports['etcd-peer']}"
+        return [
+            f"--data-dir={self.folder / 'etcd'}",
+            "--unsafe-no-fsync",
+            f"--listen-client-urls={self._etcd_url}",
+            f"--advertise-client-urls={self._etcd_url}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+        ]
+
+    def _api_server_arguments(self) -> list[str]:
+        key = self.folder / "sa.key"
+        return [
+            f"--etcd-servers={self._etcd_url}",
+            "--etcd-compaction-interval=0",  # history is forgotten only when a test says so
+            f"--cert-dir={self.folder / 'pki'}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self._ports['api']}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            f"--service-account-issuer={self.url}/",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            "--endpoint-reconciler-type=none",
+            f"--audit-policy-file={self.folder / 'audit.yaml'}",
+            f"--audit-log-path={self.folder / 'audit.log'}",
+        ]
+
+    def _controller_manager_arguments(self) -> list[str]:
+        return [
+            f"--kubeconfig={self.admin_kubeconfig}",
+            "--leader-elect=false",
+            f"--service-account-private-key-file={self.folder / 'sa.key'}",
+            f"--root-ca-file={self._ca}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._ports['kcm']}",
+        ]
+
+    def _scheduler_arguments(self) -> list[str]:
+        return [
+            f"--kubeconfig={self.admin_kubeconfig}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._ports['scheduler']}",
+        ]
+
+    def _kwok_arguments(self) -> list[str]:
+        if self.tools.stages is None:
+            raise ComponentError("KWOK's stage files are missing: run `make real-tools`")
+        return [
+            f"--kubeconfig={self.admin_kubeconfig}",
+            "--manage-all-nodes=true",
+            "--node-lease-duration-seconds=0",  # none to wait for when KWOK starts afresh
+            f"--server-address=127.0.0.1:{self._ports['kwok']}",
+            *(f"--config={self.tools.stages / stage}" for stage in POD_AND_NODE_STAGES),
+        ]
+
+    def _etcd_answers(self) -> bool:
+        self._components["etcd"].ensure_alive()
+        try:
+            with urllib.request.urlopen(f"{self._etcd_url}/health", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def _api_server_ready(self) -> bool:
+        self._components["kube-apiserver"].ensure_alive()
+        request = urllib.request.Request(
+            f"{self.url}/readyz", headers={"Authorization": f"Bearer {self._token}"}
+        )
+        try:
+            trust = ssl.create_default_context(cafile=self._ca)
+            with urllib.request.urlopen(request, timeout=2, context=trust) as answer:
+                return bool(answer.read() == b"ok")
+        except OSError:
+            return False
+
+    def _etcdctl(self, *arguments: str) -> str:
+        argv = (str(self.tools.paths["etcdctl"]), f"--endpoints={self._etcd_url}", *arguments)
+        done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=30)
+        return done.stdout
+
+
+def _write_signing_key(path: Path) -> None:
+    """Make the key that signs ServiceAccount tokens; cryptography is a development dependency."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    path.touch(mode=0o600)
+    path.write_bytes(pem)

@@ -1,0 +1,124 @@
+"""The controller as people run it: a process with a policy file, credentials and a journal."""
+
+import sys
+import urllib.error
+import urllib.request
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, Self
+
+from tests.support.component import Component, ComponentError
+from tests.support.control_plane import eventually, free_ports
+
+
+@dataclass
+class ControllerProcess:
+    """`reactive-desched run` in a folder of its own; started again, it finds its journal there."""
+
+    folder: Path
+    kubeconfig: Path
+    policy: str
+    settings: str | None = None
+    options: tuple[str, ...] = ()
+    _component: Component = field(init=False)
+    _port: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        (self._port,) = free_ports(1)
+        self.journal.mkdir(parents=True, exist_ok=True)
+        argv = (sys.executable, "-m", "reactive_desched", *self._arguments())
+        self._component = Component("reactive-desched", argv, self.folder / "controller.log")
+
+    def __enter__(self) -> Self:
+        """Start it and wait until it says that it knows the cluster."""
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, whatever state it is in."""
+        self.kill()
+
+    @property
+    def journal(self) -> Path:
+        """The folder of its durable record."""
+        return self.folder / "journal"
+
+    def start(self, within_s: float = 30) -> None:
+        """Start it and wait for readiness; also after `kill`, as a restarted container would."""
+        self._component.start()
+        try:
+            eventually(self._ready_or_dead, within_s=within_s, what="the controller is ready")
+        except TimeoutError as error:
+            raise ComponentError(f"{error}; it said:\n{self.tail()}") from error
+
+    def stop(self) -> int:
+        """Ask it to end, as the kubelet does, and return its exit status."""
+        return self._component.stop()
+
+    def kill(self) -> None:
+        """End it as a lost machine would."""
+        self._component.kill()
+
+    def freeze(self) -> None:
+        """Stop its time: its watches go stale while the world moves on."""
+        self._component.freeze()
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._component.thaw()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._component.alive
+
+    def probe(self, path: str) -> int | None:
+        """Return the status of a probe endpoint; None when nobody answers."""
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self._port}{path}", timeout=2
+            ) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+        except OSError:
+            return None
+
+    def tail(self, lines: int = 40) -> str:
+        """Return the last lines it logged."""
+        return self._component.tail(lines)
+
+    def _ready_or_dead(self) -> bool:
+        self._component.ensure_alive()
+        return self.probe("/readyz") == 200
+
+    def _arguments(self) -> list[str]:
+        arguments = [
+            "run",
+            f"--policy={self._write('policy.yaml', self.policy)}",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--journal-dir={self.journal}",
+            f"--listen=127.0.0.1:{self._port}",
+            "--log-format=json",
+        ]
+        if self.settings is not None:
+            arguments.append(f"--settings={self._write('settings.yaml', self.settings)}")
+        return [*arguments, *self.options]
+
+    def _write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+
+class RunController(Protocol):
+    """How a test asks for a running controller; the end of the block ends it and audits it."""
+
+    def __call__(self, *options: str) -> AbstractContextManager[ControllerProcess]:
+        """Start it with these further options."""

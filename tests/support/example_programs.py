@@ -1,0 +1,84 @@
+"""The programs in `examples/`, run as people run them: each a process, ended with its block."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+class ExamplePrograms:
+    """Starts examples in a folder, as often as needed; none outlives the block."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: list[ExampleProgram] = []
+
+    def __enter__(self) -> Self:
+        """Begin with none."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End them all."""
+        for program in self._running:
+            program.kill()
+
+    def start(self, name: str, *arguments: str) -> "ExampleProgram":
+        """Start one by its file name."""
+        shell = [sys.executable] if name.endswith(".py") else ["sh"]
+        output = self._folder / f"{len(self._running)}-{name}.out"
+        program = ExampleProgram([*shell, str(EXAMPLES / name), *arguments], output)
+        self._running.append(program)
+        return program
+
+
+class ExampleProgram:
+    """One that runs; what it prints goes to a file, so that no pipe fills up."""
+
+    def __init__(self, argv: list[str], output: Path) -> None:
+        self._output = output
+        self._errors = output.with_suffix(".err")
+        with self._output.open("wb") as out, self._errors.open("wb") as err:
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=output.parent,
+                start_new_session=True,  # a shell's children end with it
+            )
+
+    @property
+    def printed(self) -> list[str]:
+        """The whole lines it has printed so far."""
+        return self._output.read_text().split("\n")[:-1]
+
+    @property
+    def complaints(self) -> str:
+        """What it has written to standard error."""
+        return self._errors.read_text()
+
+    def until(self, so: Callable[[list[str]], bool], within_s: float = 30) -> list[str]:
+        """Return what it has printed as soon as that is so; blocks."""
+        deadline = time.monotonic() + within_s
+        while not so(printed := self.printed):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                status = self._process.returncode
+                raise TimeoutError(f"status {status}; {printed[-5:]}; {self.complaints}")
+            time.sleep(0.02)
+        return printed
+
+    def wait(self, within_s: float = 30) -> int:
+        """Wait for its end and return its exit status."""
+        return self._process.wait(within_s)
+
+    def kill(self) -> None:
+        """End it and its children as a lost machine would; ended already is fine."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()

@@ -1,0 +1,283 @@
+"""Journals as the controller leaves them: `write_journal(folder, some_events(100))`."""
+
+import gzip
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Final, Literal, TypedDict
+
+from reactive_desched.api import event as api
+from reactive_desched.journal.envelope import Story, digest_id, envelope, epoch_of
+from reactive_desched.journal.records import GENESIS, AnyEvent, Body, Entry, digest, encode, line
+from reactive_desched.journal.segments import COMPRESSED, Segment, segment
+from reactive_desched.journal.signing.checkpointer import Context, Seals
+from reactive_desched.journal.signing.signer import Signer, open_signer
+
+__all__ = [
+    "BEGAN",
+    "SOURCE",
+    "new_signer",
+    "some_events",
+    "story_of",
+    "write_journal",
+]
+
+BEGAN: Final = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
+SOURCE: Final = "//kubernetes/descheduler/reactive-desched-0/01j9y3k2m4n6p8q0r2s4t6v8w0"
+"""The source of the events and journals made here."""
+
+_ENDINGS: Final = (
+    (api.EVICTION_SUCCEEDED, "evicted", ""),
+    (api.EVICTION_REFUSED, "refused by disruption budget", "web needs 2 healthy pods, and has 2"),
+    (api.EVICTION_SUCCEEDED, "gone", "it was deleted meanwhile"),
+    (api.EVICTION_UNKNOWN, "unknown", "no answer within 30 s"),
+    (api.EVICTION_REHEARSED, "rehearsed", ""),
+    (api.EVICTION_REFUSED, "failed", "500 Internal Server Error"),
+)
+_REFUSALS: Final = (
+    (api.DECISION_DEFER, "defer", "namespace budget", "5 evictions in 5 minutes are spent"),
+    (api.DECISION_REFUSE, "refuse", "fit", "no node has room for it"),
+)
+
+
+def new_signer(directory: Path, source: str = SOURCE) -> Signer:
+    """Return the signer of a journal in this folder, whose key is made there."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return open_signer(directory, "", source.removeprefix("//"))
+
+
+def write_journal(
+    directory: Path,
+    events: Iterable[AnyEvent],
+    *,
+    per_segment: int = 1000,
+    signer: Signer | None = None,
+    seal_every: int = 1000,
+    compress: bool = False,
+    began: datetime = BEGAN,
+) -> list[Entry]:
+    """Write the events as a journal of this folder's own; return all its records in order.
+
+    Each file holds a checkpoint and so many events after it, and a checkpoint after each
+    `seal_every` events. With `compress` all files but the last are compressed. Records are
+    written a second apart. Without a signer, the one of `new_signer`.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    writer = _Writer(signer or new_signer(directory), seal_every, began)
+    rest = iter(events)
+    records: list[Entry] = []
+    files: list[Segment] = []
+    batch = list(islice(rest, per_segment))
+    while batch or not files:
+        entries = writer.segment(batch)
+        files.append(segment(directory, entries[0].seq))
+        files[-1].path.write_bytes(b"".join(entry.raw + b"\n" for entry in entries))
+        records += entries
+        batch = list(islice(rest, per_segment))
+    for one in files[:-1] if compress else ():
+        _compress(one)
+    return records
+
+
+def some_events(
+    count: int, *, pods: int = 8, seed: int = 0, began: datetime = BEGAN, source: str = SOURCE
+) -> list[AnyEvent]:
+    """Return so many events of every type, about 1.1 kB each: cases of some pods, told in order.
+
+    The first is a policy that was loaded; every eviction.requested within has its ending, if the
+    count leaves room for it. The same arguments make the same events.
+    """
+    return list(islice(_Telling(Random(seed), pods, began, source).events(), count))
+
+
+def story_of(who: api.Who, case: str) -> Story:
+    """Return what the events of a pod's case share."""
+    key = who.owners[-1].uid if who.owners else who.uid
+    return Story(case, f"{who.namespace}/{who.name}", key)
+
+
+class _About(TypedDict):
+    """What every event about a pod says, as `api.PodData`."""
+
+    mode: Literal["live", "dry-run"]
+    trigger: api.Cause
+    what: api.What
+    who: api.Who
+    why: api.Why
+
+
+class _Writer:
+    def __init__(self, signer: Signer, seal_every: int, began: datetime) -> None:
+        self._source = f"//{signer.origin}"
+        self._now = began
+        self._every = seal_every
+        self._seals = Seals(
+            signer,
+            every_records=seal_every,
+            every_s=60,
+            clock=lambda: self._now,
+            monotonic=lambda: 0.0,
+        )
+        self._seq, self._prev = 0, GENESIS
+
+    def segment(self, events: Sequence[AnyEvent]) -> list[Entry]:
+        """Return a file's records."""
+        entries = [self._checkpoint()]
+        for number, event in enumerate(events, 1):
+            entries.append(self._line(encode(event)))
+            if number % self._every == 0:
+                entries.append(self._checkpoint())
+        return entries
+
+    def _checkpoint(self) -> Entry:
+        return self._line(self._seals.body(self._source, self._seq, self._prev, Context()))
+
+    def _line(self, body: Body) -> Entry:
+        self._now += timedelta(seconds=1)
+        self._seq += 1
+        recorded = self._now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        raw = line(body, self._prev, recorded, self._seq)
+        self._prev = digest(raw)
+        return Entry(self._seq, raw)
+
+
+class _Telling:
+    """Tells one case after the other."""
+
+    def __init__(self, rng: Random, pods: int, began: datetime, source: str) -> None:
+        self._rng = rng
+        self._source = source
+        self._now = began
+        self._epoch = epoch_of(source)
+        self._pods = [_pod(number) for number in range(max(1, pods))]
+        self._told = 0
+
+    def events(self) -> Iterator[AnyEvent]:
+        """Yield events without end."""
+        yield from self._own()
+        while True:
+            for who in self._pods:
+                yield from self._case(who)
+            yield from self._own()
+
+    def _case(self, who: api.Who) -> Iterator[AnyEvent]:
+        """Yield a finding, its verdict and, in half of the cases, an eviction and its end."""
+        self._told += 1
+        case = digest_id(self._source, who.uid, str(self._told))
+        tell = self._teller(story_of(who, case))
+        about = _about(who, self._told, self._rng)
+        yield tell(api.FINDING_MADE, api.FindingMade(**about))
+        if self._told % 2:
+            yield from self._eviction(tell, about)
+            return
+        type_, verdict, gate, reason = _REFUSALS[self._told // 2 % len(_REFUSALS)]
+        decision = api.Verdict(verdict=verdict, gate=gate, reason=reason, detail="4 wait")
+        yield tell(type_, api.DecisionMade(decision=decision, **about))
+
+    def _eviction(
+        self, tell: Callable[[str, api.Data], AnyEvent], about: _About
+    ) -> Iterator[AnyEvent]:
+        type_, result, detail = _ENDINGS[self._told // 2 % len(_ENDINGS)]
+        if type_ == api.EVICTION_REHEARSED:
+            about = {**about, "mode": api.DRY_RUN}
+        verdict = api.Verdict(verdict="evict")
+        yield tell(api.DECISION_EVICT, api.DecisionMade(decision=verdict, **about))
+        yield tell(api.EVICTION_REQUESTED, api.EvictionRequested(attempt=1, **about))
+        outcome = api.Ending(result=result, detail=detail, took_ms=self._rng.randrange(3, 900))
+        yield tell(type_, api.EvictionEnded(attempt=1, outcome=outcome, **about))
+
+    def _own(self) -> Iterator[AnyEvent]:
+        """Yield what the controller says of itself."""
+        tell = self._teller(Story(self._epoch, "journal", self._epoch))
+        where, revision = "policy.yaml", f"{self._told:08x}"
+        yield tell(
+            api.POLICY_LOADED,
+            api.PolicyLoaded(mode=api.LIVE, revision=revision, source=where, version="0.5.0"),
+        )
+        problems = ("policy.yaml:12:7: profiles[0]: there is no plugin called `PodLifetime`",)
+        yield tell(
+            api.POLICY_REJECTED,
+            api.PolicyRejected(kept=revision, problems=problems, source=where),
+        )
+        yield tell(
+            api.LEADER_CHANGED,
+            api.LeaderChanged(
+                holder="reactive-desched-0", previous="reactive-desched-1", transitions=self._told
+            ),
+        )
+        yield tell(
+            api.JOURNAL_RESUMED,
+            api.JournalResumed(down_ms=5300, reason="No space left on device", refused=2),
+        )
+        yield tell(api.JOURNAL_LOST, api.JournalLost(first=3, last=9, sink="kafka"))
+
+    def _teller(self, story: Story) -> Callable[[str, api.Data], AnyEvent]:
+        """Return what makes the case's next event, caused by the one before."""
+        cause = f"node/n1@{self._told}"
+
+        def tell(type_: str, data: api.Data) -> AnyEvent:
+            nonlocal cause
+            self._now += timedelta(milliseconds=self._rng.randrange(1, 400))
+            id_ = digest_id(story.id, type_, str(self._told))
+            event = envelope(self._source, type_, story, self._now, data, id_=id_, cause=cause)
+            cause = id_
+            return event
+
+        return tell
+
+
+def _pod(number: int) -> api.Who:
+    name = ("web", "cart", "zahlung-übersicht", "db")[number % 4]
+    kind = "StatefulSet" if name == "db" else "ReplicaSet"
+    owner = api.Owner(
+        api_version="apps/v1", kind=kind, name=f"{name}-6d4b75cb6d", uid=_uid("set", name)
+    )
+    top = api.Owner(api_version="apps/v1", kind="Deployment", name=name, uid=_uid("top", name))
+    return api.Who(
+        name=f"{name}-6d4b75cb6d-{number:05}",
+        namespace=("shop", "bank")[number // 4 % 2],
+        node=f"n{number % 3 + 1}",
+        owners=(owner,) if kind == "StatefulSet" else (owner, top),
+        uid=_uid("pod", str(number)),
+        zone=("north", "south", "")[number % 3],
+    )
+
+
+def _about(who: api.Who, number: int, rng: Random) -> _About:
+    node = who.node
+    plugin, change, reason = (
+        (
+            "RemovePodsViolatingNodeTaints",
+            "NodeTaintsChanged",
+            f"does not tolerate gpu=true:NoSchedule on {node}",
+        ),
+        ("RemovePodsHavingTooManyRestarts", "PodRestarted", "its containers restarted 124 times"),
+        ("PodLifeTime", "PodAged", "it is older than 86400 s"),
+    )[number % 3]
+    version = str(rng.randrange(10_000, 99_999))
+    return {
+        "mode": api.LIVE,
+        "trigger": api.Cause(change=change, object=f"node {node}", resource_version=version),
+        "what": api.What(action="evict", grace_period_seconds=30 if number % 5 else None),
+        "who": who,
+        "why": api.Why(
+            numbers={"restarts": rng.randrange(500), "threshold": 100, "taint": "gpu=true"},
+            plugin=plugin,
+            policy_revision="3f9a1c07",
+            profile="default",
+            reason=reason,
+        ),
+    }
+
+
+def _uid(*parts: str) -> str:
+    digits = digest("/".join(parts).encode())
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
+
+
+def _compress(one: Segment) -> None:
+    raw = one.path.read_bytes()
+    one.path.with_name(one.path.name + COMPRESSED).write_bytes(gzip.compress(raw, mtime=0))
+    one.path.unlink()

@@ -1,0 +1,228 @@
+"""A real Apache Kafka broker on loopback ports, so that tests meet true Kafka answers.
+
+One process is broker and KRaft controller. It listens twice: in the clear, where everybody is the
+administrator, and with SASL (PLAIN and SCRAM), where users may do only what they were granted.
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from tests.support.component import Component
+from tests.support.control_plane import eventually, free_ports
+from tests.support.kafka_admin import KafkaAdmin
+
+_CLUSTER_ID = "cmVhY3RpdmUtZGVzY2hlZA"
+# For a quick start rather than for a long life.
+_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_LOGGING = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
+)
+
+
+@dataclass(frozen=True)
+class KafkaTools:
+    """The Java and the jars, as `tools/real/build.py --where` says."""
+
+    java: Path
+    libs: Path
+    missing: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the answer of `tools/real/build.py --where`."""
+        answer = json.loads(text)["kafka"]
+        names = {"java": "Java", "libs": f"Kafka {answer['version']}"}
+        missing = tuple(name for key, name in names.items() if not answer[key])
+        return cls(Path(answer["java"] or ""), Path(answer["libs"] or ""), missing)
+
+    def argv(self, main: str, *arguments: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Return the command that runs a class of Kafka."""
+        return (
+            *(str(self.java), *_JVM, *_LOGGING, *options),
+            *("-cp", f"{self.libs}/*", main, *arguments),
+        )
+
+    def run(self, main: str, *arguments: str, within_s: float = 60) -> str:
+        """Run one of Kafka's own tools to its end and return what it printed."""
+        argv = self.argv(main, *arguments)
+        done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=within_s)
+        return done.stdout
+
+
+@dataclass(frozen=True)
+class ServerTls:
+    """What the broker shows on its encrypted listener: PEM texts, the key in PKCS #8."""
+
+    certificate: str
+    key: str
+
+
+@dataclass
+class KafkaBroker:
+    """A broker as a context manager; `folder` keeps its data and log, `users` their passwords.
+
+    Killed and started again, it finds its data and its ports.
+    """
+
+    tools: KafkaTools
+    folder: Path
+    users: Mapping[str, str] = field(default_factory=dict)
+    tls: ServerTls | None = None
+    admin: KafkaAdmin = field(init=False)
+    _ports: dict[str, int] = field(init=False)
+    _component: Component = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = ("plain", "controller", "sasl", "sasl_tls")
+        self._ports = dict(zip(names, free_ports(len(names)), strict=True))
+        self.admin = KafkaAdmin(self.address)
+        argv = self.tools.argv("kafka.Kafka", str(self._settings_file))
+        self._component = Component("kafka", argv, self.folder / "kafka.log")
+
+    def __enter__(self) -> Self:
+        """Make the data folder, start, and wait until it serves."""
+        try:
+            self._settings_file.write_text(self._settings())
+            self._format()
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, whatever state it is in."""
+        self.kill()
+
+    @property
+    def address(self) -> str:
+        """Where everybody is the administrator, in the clear."""
+        return f"127.0.0.1:{self._ports['plain']}"
+
+    @property
+    def sasl_address(self) -> str:
+        """Where users prove who they are, in the clear."""
+        return f"127.0.0.1:{self._ports['sasl']}"
+
+    @property
+    def tls_address(self) -> str:
+        """Where users prove who they are, encrypted; only with `tls`. Its name is localhost."""
+        return f"localhost:{self._ports['sasl_tls']}"
+
+    def start(self, within_s: float = 60) -> None:
+        """Start it where it was before and wait until it serves."""
+        self._component.start()
+        eventually(self._serves, within_s=within_s, what="the Kafka broker serves")
+
+    def ensure_running(self) -> None:
+        """Start it again if a test left it ended, and let it go on if it is paused."""
+        if not self._component.alive:
+            self.start()
+        self.resume()
+
+    def pause(self) -> None:
+        """Stop its time: connections stay, nothing answers."""
+        self._component.freeze()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._component.thaw()
+
+    def kill(self) -> None:
+        """End it as a lost machine would."""
+        self._component.kill()
+
+    def stop(self) -> int:
+        """Ask it to end, wait, and return its exit status."""
+        return self._component.stop(within_s=30)
+
+    def tail(self, lines: int = 30) -> str:
+        """Return the last lines it logged."""
+        return self._component.tail(lines)
+
+    def console(self, topic: str, *properties: str, silent_s: float = 2) -> list[str]:
+        """Return what Kafka's own console consumer prints of a topic, from its beginning."""
+        shown = (part for each in properties for part in ("--formatter-property", each))
+        printed = self.tools.run(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", self.address, "--topic", topic, "--from-beginning"),
+            *("--timeout-ms", str(int(silent_s * 1000)), *shown),
+        )
+        return printed.splitlines()
+
+    @property
+    def _settings_file(self) -> Path:
+        return self.folder / "server.properties"
+
+    def _format(self) -> None:
+        scram = (f"SCRAM-SHA-512=[name={u},password={p}]" for u, p in self.users.items())
+        users = [part for each in scram for part in ("--add-scram", each)]
+        cluster = ("-t", _CLUSTER_ID, "-c", str(self._settings_file))
+        self.tools.run("kafka.tools.StorageTool", "format", *cluster, *users)
+
+    def _serves(self) -> bool:
+        self._component.ensure_alive()
+        return self.admin.serves()
+
+    def _settings(self) -> str:
+        settings = self._base() | self._sasl_listener("sasl")
+        if self.tls is not None:
+            settings |= self._sasl_listener("sasl_tls") | {
+                "listener.name.sasl_tls.ssl.keystore.type": "PEM",
+                "listener.name.sasl_tls.ssl.keystore.certificate.chain": _one_line(
+                    self.tls.certificate
+                ),
+                "listener.name.sasl_tls.ssl.keystore.key": _one_line(self.tls.key),
+            }
+        return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+    def _base(self) -> dict[str, str]:
+        ports = {name: port for name, port in self._ports.items() if name != "sasl_tls" or self.tls}
+        hosts = {name: "localhost" if name == "sasl_tls" else "127.0.0.1" for name in ports}
+        listeners = {name: f"{name.upper()}://{hosts[name]}:{port}" for name, port in ports.items()}
+        advertised = (text for name, text in listeners.items() if name != "controller")
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._ports['controller']}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": ",".join(listeners.values()),
+            "advertised.listeners": ",".join(advertised),
+            "listener.security.protocol.map": "PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+            "SASL:SASL_PLAINTEXT,SASL_TLS:SASL_SSL",
+            "inter.broker.listener.name": "PLAIN",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "log.dirs": str(self.folder / "data"),
+            "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": "4",
+            "group.initial.rebalance.delay.ms": "0",
+            # A broker that was killed is let in again only when its old session has ended.
+            "broker.heartbeat.interval.ms": "500",
+            "broker.session.timeout.ms": "2000",
+            # One broker is all there is.
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+        }
+
+    def _sasl_listener(self, name: str) -> dict[str, str]:
+        prefix, module = f"listener.name.{name}", "org.apache.kafka.common.security"
+        plain, scram = f"{module}.plain.PlainLoginModule", f"{module}.scram.ScramLoginModule"
+        known = " ".join(f'user_{user}="{word}"' for user, word in self.users.items())
+        return {
+            f"{prefix}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            f"{prefix}.plain.sasl.jaas.config": f"{plain} required {known};",
+            f"{prefix}.scram-sha-512.sasl.jaas.config": f"{scram} required;",
+        }
+
+
+def _one_line(pem: str) -> str:
+    return pem.strip().replace("\n", "\\n")

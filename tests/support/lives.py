@@ -1,0 +1,180 @@
+"""Lives of `crash_program` one after the other in the same folder, and what outlives them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import msgspec
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.support.crash_program import Life
+from tests.support.crash_world import evicted
+from tests.support.mock_kafka import MockKafka
+
+__all__ = ["Lives", "Mother", "Promise", "Received"]
+
+TOPIC = "events"
+PARTITIONS = 3
+PATIENCE_S = 30.0
+_LOG_CHARACTERS = 4000
+
+
+class Promise(NamedTuple):
+    """Something that a life said was so: what, of which id, and more about it."""
+
+    what: str
+    id: str
+    more: str
+
+
+class Received(NamedTuple):
+    """A message in Kafka."""
+
+    partition: int
+    key: str
+    value: bytes
+
+
+class Mother:
+    """The process that all lives are forked from: it has loaded what takes time to load."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.crash_program"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONWARNINGS": "error"},
+        )
+
+    def __enter__(self) -> Self:
+        """Let it live while the block runs."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        with self._process:
+            self._process.kill()
+
+    def begin(self, life: Life) -> int:
+        """Begin a life; return its process's id."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(life) + b"\n")
+        self._process.stdin.flush()
+        return self._read()
+
+    def ended(self) -> int:
+        """Wait until it has ended; return its exit status."""
+        return self._read()
+
+    def _read(self) -> int:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the mother of all lives is gone"
+        return int(line)
+
+
+class Lives:
+    """Processes that share a folder; at most one of a mother's lives at a time."""
+
+    def __init__(self, folder: Path, mother: Mother, kafka: MockKafka) -> None:
+        self.journal = folder / "journal"
+        self._mother = mother
+        self._log = folder / "log"
+        self._promises = folder / "promises"
+        self._world = folder / "world"
+        self._kafka = kafka
+        self._number = 0
+        self._received: list[list[Received]] = [[] for _ in range(PARTITIONS)]
+        kafka.create_topic(TOPIC, PARTITIONS)
+        for path in (self._promises, self._world, self._log):
+            path.touch()
+
+    def __enter__(self) -> Self:
+        """Begin to read what arrives in Kafka."""
+        where = {"bootstrap.servers": ",".join(self._kafka.brokers), "group.id": "test"}
+        self._consumer = Consumer({**where, "fetch.wait.max.ms": 10, "log_level": 0})
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Read no more."""
+        self._consumer.close()
+
+    def work(self, for_s: float, **more: Any) -> int:  # fields of Life
+        """Live for a while and end in an orderly way; return the exit status."""
+        self._begin(work_s=for_s, **more)
+        return self._mother.ended()
+
+    def killed_after(self, after_s: float, **more: Any) -> int:  # fields of Life
+        """Live until killed, so long after the process began; return the exit status."""
+        pid = self._begin(**more)
+        time.sleep(after_s)
+        os.kill(pid, signal.SIGKILL)
+        return self._mother.ended()
+
+    def killed_at(self, step: str, nth: int = 1, **more: Any) -> int:  # fields of Life
+        """Live until a step comes for the nth time; return the exit status."""
+        self._begin(step=step, nth=nth, **more)
+        return self._mother.ended()
+
+    def last(self, **more: Any) -> int:  # fields of Life
+        """Live until everything is finished and everyone has everything; return the status."""
+        self._begin(is_last=True, **more)
+        return self._mother.ended()
+
+    @property
+    def promises(self) -> list[Promise]:
+        """Whatever was said to be so by any life, in order."""
+        lines = self._promises.read_text(encoding="utf-8").splitlines()
+        return [Promise(*[*line.split(" ", 2), "", ""][:3]) for line in lines]
+
+    @property
+    def evicted(self) -> list[str]:
+        """The pods that really left, by uid."""
+        return evicted(self._world)
+
+    @property
+    def said(self) -> str:
+        """What they logged last."""
+        return self._log.read_text(errors="replace")[-_LOG_CHARACTERS:]
+
+    def received(self) -> list[Received]:
+        """Read on in the topic, and return all that was ever in it, each partition in order."""
+        for number in range(PARTITIONS):
+            known = self._received[number]
+            known += _behind(self._consumer, number, len(known))
+        return [message for known in self._received for message in known]
+
+    def _begin(self, **more: Any) -> int:  # fields of Life
+        self._number += 1
+        life = Life(
+            number=self._number,
+            journal=str(self.journal),
+            acknowledged=str(self._promises),
+            world=str(self._world),
+            log=str(self._log),
+            brokers=more.pop("brokers", self._kafka.brokers),
+            topic=TOPIC,
+            **more,
+        )
+        return self._mother.begin(life)
+
+
+def _behind(consumer: Consumer, number: int, offset: int) -> Iterator[Received]:
+    """Yield what a partition holds from there on; the mock cluster drops what is old."""
+    place = TopicPartition(TOPIC, number, offset)
+    oldest, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
+    assert oldest <= offset, "the mock cluster has dropped messages: read it more often"
+    consumer.assign([place])
+    for _ in range(offset, end):
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None, "the topic cannot be read"
+        assert message.error() is None, message.error()
+        key, value = message.key(), message.value()
+        assert isinstance(key, bytes)
+        assert isinstance(value, bytes)
+        yield Received(number, key.decode(), value)

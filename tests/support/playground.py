@@ -1,0 +1,215 @@
+"""One test's own corner of a shared real cluster: a namespace, its nodes, and its pods alone."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from tests.support import manifests
+from tests.support.component import Component
+from tests.support.control_plane import eventually
+from tests.support.kubectl import Kubectl, KubectlError, Object
+
+OWNER = "e2e.reactive-desched.example"  # the label that keeps a playground's pods on its nodes
+
+
+WRONG_NODES: dict[str, Object] = {
+    "RemovePodsViolatingNodeTaints": {},
+    "RemovePodsViolatingNodeAffinity": {
+        "nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]
+    },
+}
+
+
+@dataclass(frozen=True)
+class PlacedPod:
+    """What a test wants to know of a pod."""
+
+    name: str
+    uid: str
+    node: str | None
+    healthy: bool  # Ready and not on its way out, as a disruption budget counts
+
+    @classmethod
+    def of(cls, pod: Object) -> Self:
+        """Read a pod as the API server gives it."""
+        meta, conditions = pod["metadata"], pod.get("status", {}).get("conditions", [])
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+        leaving = "deletionTimestamp" in meta
+        node = pod["spec"].get("nodeName")
+        return cls(meta["name"], meta["uid"], node, ready and not leaving)
+
+
+@dataclass
+class Playground:
+    """Nodes and workloads under one name; leaving the context gives everything back."""
+
+    kubectl: Kubectl
+    space: str
+    plugins: dict[str, Object] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        """Create the namespace."""
+        self.kubectl.apply(manifests.namespace(self.space))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ask for everything to be removed; nobody waits for it, names are never used again."""
+        self.kubectl.run("delete", "namespace", self.space, "--wait=false")
+        self.kubectl.run("delete", "nodes", "-l", f"{OWNER}={self.space}", "--wait=false")
+
+    def policy(self) -> str:
+        """Return a policy file for this namespace alone: `plugins`, or those about wrong nodes."""
+        ours = {"namespaces": {"include": [self.space]}}
+        plugins = {name: {**ours, **args} for name, args in (self.plugins or WRONG_NODES).items()}
+        configured = {"DefaultEvictor": {"nodeFit": True}, **plugins}
+        profile = {
+            "name": self.space,
+            "pluginConfig": [{"name": name, "args": args} for name, args in configured.items()],
+            "plugins": {"deschedule": {"enabled": list(plugins)}},
+        }
+        head = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"}
+        return json.dumps({**head, "profiles": [profile]}, indent=1)
+
+    def node(self, name: str) -> str:
+        """Return the full name of one of our nodes."""
+        return f"{self.space}-{name}"
+
+    def add_nodes(self, *names: str, **labels: str) -> None:
+        """Add nodes and wait until pods may be placed on them."""
+        ours = {OWNER: self.space, **labels}
+        self.kubectl.apply(*(manifests.node(self.node(name), **ours) for name in names))
+        wanted = {self.node(name) for name in names}
+        eventually(
+            lambda: wanted <= self._open_nodes(), within_s=30, what=f"nodes {wanted} are open"
+        )
+
+    def deploy(self, app: str, replicas: int, **pod_spec: object) -> dict[str, PlacedPod]:
+        """Create a Deployment on our nodes and return its pods once all are healthy."""
+        on_our_nodes = {"nodeSelector": {OWNER: self.space}, **pod_spec}
+        self.kubectl.apply(manifests.deployment(self.space, app, replicas, **on_our_nodes))
+        return self.await_healthy(app, replicas)
+
+    def limit_disruption(self, app: str, max_unavailable: int) -> None:
+        """Give an app a disruption budget and wait until the server has worked it out."""
+        self.kubectl.apply(manifests.disruption_budget(self.space, app, max_unavailable))
+
+        def counted() -> bool:
+            (budget,) = self.kubectl.get("poddisruptionbudget", "-n", self.space, app)
+            allowed: int = budget.get("status", {}).get("disruptionsAllowed", 0)
+            return allowed == max_unavailable
+
+        eventually(counted, within_s=30, what=f"the disruption budget of {app} is worked out")
+
+    def forbid_evictions(self, app: str) -> None:
+        """Deny evictions of an app by admission policy, and wait until the server applies it."""
+        self.kubectl.apply(*manifests.eviction_ban(self.space, app))
+        pod = next(iter(self.pods(app).values())).name
+        eventually(
+            lambda: self._eviction_is_denied(pod),
+            within_s=60,
+            what=f"evictions of {app} are denied",
+        )
+
+    def taint(self, name: str, taint: str) -> None:
+        """Add a taint written `key=value:Effect` to one of our nodes."""
+        self.kubectl.run("taint", "node", self.node(name), taint)
+
+    def relabel(self, name: str, label: str) -> None:
+        """Set a label written `key=value` on one of our nodes."""
+        self.kubectl.run("label", "--overwrite", "node", self.node(name), label)
+
+    def pods(self, app: str) -> dict[str, PlacedPod]:
+        """Return the app's pods by uid, those on their way out included."""
+        found = self.kubectl.get("pods", "-n", self.space, "-l", f"app={app}")
+        return {pod.uid: pod for pod in map(PlacedPod.of, found)}
+
+    def pods_on(self, app: str, name: str) -> set[str]:
+        """Return the uids of the app's pods on one of our nodes."""
+        node = self.node(name)
+        return {uid for uid, pod in self.pods(app).items() if pod.node == node}
+
+    def await_healthy(
+        self, app: str, replicas: int, *, off: str | None = None, within_s: float = 60
+    ) -> dict[str, PlacedPod]:
+        """Return the app's pods once exactly `replicas` exist, healthy, none on the node `off`."""
+        shunned = self.node(off) if off else None
+
+        def at_rest() -> dict[str, PlacedPod] | None:
+            pods = self.pods(app)
+            good = all(pod.healthy and pod.node != shunned for pod in pods.values())
+            return pods if good and len(pods) == replicas else None
+
+        where = f" off {off}" if off else ""
+        what = f"{replicas} pods of {app} are healthy{where}"
+        return eventually(at_rest, within_s=within_s, what=what)
+
+    def set_status(self, pod: str, **status: object) -> None:
+        """Change a pod's status, as its kubelet would."""
+        patch = json.dumps({"status": status})
+        subresource = "--subresource=status"
+        self.kubectl.run("patch", "pod", "-n", self.space, pod, subresource, "-p", patch)
+
+    def label_pod(self, pod: str, label: str) -> None:
+        """Set a label written `key=value` on a pod."""
+        self.kubectl.run("label", "--overwrite", "pod", "-n", self.space, pod, label)
+
+    def watch_health(self, app: str, log: Path) -> "HealthWatch":
+        """Return a watch of the app's pods, to be used as a context manager."""
+        return HealthWatch(self.kubectl.watching("pods", "-n", self.space, f"-lapp={app}"), log)
+
+    def _eviction_is_denied(self, pod: str) -> bool:
+        path = f"/api/v1/namespaces/{self.space}/pods/{pod}/eviction?dryRun=All"
+        meta = {"namespace": self.space, "name": pod}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+        try:
+            self.kubectl.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+        except KubectlError as error:
+            return "not to be evicted" in str(error)
+        return False
+
+    def _open_nodes(self) -> set[str]:
+        nodes = self.kubectl.get("nodes", "-l", f"{OWNER}={self.space}")
+        return {node["metadata"]["name"] for node in nodes if not node["spec"].get("taints")}
+
+
+@dataclass
+class HealthWatch:
+    """A record of every pod event in the server's order, so that no short dip is missed."""
+
+    command: tuple[str, ...]
+    log: Path
+    _component: Component = field(init=False)
+
+    def __enter__(self) -> Self:
+        """Begin to watch, and wait until the first pods were seen."""
+        self._component = Component("pod watch", self.command, self.log)
+        self._component.start()
+        eventually(self.healthy_counts, within_s=30, what="the pod watch has begun")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the watch; the record stays."""
+        self._component.kill()
+
+    def healthy_counts(self) -> list[int]:
+        """Return how many pods were healthy after each event."""
+        healthy: set[str] = set()
+        counts = []
+        for event in self._events():
+            pod = PlacedPod.of(event["object"])
+            if pod.healthy and event["type"] != "DELETED":
+                healthy.add(pod.uid)
+            else:
+                healthy.discard(pod.uid)
+            counts.append(len(healthy))
+        return counts
+
+    def _events(self) -> Iterator[Object]:
+        text, decoder, at = self.log.read_text(), json.JSONDecoder(), 0
+        with contextlib.suppress(json.JSONDecodeError):  # the last one is still being written
+            while (at := text.find("{", at)) >= 0:
+                event, at = decoder.raw_decode(text, at)
+                yield event

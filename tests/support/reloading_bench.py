@@ -1,0 +1,107 @@
+"""A reloader over the files of a test, and all it said and did: `Bench(path).running()`."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+import anyio
+import anyio.lowlevel
+
+from reactive_desched.app.config_reload import InForce, Prepared, Reloader, Texts, fingerprint
+from reactive_desched.controller.config import plan, registry
+from reactive_desched.controller.controller import Plan
+from reactive_desched.policy.load import load
+from reactive_desched.telemetry.metrics import Metrics
+from tests.support.log_book import LogBook
+
+__all__ = ["HEAD", "SETTINGS", "Bench", "policy"]
+
+HEAD: Final = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
+SETTINGS: Final = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+
+
+def policy(name: str, more: str = "") -> str:
+    """Write a policy whose only profile has this name; `more` comes before it."""
+    return (
+        f"{HEAD}{more}profiles:\n- name: {name}\n"
+        "  plugins: {deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}\n"
+    )
+
+
+class Bench:
+    """A reloader that reads without threads, as those know no virtual time.
+
+    It is its own source and audience; `before_read` and `while_read` are called then.
+    """
+
+    def __init__(self, *paths: Path) -> None:
+        self.paths = tuple(map(str, paths))
+        self.before_read: Callable[[], None] = lambda: None
+        self.while_read: Callable[[], None] = lambda: None
+        self.plans: list[Plan] = []
+        self.told: list[tuple[str, Any]] = []
+        self.book = LogBook()
+        begun_with = fingerprint(self.paths)
+        self.in_force = InForce(self._prepare().configuration)
+        self.metrics = Metrics()
+        self.reloader = Reloader(
+            self, begun_with, self.in_force, self.plans.append, self, self.metrics, self.book
+        )
+        self.reads = 0
+
+    def write(self, text: str) -> None:
+        """Have the first of the files hold this."""
+        Path(self.paths[0]).write_text(text, encoding="utf-8")
+
+    def remove(self) -> None:
+        """Remove the first of the files."""
+        Path(self.paths[0]).unlink()
+
+    def _prepare(self) -> Prepared:
+        self.before_read()
+        configuration = load(self.paths, registry())
+        self.while_read()
+        return Prepared(configuration, plan(configuration.policy, configuration.settings))
+
+    async def texts(self) -> Texts:
+        """Identify what the files hold, as a source does."""
+        await anyio.lowlevel.checkpoint()
+        return fingerprint(self.paths)
+
+    async def read(self) -> Prepared:
+        """Read and count it, as a source does."""
+        await anyio.lowlevel.checkpoint()
+        self.reads += 1
+        return self._prepare()
+
+    def policy_loaded(self, source: str, revision: str) -> None:
+        """Hear of it, as an audience does."""
+        self.told.append(("reloaded", (source, revision)))
+
+    def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
+        """Hear of it, as an audience does."""
+        self.told.append(("rejected", (source, problems)))
+
+    @property
+    def names(self) -> list[str]:
+        """The name of the profile of every plan that was adopted."""
+        return [plan.profiles[0].name for plan in self.plans]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The lines that should be looked at."""
+        return [line.event for line in self.book.lines if line.level == "warning"]
+
+    @property
+    def exposed(self) -> str:
+        """The metrics as they are served."""
+        return self.metrics.exposition("")[0].decode()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """Reload while the block lasts."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.reloader.run)
+            yield self
+            group.cancel_scope.cancel()

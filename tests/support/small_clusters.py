@@ -1,0 +1,314 @@
+"""Small clusters by chance, as the API server would tell them: few names, so that things collide.
+
+For tests that hold two readers of the same objects against each other.
+"""
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from reactive_desched.kube.decode.codecs import codecs
+from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.model.changes import Change
+from reactive_desched.model.objects import ClusterObject
+from reactive_desched.state.cluster import ClusterState
+
+Obj = dict[str, Any]  # any JSON object
+NODES = ("n1", "n2", "n3", "n4")
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+NAMESPACES = ("shop", "bank")
+APPS = ("web", "db")
+VOLUMES = ("v1", "v2", "v3")
+
+
+def sometimes(
+    strategy: SearchStrategy[Any], otherwise: Any = None, *, one_in: int = 4
+) -> SearchStrategy[Any]:
+    """Draw from a strategy one time in so many, else give the one value."""
+    seldom = st.sampled_from(range(one_in))  # the simplest is not to draw from it
+    return seldom.flatmap(lambda n: strategy if n == one_in - 1 else st.just(otherwise))
+
+
+def _without_none(**fields: Any) -> Obj:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def namespaces() -> SearchStrategy[list[Obj]]:
+    """Both namespaces, each with a team or none."""
+    one = st.sampled_from([{}, {"team": "a"}, {"team": "b"}])
+    return st.tuples(one, one).map(
+        lambda labels: [
+            {"metadata": {"name": name, "uid": name, "labels": own}}
+            for name, own in zip(NAMESPACES, labels, strict=True)
+        ]
+    )
+
+
+@st.composite
+def node(draw: st.DrawFn, name: str = "") -> Obj:
+    """Draw a node with its labels, taints and room."""
+    name = name or draw(st.sampled_from(NODES))
+    labels = {} if draw(sometimes(st.just(1), one_in=9)) else {HOST: name}
+    if zone := draw(st.sampled_from(["a", "a", "b", "b", "c", ""])):
+        labels[ZONE] = zone
+    if disk := draw(st.sampled_from(["", "", "ssd", "5"])):
+        labels["disk"] = disk
+    effects = ["NoSchedule", "NoExecute", "PreferNoSchedule"]
+    taints = draw(
+        sometimes(st.lists(st.sampled_from([("a", e) for e in effects]), unique=True), (), one_in=6)
+    )
+    spec: Obj = {"taints": [{"key": key, "effect": effect} for key, effect in taints]}
+    if draw(sometimes(st.just(1), one_in=9)):
+        spec["unschedulable"] = True
+    room = {
+        "cpu": draw(st.sampled_from(["4", "9", "9", "1"])),
+        "pods": draw(st.sampled_from(["4", "9", "9", "1"])),
+    }
+    if draw(st.booleans()):
+        room["example.com/gpu"] = "1"
+    return {
+        "metadata": {"name": name, "uid": name, "labels": labels},
+        "spec": spec,
+        "status": {"allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def selectors() -> SearchStrategy[Any]:
+    """Draw a label selector, an empty one or none at all."""
+    apps = st.sampled_from(APPS)
+    return st.one_of(
+        apps.map(lambda app: {"matchLabels": {"app": app}}),
+        apps.map(
+            lambda app: {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": [app]}]}
+        ),
+        st.just({"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+        sometimes(st.none(), {}, one_in=2),
+    )
+
+
+@st.composite
+def pod_term(draw: st.DrawFn) -> Obj:
+    """Draw a term of affinity or anti-affinity between pods."""
+    return _without_none(
+        labelSelector=draw(selectors()),
+        topologyKey=draw(st.sampled_from([ZONE, HOST])),
+        namespaces=draw(sometimes(st.lists(st.sampled_from(NAMESPACES), max_size=2))),
+        namespaceSelector=draw(sometimes(st.sampled_from([{}, {"matchLabels": {"team": "a"}}]))),
+    )
+
+
+@st.composite
+def spread(draw: st.DrawFn) -> list[Obj]:
+    """Draw up to two spread constraints over different labels."""
+    keys = draw(st.sampled_from([[ZONE], [HOST], [ZONE, HOST]]))
+    return [
+        _without_none(
+            maxSkew=draw(st.integers(1, 2)),
+            topologyKey=key,
+            whenUnsatisfiable=draw(st.sampled_from(["DoNotSchedule"] * 3 + ["ScheduleAnyway"])),
+            labelSelector=draw(selectors()),
+            minDomains=draw(sometimes(st.integers(1, 4))),
+            nodeAffinityPolicy=draw(sometimes(st.just("Ignore"))),
+            nodeTaintsPolicy=draw(sometimes(st.just("Honor"))),
+            matchLabelKeys=draw(sometimes(st.just(["version"]))),
+        )
+        for key in keys
+    ]
+
+
+def node_terms() -> SearchStrategy[list[Obj]]:
+    """Draw the terms of a required node affinity, some of them empty or by name."""
+    expressions = st.sampled_from(
+        [
+            {"key": ZONE, "operator": "In", "values": ["a", "b"]},
+            {"key": ZONE, "operator": "NotIn", "values": ["a"]},
+            {"key": "disk", "operator": "Exists"},
+            {"key": "disk", "operator": "DoesNotExist"},
+            {"key": "disk", "operator": "Gt", "values": ["4"]},
+            {"key": "disk", "operator": "Gt", "values": ["x"]},
+        ]
+    )
+    fields = st.tuples(st.sampled_from(["In", "NotIn"]), st.sampled_from(NODES)).map(
+        lambda drawn: {"key": "metadata.name", "operator": drawn[0], "values": [drawn[1]]}
+    )
+    term = st.fixed_dictionaries(
+        {},
+        optional={
+            "matchExpressions": st.lists(expressions, min_size=1, max_size=2),
+            "matchFields": st.lists(fields, max_size=1),
+        },
+    )
+    return st.lists(term, max_size=3)
+
+
+@st.composite
+def pod_spec(draw: st.DrawFn) -> Obj:
+    """Draw what a pod asks for."""
+    requests = {"cpu": draw(st.sampled_from(["500m", "0", "1", "2"]))}
+    if draw(sometimes(st.just(1), one_in=6)):
+        requests["example.com/gpu"] = draw(st.sampled_from(["0", "1"]))
+    ports = draw(sometimes(st.lists(_ports(), max_size=2), []))
+    terms = draw(sometimes(node_terms(), one_in=6))
+    others = st.lists(pod_term(), min_size=1, max_size=2)
+    affinity = _without_none(
+        nodeAffinity=None if terms is None else {_REQUIRED: {"nodeSelectorTerms": terms}},
+        podAffinity=_required(draw(sometimes(others))),
+        podAntiAffinity=_required(draw(sometimes(others))),
+    )
+    return _without_none(
+        containers=[{"name": "main", "resources": {"requests": requests}, "ports": ports}],
+        affinity=affinity or None,
+        nodeSelector=draw(sometimes(st.just({"disk": "ssd"}), one_in=9)),
+        tolerations=draw(sometimes(st.sampled_from(_TOLERATIONS))),
+        topologySpreadConstraints=draw(sometimes(spread(), one_in=3)),
+        volumes=draw(sometimes(st.lists(_mounts(), max_size=2))),
+    )
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_TOLERATIONS = [
+    [{"operator": "Exists"}],
+    [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}],
+    [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}],
+]
+
+
+def _required(terms: list[Obj] | None) -> Obj | None:
+    return None if terms is None else {_REQUIRED: terms}
+
+
+@st.composite
+def _ports(draw: st.DrawFn) -> Obj:
+    return _without_none(
+        containerPort=80,
+        hostPort=draw(st.sampled_from([80, 81])),
+        hostIP=draw(st.sampled_from([None, "10.0.0.1", "10.0.0.2"])),
+        protocol=draw(sometimes(st.just("UDP"))),
+    )
+
+
+def _mounts() -> SearchStrategy[Obj]:
+    claims = st.sampled_from(["c1", "c2", "c3"])
+    return claims.map(lambda c: {"name": c, "persistentVolumeClaim": {"claimName": c}})
+
+
+@st.composite
+def pod(draw: st.DrawFn, name: str, *, alive: bool = False) -> Obj:
+    """Draw a pod on some node; one that is `alive` neither ends nor leaves."""
+    labels = {"app": draw(st.sampled_from(APPS)), "version": draw(st.sampled_from("12"))}
+    metadata: Obj = {
+        "name": name,
+        "uid": name,
+        "namespace": draw(st.sampled_from([*NAMESPACES, "shop", "shop"])),
+        "labels": labels,
+        "ownerReferences": [
+            {"kind": "ReplicaSet", "name": "rs", "uid": f"rs-{labels['app']}", "controller": True}
+        ],
+    }
+    if not alive and draw(sometimes(st.just(1))):
+        metadata["deletionTimestamp"] = _THEN
+    phase = "Running" if alive else draw(st.sampled_from(["Running"] * 4 + ["Succeeded", "Failed"]))
+    spec = draw(pod_spec()) | {"nodeName": draw(st.sampled_from(NODES))}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+
+
+def claims() -> SearchStrategy[list[Obj]]:
+    """Draw claims in both namespaces, some of them missing, all bound."""
+    names = [(space, name) for space in NAMESPACES for name in ("c1", "c2", "c3")]
+    bound = st.tuples(*(sometimes(st.none(), v, one_in=9) for v in (*VOLUMES, *VOLUMES)))
+    return bound.map(
+        lambda volumes: [
+            {
+                "metadata": {"name": name, "namespace": space, "uid": f"{space}-{name}"},
+                "spec": {"volumeName": volume},
+                "status": {"phase": "Bound"},
+            }
+            for (space, name), volume in zip(names, volumes, strict=True)
+            if volume is not None
+        ]
+    )
+
+
+@st.composite
+def volume(draw: st.DrawFn, name: str) -> Obj:
+    """Draw a volume that may be bound to a place by its labels or its node affinity."""
+    terms = draw(sometimes(node_terms(), one_in=3))
+    affinity = None if terms is None else {"required": {"nodeSelectorTerms": terms}}
+    labels = {ZONE: zone} if (zone := draw(st.sampled_from([None, None, "a", "a__b"]))) else {}
+    metadata = {"name": name, "uid": name, "labels": labels}
+    csi = {"driver": "disks", "volumeHandle": f"handle-{name}"}
+    return {"metadata": metadata, "spec": _without_none(nodeAffinity=affinity, csi=csi)}
+
+
+class Clusters:
+    """A small cluster that changes by chance, one object at a time."""
+
+    def __init__(self) -> None:
+        self._codecs = codecs(SharedParts())
+        self._objects: dict[str, dict[str, Obj]] = {}
+        self._version = 0
+
+    def change(self, data: st.DataObject, state: ClusterState) -> list[Change]:
+        """Let something happen to the cluster, take it into a state, and say what differs."""
+        draw = data.draw
+        kind = draw(st.sampled_from(_KINDS))
+        live = self._objects.setdefault(kind, {})
+        if live and draw(st.integers(0, 2)) == 0:
+            key = draw(st.sampled_from(sorted(live)))
+            return list(state.remove(self._read(kind, live.pop(key))))
+        obj = self._altered_pod(data, live) if kind == "pods" else draw(_made(kind))
+        live[_key(obj)] = obj
+        return list(state.upsert(self._read(kind, obj)))
+
+    def _altered_pod(self, data: st.DataObject, live: dict[str, Obj]) -> Obj:
+        """Draw a new pod, or what becomes of one that is there: a pod never moves."""
+        draw = data.draw
+        what = draw(st.sampled_from(["new", "new", "leaves", "ends", "is relabelled"]))
+        if not live or what == "new":
+            return draw(pod(f"p{self._version}", alive=True))
+        found = live[draw(st.sampled_from(sorted(live)))]
+        match what:
+            case "leaves":
+                return found | {"metadata": found["metadata"] | {"deletionTimestamp": _THEN}}
+            case "ends":
+                return found | {"status": {"phase": "Failed"}}
+            case _:
+                labels = {"app": draw(st.sampled_from(APPS)), "version": "1"}
+                return found | {"metadata": found["metadata"] | {"labels": labels}}
+
+    def _read(self, kind: str, obj: Obj) -> ClusterObject:
+        self._version += 1
+        metadata = obj["metadata"] | {"resourceVersion": str(self._version)}
+        text = json.dumps(obj | {"metadata": metadata}).encode()
+        found: ClusterObject = getattr(self._codecs, kind).item(text)
+        return found
+
+
+_THEN = "2026-01-01T00:00:00Z"
+_KINDS = [*["pods"] * 5, *["nodes"] * 2, "namespaces", "claims", "volumes", "csi_nodes"]
+
+
+def _made(kind: str) -> SearchStrategy[Obj]:
+    made: dict[str, SearchStrategy[Obj]] = {
+        "nodes": node(),
+        "namespaces": namespaces().flatmap(st.sampled_from),
+        "claims": claims().filter(bool).flatmap(st.sampled_from),
+        "volumes": st.sampled_from(VOLUMES).flatmap(volume),
+        "csi_nodes": csi_node(),
+    }
+    return made[kind]
+
+
+def _key(obj: Obj) -> str:
+    metadata = obj["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+@st.composite
+def csi_node(draw: st.DrawFn) -> Obj:
+    """Draw how many volumes a node can attach."""
+    name, count = draw(st.sampled_from(NODES)), draw(st.integers(0, 3))
+    driver = {"name": "disks", "allocatable": {"count": count}}
+    return {"metadata": {"name": name, "uid": name}, "spec": {"drivers": [driver]}}

@@ -1,0 +1,274 @@
+import io
+import json
+import logging
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any  # a decoded JSON line
+
+import pytest
+import structlog
+
+from reactive_desched.errors import ConfigError
+from reactive_desched.telemetry import logs
+
+CANARY = "c4n4ry-s3cr3t-v4lue"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers = []
+    yield
+    logging.captureWarnings(capture=False)
+    root.handlers = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def json_lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_importing_the_module_does_not_import_structlog() -> None:
+    code = "import sys, reactive_desched.telemetry.logs; print('structlog' in sys.modules)"
+
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert run.stdout == "False\n"
+
+
+def test_json_is_one_object_per_line_with_time_level_and_fields() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+
+    logs.logger("reactive_desched.act").info("evicted", pod="shop/web-1", waited_s=0.5)
+
+    (line,) = json_lines(stream)
+    assert list(line)[:3] == ["timestamp", "level", "event"]
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "level": "info",
+        "event": "evicted",
+        "logger": "reactive_desched.act",
+        "pod": "shop/web-1",
+        "waited_s": 0.5,
+    }
+
+
+def test_a_line_that_says_when_it_was_said_keeps_that_time() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+
+    logs.logger("act").info("evicted", timestamp=logs.stamp(0.25))
+
+    (line,) = json_lines(stream)
+    assert line["timestamp"] == "1970-01-01T00:00:00.250000Z"
+
+
+@pytest.mark.parametrize("style", logs.FORMATS)
+@pytest.mark.parametrize("log", [lambda: logs.logger("act"), lambda: logging.getLogger("lib")])
+def test_what_is_not_known_is_left_out(style: str, log: Any) -> None:
+    stream = io.StringIO()
+    logs.configure("info", style, stream)
+
+    fields = {"extra": {"node": None}} if isinstance(log(), logging.Logger) else {"node": None}
+    log().info("looked", **fields)
+
+    assert "looked" in stream.getvalue()
+    assert "node" not in stream.getvalue()
+
+
+def test_the_console_shows_the_same_for_eyes() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "console", stream)
+
+    logs.logger("act").warning("refused", pod="shop/web-1")
+
+    text = stream.getvalue()
+    assert "refused" in text
+    assert "pod=shop/web-1" in text
+    assert "warning" in text
+    assert "\x1b" not in text
+
+
+def test_a_terminal_gets_colours() -> None:
+    stream = Terminal()
+    logs.configure("info", "console", stream)
+
+    logs.logger("act").info("evicted")
+
+    assert "\x1b[" in stream.getvalue()
+
+
+def test_less_than_the_level_is_silent() -> None:
+    stream = io.StringIO()
+    logs.configure("warning", "json", stream)
+
+    logs.logger("act").info("no")
+    logging.getLogger("aiohttp").info("no")
+    logs.logger("act").error("yes")
+
+    assert [line["event"] for line in json_lines(stream)] == ["yes"]
+
+
+def test_libraries_that_use_the_standard_logging_look_the_same() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+
+    logging.getLogger("aiohttp.server").error("bad %s", "request", extra={"peer": "10.0.0.1"})
+
+    (line,) = json_lines(stream)
+    assert (line["event"], line["logger"], line["level"], line["peer"]) == (
+        "bad request",
+        "aiohttp.server",
+        "error",
+        "10.0.0.1",
+    )
+
+
+def test_warnings_are_logged() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old thing", DeprecationWarning, stacklevel=1)
+
+    assert "old thing" in json_lines(stream)[0]["event"]
+
+
+@pytest.mark.parametrize("style", logs.FORMATS)
+@pytest.mark.parametrize("log", [lambda: logs.logger("act"), lambda: logging.getLogger("lib")])
+def test_exceptions_come_with_their_traceback_but_no_local_variables(style: str, log: Any) -> None:
+    stream = io.StringIO()
+    logs.configure("info", style, stream)
+
+    def fail(hidden: str) -> None:
+        raise OSError(f"{len(hidden)} bytes lost")
+
+    try:
+        fail(CANARY)
+    except OSError:
+        log().exception("failed")
+
+    text = stream.getvalue()
+    assert "OSError: 19 bytes lost" in text
+    assert "Traceback" in text
+    assert CANARY not in text
+
+
+@pytest.mark.parametrize("style", logs.FORMATS)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"token": CANARY},
+        {"bearerToken": CANARY},
+        {"client_secret": CANARY.encode()},
+        {"passwords": {"password": CANARY}},
+        {"headers": {"Authorization": f"Bearer {CANARY}"}},
+        {"headers": [{"Set-Cookie": CANARY}]},
+        {"client-key-data": CANARY},
+        {"user": {"apiKey": CANARY}},
+        {"text": f"curl -H 'authorization: bearer {CANARY}'"},
+        {"url": f"https://user:{CANARY}@host/path"},
+        {"error": ValueError(f"Bearer {CANARY} was refused")},
+        {"raw": f"Basic {CANARY}".encode()},
+        {"pem": f"-----BEGIN EC PRIVATE KEY-----\n{CANARY}\n-----END EC PRIVATE KEY-----"},
+        {"jwt": f"got eyJhbGciOiJSUzI1NiJ9.{CANARY}.sig"},
+        {"deep": [[[[[[[[{"token": CANARY}]]]]]]]]},
+    ],
+    ids=str,
+)
+def test_secrets_never_reach_the_stream(style: str, fields: dict[str, Any]) -> None:
+    stream = io.StringIO()
+    logs.configure("info", style, stream)
+
+    logs.logger("act").info("said", **fields)
+    logging.getLogger("lib").info("said %s", fields.get("text", ""), extra=fields)
+
+    assert "said" in stream.getvalue()
+    assert CANARY not in stream.getvalue()
+
+
+def test_a_secret_inside_a_traceback_does_not_reach_the_stream() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+
+    def fail() -> None:
+        raise OSError("Bearer " + CANARY)
+
+    try:
+        fail()
+    except OSError:
+        logs.logger("act").exception("failed")
+
+    assert "OSError: Bearer [redacted]" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tokens": 3},
+        {"token": 3},
+        {"tokens_left": "2 of 3"},
+        {"author": "me"},
+        {"monkey": "banana"},
+        {"image": "registry:5000/web@sha256:abc"},
+        {"pods": ["shop/web-1"]},
+        {"reason": "does not tolerate gpu=true:NoSchedule"},
+    ],
+    ids=str,
+)
+def test_what_is_no_secret_is_left_alone(fields: dict[str, Any]) -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+
+    logs.logger("act").info("said", **fields)
+
+    (line,) = json_lines(stream)
+    assert fields.items() <= line.items()
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["broken \udc80 text", float("nan"), object(), {1: 2}, {"a", "b"}, b"\xff", 1 << 80, "Łódź"],
+    ids=lambda value: type(value).__name__,
+)
+def test_any_value_can_be_logged_as_json(value: object) -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+
+    logs.logger("act").info("odd", value=value)
+
+    assert json_lines(stream)[0]["event"] == "odd"
+
+
+def test_configuring_again_replaces_what_was() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    logs.configure("info", "json", first)
+    logs.configure("info", "json", second)
+
+    logs.logger("act").info("once")
+
+    assert first.getvalue() == ""
+    assert len(json_lines(second)) == 1
+
+
+@pytest.mark.parametrize(
+    ("level", "style", "said"),
+    [
+        ("loud", "json", "log level 'loud' is unknown: choose one of debug, info, warning, error"),
+        ("info", "xml", "log format 'xml' is unknown: choose one of console, json"),
+    ],
+)
+def test_unknown_settings_are_refused_with_the_choices(level: str, style: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        logs.configure(level, style, io.StringIO())

@@ -1,0 +1,196 @@
+"""The names, labels and values that dashboards of the SIG descheduler ask for."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_plain
+
+from reactive_desched._version import __version__
+from reactive_desched.telemetry import sig_compat as upstream
+from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.sig_compat import FAMILIES, MOST_SERIES, UpstreamMetrics
+from reactive_desched.testing.builders import pod
+
+ROOT = Path(__file__).parents[2]
+WEB = pod("web", on="n1", namespace="shop")
+ACCEPT = {
+    "plain": "text/plain;version=0.0.4",
+    "OpenMetrics": "application/openmetrics-text;version=1.0.0",
+}
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def served(metrics: Metrics, how: str) -> str:
+    return metrics.exposition(ACCEPT[how])[0].decode()
+
+
+def samples(text: str) -> Samples:
+    """Return every sample that is not a bucket, by name and labels."""
+    lines = re.findall(r"^(descheduler_\w+)(?:{(.*)})? (\S+)$", text, re.MULTILINE)
+    return {
+        (name, frozenset(re.findall(r'(\w+)="([^"]*)"', labels))): float(value)
+        for name, labels, value in lines
+        if not name.endswith("_bucket")
+    }
+
+
+def families(metrics: Metrics, how: str) -> list[Metric]:
+    """Read what is served with a library that knows the format."""
+    read = read_openmetrics if how == "OpenMetrics" else read_plain
+    return list(read(served(metrics, how)))
+
+
+def labelled(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset(labels.items())
+
+
+@pytest.mark.parametrize("how", ACCEPT)
+def test_an_eviction_counts_under_both_names_with_the_labels_of_the_sig_descheduler(
+    how: str,
+) -> None:
+    metrics = Metrics()
+    for _ in range(2):
+        metrics.upstream.evicted("default", "PodLifeTime", WEB, upstream.SUCCESS)
+    metrics.upstream.evicted("default", "PodLifeTime", WEB, upstream.ERROR)
+
+    found = samples(served(metrics, how))
+
+    about = {"namespace": "shop", "node": "n1", "profile": "default", "strategy": "PodLifeTime"}
+    for name in ("descheduler_pods_evicted_total", "descheduler_pods_evicted"):
+        assert found[labelled(name, result="success", **about)] == 2
+        assert found[labelled(name, result="error", **about)] == 1
+
+
+@pytest.mark.parametrize("how", ACCEPT)
+def test_sweeps_and_their_plugins_are_timed_under_both_names(how: str) -> None:
+    metrics = Metrics()
+    metrics.upstream.cycle_took(0.25)
+    metrics.upstream.cycle_took(700.0)
+    metrics.upstream.plugin_took("default", "PodLifeTime", 0.5)
+
+    found = samples(served(metrics, how))
+
+    one = {"profile": "default", "strategy": "PodLifeTime"}
+    for name in ("descheduler_", "descheduler_descheduler_"):
+        assert found[labelled(name + "loop_duration_seconds_count")] == 2
+        assert found[labelled(name + "loop_duration_seconds_sum")] == 700.25
+        assert found[labelled(name + "strategy_duration_seconds_count", **one)] == 1
+        assert found[labelled(name + "strategy_duration_seconds_sum", **one)] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("time", "name", "labels", "bounds"),
+    [
+        pytest.param(
+            lambda it: it.cycle_took(0.25),
+            "loop",
+            "",
+            "0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 25 50 100 250 500 +Inf",
+            id="a sweep",
+        ),
+        pytest.param(
+            lambda it: it.plugin_took("p", "s", 0.25),
+            "strategy",
+            'profile="p",strategy="s",',
+            "0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 25 50 100 +Inf",
+            id="a plugin",
+        ),
+    ],
+)
+def test_the_buckets_are_those_of_the_sig_descheduler_written_as_it_writes_them(
+    time: Callable[[UpstreamMetrics], None], name: str, labels: str, bounds: str
+) -> None:
+    metrics = UpstreamMetrics()
+    time(metrics)
+    start = f"descheduler_{name}_duration_seconds_bucket"
+    lines = [line for line in metrics.text().splitlines() if line.startswith(start)]
+
+    expected = [(bound, bound == "+Inf" or float(bound) >= 0.25) for bound in bounds.split()]
+    assert lines == [f'{start}{{{labels}le="{le}"}} {within:d}' for le, within in expected]
+
+
+@pytest.mark.parametrize(
+    ("how", "counter"), [("plain", "counter"), ("OpenMetrics", "unknown")], ids=ACCEPT
+)
+def test_the_kinds_are_those_that_a_format_can_say(how: str, counter: str) -> None:
+    told = dict(re.findall(r"^# TYPE (\S+) (\S+)$", served(Metrics(), how), re.MULTILINE))
+
+    for name, kind, _ in FAMILIES:
+        assert told[name] == (counter if kind == "counter" else kind)
+
+
+def test_the_build_is_ours_and_its_value_is_one() -> None:
+    found = samples(served(Metrics(), "plain"))
+    version = {"AppVersion": __version__, "DeschedulerVersion": f"reactive-desched {__version__}"}
+
+    assert found[labelled("descheduler_build_info", **version)] == 1
+
+
+@pytest.mark.parametrize("how", ACCEPT)
+def test_our_own_metrics_stand_beside_them(how: str) -> None:
+    metrics = Metrics()
+    metrics.finding("PodLifeTime")
+
+    names = {family.name for family in families(metrics, how)}
+
+    assert "reactive_desched_findings" in names
+    assert "descheduler_loop_duration_seconds" in names
+
+
+def test_the_texts_of_the_limits_are_the_sig_deschedulers() -> None:
+    assert {upstream.TOTAL_REACHED, upstream.NODE_REACHED, upstream.NAMESPACE_REACHED} == {
+        "maximum number of evicted pods per a descheduling cycle reached",
+        "maximum number of evicted pods per node reached",
+        "maximum number of evicted pods per namespace reached",
+    }
+
+
+@pytest.mark.parametrize("how", ACCEPT)
+def test_label_values_are_escaped(how: str) -> None:
+    metrics = Metrics()
+    metrics.upstream.evicted('odd"\n\\name', "P", WEB, "success")
+    metrics.upstream.plugin_took('odd"\n\\name', "P", 1)
+
+    profiles = {
+        sample.labels["profile"]
+        for family in families(metrics, how)
+        for sample in family.samples
+        if "profile" in sample.labels
+    }
+    assert profiles == {'odd"\n\\name'}
+
+
+def test_at_the_bound_the_series_counted_longest_ago_goes() -> None:
+    metrics = UpstreamMetrics()
+    pods = [pod("p", on=f"n{number}") for number in range(MOST_SERIES)]
+    for each in pods:
+        metrics.evicted("p", "s", each, "success")
+    metrics.evicted("p", "s", pods[0], "success")
+    metrics.evicted("p", "s", pod("p", on="one-more"), "success")
+
+    lines = metrics.text().splitlines()
+    shown = [line for line in lines if line.startswith("descheduler_pods_evicted_total{")]
+    assert len(shown) == MOST_SERIES
+    assert any('node="n0"' in line and line.endswith(" 2") for line in shown)
+    assert any('node="one-more"' in line for line in shown)
+    assert not any('node="n1"' in line for line in shown)
+
+
+def test_the_page_for_those_who_move_over_has_every_metric_with_its_labels_and_results() -> None:
+    metrics = UpstreamMetrics()
+    metrics.evicted("default", "PodLifeTime", WEB, upstream.SUCCESS)
+    metrics.plugin_took("default", "PodLifeTime", 1)
+    found = re.findall(r"^(descheduler_\w+){(.*)}", metrics.text(), re.MULTILINE)
+    labels = {name.removesuffix("_sum"): re.findall(r'(\w+)="', text) for name, text in found}
+    page = (ROOT / "docs" / "howto" / "from-the-sig-descheduler.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(descheduler_\w+)` \| (.*) \| (.*) \|$", page, re.MULTILINE)
+
+    assert [(name, text) for name, _, text in rows] == [(it.name, it.text) for it in FAMILIES]
+    for name, told, _ in rows:
+        assert sorted(re.findall(r"`(\w+)`", told)) == sorted(labels.get(name, []))
+    for limit in (upstream.TOTAL_REACHED, upstream.NODE_REACHED, upstream.NAMESPACE_REACHED):
+        assert f"`{limit}`" in page

@@ -1,0 +1,68 @@
+"""An address is ours once it is taken, and nobody is answered there before it is time."""
+
+import asyncio
+import socket
+
+import pytest
+
+from reactive_desched.errors import ConfigError
+from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.web.listen_socket import taken
+
+pytestmark = pytest.mark.anyio
+
+
+class Greeting(asyncio.Protocol):
+    """Says hello and hangs up."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(b"hello")
+        transport.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+async def test_whoever_connects_is_refused_until_somebody_answers() -> None:
+    listen = Listen("127.0.0.1", free_port())
+
+    async with taken(listen) as address:
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*listen)
+        assert await address.answer(Greeting) == listen.url
+        reader, writer = await asyncio.open_connection(*listen)
+        assert await reader.read() == b"hello"
+        writer.close()
+
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(*listen)
+
+
+async def test_any_free_port_is_told_once_it_is_answered_at() -> None:
+    async with taken(Listen("127.0.0.1", 0)) as address:
+        url = await address.answer(Greeting)
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        assert await reader.read() == b"hello"
+        writer.close()
+
+
+async def test_an_address_that_is_in_use_cannot_be_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as others:
+        port = others.getsockname()[1]
+
+        with pytest.raises(ConfigError, match=rf"127.0.0.1:{port}.*choose another address"):
+            async with taken(Listen("127.0.0.1", port)):
+                pass
+
+
+async def test_of_two_that_took_an_address_at_once_one_answers_and_the_other_is_told() -> None:
+    listen = Listen("127.0.0.1", free_port())
+
+    async with taken(listen) as first, taken(listen) as second:
+        await first.answer(Greeting)
+        with pytest.raises(ConfigError, match="choose another address"):
+            await second.answer(Greeting)
