@@ -21,9 +21,9 @@ from bench import cluster
 from bench.generate import cache_folder, ensure
 from bench.measure.machine import facts
 from bench.record import rows as record
-from bench.record.run import EXTENTS, Measuring
-from bench.report import show
-from bench.runner import SIZES, Found, Size
+from bench.record.run import RECORD_SIZES, RecordBenchmark
+from bench.report import print_report
+from bench.runner import SIZES, Results, Size
 
 _WIDTH = 130
 _MEMORY_DISK = Path("/dev/shm")  # noqa: S108  # tmpfs is what is being measured
@@ -37,23 +37,25 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
     args = parser.parse_args()
     console, size = Console(width=max(_WIDTH, Console().width)), SIZES[args.size]
-    found: Found = {"size": asdict(size), "machine": facts()}
+    results: Results = {"size": asdict(size), "machine": facts()}
     with _folders() as folders:
         if args.part != "record":
             _write_data(size, console)
-            found |= cluster.measure(size, folders, console.status)
+            results |= cluster.measure(size, folders, console.status)
         if args.part != "cluster":
-            found["record"] = Measuring(EXTENTS[args.size], folders, console.status).all()
-    show(found, console)
-    console.print(f"saved: {_save(found, args.results)}")
-    broken = list(_broken(found))
-    for complaint in broken:
-        console.print(f"broken: {complaint}", style="red")
+            results["record"] = RecordBenchmark(
+                RECORD_SIZES[args.size], folders, console.status
+            ).run_all()
+    print_report(results, console)
+    console.print(f"saved: {_save(results, args.results)}")
+    broken = list(_failures(results))
+    for failure in broken:
+        console.print(f"broken: {failure}", style="red")
     return 1 if broken else 0
 
 
 def _write_data(size: Size, console: Console) -> None:
-    for each in (size, size.tenth):
+    for each in (size, size.one_tenth):
         console.print(f"data: {ensure(each.pods, each.nodes, cache_folder()).folder}")
 
 
@@ -73,18 +75,18 @@ def _folders() -> Iterator[dict[str, Path]]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _save(found: Found, folder: Path) -> Path:
+def _save(results: Results, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
-    file.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    file.write_text(json.dumps(results, indent=1), encoding="utf-8")
     return file
 
 
-def _broken(found: Found) -> Iterator[str]:
-    if "whole" in found:
-        yield from cluster.broken(found)
-    if "record" in found:
-        yield from record.broken(found["record"])
+def _failures(results: Results) -> Iterator[str]:
+    if "whole" in results:
+        yield from cluster.failures(results)
+    if "record" in results:
+        yield from record.failures(results["record"])
 
 
 if __name__ == "__main__":

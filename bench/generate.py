@@ -22,14 +22,14 @@ from bench.node_json import host_ip, node_name, render_csi_node, render_node
 from bench.owner_json import OWNER_KINDS
 from bench.pod_json import PodValues, pod_template
 from bench.small_json import SMALL_KINDS, SmallKind
-from bench.workloads import Workload, population, uid_text
+from bench.workloads import Workload, generate_workloads, uid_text
 
 LIST_VERSION = 1_000_000_000
 """The resource version of every list; events count on from here."""
-_BORN = 1_760_000_000
+_EPOCH_S = 1_760_000_000
 _SUFFIX = bytes(b"bcdfghjklmnpqrstvwxz2456789"[byte % 27] for byte in range(256))
 _WRITE_ITEMS = 500
-_RESTARTED = 8
+_MAX_RESTARTS = 8
 
 
 class Cluster:
@@ -38,7 +38,7 @@ class Cluster:
     def __init__(self, pods: int, nodes: int) -> None:
         """Plan `pods` pods on `nodes` nodes; the plan depends on nothing else."""
         self.pods, self.nodes = pods, nodes
-        self.owners: Sequence[Workload] = tuple(population(pods, nodes))
+        self.owners: Sequence[Workload] = tuple(generate_workloads(pods, nodes))
         self._template = cache(pod_template)  # bounded by the number of owners
 
     @cached_property
@@ -55,8 +55,8 @@ class Cluster:
     def values(self, owner: Workload, ordinal: int) -> PodValues:
         """Return what sets one pod apart from its siblings."""
         digest = _digest(owner, ordinal)
-        digits, node = digest.hex(), owner.place(ordinal, self.nodes)
-        born = time.gmtime(_BORN + int.from_bytes(digest[8:11], "big") % 130_000 * 60)
+        digits, node = digest.hex(), owner.node_of(ordinal, self.nodes)
+        born = time.gmtime(_EPOCH_S + int.from_bytes(digest[8:11], "big") % 130_000 * 60)
         return PodValues(
             name=_pod_name(owner, ordinal, digest),
             uid=uid_text(digits[:32]),
@@ -68,7 +68,7 @@ class Cluster:
             token=digest[24:29].translate(_SUFFIX).decode(),
             container_a=digits[:64],
             container_b=digits[64:],
-            restarts=digest[30] if digest[31] < _RESTARTED and digest[30] < _RESTARTED else 0,
+            restarts=digest[30] if digest[31] < _MAX_RESTARTS and digest[30] < _MAX_RESTARTS else 0,
             ready=True,
             ordinal=ordinal,
         )
@@ -150,7 +150,7 @@ def ensure(pods: int, nodes: int, cache: Path) -> Dataset:
     data; older folders of the same size are removed.
     """
     size = f"{nodes}x{pods}-"
-    folder = cache / f"{size}{_own_text_digest()}"
+    folder = cache / f"{size}{_source_digest()}"
     if not folder.exists():
         cache.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=cache, prefix="unfinished-"))
@@ -162,11 +162,11 @@ def ensure(pods: int, nodes: int, cache: Path) -> Dataset:
     return Dataset(folder, pods, nodes)
 
 
-def _own_text_digest() -> str:
-    here = Path(__file__).parent
+def _source_digest() -> str:
+    directory = Path(__file__).parent
     names = ("generate.py", "render.py", "workloads.py", "pod_json.py", "node_json.py")
     texts = b"".join(
-        (here / name).read_bytes()
+        (directory / name).read_bytes()
         for name in (*names, "pod_status.py", "small_json.py", "owner_json.py")
     )
     return hashlib.blake2b(texts, digest_size=6).hexdigest()

@@ -6,7 +6,7 @@ import random
 import msgspec
 
 from bench.pod_json import DEDICATED_TAINT
-from bench.render import Obj, owned_fields
+from bench.render import Obj, managed_fields
 from bench.small_json import CSI_DRIVER
 from bench.workloads import is_dedicated_node, uid_text
 
@@ -159,8 +159,12 @@ def _managed_fields(metadata: Obj, status: Obj) -> list[Obj]:
     return [
         {"manager": "kubelet", "time": "2025-10-09T08:53:20Z"}
         | common
-        | {"fieldsV1": owned_fields({"metadata": named, "spec": {"providerID": 0}})},
+        | {"fieldsV1": managed_fields({"metadata": named, "spec": {"providerID": 0}})},
         {"manager": "kubelet", "time": "2026-01-21T12:53:20Z", "subresource": "status"}
         | common
-        | {"fieldsV1": owned_fields({"status": {"conditions": status["conditions"], "images": 0}})},
+        | {
+            "fieldsV1": managed_fields(
+                {"status": {"conditions": status["conditions"], "images": 0}}
+            )
+        },
     ]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bench.pod_json import pod_labels, written_spec
-from bench.render import Obj, owned_fields
+from bench.pod_json import applied_spec, pod_labels
+from bench.render import Obj, managed_fields
 from bench.workloads import Workload, uid_text
 
 REVISIONS = 11
@@ -66,7 +66,7 @@ class OwnerKind:
 
     def _managed_fields(self, metadata: Obj, owner: Workload) -> list[Obj]:
         named = ("labels", "annotations", "ownerReferences")
-        template = {"metadata": {"labels": pod_labels(owner)}, "spec": written_spec(owner)}
+        template = {"metadata": {"labels": pod_labels(owner)}, "spec": applied_spec(owner)}
         created = {
             "metadata": {member: metadata[member] for member in named},
             "spec": {"replicas": 0, "selector": 0, "template": template},
@@ -81,8 +81,8 @@ class OwnerKind:
         }
         status = common | {"subresource": "status"}
         return [
-            common | {"fieldsV1": owned_fields(created)},
-            status | {"fieldsV1": owned_fields({"status": reported})},
+            common | {"fieldsV1": managed_fields(created)},
+            status | {"fieldsV1": managed_fields({"status": reported})},
         ]
 
 

@@ -11,7 +11,7 @@ from bench.pod_status import (
     sidecar_of,
     time_at,
 )
-from bench.render import Obj, Template, mark, owned_fields
+from bench.render import Obj, Template, managed_fields, mark
 from bench.workloads import Workload
 
 FIELDS = (
@@ -257,10 +257,10 @@ def _tolerations(owner: Workload) -> list[Obj]:
     keys = [FLAP_TAINT] if owner.is_canary else [FLAP_TAINT, PROBE_TAINT]
     if owner.is_dedicated:
         keys.append(DEDICATED_TAINT)
-    usual = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    default_tolerations = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
     return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys] + [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-        for key in usual
+        for key in default_tolerations
     ]
 
 
@@ -276,7 +276,7 @@ def _affinity(owner: Workload) -> Obj:
         wish = {"weight": 100, "podAffinityTerm": term}
         affinity["podAntiAffinity"] = (
             {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-            if owner.keeps_apart
+            if owner.has_required_anti_affinity
             else {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}
         )
     return affinity
@@ -311,25 +311,25 @@ _SET_BY_SERVER = ("nodeName", "tolerations", "priority", "priorityClassName", "p
 
 def _managed_fields(metadata: Obj, spec: Obj, status: Obj) -> list[Obj]:
     named = ("generateName", "labels", "annotations", "ownerReferences")
-    created = {"metadata": {name: metadata[name] for name in named}, "spec": _written(spec)}
+    created = {"metadata": {name: metadata[name] for name in named}, "spec": _as_applied(spec)}
     reported = {name: value for name, value in status.items() if name != "qosClass"}
     common = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     return [
         {"manager": "kube-controller-manager", "time": time_at(0)}
         | common
-        | {"fieldsV1": owned_fields(created)},
+        | {"fieldsV1": managed_fields(created)},
         {"manager": "kubelet", "time": time_at(20), "subresource": "status"}
         | common
-        | {"fieldsV1": owned_fields({"status": reported | {"containerStatuses": 0}})},
+        | {"fieldsV1": managed_fields({"status": reported | {"containerStatuses": 0}})},
     ]
 
 
-def written_spec(owner: Workload) -> Obj:
+def applied_spec(owner: Workload) -> Obj:
     """Return what the owner's template says of a pod, without what the server adds."""
-    return _written(_spec(owner))
+    return _as_applied(_spec(owner))
 
 
-def _written(spec: Obj) -> Obj:
+def _as_applied(spec: Obj) -> Obj:
     written = {name: value for name, value in spec.items() if name not in _SET_BY_SERVER}
     written["volumes"] = spec["volumes"][:2]
     written["containers"] = [_without_token(container) for container in spec["containers"]]

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from bench.render import Obj, bare, mark
+from bench.render import Obj, mark, unquoted_mark
 from bench.workloads import Workload
 
 
@@ -44,7 +44,13 @@ def resources_of(owner: Workload) -> Obj:
 def pod_status(owner: Workload) -> Obj:
     """Return the status of a healthy pod of this owner."""
     containers = (
-        ("app", image_of(owner), resources_of(owner), bare("restarts"), mark("container_a")),
+        (
+            "app",
+            image_of(owner),
+            resources_of(owner),
+            unquoted_mark("restarts"),
+            mark("container_a"),
+        ),
         ("proxy", sidecar_of(owner), PROXY_RESOURCES, 0, mark("container_b")),
     )
     return {

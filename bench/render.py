@@ -16,7 +16,7 @@ def mark(field: str) -> str:
     return f"@@{field}@@"
 
 
-def bare(field: str) -> str:
+def unquoted_mark(field: str) -> str:
     """Return the text that stands for a field which is not a string, such as a number."""
     return f"@@#{field}@@"
 
@@ -39,32 +39,32 @@ class Template:
         return self._format % self._pick(values)
 
 
-def _picker(places: list[int]) -> Callable[[Sequence[bytes]], tuple[bytes, ...]]:
+def _picker(positions: list[int]) -> Callable[[Sequence[bytes]], tuple[bytes, ...]]:
     """Return a function that repeats and reorders values as the marks do."""
-    if len(places) < 2:  # noqa: PLR2004  # itemgetter makes tuples only from two items on
-        return lambda values: tuple(values[place] for place in places)
-    return itemgetter(*places)
+    if len(positions) < 2:  # noqa: PLR2004  # itemgetter makes tuples only from two items on
+        return lambda values: tuple(values[position] for position in positions)
+    return itemgetter(*positions)
 
 
-def owned_fields(obj: Mapping[str, Any]) -> Obj:
+def managed_fields(obj: Mapping[str, Any]) -> Obj:
     """Return what `managedFields` says of an object: its members, recursively, without values."""
     owned: Obj = {".": {}}
     for name, value in obj.items():
-        owned[f"f:{name}"] = _owned_value(name, value)
+        owned[f"f:{name}"] = _managed_value(name, value)
     return owned
 
 
 _LIST_KEYS = ("name", "mountPath", "containerPort", "type", "uid", "ip", "topologyKey")
 
 
-def _owned_value(name: str, value: object) -> Obj:
+def _managed_value(name: str, value: object) -> Obj:
     """Describe one member; lists of keyed objects name their items by key."""
     if isinstance(value, dict):
-        return owned_fields(value)
+        return managed_fields(value)
     if not isinstance(value, list) or name == "tolerations":
         return {}
     keyed = [(key, item) for item in value if (key := _key_of(item)) is not None]
-    return {".": {}} | {f'k:{{"{key}":"{item[key]}"}}': owned_fields(item) for key, item in keyed}
+    return {".": {}} | {f'k:{{"{key}":"{item[key]}"}}': managed_fields(item) for key, item in keyed}
 
 
 def _key_of(item: object) -> str | None:

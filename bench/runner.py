@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_LONGEST_S = 600
-Found = dict[str, Any]  # Any: numbers, texts and tables by name, as JSON has them
+_TIMEOUT_S = 600
+Results = dict[str, Any]  # Any: numbers, texts and tables by name, as JSON has them
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Size:
     reactions: int
 
     @property
-    def tenth(self) -> "Size":
+    def one_tenth(self) -> "Size":
         """The same at a tenth of the size."""
         return Size("tenth", self.nodes // 10, self.pods // 10, self.events, self.reactions)
 
@@ -37,7 +37,7 @@ SIZES = {
 
 
 @contextmanager
-def load_server(size: Size, *options: str) -> Iterator[Found]:
+def load_server(size: Size, *options: str) -> Iterator[Results]:
     """Run a load server while the block lasts; gives its address and certificate."""
     command = [
         *(sys.executable, "-m", "bench.server"),
@@ -53,9 +53,9 @@ def load_server(size: Size, *options: str) -> Iterator[Found]:
         server.wait()
 
 
-def measured(
+def run_programme(
     size: Size, programme: str, journal: Path, count: int, options: tuple[str, ...] = ()
-) -> Found:
+) -> Results:
     """Run one programme in a process of its own, against a fresh load server."""
     with load_server(size) as server:
         command = [
@@ -66,10 +66,10 @@ def measured(
             *options,
         ]
         done = subprocess.run(  # noqa: S603  # our own module
-            command, stdout=subprocess.PIPE, timeout=_LONGEST_S, check=True, env=_environment()
+            command, stdout=subprocess.PIPE, timeout=_TIMEOUT_S, check=True, env=_environment()
         )
-    found: Found = json.loads(done.stdout.splitlines()[-1])
-    return found
+    output: Results = json.loads(done.stdout.splitlines()[-1])
+    return output
 
 
 def _environment() -> dict[str, str]:

@@ -11,14 +11,14 @@ from bench.pod_json import FLAP_TAINT, PROBE_TAINT
 from bench.resources import Versions
 from bench.workloads import Workload, is_dedicated_node
 
-_BEYOND = 1_000_000
+_FIRST_NEW_NUMBER = 1_000_000
 """Ordinals of pods that no list has shown."""
 _STEP = 7919
 """Prime, so that successive events touch far-apart objects."""
 
 
 @dataclass(frozen=True)
-class PodPlace:
+class PodRef:
     """A pod: whose it is, and its number in the list."""
 
     owner: Workload
@@ -34,7 +34,7 @@ class Scripted:
     number: int
     key: str
     obj: bytes
-    pod: PodPlace | None = None
+    pod: PodRef | None = None
     what: str = "MODIFIED"
 
 
@@ -52,7 +52,7 @@ def status(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted
         yield Scripted("/api/v1/pods", number, str(number), obj)
 
 
-def flap(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
+def toggle_tolerated_taint(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
     """Tell of a taint that everybody tolerates: pods are judged and stay."""
     for number, lap in _laps(cluster.nodes, skip):
         taints = () if lap % 2 else (FLAP_TAINT,)
@@ -63,40 +63,40 @@ def flap(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
 def probe(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
     """Tell of a taint that drives one pod out of each node: the canary."""
     canary = next(owner for owner in cluster.owners if owner.is_canary)
-    places = {
+    pods_by_node = {
         ordinal: number for number, (owner, ordinal) in enumerate(cluster.order) if owner.is_canary
     }
     for ordinal in range(skip, canary.size):
-        number = canary.place(ordinal, cluster.nodes)
+        number = canary.node_of(ordinal, cluster.nodes)
         obj = cluster.node(number, versions.next(), PROBE_TAINT)
         name = cluster.values(canary, ordinal).name
-        pod = PodPlace(canary, ordinal, places[ordinal])
+        pod = PodRef(canary, ordinal, pods_by_node[ordinal])
         yield Scripted("/api/v1/nodes", number, name, obj, pod)
 
 
-def bound(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
+def bind_new_pods(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
     """Tell of new pods put on nodes whose taint they do not tolerate: one event, one eviction."""
-    owners = [owner for owner in cluster.owners if _may_go(owner)]
+    owners = [owner for owner in cluster.owners if _is_evictable(owner)]
     nodes = [n for n in range(cluster.nodes) if is_dedicated_node(n, cluster.nodes)]
     for turn in itertools.count(skip):
-        owner, ordinal = owners[turn % len(owners)], _BEYOND + turn
+        owner, ordinal = owners[turn % len(owners)], _FIRST_NEW_NUMBER + turn
         number = nodes[turn % len(nodes)]
         node, ip = node_name(number), host_ip(number)
         obj = cluster.changed_pod(owner, ordinal, versions.next(), node=node, host_ip=ip)
-        pod = PodPlace(owner, ordinal, len(cluster.order) + turn)
+        pod = PodRef(owner, ordinal, len(cluster.order) + turn)
         key = cluster.values(owner, ordinal).name
         yield Scripted("/api/v1/pods", pod.number, key, obj, pod, "ADDED")
 
 
 SCRIPTS: dict[str, Script] = {
     "status": status,
-    "flap": flap,
+    "flap": toggle_tolerated_taint,
     "probe": probe,
-    "bound": bound,
+    "bound": bind_new_pods,
 }
 
 
-def _may_go(owner: Workload) -> bool:
+def _is_evictable(owner: Workload) -> bool:
     """Say whether nothing protects these pods: no budget, and no guard of the default evictor."""
     plain = owner.kind == "ReplicaSet" and not owner.is_canary and not owner.is_dedicated
     return plain and not owner.has_local_storage and not owner.has_budget

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.generate import cache_folder, ensure
 from bench.resources import Resource, Versions, open_resources
-from bench.stage import Stage, Watcher
+from bench.stage import EventPlayer, Watcher
 from bench.tls import self_signed
 from bench.wire import WATCH_HEAD, Connection, Request, chunk
 
@@ -29,7 +29,9 @@ _SWITCH_S = 0.0005
 class LoadServer:
     """Answers requests from stored bytes."""
 
-    def __init__(self, stage: Stage, *, streaming: bool = False, chunked: bool = False) -> None:
+    def __init__(
+        self, stage: EventPlayer, *, streaming: bool = False, chunked: bool = False
+    ) -> None:
         """Serve the stage's resources.
 
         `streaming` also serves streaming lists; `chunked` sends lists item by item.
@@ -37,25 +39,25 @@ class LoadServer:
         self.stage = stage
         self._streaming, self._chunked = streaming, chunked
         self._control: dict[str, Callable[[Request], object]] = {
-            "/bench/prepare": self._prepare,
-            "/bench/play": self._play,
-            "/bench/expire": lambda request: self.stage.expire(request.query["path"]),
-            "/bench/bury": lambda _: self.stage.bury(),
-            "/stats": self._stats,
+            "/bench/prepare": self._handle_prepare,
+            "/bench/play": self._handle_play,
+            "/bench/expire": lambda request: self.stage.expire_watches(request.query["path"]),
+            "/bench/bury": lambda _: self.stage.delete_evicted(),
+            "/stats": self._handle_stats,
         }
 
     def handle(self, connection: Connection, request: Request) -> bool:
         """Answer one request; return whether the connection stays open."""
         now = time.monotonic_ns()
         if request.method == "POST" and request.path.endswith("/eviction"):
-            self.stage.admit(request.path.split("/")[-2], now)
+            self.stage.record_eviction(request.path.split("/")[-2], now)
             connection.answer(201, b'{"kind":"Status","apiVersion":"v1","status":"Success"}')
         elif resource := self.stage.resources.get(request.path):
             return self._collection(connection, request, resource)
         elif control := self._control.get(request.path):
             connection.answer(200, json.dumps(control(request)).encode())
         else:
-            self._other(connection, request)
+            self._handle_other(connection, request)
         return True
 
     def _collection(self, connection: Connection, request: Request, resource: Resource) -> bool:
@@ -94,17 +96,17 @@ class LoadServer:
             watcher.send(chunk(resource.event("ADDED", item)))
         watcher.send(chunk(resource.bookmark(self.stage.versions.now, initial_end=True)))
 
-    def _other(self, connection: Connection, request: Request) -> None:
+    def _handle_other(self, connection: Connection, request: Request) -> None:
         if request.path == "/version":
             connection.answer(200, b'{"major":"1","minor":"33","gitVersion":"v1.33.2"}')
         elif request.method == "POST":
             connection.answer(201, request.body)
-        elif "/pods/" in request.path and (found := self._pod(request.path)) is not None:
-            connection.answer(200, b'{"kind":"Pod","apiVersion":"v1",', found[1:])
+        elif "/pods/" in request.path and (pod := self._find_pod(request.path)) is not None:
+            connection.answer(200, b'{"kind":"Pod","apiVersion":"v1",', pod[1:])
         else:
             connection.answer(404, _status(404, "NotFound", f"no {request.path}"))
 
-    def _pod(self, path: str) -> bytes | None:
+    def _find_pod(self, path: str) -> bytes | None:
         """Find a pod by its own path; slow, for a look now and then."""
         resource, cluster = self.stage.resources["/api/v1/pods"], self.stage.cluster
         *_, namespace, _, name = path.split("/")
@@ -113,18 +115,18 @@ class LoadServer:
                 return next(resource.each(number, number + 1), None)
         return None
 
-    def _prepare(self, request: Request) -> int:
+    def _handle_prepare(self, request: Request) -> int:
         query = request.query
         return self.stage.prepare(query["script"], int(query["count"]), query.get("slot", ""))
 
-    def _play(self, request: Request) -> bool:
+    def _handle_play(self, request: Request) -> bool:
         self.stage.play(float(request.query.get("pace", "0")), request.query.get("slot", ""))
         return True
 
-    def _stats(self, request: Request) -> object:
+    def _handle_stats(self, request: Request) -> object:
         """Answer when the play is over and so many evictions came, or it has been long enough."""
         stage, query = self.stage, request.query
-        stage.await_plays()
+        stage.await_playbacks()
         stage.await_evictions(int(query.get("evictions", "0")), float(query.get("within", "0")))
         return {
             "sent": stage.sent,
@@ -150,10 +152,14 @@ def serve(server: LoadServer, listener: socket.socket, context: ssl.SSLContext |
     with contextlib.suppress(OSError):
         while True:
             sock, _ = listener.accept()
-            threading.Thread(target=_converse, args=(server, sock, context), daemon=True).start()
+            threading.Thread(
+                target=_serve_connection, args=(server, sock, context), daemon=True
+            ).start()
 
 
-def _converse(server: LoadServer, sock: socket.socket, context: ssl.SSLContext | None) -> None:
+def _serve_connection(
+    server: LoadServer, sock: socket.socket, context: ssl.SSLContext | None
+) -> None:
     with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
         closing.enter_context(sock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -176,7 +182,7 @@ def main() -> None:
     args = parser.parse_args()
     sys.setswitchinterval(_SWITCH_S)  # so that no thread delays another's stamp for long
     data = ensure(args.pods, args.nodes, cache_folder())
-    stage = Stage(data.cluster, open_resources(data), Versions())
+    stage = EventPlayer(data.cluster, open_resources(data), Versions())
     server = LoadServer(stage, streaming=args.streaming, chunked=args.chunked)
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listen:
         certificate = self_signed(Path(folder))

@@ -10,10 +10,10 @@ from itertools import islice
 
 from bench.generate import Cluster
 from bench.resources import Resource, Versions
-from bench.scripts import SCRIPTS, PodPlace, Scripted
+from bench.scripts import SCRIPTS, PodRef, Scripted
 from bench.wire import LAST_CHUNK, Connection, chunk
 
-_LOOK_S = 0.01
+_POLL_INTERVAL_S = 0.01
 _PODS = "/api/v1/pods"
 _BATCH = 32
 """Events per write when they go out flat out; each still has its own chunk."""
@@ -43,18 +43,18 @@ class Watcher:
 
 
 @dataclass
-class Stage:
+class EventPlayer:
     """What is being told: open watches, prepared events, and the stamps of both ends."""
 
     cluster: Cluster
     resources: Mapping[str, Resource]
     versions: Versions
     watchers: defaultdict[str, list[Watcher]] = field(default_factory=lambda: defaultdict(list))
-    told: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    sent_counts: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     prepared: dict[str, list[Scripted]] = field(default_factory=dict)
     sent: dict[str, int] = field(default_factory=dict)
     evictions: list[tuple[str, int]] = field(default_factory=list)
-    plays: list[threading.Thread] = field(default_factory=list)
+    playbacks: list[threading.Thread] = field(default_factory=list)
 
     def prepare(self, script: str, count: int, slot: str) -> int:
         """Render the next events of a script and forget the stamps; return how many there are.
@@ -62,39 +62,39 @@ class Stage:
         Each slot holds one script, so that two can be told at the same time.
         """
         self.sent, self.evictions = {}, []
-        events = SCRIPTS[script](self.cluster, self.versions, self.told[script])
+        events = SCRIPTS[script](self.cluster, self.versions, self.sent_counts[script])
         self.prepared[slot] = list(islice(events, count))
-        self.told[script] += len(self.prepared[slot])
+        self.sent_counts[script] += len(self.prepared[slot])
         return len(self.prepared[slot])
 
     def play(self, pace: float, slot: str) -> None:
         """Start to send what is prepared: `pace` events per second, or flat out when 0."""
         play, events = self._play_at if pace else self._play_flat_out, self.prepared[slot]
         thread = threading.Thread(target=play, args=(events, pace), daemon=True)
-        self.plays = [*(play for play in self.plays if play.is_alive()), thread]
+        self.playbacks = [*(play for play in self.playbacks if play.is_alive()), thread]
         thread.start()
 
-    def await_plays(self) -> None:
+    def await_playbacks(self) -> None:
         """Return when everything that was being told has been sent."""
-        for play in self.plays:
+        for play in self.playbacks:
             play.join()
 
     def _play_at(self, events: Sequence[Scripted], pace: float) -> None:
         start = time.monotonic()
         for turn, event in enumerate(events):
             time.sleep(max(0.0, start + turn / pace - time.monotonic()))
-            frame = self._enact(event)
+            frame = self._apply_event(event)
             if event.pod:
                 self.sent[event.key] = time.monotonic_ns()
             self._send(event.path, frame)
 
     def _play_flat_out(self, events: Sequence[Scripted], _: float) -> None:
-        frames = [self._enact(event) for event in events]
+        frames = [self._apply_event(event) for event in events]
         for first in range(0, len(frames), _BATCH):
             batch = b"".join(frames[first : first + _BATCH])
             self._send(events[first].path, batch)
 
-    def _enact(self, event: Scripted) -> bytes:
+    def _apply_event(self, event: Scripted) -> bytes:
         """Make the event true for later lists and return its frame."""
         resource = self.resources[event.path]
         resource.change(event.number, event.obj)
@@ -104,7 +104,7 @@ class Stage:
         for watcher in tuple(self.watchers[path]):
             watcher.send(data)
 
-    def admit(self, pod: str, at_ns: int) -> None:
+    def record_eviction(self, pod: str, at_ns: int) -> None:
         """Stamp an eviction request by the name of its pod."""
         self.evictions.append((pod, at_ns))
 
@@ -112,24 +112,24 @@ class Stage:
         """Return when so many requests have come, or when the time is over."""
         until = time.monotonic() + within_s
         while len(self.evictions) < count and time.monotonic() < until:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_INTERVAL_S)
 
-    def bury(self) -> int:
+    def delete_evicted(self) -> int:
         """Delete every pod that was to leave and whose eviction came; return how many."""
         names = {name for name, _ in self.evictions}
-        told = itertools.chain.from_iterable(self.prepared.values())
-        leaving = [event.pod for event in told if event.pod and event.key in names]
+        events = itertools.chain.from_iterable(self.prepared.values())
+        leaving = [event.pod for event in events if event.pod and event.key in names]
         for pod in leaving:
             self._delete(pod)
         return len(leaving)
 
-    def _delete(self, pod: PodPlace) -> None:
+    def _delete(self, pod: PodRef) -> None:
         resource = self.resources[_PODS]
         last = self.cluster.changed_pod(pod.owner, pod.ordinal, self.versions.next())
         resource.change(pod.number, None)
         self._send(_PODS, chunk(resource.event("DELETED", last)))
 
-    def expire(self, path: str) -> int:
+    def expire_watches(self, path: str) -> int:
         """Tell the watchers that their version is too old, so that they list again."""
         gone = (
             b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure",'

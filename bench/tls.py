@@ -33,17 +33,17 @@ class Certificate:
 def self_signed(folder: Path) -> Certificate:
     """Write a certificate for the loopback address, valid for a day."""
     key = ec.generate_private_key(ec.SECP256R1())
-    found = Certificate(folder / "server.crt", folder / "server.key")
-    found.cert.write_bytes(_certificate(key).public_bytes(serialization.Encoding.PEM))
-    found.key.write_bytes(
+    certificate_files = Certificate(folder / "server.crt", folder / "server.key")
+    certificate_files.cert.write_bytes(_certificate(key).public_bytes(serialization.Encoding.PEM))
+    certificate_files.key.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
     )
-    found.key.chmod(0o600)
-    return found
+    certificate_files.key.chmod(0o600)
+    return certificate_files
 
 
 def _certificate(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:

@@ -71,7 +71,7 @@ class Workload:
         return self.is_replicated and self.number % 2 == 0
 
     @property
-    def keeps_apart(self) -> bool:
+    def has_required_anti_affinity(self) -> bool:
         """Say whether they must, and do not only prefer to."""
         return self.has_anti_affinity and self.number % 3 == 0
 
@@ -90,23 +90,23 @@ class Workload:
         """Say whether its pods keep an emptyDir, which the default evictor respects."""
         return self.is_replicated and self.number % 4 == 1
 
-    def place(self, ordinal: int, nodes: int) -> int:
+    def node_of(self, ordinal: int, nodes: int) -> int:
         """Return the node of one of its pods: a healthy cluster, spread by node and by zone."""
         if self.kind == "DaemonSet":
             return ordinal
         stride = _STRIDES[self.number % len(_STRIDES)]
         first = int.from_bytes(self._digest()[:4], "big")
-        pool = _dedicated(nodes) if self.is_dedicated else nodes - _dedicated(nodes)
+        pool = _dedicated_nodes(nodes) if self.is_dedicated else nodes - _dedicated_nodes(nodes)
         slot = ordinal if self.is_canary else (first + ordinal * stride) % pool
-        return slot if self.is_dedicated else slot + _dedicated(nodes)
+        return slot if self.is_dedicated else slot + _dedicated_nodes(nodes)
 
 
 def is_dedicated_node(number: int, nodes: int) -> bool:
     """Say whether the node carries the taint of the dedicated pool: one in twenty does."""
-    return number < _dedicated(nodes)
+    return number < _dedicated_nodes(nodes)
 
 
-def _dedicated(nodes: int) -> int:
+def _dedicated_nodes(nodes: int) -> int:
     return max(1, nodes // 20)
 
 
@@ -115,7 +115,7 @@ def uid_text(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:32]}"
 
 
-def population(pods: int, nodes: int) -> Iterator[Workload]:
+def generate_workloads(pods: int, nodes: int) -> Iterator[Workload]:
     """Yield owners until they own exactly `pods` pods; the same for the same numbers."""
     rng = random.Random(7)  # noqa: S311  # the data must be the same on every machine
     left = pods
@@ -130,7 +130,7 @@ def _sizes(pods: int, nodes: int, rng: random.Random) -> Iterator[tuple[str, int
     """Yield kind, size and app without end: DaemonSets, the canary, then the mixed rest."""
     for number in range(DAEMONS if pods > nodes * DAEMONS else 0):
         yield "DaemonSet", nodes, f"agent-{number}"
-    plain = nodes - _dedicated(nodes)
+    plain = nodes - _dedicated_nodes(nodes)
     yield "ReplicaSet", min(plain, max(1, pods // 20)), CANARY
     largest = max(2, min(2000, pods // 20, plain))
     while True:

@@ -47,7 +47,7 @@ class ConversionError(ReactiveDeschedError):
     """A converted policy would not say what the old one says; nothing is written."""
 
 
-class CannotLook(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
+class SnapshotUnavailable(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
     """The picture to judge cannot be had whole, and half of it would mislead."""
 
 
@@ -61,14 +61,14 @@ class JournalError(ReactiveDeschedError):
 class Malformed(ClusterError):  # noqa: N818  it is raised as the fact it names
     """An object or line the server sent cannot be read; counted, named and skipped."""
 
-    def __init__(self, kind: str, name: str, reason: str) -> None:
-        super().__init__(f"{kind} {name or '(no name)'} cannot be read: {reason}")
+    def __init__(self, kind: str, name: str, message: str) -> None:
+        super().__init__(f"{kind} {name or '(no name)'} cannot be read: {message}")
         self.kind = kind
         self.name = name
-        self.reason = reason
+        self.message = message
 
 
-class Refused(ClusterError):  # noqa: N818  it is raised as the fact it names
+class RequestRejected(ClusterError):  # noqa: N818  it is raised as the fact it names
     """The server answered, and said no; the text holds its code and words."""
 
     def __init__(self, text: str, *, retryable: bool) -> None:
@@ -76,7 +76,7 @@ class Refused(ClusterError):  # noqa: N818  it is raised as the fact it names
         self.retryable = retryable
 
 
-class Saturated(ClusterError):  # noqa: N818  it is raised as the fact it names
+class RateLimited(ClusterError):  # noqa: N818  it is raised as the fact it names
     """Our own throttle already holds as many waiting calls as it may; nothing was sent."""
 
     retryable = True
@@ -98,7 +98,7 @@ class JournalUnavailable(JournalError):  # noqa: N818  # the state of a part, as
     retryable = True
 
 
-class RecordsGone(JournalError):  # noqa: N818  it is raised as the fact it names
+class RecordsExpired(JournalError):  # noqa: N818  it is raised as the fact it names
     """A reader's place is not in the journal; `oldest` is the first sequence that is."""
 
     def __init__(self, text: str, oldest: int) -> None:
@@ -123,7 +123,7 @@ class SinkUnavailable(SinkError):  # noqa: N818  the state of a part, as in HTTP
         self.retry_after_s = retry_after_s
 
 
-class EventRefused(SinkError):  # noqa: N818  it is raised as the fact it names
+class EventRejected(SinkError):  # noqa: N818  it is raised as the fact it names
     """The first event that was handed over will never be taken; the text says why."""
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from reactive_desched.cli import parser
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.model.kube_events import Regarding
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import configure
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
 from reactive_desched.sinks.kube_events import own_pod
-from tests.support.kustomize import documents, pod_template, rendered
+from tests.support.kustomize import documents, pod_template, render
 
 Manifest = dict[str, Any]  # YAML as written by people
 
@@ -47,7 +47,7 @@ DRY = {"overlays/dry-run", "overlays/preview"}
 
 def one(folder: str, kind: str) -> Manifest:
     """Return the one object of a kind that a folder creates."""
-    (found,) = (each for each in rendered(DEPLOY / folder) if each["kind"] == kind)
+    (found,) = (each for each in render(DEPLOY / folder) if each["kind"] == kind)
     return found
 
 
@@ -59,7 +59,7 @@ def of_kind(kind: str) -> Manifest:
 def workload(folder: str) -> Manifest:
     """Return what runs our pods."""
     kinds = {"Deployment", "Job", "CronJob"}
-    (found,) = (each for each in rendered(DEPLOY / folder) if each["kind"] in kinds)
+    (found,) = (each for each in render(DEPLOY / folder) if each["kind"] in kinds)
     return found
 
 
@@ -103,7 +103,7 @@ def test_every_folder_is_known_here() -> None:
 def test_every_folder_creates_the_base_and_one_way_of_running(
     folder: str, added: set[tuple[str, str]]
 ) -> None:
-    found = [(each["kind"], each["metadata"]["name"]) for each in rendered(DEPLOY / folder)]
+    found = [(each["kind"], each["metadata"]["name"]) for each in render(DEPLOY / folder)]
 
     assert set(found) == BASE | added
     assert len(found) == len(set(found))
@@ -211,7 +211,7 @@ def test_the_policy_argument_leads_to_the_policy_in_the_config_map(folder: str) 
 
 def test_our_own_reader_takes_the_policy_in_the_config_map_without_a_warning() -> None:
     text = one("base", "ConfigMap")["data"]["policy.yaml"]
-    configuration = configure([Source(text, "policy.yaml")], registry())
+    configuration = load_sources([SourceText(text, "policy.yaml")], plugin_registry())
 
     assert configuration.warnings == ()
     (profile,) = configuration.policy.profiles
@@ -288,7 +288,7 @@ def test_no_two_sweeps_of_the_cron_job_overlap() -> None:
     ("overlay", "over"), [("overlays/dry-run", "controller"), ("overlays/preview", "job")]
 )
 def test_a_dry_overlay_adds_one_argument_and_changes_nothing_else(overlay: str, over: str) -> None:
-    dry, live = rendered(DEPLOY / overlay), rendered(DEPLOY / over)
+    dry, live = render(DEPLOY / overlay), render(DEPLOY / over)
     for each in live:
         if each["kind"] == workload(over)["kind"]:
             pod_template(each)["spec"]["containers"][0]["args"].append("--dry-run")

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from reactive_desched.api.event import DATA, schema_name
-from reactive_desched.model.event_types import PREFIX
+from reactive_desched.api.event import DATA_TYPES, schema_name
+from reactive_desched.model.event_types import TYPE_PREFIX
 from tools.event_schemas import MEANINGS, REFS, Json, definitions, envelope
 
 _TABLE: Final = re.compile(
@@ -13,7 +13,7 @@ _TABLE: Final = re.compile(
 )
 
 
-def filled(page: str) -> str:
+def fill_tables(page: str) -> str:
     """Return the page with its tables as the code has them."""
     tables = {"types": _types, "attributes": _attributes, "data": _data}
     return _TABLE.sub(
@@ -24,9 +24,9 @@ def filled(page: str) -> str:
 def _types() -> Iterator[str]:
     yield "| type | data | schema | says |"
     yield "|---|---|---|---|"
-    for type_, data in DATA.items():
+    for type_, data in DATA_TYPES.items():
         link = f"[{data.__name__}](#{data.__name__.lower()})"
-        name = f"`{type_.removeprefix(PREFIX)}`"
+        name = f"`{type_.removeprefix(TYPE_PREFIX)}`"
         yield f"| {name} | {link} | `{schema_name(type_)}.json` | {MEANINGS[type_]} |"
 
 
@@ -38,9 +38,9 @@ def _attributes() -> Iterator[str]:
 
 
 def _data() -> Iterator[str]:
-    known = definitions()
-    del known["Event"]
-    for name, schema in known.items():
+    definitions_by_name = definitions()
+    del definitions_by_name["Event"]
+    for name, schema in definitions_by_name.items():
         yield f"### {name}"
         yield ""
         yield schema["description"]
@@ -49,21 +49,24 @@ def _data() -> Iterator[str]:
         yield "|---|---|---|"
         for field, shape in schema["properties"].items():
             mark = "" if field in schema["required"] else "?"
-            yield f"| `{field}`{mark} | {_kind(shape)} | {_meaning(shape, known)} |"
+            yield (
+                f"| `{field}`{mark} | {_json_type(shape)} | "
+                f"{_describe(shape, definitions_by_name)} |"
+            )
         yield ""
 
 
-def _kind(shape: Json) -> str:
-    if "$ref" in shape:
-        name = shape["$ref"].removeprefix(REFS)
+def _json_type(schema: Json) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix(REFS)
         return f"[{name}](#{name.lower()})"
-    if "items" in shape:
-        return f"list of {_kind(shape['items'])}"
-    if "additionalProperties" in shape:
-        return f"object of {_kind(shape['additionalProperties'])}"
-    return " or ".join(shape["type"]) if isinstance(shape["type"], list) else str(shape["type"])
+    if "items" in schema:
+        return f"list of {_json_type(schema['items'])}"
+    if "additionalProperties" in schema:
+        return f"object of {_json_type(schema['additionalProperties'])}"
+    return " or ".join(schema["type"]) if isinstance(schema["type"], list) else str(schema["type"])
 
 
-def _meaning(shape: Json, known: Mapping[str, Json]) -> str:
-    target = str(shape.get("$ref", "")).removeprefix(REFS)
-    return str(shape.get("description") or known[target]["description"])
+def _describe(schema: Json, definitions_by_name: Mapping[str, Json]) -> str:
+    target = str(schema.get("$ref", "")).removeprefix(REFS)
+    return str(schema.get("description") or definitions_by_name[target]["description"])

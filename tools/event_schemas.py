@@ -53,13 +53,13 @@ _FORMS: Final[Mapping[str, Json]] = {
 
 def type_schemas() -> dict[str, Json]:
     """Return the schema of each type's data, by the schema's name."""
-    return {api.schema_name(type_): _of_type(type_) for type_ in api.DATA}
+    return {api.schema_name(type_): _of_type(type_) for type_ in api.DATA_TYPES}
 
 
 def envelope() -> Json:
     """Return the schema of a whole event: its attributes and, by its type, its data."""
-    known = definitions()
-    root = known.pop("Event")
+    definitions_by_name = definitions()
+    root = definitions_by_name.pop("Event")
     properties = {
         name: {**_without(shape, "default"), **_FORMS.get(name, {})}
         for name, shape in root["properties"].items()
@@ -73,8 +73,11 @@ def envelope() -> Json:
         **_without(root, "title", "description"),
         "properties": properties,
         "required": list(properties),
-        "allOf": [_typed(type_, data.__name__) for type_, data in api.DATA.items()],
-        "$defs": _reachable({"$ref": [REFS + data.__name__ for data in api.DATA.values()]}, known),
+        "allOf": [_typed(type_, data.__name__) for type_, data in api.DATA_TYPES.items()],
+        "$defs": _reachable(
+            {"$ref": [REFS + data.__name__ for data in api.DATA_TYPES.values()]},
+            definitions_by_name,
+        ),
     }
 
 
@@ -88,28 +91,28 @@ def index() -> Json:
                 "dataschema": api.dataschema(type_),
                 "description": MEANINGS[type_],
             }
-            for type_ in api.DATA
+            for type_ in api.DATA_TYPES
         },
     }
 
 
 def definitions() -> dict[str, Json]:
     """Return the schema of each struct by its name."""
-    structs = [*dict.fromkeys(api.DATA.values()), api.Event]
-    _, known = msgspec.json.schema_components(structs, ref_template=REFS + "{name}")
-    return {name: _open(schema) for name, schema in known.items()}
+    structs = [*dict.fromkeys(api.DATA_TYPES.values()), api.Event]
+    _, definitions_by_name = msgspec.json.schema_components(structs, ref_template=REFS + "{name}")
+    return {name: _open_for_extension(schema) for name, schema in definitions_by_name.items()}
 
 
 def _of_type(type_: str) -> Json:
-    known = definitions()
-    root = known[api.DATA[type_].__name__]
+    definitions_by_name = definitions()
+    root = definitions_by_name[api.DATA_TYPES[type_].__name__]
     return {
         "$schema": DIALECT,
         "$id": api.dataschema(type_),
         "title": type_,
         "description": MEANINGS[type_],
         **_without(root, "title", "description"),
-        **_needs(root, known),
+        **_needed_definitions(root, definitions_by_name),
     }
 
 
@@ -121,42 +124,42 @@ def _typed(type_: str, struct: str) -> Json:
     }
 
 
-def _open(node: Any) -> Any:  # any part of a schema
+def _open_for_extension(node: Any) -> Any:  # any part of a schema
     """Open what msgspec closes: lists of words become examples, and nothing is null but left out.
 
     We leave out what has no value and never write null.
     """
     if isinstance(node, list):
-        return [_open(each) for each in node]
+        return [_open_for_extension(each) for each in node]
     if not isinstance(node, dict):
         return node
     match node:
         case {"enum": [only], **rest}:
-            return {**_open(rest), "type": "string", "const": only}
-        case {"enum": [*words], **rest}:
-            return {**_open(rest), "type": "string", "examples": words}
+            return {**_open_for_extension(rest), "type": "string", "const": only}
+        case {"enum": [*enum_values], **rest}:
+            return {**_open_for_extension(rest), "type": "string", "examples": enum_values}
         case {"anyOf": [{**shape}, {"type": "null"}], "default": None, **rest}:
-            return _open({**rest, **shape})
+            return _open_for_extension({**rest, **shape})
         case {"anyOf": [{"type": one}, {"type": other}], **rest}:
-            return {**_open(rest), "type": [one, other]}
+            return {**_open_for_extension(rest), "type": [one, other]}
         case _:
-            return {key: _open(value) for key, value in node.items()}
+            return {key: _open_for_extension(value) for key, value in node.items()}
 
 
-def _needs(root: Json, known: Mapping[str, Json]) -> Json:
-    found = _reachable(root, known)
-    return {"$defs": found} if found else {}
+def _needed_definitions(root: Json, definitions_by_name: Mapping[str, Json]) -> Json:
+    needed = _reachable(root, definitions_by_name)
+    return {"$defs": needed} if needed else {}
 
 
-def _reachable(root: Json, known: Mapping[str, Json]) -> Json:
+def _reachable(root: Json, definitions_by_name: Mapping[str, Json]) -> Json:
     """Return the definitions that a schema needs, by name in order."""
     needed: set[str] = set()
     waiting = set(_refs(root))
     while waiting:
         name = waiting.pop()
         needed.add(name)
-        waiting |= set(_refs(known[name])) - needed
-    return {name: known[name] for name in sorted(needed)}
+        waiting |= set(_refs(definitions_by_name[name])) - needed
+    return {name: definitions_by_name[name] for name in sorted(needed)}
 
 
 def _refs(node: Any) -> Iterator[str]:  # any part of a schema

@@ -14,7 +14,7 @@ Definitions = dict[str, Json]
 
 REFS: Final = "#/definitions/"
 _SELECTOR: Final = "LabelSelector"
-_EXACT: Final = 2**53
+_MAX_EXACT_INTEGER: Final = 2**53
 _UNITS: Final = ((3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -36,7 +36,7 @@ def definitions(models: Iterable[type[BaseModel]]) -> Definitions:
         ref_template=f"{REFS}{{model}}",
         schema_generator=_Generator,
     )
-    shapes = {name: _shape(name, schema) for name, schema in made["$defs"].items()}
+    shapes = {name: _model_schema(name, schema) for name, schema in made["$defs"].items()}
     return {**shapes, _SELECTOR: LABEL_SELECTOR}
 
 
@@ -59,26 +59,26 @@ def or_null(schema: Json) -> Json:
             return schema
 
 
-def merged(schema: Json, rule: Mapping[str, object]) -> Json:
+def merge_rule(schema: Json, rule: Mapping[str, object]) -> Json:
     """Add a rule to a schema; what both say is the rule's."""
     made = dict(schema)
     for key, value in rule.items():
         old = made.get(key)
         made[key] = (
-            merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+            merge_rule(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
         )
     return made
 
 
-def reachable(root: Json, known: Definitions) -> Definitions:
+def reachable(root: Json, definitions_by_name: Definitions) -> Definitions:
     """Give the definitions that a schema needs, by name in order."""
     needed: set[str] = set()
     waiting = set(_refs(root))
     while waiting:
         name = waiting.pop()
         needed.add(name)
-        waiting |= set(_refs(known[name])) - needed
-    return {name: known[name] for name in sorted(needed)}
+        waiting |= set(_refs(definitions_by_name[name])) - needed
+    return {name: definitions_by_name[name] for name in sorted(needed)}
 
 
 def _refs(node: object) -> Iterator[str]:
@@ -94,12 +94,12 @@ def _refs(node: object) -> Iterator[str]:
             yield from _refs(each)
 
 
-def _shape(name: str, schema: Json) -> Json:
+def _model_schema(name: str, schema: Json) -> Json:
     """Describe one model: its rules added, its optional fields nullable."""
-    plain = merged(_without_titles(schema), RULES.get(name, {}))
+    plain = merge_rule(_without_titles(schema), RULES.get(name, {}))
     required = plain.get("required", [])
     properties = {
-        field: _defaulted(shape) if field in required else or_null(_defaulted(shape))
+        field: _with_default(shape) if field in required else or_null(_with_default(shape))
         for field, shape in plain.get("properties", {}).items()
     }
     return {**plain, "properties": properties} if properties else plain
@@ -113,7 +113,9 @@ def _without_titles(node: Json) -> Json:
     for key, value in node.items():
         if key == "properties":
             made[key] = {name: _without_titles(shape) for name, shape in value.items()}
-        elif key in ("title", "$defs") or (key in ("minimum", "maximum") and abs(value) > _EXACT):
+        elif key in ("title", "$defs") or (
+            key in ("minimum", "maximum") and abs(value) > _MAX_EXACT_INTEGER
+        ):
             continue
         elif isinstance(value, dict):
             made[key] = _without_titles(value)
@@ -124,17 +126,17 @@ def _without_titles(node: Json) -> Json:
     return made
 
 
-def _defaulted(field: Json) -> Json:
+def _with_default(field: Json) -> Json:
     """Keep a default that says something, as it would be written; flatten `anyOf` with null."""
     default = field.get("default")
-    made = _flat({key: value for key, value in field.items() if key != "default"})
+    made = _flatten_any_of({key: value for key, value in field.items() if key != "default"})
     if default in (None, "", [], {}) or isinstance(default, dict):
         return made
     is_time = "string" in made.get("type", ()) and not isinstance(default, str)
-    return {**made, "default": _spelled(default) if is_time else default}
+    return {**made, "default": _format_duration(default) if is_time else default}
 
 
-def _flat(field: Json) -> Json:
+def _flatten_any_of(field: Json) -> Json:
     """Write "this or null" as one type where that is all that is said."""
     match field.get("anyOf"):
         case [{"type": str(), **rest} as shape, {"type": "null"}] if "$ref" not in rest:
@@ -144,7 +146,7 @@ def _flat(field: Json) -> Json:
             return field
 
 
-def _spelled(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """Write a duration in the largest unit that needs no fraction."""
     for size, unit in _UNITS:
         if seconds >= size and seconds % size == 0:

@@ -7,40 +7,40 @@ that is sound.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from reactive_desched.plugins.low_node_utilization import METRIC_RESOURCE, MetricsSource
+from reactive_desched.plugins.low_node_utilization import METRIC_RESOURCE, UtilizationSource
 from reactive_desched.plugins.node_affinity import PREFERRED, REQUIRED
 from reactive_desched.policy.protections import DEFAULT_PROTECTIONS, EXTRA_PROTECTIONS
 
 Json = dict[str, Any]  # Any: JSON Schema is JSON
 
-PROMETHEUS: Final = MetricsSource.PROMETHEUS.value
-KUBERNETES: Final = MetricsSource.KUBERNETES.value
+PROMETHEUS: Final = UtilizationSource.PROMETHEUS.value
+KUBERNETES: Final = UtilizationSource.KUBERNETES.value
 
 
-def some(*fields: str, **shape: object) -> Json:
+def require_non_empty(*fields: str, **shape: object) -> Json:
     """Describe an object that has each field, not empty (or of the shape given)."""
-    is_there = shape or {"not": {"enum": [None, "", 0, False, [], {}]}}
-    return {"type": "object", "required": list(fields), **each(fields, is_there)}
+    non_empty = shape or {"not": {"enum": [None, "", 0, False, [], {}]}}
+    return {"type": "object", "required": list(fields), **for_each_field(fields, non_empty)}
 
 
-def each(fields: Iterable[str], shape: Json) -> Json:
+def for_each_field(fields: Iterable[str], shape: Json) -> Json:
     """Describe several fields alike."""
     return {"properties": dict.fromkeys(fields, shape)}
 
 
-def not_both(one: str, other: str) -> Json:
+def mutually_exclusive(one: str, other: str) -> Json:
     """Refuse an object in which both fields say something; 0 and false say nothing here."""
-    return {"not": some(one, other)}
+    return {"not": require_non_empty(one, other)}
 
 
-def when(condition: Json, then: Json) -> Json:
+def if_then(condition: Json, then: Json) -> Json:
     """Ask for `then` where the condition holds."""
     return {"if": condition, "then": then}
 
 
 def with_source(source: str) -> Json:
     """Describe an object with a source of metrics."""
-    return some("source", const=source)
+    return require_non_empty("source", const=source)
 
 
 _NAME: Final = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -64,8 +64,8 @@ _REQUIREMENT: Final[Json] = {
             "description": "For In and NotIn: the values.",
         },
     },
-    **when(
-        some("operator", enum=["In", "NotIn"]),
+    **if_then(
+        require_non_empty("operator", enum=["In", "NotIn"]),
         {"required": ["values"], "properties": {"values": {"type": "array", "minItems": 1}}},
     ),
     "else": {"properties": {"values": {"maxItems": 0}}},
@@ -91,7 +91,7 @@ LABEL_SELECTOR: Final[Json] = {
 }
 
 _SHARES: Final[Json] = {"minProperties": 1, "additionalProperties": {"minimum": 0, "maximum": 100}}
-_LOADS: Final[Json] = each(
+_LOADS: Final[Json] = for_each_field(
     ("highThresholds", "lowThresholds", "prodHighThresholds", "prodLowThresholds"),
     {"additionalProperties": {"minimum": 0}},
 )
@@ -109,12 +109,12 @@ RULES: Final[Mapping[str, Json]] = {
     "AuthToken": {"required": ["secretReference"]},
     "DefaultEvictorArgs": {
         "properties": {"noEvictionPolicy": {"enum": ["Preferred", "Mandatory", ""]}},
-        **when(
-            some(
+        **if_then(
+            require_non_empty(
                 "podProtections",
-                anyOf=[some("defaultDisabled"), some("extraEnabled")],
+                anyOf=[require_non_empty("defaultDisabled"), require_non_empty("extraEnabled")],
             ),
-            each(_SWITCHES, {"enum": [False, None]}),
+            for_each_field(_SWITCHES, {"enum": [False, None]}),
         ),
     },
     "ExcludedNamespaces": {"properties": {"include": {"maxItems": 0}}},
@@ -125,31 +125,31 @@ RULES: Final[Mapping[str, Json]] = {
     "LowNodeLoadArgs": _LOADS,
     "LowNodeUtilizationArgs": {
         "required": ["thresholds", "targetThresholds"],
-        **each(("thresholds", "targetThresholds"), _SHARES),
-        **when(
-            some("metricsUtilization", **with_source(PROMETHEUS)),
-            each(("thresholds", "targetThresholds"), _METRIC_ALONE),
+        **for_each_field(("thresholds", "targetThresholds"), _SHARES),
+        **if_then(
+            require_non_empty("metricsUtilization", **with_source(PROMETHEUS)),
+            for_each_field(("thresholds", "targetThresholds"), _METRIC_ALONE),
         ),
     },
     "MetricsProvider": {
         "required": ["source"],
         "allOf": [
-            when(with_source(PROMETHEUS), some("prometheus", type="object")),
-            when(with_source(KUBERNETES), {"properties": {"prometheus": {"type": "null"}}}),
+            if_then(with_source(PROMETHEUS), require_non_empty("prometheus", type="object")),
+            if_then(with_source(KUBERNETES), {"properties": {"prometheus": {"type": "null"}}}),
         ],
     },
     "MetricsUtilization": {
-        "anyOf": [some("source"), some("metricsServer")],
+        "anyOf": [require_non_empty("source"), require_non_empty("metricsServer")],
         "allOf": [
-            not_both("source", "metricsServer"),
-            when(
+            mutually_exclusive("source", "metricsServer"),
+            if_then(
                 with_source(PROMETHEUS),
-                some("prometheus", **some("query")),
+                require_non_empty("prometheus", **require_non_empty("query")),
             ),
-            when(with_source(KUBERNETES), {"properties": {"prometheus": {"type": "null"}}}),
+            if_then(with_source(KUBERNETES), {"properties": {"prometheus": {"type": "null"}}}),
         ],
     },
-    "Namespaces": not_both("include", "exclude"),
+    "Namespaces": mutually_exclusive("include", "exclude"),
     "NodeAffinityArgs": {
         "properties": {
             "nodeAffinityType": {
@@ -159,12 +159,12 @@ RULES: Final[Mapping[str, Json]] = {
         }
     },
     "NodePool": _LOADS,
-    "NodeTaintsArgs": not_both("includedTaints", "excludedTaints"),
-    "OwnerKinds": not_both("include", "exclude"),
+    "NodeTaintsArgs": mutually_exclusive("includedTaints", "excludedTaints"),
+    "OwnerKinds": mutually_exclusive("include", "exclude"),
     "PodLifeTimeArgs": {
         "anyOf": [
-            some("maxPodLifeTimeSeconds", type="integer"),
-            *(some(name) for name in ("states", "conditions", "exitCodes")),
+            require_non_empty("maxPodLifeTimeSeconds", type="integer"),
+            *(require_non_empty(name) for name in ("states", "conditions", "exitCodes")),
         ]
     },
     "PodProtections": {
@@ -194,8 +194,8 @@ RULES: Final[Mapping[str, Json]] = {
         "required": ["url"],
         "properties": {"url": {"pattern": r"^\s*[hH][tT][tT][pP][sS]?://."}},
     },
-    "SecretReference": some("namespace", "name"),
-    "StorageClassRef": some("name"),
+    "SecretReference": require_non_empty("namespace", "name"),
+    "StorageClassRef": require_non_empty("name"),
     "TooManyRestartsArgs": {"properties": {"podRestartThreshold": {"minimum": 1}}},
     "WantedCondition": {"minProperties": 1},
 }

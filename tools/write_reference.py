@@ -11,10 +11,10 @@ from prometheus_client import Metric
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from reactive_desched.controller.config import BUILT_IN
+from reactive_desched.controller.config import BUILT_IN_PLUGINS
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.telemetry.metrics import Metrics, Sources
+from reactive_desched.telemetry.metrics import Metrics, MetricSources
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 _SKIPPED = ("apiVersion", "kind")
@@ -42,7 +42,7 @@ def settings_page() -> str:
         "| field | default | meaning |",
         "|---|---|---|",
         *_rows(ReactiveSettings, ""),
-        *_next(
+        *_next_links(
             {
                 "change them while it runs": "../howto/reload.md",
                 "completion in an editor": "../howto/editor-support.md",
@@ -62,13 +62,13 @@ def plugins_page() -> str:
         "Names and arguments are those of the SIG descheduler.",
         "",
     ]
-    for name, (plugin, args) in BUILT_IN.items():
+    for name, (plugin, args) in BUILT_IN_PLUGINS.items():
         lines += [f"## {name}", "", inspect.getdoc(plugin) or "", ""]
         lines += ["Reacts to: " + ", ".join(f"`{c.__name__}`" for c in plugin.reacts_to) + ".", ""]
         lines += ["| argument | default | meaning |", "|---|---|---|", *_rows(args, ""), ""]
     lines += ["## DefaultEvictor", "", inspect.getdoc(DefaultEvictorArgs) or "", ""]
     lines += ["| argument | default | meaning |", "|---|---|---|", *_rows(DefaultEvictorArgs, "")]
-    lines += _next(
+    lines += _next_links(
         {
             "where they stand in a policy": "policy-formats.md",
             "what they would find now": "plan.md",
@@ -93,7 +93,7 @@ def metrics_page() -> str:
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = ", ".join(f"`{label}`" for label in _labels(family)) or "-"
         lines.append(f"| `{name}` | {family.type} | {labels} | {family.documentation} |")
-    lines += _next(
+    lines += _next_links(
         {
             "under the SIG descheduler's names": "../howto/from-the-sig-descheduler.md#metrics",
             "how the journal stands": "../howto/audit.md#how-does-it-stand",
@@ -103,15 +103,23 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _next(links: Mapping[str, str]) -> list[str]:
+def _next_links(links: Mapping[str, str]) -> list[str]:
     """Return the end of a page: where to go from here."""
-    return ["", f"Next: {', '.join(f'[{words}]({page})' for words, page in links.items())}."]
+    return [
+        "",
+        f"Next: {', '.join(f'[{link_texts}]({page})' for link_texts, page in links.items())}.",
+    ]
 
 
 def _families() -> Iterator[Metric]:
     metrics = Metrics()
     metrics.policy_loaded("policy.yaml", "0")
-    metrics.sources = Sources(journal=_Journal(), folder=_Folder(), stream=_Stream(), http=_Http())
+    metrics.sources = MetricSources(
+        journal=_JournalStub(),
+        journal_dir=_JournalFolderStub(),
+        stream=_StreamStub(),
+        http=_HttpStub(),
+    )
     yield from metrics.collect()
 
 
@@ -120,23 +128,23 @@ def _labels(family: Metric) -> tuple[str, ...]:
     return tuple(vars(family).get("_labelnames", ()))
 
 
-class _Journal:
+class _JournalStub:
     records_written = records_refused = records_unrecorded = 0
     last_seq = torn_bytes = damaged_lines = checkpoint_size = 0
     checkpoint_root = ""
     healthy = True
 
 
-class _Folder:
+class _JournalFolderStub:
     bytes = segments = oldest_seq = removed = 0
     faults: ClassVar[Mapping[str, int]] = {}
 
 
-class _Stream:
+class _StreamStub:
     clients = turned_away = cut = sent = resets = 0
 
 
-class _Http:
+class _HttpStub:
     malformed = crowded_out = 0
 
 

@@ -12,12 +12,17 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched import policy
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.policy import document, settings, v1alpha1
-from reactive_desched.policy.registry import POINTS, READ_POINTS, Registry, with_evictor
+from reactive_desched.policy.registry import (
+    EXTENSION_POINTS,
+    SUPPORTED_POINTS,
+    Registry,
+    with_evictor,
+)
 from reactive_desched.policy.strategies import STATES, STRATEGIES, THRESHOLDS, Strategy
-from tools.json_shapes import Definitions, definitions, merged, or_null, reachable, ref
-from tools.schema_rules import Json, not_both, some, when
+from tools.json_shapes import Definitions, definitions, merge_rule, or_null, reachable, ref
+from tools.schema_rules import Json, if_then, mutually_exclusive, require_non_empty
 
 SCHEMAS: Final = Path(policy.__file__).parent / "schemas"
 DIALECT: Final = "http://json-schema.org/draft-07/schema#"
@@ -26,53 +31,66 @@ _NOT_READ: Final[Json] = {"description": "Accepted here and not read."}
 
 def v1alpha2() -> Json:
     """Describe a DeschedulerPolicy, the arguments of each plugin by its name."""
-    plugins = with_evictor(registry())
-    known = definitions([document.PolicyDocument, *(spec.args for spec in plugins.values())])
+    plugins = with_evictor(plugin_registry())
+    definitions_by_name = definitions(
+        [document.PolicyDocument, *(spec.args for spec in plugins.values())]
+    )
     for spec in plugins.values():
-        args = known[spec.args.__name__]
+        args = definitions_by_name[spec.args.__name__]
         args["properties"] = {
             **args.get("properties", {}),
             "apiVersion": _NOT_READ,
             "kind": _NOT_READ,
         }
-    known["PluginConfig"] = _plugin_config(known["PluginConfig"], plugins)
-    known["PluginsSection"] = _points(known["PluginsSection"], plugins)
-    known["ProfileSection"] = {**known["ProfileSection"], "allOf": _configured(plugins)}
-    root = known["PolicyDocument"]
+    definitions_by_name["PluginConfig"] = _plugin_config(
+        definitions_by_name["PluginConfig"], plugins
+    )
+    definitions_by_name["PluginsSection"] = _extension_points(
+        definitions_by_name["PluginsSection"], plugins
+    )
+    definitions_by_name["ProfileSection"] = {
+        **definitions_by_name["ProfileSection"],
+        "allOf": _enabled_requires_args(plugins),
+    }
+    root = definitions_by_name["PolicyDocument"]
     root["properties"]["profiles"]["items"] = or_null(ref("ProfileSection"))
-    return _document(root, known, document.API_VERSION, document.KIND)
+    return _document(root, definitions_by_name, document.API_VERSION, document.KIND)
 
 
-def legacy() -> Json:
+def legacy_policy() -> Json:
     """Describe a DeschedulerPolicy in the legacy format."""
-    plugins = registry()
-    known = definitions([v1alpha1.LegacyPolicy, *(spec.args for spec in plugins.values())])
-    root = known["LegacyPolicy"]
+    plugins = plugin_registry()
+    definitions_by_name = definitions(
+        [v1alpha1.LegacyPolicy, *(spec.args for spec in plugins.values())]
+    )
+    root = definitions_by_name["LegacyPolicy"]
     strategies = {
-        name: _strategy(name, strategy, known[plugins[name].args.__name__])
+        name: _strategy(name, strategy, definitions_by_name[plugins[name].args.__name__])
         for name, strategy in STRATEGIES.items()
     }
     root["properties"]["strategies"] |= {"properties": strategies, "additionalProperties": False}
-    return _document(root, known, v1alpha1.API_VERSION, document.KIND)
+    return _document(root, definitions_by_name, v1alpha1.API_VERSION, document.KIND)
 
 
 def reactive_settings() -> Json:
     """Describe ReactiveSettings."""
-    known = definitions([settings.ReactiveSettings])
-    names = {"enum": sorted(registry())}
-    known["Debounce"]["properties"]["perPlugin"]["propertyNames"] = names
-    root = known["ReactiveSettings"]
-    return _document(root, known, settings.API_VERSION, settings.KIND)
+    definitions_by_name = definitions([settings.ReactiveSettings])
+    names = {"enum": sorted(plugin_registry())}
+    definitions_by_name["Debounce"]["properties"]["perPlugin"]["propertyNames"] = names
+    root = definitions_by_name["ReactiveSettings"]
+    return _document(root, definitions_by_name, settings.API_VERSION, settings.KIND)
 
 
-def whichever(parts: Mapping[str, Json]) -> Json:
+def any_of(parts: Mapping[str, Json]) -> Json:
     """Describe a document that is any of these, by its apiVersion."""
-    known: Definitions = {}
+    definitions_by_name: Definitions = {}
     for name, part in parts.items():
         for each, shape in part["definitions"].items():
-            if known.setdefault(each, shape) != shape:
+            if definitions_by_name.setdefault(each, shape) != shape:
                 raise ValueError(f"two definitions are called {each}")
-        known[name] = {key: part[key] for key in part if key not in ("$schema", "definitions")}
+        definitions_by_name[name] = {
+            key: part[key] for key in part if key not in ("$schema", "definitions")
+        }
     versions = {name: part["properties"]["apiVersion"]["const"] for name, part in parts.items()}
     return {
         "$schema": DIALECT,
@@ -81,26 +99,28 @@ def whichever(parts: Mapping[str, Json]) -> Json:
         "required": ["apiVersion", "kind"],
         "properties": {"apiVersion": {"enum": list(versions.values())}},
         "allOf": [
-            when(some("apiVersion", const=version), ref(name)) for name, version in versions.items()
+            if_then(require_non_empty("apiVersion", const=version), ref(name))
+            for name, version in versions.items()
         ],
-        "definitions": known,
+        "definitions": definitions_by_name,
     }
 
 
-def _document(root: Json, known: Definitions, version: str, kind: str) -> Json:
+def _document(root: Json, definitions_by_name: Definitions, version: str, kind: str) -> Json:
     """Describe a whole document, with what it needs."""
     root["properties"] |= {
         "apiVersion": {"const": version, "description": f"Always {version}."},
         "kind": {"const": kind, "description": f"Always {kind}."},
     }
     root["required"] = ["apiVersion", "kind"]
-    return {"$schema": DIALECT, **root, "definitions": reachable(root, known)}
+    return {"$schema": DIALECT, **root, "definitions": reachable(root, definitions_by_name)}
 
 
 def _plugin_config(entry: Json, plugins: Registry) -> Json:
     """Tie the arguments of an entry to its name."""
     typed = [
-        when(some("name", const=name), _entry(spec.args)) for name, spec in sorted(plugins.items())
+        if_then(require_non_empty("name", const=name), _entry(spec.args))
+        for name, spec in sorted(plugins.items())
     ]
     name = {**entry["properties"]["name"], "enum": sorted(plugins)}
     return {**entry, "properties": {**entry["properties"], "name": name}, "allOf": typed}
@@ -108,24 +128,26 @@ def _plugin_config(entry: Json, plugins: Registry) -> Json:
 
 def _entry(args: type[BaseModel]) -> Json:
     """Describe an entry of one plugin."""
-    if _needs_some(args):
+    if _has_required_args(args):
         return {"required": ["args"], "properties": {"args": ref(args.__name__)}}
     return {"properties": {"args": or_null(ref(args.__name__))}}
 
 
-def _configured(plugins: Registry) -> list[Json]:
+def _enabled_requires_args(plugins: Registry) -> list[Json]:
     """Ask for an entry of each enabled plugin that does not do without arguments."""
     asked = []
     for name, spec in sorted(plugins.items()):
-        if _needs_some(spec.args):
-            is_listed = some("enabled", type="array", contains={"const": name})
-            points = [some(point, **is_listed) for point in sorted(spec.points)]
-            entry = some("pluginConfig", type="array", contains=some("name", const=name))
-            asked.append(when(some("plugins", anyOf=points), entry))
+        if _has_required_args(spec.args):
+            is_listed = require_non_empty("enabled", type="array", contains={"const": name})
+            points = [require_non_empty(point, **is_listed) for point in sorted(spec.points)]
+            entry = require_non_empty(
+                "pluginConfig", type="array", contains=require_non_empty("name", const=name)
+            )
+            asked.append(if_then(require_non_empty("plugins", anyOf=points), entry))
     return asked
 
 
-def _needs_some(args: type[BaseModel]) -> bool:
+def _has_required_args(args: type[BaseModel]) -> bool:
     """Say whether a plugin's arguments cannot be left out."""
     try:
         args.model_validate_json("{}", strict=True)
@@ -134,11 +156,11 @@ def _needs_some(args: type[BaseModel]) -> bool:
     return False
 
 
-def _points(section: Json, plugins: Registry) -> Json:
+def _extension_points(section: Json, plugins: Registry) -> Json:
     """Say which plugins can be enabled at which point."""
     points = dict(section["properties"])
-    for point in POINTS:
-        if point in READ_POINTS:
+    for point in EXTENSION_POINTS:
+        if point in SUPPORTED_POINTS:
             names = sorted(name for name, spec in plugins.items() if point in spec.points)
             enabled = {"items": {"type": "string", "enum": names}}
             points[point] = {**points[point], "properties": {"enabled": enabled}}
@@ -148,35 +170,38 @@ def _points(section: Json, plugins: Registry) -> Json:
 def _strategy(name: str, strategy: Strategy, args: Json) -> Json:
     """Describe a strategy; what its plugin checks counts only where it is enabled."""
     params: Json = {}
-    for argument, path in strategy.copies.items():
+    for argument, path in strategy.copied_params.items():
         shape = {k: v for k, v in args["properties"][argument].items() if k != "description"}
-        params = merged(params, _nested(path, shape))
-    for path in strategy.makes:
+        params = merge_rule(params, _schema_at(path, shape))
+    for path in strategy.derived_params:
         if path in STATES:
-            params = merged(params, _nested(path, {"items": args["properties"]["states"]["items"]}))
-    needed = [strategy.copies[argument] for argument in args.get("required", [])]
+            params = merge_rule(
+                params, _schema_at(path, {"items": args["properties"]["states"]["items"]})
+            )
+    needed = [strategy.copied_params[argument] for argument in args.get("required", [])]
     if name == "PodLifeTime":
-        needed.append(strategy.copies["maxPodLifeTimeSeconds"])
+        needed.append(strategy.copied_params["maxPodLifeTimeSeconds"])
     for path in needed:
-        params = merged(params, _needing(path))
-    thresholds = not_both(*(path[-1] for path in THRESHOLDS.values()))
-    asked = {"properties": {"params": merged(params, thresholds)}}
+        params = merge_rule(params, _requiring(path))
+    thresholds = mutually_exclusive(*(path[-1] for path in THRESHOLDS.values()))
+    asked = {"properties": {"params": merge_rule(params, thresholds)}}
     return {
         "anyOf": [ref("StrategyBody"), {"type": "null"}],
-        **when(
-            some("enabled", const=True), {**asked, **({"required": ["params"]} if needed else {})}
+        **if_then(
+            require_non_empty("enabled", const=True),
+            {**asked, **({"required": ["params"]} if needed else {})},
         ),
     }
 
 
-def _nested(path: tuple[str, ...], shape: Json) -> Json:
+def _schema_at(path: tuple[str, ...], shape: Json) -> Json:
     """Describe what stands at a path."""
     for step in reversed(path):
         shape = {"properties": {step: shape}}
     return shape
 
 
-def _needing(path: tuple[str, ...]) -> Json:
+def _requiring(path: tuple[str, ...]) -> Json:
     """Ask for something at a path."""
     shape: Json = {}
     for step in reversed(path):
@@ -186,8 +211,8 @@ def _needing(path: tuple[str, ...]) -> Json:
 
 def schemas() -> dict[str, str]:
     """Give the text of every schema by its name."""
-    parts = {"v1alpha2": v1alpha2(), "v1alpha1": legacy(), "settings": reactive_settings()}
-    every = {**parts, "any": whichever(parts)}
+    parts = {"v1alpha2": v1alpha2(), "v1alpha1": legacy_policy(), "settings": reactive_settings()}
+    every = {**parts, "any": any_of(parts)}
     return {
         name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in every.items()

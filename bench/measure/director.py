@@ -11,7 +11,7 @@ import msgspec
 _READ_BUFFER = 1 << 21
 
 
-class Telling(msgspec.Struct):
+class ServerStamps(msgspec.Struct):
     """What the server has stamped so far; nanoseconds of the machine's monotonic clock."""
 
     sent: dict[str, int]
@@ -29,36 +29,36 @@ class Director:
     async def prepare(self, script: str, count: int, slot: str = "main") -> int:
         """Have events rendered; return how many there are, at most `count`."""
         query = f"script={script}&count={count}&slot={slot}"
-        return int(await self._ask("POST", f"/bench/prepare?{query}"))
+        return int(await self._request("POST", f"/bench/prepare?{query}"))
 
     async def play(self, pace: float = 0, slot: str = "main") -> None:
         """Start to send what was prepared, `pace` per second or flat out."""
-        await self._ask("POST", f"/bench/play?pace={pace}&slot={slot}")
+        await self._request("POST", f"/bench/play?pace={pace}&slot={slot}")
 
-    async def expire(self, path: str) -> int:
+    async def expire_watches(self, path: str) -> int:
         """Make the watchers of a collection list again; return how many there were."""
-        return int(await self._ask("POST", f"/bench/expire?path={path}"))
+        return int(await self._request("POST", f"/bench/expire?path={path}"))
 
-    async def bury(self) -> int:
+    async def delete_evicted(self) -> int:
         """Have every evicted pod deleted."""
-        return int(await self._ask("POST", "/bench/bury"))
+        return int(await self._request("POST", "/bench/bury"))
 
-    async def told(self, evictions: int = 0, within_s: float = 0) -> Telling:
+    async def wait_for_evictions(self, evictions: int = 0, within_s: float = 0) -> ServerStamps:
         """Wait until all is sent and so many evictions came, or for so long; return the stamps.
 
         The server does the waiting, so that nothing wakes the process under test meanwhile.
         """
         path = f"/stats?evictions={evictions}&within={within_s}"
-        return msgspec.convert(await self._ask("GET", path), Telling)
+        return msgspec.convert(await self._request("GET", path), ServerStamps)
 
-    async def _ask(self, method: str, path: str) -> Any:  # Any: each answer has its own shape
+    async def _request(self, method: str, path: str) -> Any:  # Any: each answer has its own shape
         async with self.http.request(method, self._url + path) as reply:
             reply.raise_for_status()
             return msgspec.json.decode(await reply.read())
 
 
 @asynccontextmanager
-async def directing(url: str, ca: str) -> AsyncIterator[Director]:
+async def open_director(url: str, ca: str) -> AsyncIterator[Director]:
     """Hold the control connection until the block ends."""
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=ca))
     timeout = aiohttp.ClientTimeout(total=120)

@@ -11,14 +11,14 @@ import anyio
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from bench.measure.director import Director, directing
-from bench.measure.numbers import Numbers, spread
+from bench.measure.director import Director, open_director
+from bench.measure.numbers import Quantiles, quantiles
 from bench.measure.target import Target
 
 _PODS = "/api/v1/pods"
 _BODY = b'{"apiVersion":"policy/v1","kind":"Eviction"}'
 _IDENTITY = {"Accept-Encoding": "identity"}
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 
 
 class _Metadata(Struct):
@@ -37,24 +37,26 @@ class _Line(Struct):
 _DECODE = Decoder(_Line).decode
 
 
-async def floors(target: Target, count: int, paces: tuple[int, ...]) -> dict[str, Numbers]:
+async def floors(target: Target, count: int, paces: tuple[int, ...]) -> dict[str, Quantiles]:
     """Return the time from an event to its eviction request, in microseconds, at each pace."""
-    found: dict[str, Numbers] = {}
-    async with directing(target.url, target.ca) as director, anyio.create_task_group() as group:
+    results: dict[str, Quantiles] = {}
+    async with open_director(target.url, target.ca) as director, anyio.create_task_group() as group:
         group.start_soon(_evict_all, director.http, target.url)
         await anyio.sleep(0.5)  # the watch opens
-        await _once(director, paces[0], min(count, 100))
+        await _measure_once(director, paces[0], min(count, 100))
         for pace in paces:
-            found[f"pods_{pace}"] = await _once(director, pace, count)
+            results[f"pods_{pace}"] = await _measure_once(director, pace, count)
         group.cancel_scope.cancel()
-    return found
+    return results
 
 
-async def _once(director: Director, pace: int, count: int) -> Numbers:
+async def _measure_once(director: Director, pace: int, count: int) -> Quantiles:
     expected = await director.prepare("bound", count)
     await director.play(pace)
-    told = await director.told(expected, _PATIENCE_S)
-    return spread([(at - told.sent[pod]) / 1e3 for pod, at in told.evictions if pod in told.sent])
+    stamps = await director.wait_for_evictions(expected, _TIMEOUT_S)
+    return quantiles(
+        [(at - stamps.sent[pod]) / 1e3 for pod, at in stamps.evictions if pod in stamps.sent]
+    )
 
 
 async def _evict_all(http: aiohttp.ClientSession, url: str) -> None:

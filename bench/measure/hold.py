@@ -14,11 +14,11 @@ from types import CoroutineType
 from typing import Any
 
 _LONG_NS = 1_000_000
-_KEPT = 12
+_MAX_SLOWEST = 12
 
 
 @dataclass
-class Holds:
+class LoopTurns:
     """How long callbacks held the loop; the longest are kept with who it was."""
 
     turns: int = 0
@@ -26,7 +26,7 @@ class Holds:
     longest_ns: int = 0
     longest_wall_ns: int = 0
     over_ms: dict[int, int] = field(default_factory=lambda: {1: 0, 2: 0, 5: 0, 10: 0})
-    worst: list[tuple[int, str]] = field(default_factory=list)
+    slowest: list[tuple[int, str]] = field(default_factory=list)
     collected_ns: int = 0
     longest_collection_ns: int = 0
 
@@ -40,7 +40,9 @@ class Holds:
         self.longest_ns = max(self.longest_ns, took_ns)
         for limit in self.over_ms:
             self.over_ms[limit] += took_ns >= limit * _LONG_NS
-        self.worst = sorted([*self.worst, (took_ns, who(handle))], reverse=True)[:_KEPT]
+        self.slowest = sorted([*self.slowest, (took_ns, handle_name(handle))], reverse=True)[
+            :_MAX_SLOWEST
+        ]
 
     def summary(self) -> dict[str, object]:
         """Return the holds in milliseconds."""
@@ -50,49 +52,49 @@ class Holds:
             "longest_ms": round(self.longest_ns / 1e6, 2),
             "longest_wall_ms": round(self.longest_wall_ns / 1e6, 2),
             "over_ms": {str(limit): count for limit, count in self.over_ms.items()},
-            "worst": [f"{took / 1e6:.2f} ms {name}" for took, name in self.worst],
+            "worst": [f"{took / 1e6:.2f} ms {name}" for took, name in self.slowest],
             "gc_s": round(self.collected_ns / 1e9, 3),
             "longest_gc_ms": round(self.longest_collection_ns / 1e6, 2),
         }
 
 
 @contextmanager
-def watching() -> Iterator[Holds]:
+def watch_loop_turns() -> Iterator[LoopTurns]:
     """Time every turn of every loop of this process; costs about a microsecond per turn."""
-    holds, run = Holds(), asyncio.Handle._run  # noqa: SLF001  # there is no public place to time turns
+    loop_turns, run = LoopTurns(), asyncio.Handle._run  # noqa: SLF001  # there is no public place to time turns
     wall, cpu = time.perf_counter_ns, time.thread_time_ns
 
     def timed(handle: asyncio.Handle) -> None:
         begun, worked = wall(), cpu()
         run(handle)
-        holds.add(cpu() - worked, wall() - begun, handle)
+        loop_turns.add(cpu() - worked, wall() - begun, handle)
 
-    collector = _Collections(holds)
+    collector = _GcTimer(loop_turns)
     asyncio.Handle._run = timed  # type: ignore[method-assign,assignment]  # noqa: SLF001  # same
     gc.callbacks.append(collector)
     try:
-        yield holds
+        yield loop_turns
     finally:
         gc.callbacks.remove(collector)
         asyncio.Handle._run = run  # type: ignore[method-assign]  # noqa: SLF001  # same
 
 
-class _Collections:
+class _GcTimer:
     """Times the collector's own pauses, which fall into whichever turn is unlucky."""
 
-    def __init__(self, holds: Holds) -> None:
-        self._holds, self._begun = holds, 0
+    def __init__(self, loop_turns: LoopTurns) -> None:
+        self._loop_turns, self._begun = loop_turns, 0
 
     def __call__(self, phase: str, _: dict[str, int]) -> None:
         if phase == "start":
             self._begun = time.perf_counter_ns()
             return
         took = time.perf_counter_ns() - self._begun
-        self._holds.collected_ns += took
-        self._holds.longest_collection_ns = max(self._holds.longest_collection_ns, took)
+        self._loop_turns.collected_ns += took
+        self._loop_turns.longest_collection_ns = max(self._loop_turns.longest_collection_ns, took)
 
 
-def who(handle: asyncio.Handle) -> str:
+def handle_name(handle: asyncio.Handle) -> str:
     """Name what ran: a task by its coroutines from outside in, else the callback."""
     callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001  # typeshed leaves it out
     owner = getattr(callback, "__self__", None)

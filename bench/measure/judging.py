@@ -4,10 +4,10 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from bench.measure.hold import watching
-from bench.measure.live import Live
+from bench.measure.hold import watch_loop_turns
+from bench.measure.live import RunningController
 from bench.measure.machine import Stopwatch
-from bench.measure.numbers import Numbers, middle_value
+from bench.measure.numbers import Quantiles, median_value
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.changes import (
     Change,
@@ -37,56 +37,56 @@ _NODE_CHANGES: tuple[type[NodeChange], ...] = (
 _POD_CHANGES: tuple[type[PodChange], ...] = (PodStatusChanged, PodLabelsChanged, PodBound)
 
 
-def one_change(live: Live, plugins: Iterable[AnyPlugin]) -> dict[str, Numbers]:
+def one_change(live: RunningController, plugins: Iterable[AnyPlugin]) -> dict[str, Quantiles]:
     """Return the microseconds to judge all that one change touches, by plugin and kind of change.
 
     Cold is the first look at a node or pod, as after a real change; warm is a look repeated at
     once. A plugin that reacts to no change of the kind has no number.
     """
-    view = live.core.view
+    view = live.controller.view
     return {
-        f"{plugin.name} ({changes[0].kind})": _judged(live, plugin, changes)
+        f"{plugin.name} ({changes[0].kind})": _time_changes(live, plugin, changes)
         for plugin in plugins
-        for changes in (list(_of_nodes(plugin, view)), list(_of_pods(plugin, view)))
+        for changes in (list(_node_changes(plugin, view)), list(_pod_changes(plugin, view)))
         if changes
     }
 
 
-def _of_nodes(plugin: AnyPlugin, view: ClusterView) -> Iterator[Change]:
+def _node_changes(plugin: AnyPlugin, view: ClusterView) -> Iterator[Change]:
     if kind := next((kind for kind in _NODE_CHANGES if kind in plugin.reacts_to), None):
-        names = _chosen(sorted(node.name for node in view.nodes()))
+        names = _sampled(sorted(node.name for node in view.nodes()))
         if kind is NodeLabelsChanged:
             yield from (NodeLabelsChanged(name, frozenset({HOSTNAME_LABEL})) for name in names)
         else:
             yield from map(kind, names)
 
 
-def _of_pods(plugin: AnyPlugin, view: ClusterView) -> Iterator[Change]:
+def _pod_changes(plugin: AnyPlugin, view: ClusterView) -> Iterator[Change]:
     if kind := next((kind for kind in _POD_CHANGES if kind in plugin.reacts_to), None):
-        pods = (view.bound(key) for key in _chosen(sorted(view.pods())))
+        pods = (view.pod_and_node(key) for key in _sampled(sorted(view.pods())))
         yield from (kind(bound[0]) for bound in pods if bound is not None)
 
 
-def _chosen(keys: Sequence[str]) -> list[str]:
+def _sampled(keys: Sequence[str]) -> list[str]:
     return random.Random(3).sample(keys, min(_SAMPLES, len(keys)))  # noqa: S311  # a fair choice
 
 
-def _judged(live: Live, plugin: AnyPlugin, changes: list[Change]) -> Numbers:
+def _time_changes(live: RunningController, plugin: AnyPlugin, changes: list[Change]) -> Quantiles:
     cold, warm, subjects = [], [], 0
     for change in changes:
-        us, judged = _once(live, plugin, change)
+        us, judged = _time_change(live, plugin, change)
         cold.append(us)
-        warm.append(min(_once(live, plugin, change)[0] for _ in range(_RUNS)))
+        warm.append(min(_time_change(live, plugin, change)[0] for _ in range(_RUNS)))
         subjects += judged
     return {
         "subjects": round(subjects / len(changes), 1),
-        "us": round(middle_value(cold), 1),
-        "warm_us": round(middle_value(warm), 1),
+        "us": round(median_value(cold), 1),
+        "warm_us": round(median_value(warm), 1),
     }
 
 
-def _once(live: Live, plugin: AnyPlugin, change: Change) -> tuple[float, int]:
-    view, begun, judged = live.core.view, time.perf_counter_ns(), 0
+def _time_change(live: RunningController, plugin: AnyPlugin, change: Change) -> tuple[float, int]:
+    view, begun, judged = live.controller.view, time.perf_counter_ns(), 0
     for subject in plugin.subjects(change, view):
         judged += 1
         for _ in plugin.judge(subject, view):
@@ -94,16 +94,16 @@ def _once(live: Live, plugin: AnyPlugin, change: Change) -> tuple[float, int]:
     return (time.perf_counter_ns() - begun) / 1e3, judged
 
 
-async def full_pass(live: Live) -> Numbers:
+async def full_pass(live: RunningController) -> Quantiles:
     """Judge every subject of every plugin on the picture in memory, as polling does each cycle."""
     runs = []
-    with watching() as holds:
+    with watch_loop_turns() as loop_turns:
         for _ in range(_RUNS):
             watch = Stopwatch()
             now = time.monotonic()
-            live.core.engine.resync(now)
-            live.core.stage.poke(now)
-            await live.settled()
+            live.controller.evaluator.resync(now)
+            live.controller.worker.wake(now)
+            await live.wait_until_idle()
             runs.append(watch.cpu_s)
-    longest_ms = round(holds.longest_ns / 1e6, 2)
-    return {"cpu_s": round(middle_value(runs), 4), "longest_hold_ms": longest_ms}
+    longest_ms = round(loop_turns.longest_ns / 1e6, 2)
+    return {"cpu_s": round(median_value(runs), 4), "longest_hold_ms": longest_ms}

@@ -7,34 +7,34 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from bench.measure.director import Director, directing
-from bench.measure.hold import watching
+from bench.measure.director import Director, open_director
+from bench.measure.hold import watch_loop_turns
 from bench.measure.machine import Stopwatch, peak_rss_bytes, rss_bytes
 from bench.measure.sampling import sampling
-from bench.measure.stamps import Stamps
+from bench.measure.stamps import StampingObserver
 from bench.measure.target import Target
 from reactive_desched.app.controller import open_controller
-from reactive_desched.app.options import Parts
-from reactive_desched.controller.config import plan
-from reactive_desched.controller.controller import Core
+from reactive_desched.app.options import Dependencies
+from reactive_desched.controller.config import build_config
+from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.subscriptions import AnyPlugin
-from reactive_desched.kube.auth.kubeconfig import KubeConfig
-from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
+from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry import logs
-from reactive_desched.telemetry.deferred_log import LateLog
+from reactive_desched.telemetry.deferred_log import DeferredLogger
 from reactive_desched.telemetry.metrics import Metrics
 
-_LOOK_S = 0.002
-_PATIENCE_S = 300
-_ANY_PORT = Listen("127.0.0.1", 0)
+_POLL_INTERVAL_S = 0.002
+_SYNC_TIMEOUT_S = 300
+_ANY_PORT = ListenAddress("127.0.0.1", 0)
 
 
 @dataclass
-class Live:
+class RunningController:
     """The running application and what is known of its start."""
 
-    core: Core
-    stamps: Stamps
+    controller: Controller
+    stamps: StampingObserver
     director: Director
     target: Target
     sync: dict[str, object] = field(default_factory=dict)
@@ -43,67 +43,67 @@ class Live:
     def plugins(self) -> list[AnyPlugin]:
         """Every plugin of the policy, made as the application makes them."""
         read = self.target.configuration()
-        profiles = plan(read.policy, read.settings).profiles
+        profiles = build_config(read.policy, read.settings).profiles
         return [plugin for profile in profiles for plugin in profile.plugins]
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Name a part of the measurement, so that it can be profiled alone."""
-        return sampling(wanted=self.target.profile == name)
+        return sampling(phase=self.target.profile == name)
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Return when nothing waits to be judged."""
         while self._is_due():  # noqa: ASYNC110  # the engine has no event for this
-            await anyio.sleep(_LOOK_S)
+            await anyio.sleep(_POLL_INTERVAL_S)
 
     def _is_due(self) -> bool:
         now = time.monotonic()
-        due = self.core.engine.next_due(now)
+        due = self.controller.evaluator.next_due(now)
         return due is not None and due <= now
 
 
 @asynccontextmanager
-async def live(target: Target) -> AsyncIterator[Live]:
+async def run_controller(target: Target) -> AsyncIterator[RunningController]:
     """Start everything, wait for the first whole picture, and keep running for the block."""
     async with AsyncExitStack() as running:
         log_file = running.enter_context((target.folder / "log.json").open("w", encoding="utf-8"))
         logs.configure("info", "json", log_file)
-        director = await running.enter_async_context(directing(target.url, target.ca))
-        stamps, parts = _parts(target)
+        director = await running.enter_async_context(open_director(target.url, target.ca))
+        stamps, parts = _dependencies(target)
         before, watch = rss_bytes(), Stopwatch()
-        with watching() as holds, sampling(wanted=target.profile == "sync"):
+        with watch_loop_turns() as loop_turns, sampling(phase=target.profile == "sync"):
             controller = await running.enter_async_context(open_controller(parts))
-            await _synced(controller.core)
-        found = Live(controller.core, stamps, director, target)
-        found.sync = _numbers(watch, before, target.pods)
-        found.sync |= {"pods": len(found.core.state.pods), "holds": holds.summary()}
+            await _wait_until_synced(controller.controller)
+        results = RunningController(controller.controller, stamps, director, target)
+        results.sync = _sync_numbers(watch, before, target.pods)
+        results.sync |= {"pods": len(results.controller.state.pods), "holds": loop_turns.summary()}
         watch.restart()
-        await found.settled()
-        found.sync["first_sweep_cpu_s"] = round(watch.cpu_s, 3)
-        yield found
+        await results.wait_until_idle()
+        results.sync["first_sweep_cpu_s"] = round(watch.cpu_s, 3)
+        yield results
 
 
-def _parts(target: Target) -> tuple[Stamps, Parts]:
-    log, metrics = LateLog(logs.logger("bench"), time.time), Metrics()
-    stamps = Stamps(metrics, log)
-    parts = Parts(
+def _dependencies(target: Target) -> tuple[StampingObserver, Dependencies]:
+    log, metrics = DeferredLogger(logs.logger("bench"), time.time), Metrics()
+    stamps = StampingObserver(metrics, log)
+    parts = Dependencies(
         configuration=target.configuration(),
-        kube=KubeConfig(kubeconfig=target.kubeconfig()),
+        kube=KubeConfigOptions(kubeconfig=target.kubeconfig()),
         journal_dir=target.journal,
         listen=_ANY_PORT,
         metrics=metrics,
-        listener=stamps,
+        observer=stamps,
         log=log,
     )
     return stamps, parts
 
 
-async def _synced(core: Core) -> None:
-    with anyio.fail_after(_PATIENCE_S):
-        while core.why_idle() is not None:  # noqa: ASYNC110  # the core has no event for this
-            await anyio.sleep(_LOOK_S)
+async def _wait_until_synced(core: Controller) -> None:
+    with anyio.fail_after(_SYNC_TIMEOUT_S):
+        while core.idle_reason() is not None:  # noqa: ASYNC110  # the core has no event for this
+            await anyio.sleep(_POLL_INTERVAL_S)
 
 
-def _numbers(watch: Stopwatch, before: int, pods: int) -> dict[str, object]:
+def _sync_numbers(watch: Stopwatch, before: int, pods: int) -> dict[str, object]:
     after = rss_bytes()
     return {
         "cpu_s": round(watch.cpu_s, 2),

@@ -3,27 +3,27 @@
 from collections.abc import Sequence
 from statistics import median
 
-Numbers = dict[str, float]
+Quantiles = dict[str, float]
 _LEVELS = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-def spread(samples: Sequence[float]) -> Numbers:
+def quantiles(samples: Sequence[float]) -> Quantiles:
     """Return how many there are, the least, the usual quantiles and the greatest."""
     if not samples:
         return {"n": 0}
     ordered = sorted(samples)
     last = len(ordered) - 1
-    found: Numbers = {"n": len(ordered), "min": round(ordered[0], 1)}
+    values: Quantiles = {"n": len(ordered), "min": round(ordered[0], 1)}
     for name, level in _LEVELS.items():
-        found[name] = round(ordered[min(last, int(len(ordered) * level))], 1)
-    return found | {"max": round(ordered[last], 1)}
+        values[name] = round(ordered[min(last, int(len(ordered) * level))], 1)
+    return values | {"max": round(ordered[last], 1)}
 
 
-def middle(runs: Sequence[Numbers], by: str) -> Numbers:
+def median_run(runs: Sequence[Quantiles], by: str) -> Quantiles:
     """Return the run in the middle when ordered by one of its numbers."""
     return sorted(runs, key=lambda run: run[by])[len(runs) // 2]
 
 
-def middle_value(values: Sequence[float]) -> float:
+def median_value(values: Sequence[float]) -> float:
     """Return the median of some values."""
     return float(median(values))

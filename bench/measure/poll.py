@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 
 from bench.measure.machine import Stopwatch
-from bench.measure.numbers import Numbers
+from bench.measure.numbers import Quantiles
 
 Obj = dict[str, Any]  # Any: an object as json.loads returns it
 _PAGE = 500
@@ -23,7 +23,7 @@ _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "m": 0.001}
 
 
 @dataclass
-class Cycle:
+class PollingCycle:
     """What one pass gathers on its way."""
 
     nodes: dict[str, Obj] = field(default_factory=dict)
@@ -34,16 +34,16 @@ class Cycle:
     domains: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
 
-async def pass_over(http: aiohttp.ClientSession, url: str) -> Numbers:
+async def run_polling_cycle(http: aiohttp.ClientSession, url: str) -> Quantiles:
     """Run one pass over the cluster that the server shows and say what it cost."""
-    watch, cycle = Stopwatch(), Cycle()
+    watch, cycle = Stopwatch(), PollingCycle()
     gc.disable()
     try:
-        async for node in _each(http, f"{url}/api/v1/nodes"):
+        async for node in _list_items(http, f"{url}/api/v1/nodes"):
             cycle.nodes[node["metadata"]["name"]] = node
-        async for pod in _each(http, f"{url}/api/v1/pods"):
+        async for pod in _list_items(http, f"{url}/api/v1/pods"):
             _judge(cycle, pod)
-        _judge_sums(cycle)
+        _judge_aggregates(cycle)
     finally:
         gc.enable()
     return {
@@ -54,7 +54,7 @@ async def pass_over(http: aiohttp.ClientSession, url: str) -> Numbers:
     }
 
 
-async def _each(http: aiohttp.ClientSession, url: str) -> AsyncIterator[Obj]:
+async def _list_items(http: aiohttp.ClientSession, url: str) -> AsyncIterator[Obj]:
     token = ""
     while True:
         page = f"{url}?limit={_PAGE}{token}"
@@ -67,13 +67,13 @@ async def _each(http: aiohttp.ClientSession, url: str) -> AsyncIterator[Obj]:
         token = f"&continue={following}"
 
 
-def _judge(cycle: Cycle, pod: Obj) -> None:
+def _judge(cycle: PollingCycle, pod: Obj) -> None:
     cycle.pods += 1
     node = cycle.nodes[pod["spec"]["nodeName"]]
     restarts = sum(status["restartCount"] for status in pod["status"]["containerStatuses"])
     cycle.findings += restarts >= _RESTARTS
     cycle.findings += not all(_tolerated(pod, taint) for taint in node["spec"].get("taints", ()))
-    cycle.findings += not _affine(pod, node)
+    cycle.findings += not _matches_affinity(pod, node)
     _count(cycle, pod, node)
 
 
@@ -85,24 +85,24 @@ def _tolerated(pod: Obj, taint: Obj) -> bool:
     )
 
 
-def _affine(pod: Obj, node: Obj) -> bool:
+def _matches_affinity(pod: Obj, node: Obj) -> bool:
     affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required is None:
         return True
     labels = node["metadata"]["labels"]
     return any(
-        all(_meets(rule, labels) for rule in term.get("matchExpressions", ()))
+        all(_meets_requirement(rule, labels) for rule in term.get("matchExpressions", ()))
         for term in required["nodeSelectorTerms"]
     )
 
 
-def _meets(rule: Obj, labels: Mapping[str, str]) -> bool:
+def _meets_requirement(rule: Obj, labels: Mapping[str, str]) -> bool:
     among = labels.get(rule["key"]) in rule["values"]
     return among if rule["operator"] == "In" else not among
 
 
-def _count(cycle: Cycle, pod: Obj, node: Obj) -> None:
+def _count(cycle: PollingCycle, pod: Obj, node: Obj) -> None:
     name = node["metadata"]["name"]
     images = sorted(container["image"] for container in pod["spec"]["containers"])
     for owner in pod["metadata"].get("ownerReferences", ()):
@@ -123,7 +123,7 @@ def _quantity(text: str) -> float:
     return float(text)
 
 
-def _judge_sums(cycle: Cycle) -> None:
+def _judge_aggregates(cycle: PollingCycle) -> None:
     """Judge what only the whole can tell: doubles on a node, and nodes that are too full."""
     cycle.findings += sum(count - 1 for count in cycle.siblings.values() if count > 1)
     for (name, resource), used in cycle.used.items():

@@ -13,14 +13,14 @@ _SHOWN = 40
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-class Samples:
+class ProfileSamples:
     """Where the time went: by function itself, and by function with all that it called."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.own: Counter[str] = Counter()
+        self.self_counts: Counter[str] = Counter()
         self.lines: Counter[str] = Counter()
-        self.below: Counter[str] = Counter()
+        self.cumulative_counts: Counter[str] = Counter()
 
     def take(self, _: int, frame: FrameType | None) -> None:
         """Take one sample; a signal handler."""
@@ -29,14 +29,18 @@ class Samples:
         while frame is not None:
             seen.add(_name(frame))
             frame = frame.f_back
-        self.below.update(seen)
+        self.cumulative_counts.update(seen)
         if inner is not None:
-            self.own[_name(inner)] += 1
+            self.self_counts[_name(inner)] += 1
             self.lines[f"{_name(inner)}:{inner.f_lineno}"] += 1
 
     def table(self) -> str:
         """Return the busiest functions and lines as text."""
-        blocks = (("itself", self.own), ("line", self.lines), ("with callees", self.below))
+        blocks = (
+            ("itself", self.self_counts),
+            ("line", self.lines),
+            ("with callees", self.cumulative_counts),
+        )
         return "\n".join(
             f"-- {title} ({self.count} samples)\n{_rows(counts, self.count)}"
             for title, counts in blocks
@@ -56,12 +60,12 @@ def _name(frame: FrameType) -> str:
 
 
 @contextmanager
-def sampling(*, wanted: bool = True) -> Iterator[None]:
+def sampling(*, phase: bool = True) -> Iterator[None]:
     """Sample the main thread while the block runs, and show the result on standard error."""
-    if not wanted:
+    if not phase:
         yield
         return
-    samples = Samples()
+    samples = ProfileSamples()
     before = signal.signal(signal.SIGPROF, samples.take)
     signal.setitimer(signal.ITIMER_PROF, _EVERY_S, _EVERY_S)
     try:

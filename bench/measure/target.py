@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from reactive_desched.controller.config import registry
-from reactive_desched.policy.load import Configuration, load
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.policy.load import Configuration, load_files
 
 _KUBECONFIG = """\
 apiVersion: v1
@@ -56,14 +56,14 @@ class Target:
         files = {"policy.yaml": _policy(), "settings.yaml": _settings()}
         for name, document in files.items():
             (self.folder / name).write_text(json.dumps(document), encoding="utf-8")
-        return load([self.folder / name for name in files], registry())
+        return load_files([self.folder / name for name in files], plugin_registry())
 
 
 def _policy() -> dict[str, object]:
     points: dict[str, dict[str, list[str]]] = {}
-    names = [name for name, spec in registry().items() if spec.is_built]
+    names = [name for name, spec in plugin_registry().items() if spec.is_implemented]
     for name in names:
-        for point in registry()[name].points:
+        for point in plugin_registry()[name].points:
             points.setdefault(point, {"enabled": []})["enabled"].append(name)
     configured = [{"name": name, "args": _ARGS[name]} for name in names if name in _ARGS]
     profile = {"name": "bench", "pluginConfig": configured, "plugins": points}

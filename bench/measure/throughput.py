@@ -1,23 +1,23 @@
 """How many watch events a core can take in, from the socket to the verdict, flat out."""
 
-from bench.measure.live import Live
+from bench.measure.live import RunningController
 from bench.measure.machine import Stopwatch
-from bench.measure.numbers import Numbers, middle
+from bench.measure.numbers import Quantiles, median_run
 
 _RUNS = 3
 
 
-async def flat_out(live: Live, script: str, count: int) -> Numbers:
+async def flat_out(live: RunningController, script: str, count: int) -> Quantiles:
     """Tell a script as fast as it can be read, three times; return the run in the middle."""
-    return middle([await _once(live, script, count) for _ in range(_RUNS)], "events_per_core_s")
+    return median_run([await _once(live, script, count) for _ in range(_RUNS)], "events_per_core_s")
 
 
-async def _once(live: Live, script: str, count: int) -> Numbers:
+async def _once(live: RunningController, script: str, count: int) -> Quantiles:
     prepared = await live.director.prepare(script, count)
     before, watch = live.stamps.changes, Stopwatch()
     await live.director.play()
-    await live.stamps.reach(before + prepared)
-    await live.settled()
+    await live.stamps.wait_for_changes(before + prepared)
+    await live.wait_until_idle()
     cpu_s, wall_s = watch.cpu_s, watch.wall_s
     return {
         "events": prepared,

@@ -10,31 +10,31 @@ import anyio
 
 from bench.measure.sampling import sampling
 from bench.record import auditing, kafka, readers, streaming, writing
-from bench.record.task import Found, Task
+from bench.record.task import Results, Task
 
-IN_A_LOOP: dict[str, Callable[[Task], Awaitable[Found]]] = {
-    "alone": writing.alone,
-    "followed": writing.followed,
-    "paced": writing.paced,
-    "relayed": kafka.relayed,
-    "streamed": streaming.streamed,
-    "streamed-apart": streaming.streamed_apart,
+ASYNC_PROGRAMMES: dict[str, Callable[[Task], Awaitable[Results]]] = {
+    "alone": writing.write_speed_alone,
+    "followed": writing.write_speed_followed,
+    "paced": writing.paced_write_latency,
+    "relayed": kafka.relay_speed,
+    "streamed": streaming.stream_speed,
+    "streamed-apart": streaming.stream_speed_filtered,
     "read": readers.read,
     "read-apart": readers.read_apart,
 }
-PLAIN: dict[str, Callable[[Task], Found]] = {
-    "verified": auditing.verified,
-    "indexed": auditing.indexed,
-    "queried": auditing.queried,
-    "compressed": auditing.compressed,
-    "mock": kafka.mock,
+SYNC_PROGRAMMES: dict[str, Callable[[Task], Results]] = {
+    "verified": auditing.verify_speed,
+    "indexed": auditing.index_speed,
+    "queried": auditing.query_speed,
+    "compressed": auditing.compression_speed,
+    "mock": kafka.run_mock_cluster,
 }
 
 
 def main() -> None:
     """Read what to measure from the command line."""
     parser = argparse.ArgumentParser(prog="bench.record")
-    parser.add_argument("programme", choices=[*IN_A_LOOP, *PLAIN])
+    parser.add_argument("programme", choices=[*ASYNC_PROGRAMMES, *SYNC_PROGRAMMES])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--runs", type=int, default=1)
@@ -45,15 +45,15 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="sample the main thread")
     args = vars(parser.parse_args())
     programme, profile = args.pop("programme"), args.pop("profile")
-    with sampling(wanted=profile):
-        found = _run(programme, Task(**args | {"topics": tuple(args["topics"])}))
-    sys.stdout.write(json.dumps(found) + "\n")
+    with sampling(phase=profile):
+        results = _run(programme, Task(**args | {"topics": tuple(args["topics"])}))
+    sys.stdout.write(json.dumps(results) + "\n")
 
 
-def _run(programme: str, task: Task) -> Found:
-    if programme in PLAIN:
-        return PLAIN[programme](task)
-    return anyio.run(IN_A_LOOP[programme], task)
+def _run(programme: str, task: Task) -> Results:
+    if programme in SYNC_PROGRAMMES:
+        return SYNC_PROGRAMMES[programme](task)
+    return anyio.run(ASYNC_PROGRAMMES[programme], task)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 import anyio
 
 from bench.workloads import uid_text
-from reactive_desched.journal.recorder import Ledger
-from reactive_desched.model.accounts import Account
+from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
@@ -35,12 +35,12 @@ def namespace(number: int) -> str:
     return f"team-{number // REPLICAS % NAMESPACES}"
 
 
-def accounts(first: int, count: int) -> list[Account]:
+def decision_contexts(first: int, count: int) -> list[DecisionContext]:
     """Return what led to so many evictions."""
-    return [_account(number, number % PODS) for number in range(first, first + count)]
+    return [_decision_context(number, number % PODS) for number in range(first, first + count)]
 
 
-def _account(number: int, which: int) -> Account:
+def _decision_context(number: int, which: int) -> DecisionContext:
     node, workload = f"node-{number * 7 % NODES:05}", which // REPLICAS
     taint = f"bench/probe=lap-{number // NODES}:NoSchedule"
     leaving = pod(
@@ -50,12 +50,12 @@ def _account(number: int, which: int) -> Account:
         namespace=namespace(which),
         version=number,
     )
-    return Account(
+    return DecisionContext(
         Finding(
             leaving,
             "RemovePodsViolatingNodeTaints",
             f"does not tolerate {taint} on {node}",
-            numbers={"effect": "NoSchedule", "taint": taint},
+            details={"effect": "NoSchedule", "taint": taint},
         ),
         profile="default",
         trigger=Trigger("NodeTaintsChanged", f"node {node}", str(1_000_000_000 + number)),
@@ -75,21 +75,23 @@ def _uid(text: str) -> str:
     return uid_text(hashlib.sha256(text.encode()).hexdigest())
 
 
-async def evict(ledger: Ledger, account: Account) -> None:
+async def record_eviction(recorder: JournalRecorder, context: DecisionContext) -> None:
     """Tell of one eviction that succeeds at once; return when its end is on disk."""
-    ledger.decided(account, Evict(account.finding))
-    intent = await ledger.begin(Intent(account))
-    await ledger.end(intent, Outcome(EVICTED))
+    recorder.record_decision(context, Evict(context.finding))
+    intent = await recorder.begin_intent(Intent(context))
+    await recorder.record_outcome(intent, Outcome(EVICTED))
 
 
-async def evict_all(ledger: Ledger, every: Iterable[Account], at_once: int) -> None:
+async def record_evictions(
+    recorder: JournalRecorder, contexts: Iterable[DecisionContext], concurrency: int
+) -> None:
     """Tell of all of them as fast as it goes, so many under way at a time."""
-    rest = iter(every)
+    rest = iter(contexts)
 
     async def some() -> None:
         for account in rest:
-            await evict(ledger, account)
+            await record_eviction(recorder, account)
 
     async with anyio.create_task_group() as group:
-        for _ in range(at_once):
+        for _ in range(concurrency):
             group.start_soon(some)

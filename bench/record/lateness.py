@@ -5,20 +5,20 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from bench.measure.numbers import Numbers, spread
+from bench.measure.numbers import Quantiles, quantiles
 
 _EVERY_S = 0.002
 
 
-class Lateness:
+class LoopLateness:
     """The samples, in milliseconds."""
 
     def __init__(self) -> None:
         self.late_ms: list[float] = []
 
-    def summary(self) -> Numbers:
+    def summary(self) -> Quantiles:
         """Return the usual quantiles."""
-        return spread(self.late_ms)
+        return quantiles(self.late_ms)
 
     async def watch(self) -> None:
         """Take samples until cancelled."""
@@ -29,12 +29,12 @@ class Lateness:
 
 
 @asynccontextmanager
-async def lateness() -> AsyncIterator[Lateness]:
+async def watch_lateness() -> AsyncIterator[LoopLateness]:
     """Watch the loop while the block runs."""
-    found = Lateness()
+    samples = LoopLateness()
     async with anyio.create_task_group() as group:
-        group.start_soon(found.watch)
+        group.start_soon(samples.watch)
         try:
-            yield found
+            yield samples
         finally:
             group.cancel_scope.cancel()

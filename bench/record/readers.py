@@ -7,19 +7,19 @@ import time
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from bench.measure.numbers import spread
-from bench.record.task import Found, Task, keep_collector_away
+from bench.measure.numbers import quantiles
+from bench.record.task import Results, Task, freeze_gc
 
-_WANTED = ("finding", "decision.evict", "eviction.requested", "eviction.succeeded", "audit")
-_UNHEARD = (
+_SELECTED_TYPES = ("finding", "decision.evict", "eviction.requested", "eviction.succeeded", "audit")
+_IGNORED_TYPES = (
     *("decision.defer", "decision.refuse", "eviction.refused", "eviction.unknown", "policy"),
     *("eviction.rehearsed", "journal.lost", "journal.resumed", "leader"),
 )
 """What happens meanwhile, and what never does; who asks for some of it still gets everything."""
 
-_PATIENCE_S = 15.0
+_TIMEOUT_S = 15.0
 _SMALL_BUFFER = 65_536
-_AT_ONCE = 20
+_CONNECT_BATCH = 20
 """So many connect at a time: the server bounds connections that are no streams yet."""
 
 _HEAD_BYTES = 64
@@ -29,7 +29,7 @@ _ID, _EVENT = b"id: ", b"\nevent: "
 _RECORDED = b'"recordedtime":"'
 
 
-class Reader(asyncio.Protocol):
+class StreamReader(asyncio.Protocol):
     """Reads everything; knows the last sequence it saw, and whether one was left out."""
 
     def __init__(self, query: str = "") -> None:
@@ -52,13 +52,13 @@ class Reader(asyncio.Protocol):
         *frames, self._rest = (self._rest + data).split(b"\n\n")
         latest = b""
         for frame in frames:
-            if self._take(frame):
+            if self._handle_frame(frame):
                 latest = frame
         if latest:
-            self.late_ms.append((time.time() - _recorded(latest)) * 1e3)
+            self.late_ms.append((time.time() - _recorded_time_s(latest)) * 1e3)
         self.moved.set()
 
-    def _take(self, frame: bytes) -> bool:
+    def _handle_frame(self, frame: bytes) -> bool:
         """Take in one frame; say whether it is a record."""
         if (at := frame.find(_ID, 0, _HEAD_BYTES)) < 0:
             return False  # how soon to try again, or the last words
@@ -75,14 +75,14 @@ class Reader(asyncio.Protocol):
         self.seq = seq
         return is_record
 
-    async def reach(self, seq: int) -> None:
+    async def wait_for_seq(self, seq: int) -> None:
         """Return when it has seen this."""
         while self.seq < seq:
             self.moved.clear()
             await self.moved.wait()
 
 
-class Silent(asyncio.Protocol):
+class StalledReader(asyncio.Protocol):
     """Asks for events and never reads them; the system takes in little for it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -90,44 +90,44 @@ class Silent(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         transport.write(_request())
         transport.pause_reading()
-        self._held = transport
+        self._transport = transport
 
 
-async def read(task: Task) -> Found:
+async def read(task: Task) -> Results:
     """Connect, say so on standard output, and read until what standard input names has come."""
-    return await _read(task, [Reader() for _ in range(task.count)])
+    return await _read(task, [StreamReader() for _ in range(task.count)])
 
 
-async def read_apart(task: Task) -> Found:
+async def read_apart(task: Task) -> Results:
     """Do the same with clients that each ask for something else."""
-    return await _read(task, [Reader(own_query(number)) for number in range(task.count)])
+    return await _read(task, [StreamReader(distinct_query(number)) for number in range(task.count)])
 
 
-def own_query(number: int) -> str:
+def distinct_query(number: int) -> str:
     """Return a query that no other number has, and that leaves out nothing that happens."""
-    some = [word for bit, word in enumerate(_UNHEARD) if number >> bit & 1]
-    return f"?type={','.join([*_WANTED, *some])}"
+    some = [types for bit, types in enumerate(_IGNORED_TYPES) if number >> bit & 1]
+    return f"?type={','.join([*_SELECTED_TYPES, *some])}"
 
 
-async def _read(task: Task, readers: list[Reader]) -> Found:
-    silent = [Silent() for _ in range(task.silent)]
-    every: list[Reader | Silent] = [*silent, *readers]
-    for first in range(0, len(every), _AT_ONCE):
+async def _read(task: Task, readers: list[StreamReader]) -> Results:
+    silent = [StalledReader() for _ in range(task.silent)]
+    every: list[StreamReader | StalledReader] = [*silent, *readers]
+    for first in range(0, len(every), _CONNECT_BATCH):
         await asyncio.gather(
-            *(_connect(task.address, it) for it in every[first : first + _AT_ONCE])
+            *(_connect(task.address, it) for it in every[first : first + _CONNECT_BATCH])
         )
-    keep_collector_away()
+    freeze_gc()
     sys.stdout.write("connected\n")
     sys.stdout.flush()
     last = int(await asyncio.to_thread(sys.stdin.readline))
-    late = await _reached(readers, last)
+    late = await _wait_for_all(readers, last)
     records = {reader.records for reader in readers}
     return {
         "readers": len(readers),
         "behind": late,
         "gaps": sum(reader.gaps for reader in readers),
         "records_each": sorted(records),
-        "delivered_ms": spread([late for reader in readers for late in reader.late_ms]),
+        "delivered_ms": quantiles([late for reader in readers for late in reader.late_ms]),
         "cpu_s": round(time.process_time(), 2),
     }
 
@@ -139,29 +139,29 @@ def _request(query: str = "") -> bytes:
     ).encode()
 
 
-async def _connect(address: str, protocol: Reader | Silent) -> None:
-    place = urlsplit(address)
+async def _connect(address: str, protocol: StreamReader | StalledReader) -> None:
+    index = urlsplit(address)
     sock = socket.socket()
-    if isinstance(protocol, Silent):
+    if isinstance(protocol, StalledReader):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL_BUFFER)
     sock.setblocking(False)
     loop = asyncio.get_running_loop()
-    await loop.sock_connect(sock, (place.hostname, place.port))
+    await loop.sock_connect(sock, (index.hostname, index.port))
     await loop.create_connection(lambda: protocol, sock=sock)
-    if isinstance(protocol, Reader):
-        await asyncio.wait_for(protocol.began.wait(), _PATIENCE_S)
+    if isinstance(protocol, StreamReader):
+        await asyncio.wait_for(protocol.began.wait(), _TIMEOUT_S)
 
 
-async def _reached(readers: list[Reader], last: int) -> int:
+async def _wait_for_all(readers: list[StreamReader], last: int) -> int:
     """Wait until all have seen this; return how many have not after a while."""
-    waiting = [asyncio.create_task(reader.reach(last)) for reader in readers]
-    _, late = await asyncio.wait(waiting, timeout=_PATIENCE_S)
+    waiting = [asyncio.create_task(reader.wait_for_seq(last)) for reader in readers]
+    _, late = await asyncio.wait(waiting, timeout=_TIMEOUT_S)
     for task in late:
         task.cancel()
     return len(late)
 
 
-def _recorded(frame: bytes) -> float:
+def _recorded_time_s(frame: bytes) -> float:
     """Return when the record of this frame was written, in seconds since 1970."""
     begins = frame.index(_RECORDED) + len(_RECORDED)
     return datetime.fromisoformat(frame[begins : frame.index(b'"', begins)].decode()).timestamp()

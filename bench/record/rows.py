@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from bench.record.task import Found
+from bench.record.task import Results
 from bench.row import Row
 
 _WRITTEN = 20_000
@@ -14,11 +14,11 @@ _QUERY_MS = 200
 _VERIFIED = 200_000
 
 
-def rows(record: Found) -> Iterator[Row]:
+def rows(record: Results) -> Iterator[Row]:
     """Yield every number with its goal, in the order of a record's life."""
     yield from _written(record["writing"])
-    for place, paced in record["paced"].items():
-        yield from _durable(place, paced["runs"])
+    for medium, paced in record["paced"].items():
+        yield from _durable(medium, paced["runs"])
     for cluster, relayed in record["relayed"].items():
         if "runs" in relayed:
             yield from _relayed(cluster, relayed["runs"])
@@ -33,29 +33,29 @@ def rows(record: Found) -> Iterator[Row]:
     yield Row(f"compressed to 1/{packed['ratio']:g}", packed["mb_per_s"], None, "MB/s")
 
 
-def _written(writing: Found) -> Iterator[Row]:
-    for place in ("disk", "tmpfs"):
-        yield from _flat_out(f"on {place}", writing[place]["runs"], _WRITTEN)
-    for place, followed in writing["followed"].items():
-        yield from _flat_out(f"on {place}, beside its index", followed["runs"], None)
+def _written(writing: Results) -> Iterator[Row]:
+    for medium in ("disk", "tmpfs"):
+        yield from _flat_out(f"on {medium}", writing[medium]["runs"], _WRITTEN)
+    for medium, followed in writing["followed"].items():
+        yield from _flat_out(f"on {medium}, beside its index", followed["runs"], None)
 
 
-def _flat_out(where: str, runs: Sequence[Found], goal: float | None) -> Iterator[Row]:
-    yield _rate(f"journal {where}", runs, goal)
-    yield _cost(f"journal {where}, CPU for each record", runs)
+def _flat_out(medium: str, runs: Sequence[Results], goal: float | None) -> Iterator[Row]:
+    yield _rate(f"journal {medium}", runs, goal)
+    yield _cost(f"journal {medium}, CPU for each record", runs)
     writes = median(run["records_per_write"] for run in runs)
-    yield Row(f"journal {where}, records a write", writes)
+    yield Row(f"journal {medium}, records a write", writes)
 
 
-def _durable(place: str, runs: Sequence[Found]) -> Iterator[Row]:
-    what = f"event to durable, 1,000 records a second on {place}"
+def _durable(medium: str, runs: Sequence[Results]) -> Iterator[Row]:
+    what = f"event to durable, 1,000 records a second on {medium}"
     yield _middle(f"{what}, p50", runs, "to_durable_ms", "p50")
     yield _middle(f"{what}, p99", runs, "to_durable_ms", "p99", _DURABLE_MS)
     yield _middle("  of that the write itself, p99", runs, "write_ms", "p99")
     yield Row("  cores used by the journal and its index", median(r["cpu_share"] for r in runs))
 
 
-def _relayed(cluster: str, runs: Sequence[Found]) -> Iterator[Row]:
+def _relayed(cluster: str, runs: Sequence[Results]) -> Iterator[Row]:
     what = f"relay to the {cluster} Kafka"
     yield _rate(what, runs, _RELAYED)
     yield _cost(f"{what}, CPU for each record", runs)
@@ -64,7 +64,7 @@ def _relayed(cluster: str, runs: Sequence[Found]) -> Iterator[Row]:
     yield _middle(f"{what}, longest hold", runs, "holds", "longest_ms")
 
 
-def _streamed(what: str, streamed: Found) -> Iterator[Row]:
+def _streamed(what: str, streamed: Results) -> Iterator[Row]:
     clients = streamed["clients"]
     which = f"{what}, {clients['readers']} who read and {streamed['cut']} who were cut"
     late, delivered = streamed["loop_late_ms"], clients["delivered_ms"]
@@ -79,7 +79,7 @@ def _streamed(what: str, streamed: Found) -> Iterator[Row]:
     yield Row(f"{what}, event to durable meanwhile, p99", durable, None, "ms")
 
 
-def _audited(form: str, audited: Found, records: int) -> Iterator[Row]:
+def _audited(form: str, audited: Results, records: int) -> Iterator[Row]:
     what = f"audit query for a pod over {records:,} records, {form}"
     asked, command = audited["queried"]["ms"], audited["command_ms"]
     yield Row(f"{what}, whole process", command["p50"], _QUERY_MS, "ms", best=command["min"])
@@ -88,30 +88,30 @@ def _audited(form: str, audited: Found, records: int) -> Iterator[Row]:
     yield _rate(f"audit verify, {form}", runs, _VERIFIED)
 
 
-def _rate(what: str, runs: Sequence[Found], goal: float | None) -> Row:
+def _rate(what: str, runs: Sequence[Results], goal: float | None) -> Row:
     rates = [run["records_per_s"] for run in runs]
     return Row(what, median(rates), goal, "records/s", at_least=True, best=max(rates))
 
 
-def _cost(what: str, runs: Sequence[Found]) -> Row:
+def _cost(what: str, runs: Sequence[Results]) -> Row:
     costs = [run["cpu_us_per_record"] for run in runs]
     return Row(what, median(costs), None, "µs", best=min(costs))
 
 
 def _middle(
-    what: str, runs: Sequence[Found], table: str, name: str, goal: float | None = None
+    what: str, runs: Sequence[Results], table: str, name: str, goal: float | None = None
 ) -> Row:
     values = [float(run[table][name]) for run in runs]
     return Row(what, median(values), goal, "ms", best=min(values))
 
 
-def remarks(record: Found) -> Iterator[str]:
+def remarks(record: Results) -> Iterator[str]:
     """Yield what was not measured, and why."""
     if missing := record["relayed"]["real"].get("missing"):
         yield f"not measured: the relay to a real Kafka broker, for want of {missing}"
 
 
-def broken(record: Found) -> Iterator[str]:
+def failures(record: Results) -> Iterator[str]:
     """Yield what no speed excuses."""
     extent = record["extent"]
     for form in ("plain", "gzip"):
@@ -125,10 +125,10 @@ def broken(record: Found) -> Iterator[str]:
             if run["arrived"] != extent["relayed"]:
                 yield f"relay to the {cluster} Kafka: {run['arrived']} of {extent['relayed']} came"
     for name in ("streamed", "streamed_apart"):
-        yield from _missed(name, record[name], extent["silent"])
+        yield from _stream_failures(name, record[name], extent["silent"])
 
 
-def _missed(name: str, streamed: Found, silent: int) -> Iterator[str]:
+def _stream_failures(name: str, streamed: Results, silent: int) -> Iterator[str]:
     clients, cut = streamed["clients"], streamed["cut"]
     if clients["behind"] or clients["gaps"]:
         yield f"{name}: {clients['behind']} clients were behind, {clients['gaps']} gaps"

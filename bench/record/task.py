@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Found = dict[str, Any]  # numbers, texts and tables by name, as JSON has them
+Results = dict[str, Any]  # numbers, texts and tables by name, as JSON has them
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Task:
     silent: int = 0
 
 
-class Quiet:
+class WarningLog:
     """A log that keeps warnings, since they would explain a strange number."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ def per_second(count: float, began: float) -> float:
     return round(count / (time.perf_counter() - began))
 
 
-def keep_collector_away() -> None:
+def freeze_gc() -> None:
     """Keep the collector from walking what is there by now, as the controller does once synced."""
     gc.collect()
     gc.freeze()

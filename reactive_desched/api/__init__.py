@@ -7,15 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from reactive_desched.api.places import PlacePlugin
+    from reactive_desched.api.places import PodPlugin
     from reactive_desched.api.plugin import Plugin, PluginArgs, View
     from reactive_desched.api.scope import Namespaces, ScopedArgs
 
-__all__ = ["Namespaces", "PlacePlugin", "Plugin", "PluginArgs", "ScopedArgs", "View"]
+__all__ = ["Namespaces", "Plugin", "PluginArgs", "PodPlugin", "ScopedArgs", "View"]
 
-_HOMES: Final = {
+_MODULES: Final = {
     "Namespaces": "scope",
-    "PlacePlugin": "places",
+    "PodPlugin": "places",
     "Plugin": "plugin",
     "PluginArgs": "plugin",
     "ScopedArgs": "scope",
@@ -24,6 +24,6 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:  # Any: classes of several kinds
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

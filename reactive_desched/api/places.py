@@ -4,20 +4,20 @@ from collections.abc import Iterable
 
 from reactive_desched.api.plugin import ArgsT, Plugin, View
 from reactive_desched.model.changes import Change, NodeChange, PodChange, PreferenceShifted
-from reactive_desched.model.subjects import OnePod, OnNode, Places
+from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
 
 
-class PlacePlugin(Plugin[Places, ArgsT]):
+class PodPlugin(Plugin[NodeOrPod, ArgsT]):
     """Looks at the pods of a changed node, or at the changed pods; at everything otherwise."""
 
-    def subjects(self, change: Change, view: View) -> Iterable[Places]:
+    def subjects(self, change: Change, view: View) -> Iterable[NodeOrPod]:
         """Name the node or the pods the change is about."""
         match change:
             case NodeChange(node=node):
-                return (OnNode(node),)
+                return (NodeSubject(node),)
             case PodChange(pod=pod):
-                return (OnePod(pod.key),)
+                return (PodSubject(pod.key),)
             case PreferenceShifted(pods=pods):
-                return map(OnePod, pods)
+                return map(PodSubject, pods)
             case _:
-                return [OnNode(node.name) for node in view.nodes()]
+                return [NodeSubject(node.name) for node in view.nodes()]

@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from reactive_desched.model.changes import Change
-from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
-from reactive_desched.model.subjects import Places
+from reactive_desched.model.subjects import NodeOrPod
 
 
 class View(Protocol):
@@ -35,27 +35,27 @@ class View(Protocol):
         """Return the nodes that count."""
         ...
 
-    def place(self, subject: Places) -> tuple[Node, Iterable[Pod]] | None:
+    def pods_of(self, subject: NodeOrPod) -> tuple[Node, Iterable[Pod]] | None:
         """Return a subject's node and its active pods, or None when the node does not count."""
         ...
 
-    def placed(self, pod: PodKey) -> tuple[Pod, Node] | None:
+    def active_pod(self, pod: PodKey) -> tuple[Pod, Node] | None:
         """Return an active pod and its node, or None when it sits on no node that counts."""
         ...
 
-    def everyone(self, subject: Places) -> tuple[Node, Iterable[Pod]] | None:
+    def all_pods_of(self, subject: NodeOrPod) -> tuple[Node, Iterable[Pod]] | None:
         """Return a subject's node and pods in any phase, or None when the node does not count."""
         ...
 
-    def bound(self, pod: PodKey) -> tuple[Pod, Node] | None:
+    def pod_and_node(self, pod: PodKey) -> tuple[Pod, Node] | None:
         """Return a pod in any phase and its node, or None when it is on no node that counts."""
         ...
 
-    def preference(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
+    def preferred_weights(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
         """Return the preferred weight of this node, and the best of any node that counts."""
         ...
 
-    def avoided(
+    def forbidden_near(
         self, pod: Pod, node: Node
     ) -> Iterator[tuple[PodAffinityTerm, Iterable[Pod] | None]]:
         """Return a pod's required anti-affinity terms, each with the active pods it means nearby.
@@ -65,11 +65,13 @@ class View(Protocol):
         """
         ...
 
-    def declaring(self) -> Iterable[str]:
+    def nodes_with_anti_affinity(self) -> Iterable[str]:
         """Name the nodes that count and have an active pod with required anti-affinity."""
         ...
 
-    def avoiding(self, subject: Places, keys: frozenset[str] | None = None) -> Iterable[Pod]:
+    def violated_by(
+        self, subject: NodeOrPod, topology_keys: frozenset[str] | None = None
+    ) -> Iterable[Pod]:
         """Return the active pods whose required anti-affinity a subject may violate now.
 
         Pods nearby, and of the subject itself; with `keys`, only terms over these topology labels
@@ -105,15 +107,15 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     """
 
     name: ClassVar[str]
-    point: ClassVar[str] = "deschedule"
+    extension_point: ClassVar[str] = "deschedule"
     reacts_to: ClassVar[tuple[type[Change], ...]]
-    sees_ended: ClassVar[bool] = False
-    gathers: ClassVar[bool] = False
+    judges_completed_pods: ClassVar[bool] = False
+    ranks_across_subjects: ClassVar[bool] = False
 
     def __init__(self, args: ArgsT) -> None:
         self.args = args
 
-    def passes(self) -> Iterable[Self]:
+    def sweep_passes(self) -> Iterable[Self]:
         """Return what a sweep runs one after the other in this plugin's place: itself."""
         return (self,)
 
@@ -122,7 +124,7 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
         """Name what the change may have made right or wrong; too many is slow, too few is a bug."""
 
     @abstractmethod
-    def judge(self, subject: SubjectT, view: View) -> Iterator[Finding | LookAgain]:
+    def judge(self, subject: SubjectT, view: View) -> Iterator[Finding | RequeueAfter]:
         """Say what is wrong with the subject as the cluster is now.
 
         Of the findings yielded together, those of lower `rank` are decided on first.

@@ -12,7 +12,7 @@ from pydantic import (
 )
 
 from reactive_desched.api.plugin import PluginArgs
-from reactive_desched.model.labels import LabelSelector, selector_from
+from reactive_desched.model.labels import LabelSelector, parse_label_selector
 from reactive_desched.model.objects import Pod
 
 
@@ -25,7 +25,7 @@ class Namespaces(BaseModel):
     exclude: tuple[str, ...] = Field(default=(), description="Look at all but these namespaces.")
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _validate_exclusive(self) -> Self:
         if self.include and self.exclude:
             raise ValueError("only one of Include/Exclude namespaces can be set")
         return self
@@ -43,7 +43,7 @@ class ExcludedNamespaces(BaseModel):
 
     @field_validator("include")
     @classmethod
-    def _none_included(cls, include: tuple[str, ...]) -> tuple[str, ...]:
+    def _validate_include_empty(cls, include: tuple[str, ...]) -> tuple[str, ...]:
         if include:
             raise ValueError(
                 "only Exclude namespaces can be set, inclusion is not supported: "
@@ -61,16 +61,16 @@ class NamespacedArgs(PluginArgs):
 
     def covers(self, pod: Pod) -> bool:
         """Say whether the pod is one the plugin was asked to look at."""
-        wanted = self.namespaces
-        if wanted.include and pod.namespace not in wanted.include:
+        namespaces = self.namespaces
+        if namespaces.include and pod.namespace not in namespaces.include:
             return False
-        return not (wanted.exclude and pod.namespace in wanted.exclude)
+        return not (namespaces.exclude and pod.namespace in namespaces.exclude)
 
 
 class ScopedArgs(NamespacedArgs):
     """Arguments of a plugin that can be limited to namespaces and labels."""
 
-    label_selector: Annotated[LabelSelector, BeforeValidator(selector_from)] | None = Field(
+    label_selector: Annotated[LabelSelector, BeforeValidator(parse_label_selector)] | None = Field(
         default=None, description="Look only at pods with matching labels."
     )
 

@@ -16,18 +16,18 @@ import anyio.to_thread
 from msgspec import Struct
 from pydantic import BaseModel
 
-from reactive_desched.controller.controller import Plan
+from reactive_desched.controller.controller import ControllerConfig
 from reactive_desched.errors import ConfigError
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.fields import written_name
+from reactive_desched.policy.fields import file_key
 from reactive_desched.policy.load import Configuration
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.policy.yaml_text import LARGEST_TEXT
-from reactive_desched.telemetry.logs import Log
+from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
+from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metrics
 
-LOOK_EVERY_S = 1.0
+POLL_INTERVAL_S = 1.0
 """How often the files are read. What differs counts once two looks in a row agree on it."""
 
 RESTART_ONLY = (
@@ -36,69 +36,69 @@ RESTART_ONLY = (
 )
 """The settings that are read at the start alone."""
 
-Texts = tuple[str, ...]
+Fingerprint = tuple[str, ...]
 """What identifies the contents of some files."""
 
 
-class Prepared(Struct, frozen=True):
+class LoadedConfig(Struct, frozen=True):
     """What was read, checked and found good, and what it comes down to."""
 
     configuration: Configuration
-    plan: Plan
+    controller_config: ControllerConfig
 
 
-class Source(Protocol):
+class PolicySource(Protocol):
     """Where policy and settings come from."""
 
-    async def texts(self) -> Texts:
+    async def fingerprint(self) -> Fingerprint:
         """Identify what the files hold now."""
         ...
 
-    async def read(self) -> Prepared:
+    async def read(self) -> LoadedConfig:
         """Read all of it; raises ConfigError for what a person has to put right."""
         ...
 
 
-class Files:
+class ConfigFiles:
     """Files as a source: a thread reads them, so that a slow disk or a long text holds up nobody.
 
     A thread that hangs with its disk is left behind at the end.
     """
 
-    def __init__(self, paths: tuple[str, ...], read: Callable[[], Prepared]) -> None:
+    def __init__(self, paths: tuple[str, ...], read: Callable[[], LoadedConfig]) -> None:
         self._paths = paths
         self._read = read
 
-    async def texts(self) -> Texts:
+    async def fingerprint(self) -> Fingerprint:
         """Identify what the files hold now."""
-        look = partial(fingerprint, self._paths)
-        return await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
+        compute = partial(fingerprint, self._paths)
+        return await anyio.to_thread.run_sync(compute, abandon_on_cancel=True)
 
-    async def read(self) -> Prepared:
+    async def read(self) -> LoadedConfig:
         """Read all of it; raises ConfigError for what a person has to put right."""
         return await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
 
 
-class InForce:
+class ActiveConfig:
     """The configuration that counts now; `refused` says what is wrong with newer files."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
-        self.refused: tuple[str, ...] = ()
+        self.problems: tuple[str, ...] = ()
 
     @property
     def policy(self) -> Policy:
         """The policy that counts now."""
         return self.configuration.policy
 
-    def note(self) -> str:
+    def status_message(self) -> str:
         """Say on one line which policy counts, and why it is not the newest."""
-        if self.refused:
-            return f"kept revision {self.policy.revision}: file rejected: {self.refused[0]}"
+        if self.problems:
+            return f"kept revision {self.policy.revision}: file rejected: {self.problems[0]}"
         return f"revision {self.policy.revision} of {self.policy.source}"
 
 
-class Audience(Protocol):
+class ReloadListener(Protocol):
     """Hears what became of changed files."""
 
     def policy_loaded(self, source: str, revision: str) -> None:
@@ -110,7 +110,7 @@ class Audience(Protocol):
         ...
 
 
-class Reloader:
+class ConfigReloader:
     """Looks at the files every second, takes what is good and says what is not.
 
     The last good configuration stays in force until all of a newer one is good. Nothing counts
@@ -120,68 +120,70 @@ class Reloader:
 
     def __init__(
         self,
-        source: Source,
-        begun_with: Texts,
-        in_force: InForce,
-        adopt: Callable[[Plan], None],
-        audience: Audience,
+        source: PolicySource,
+        initial_fingerprint: Fingerprint,
+        active: ActiveConfig,
+        reconfigure: Callable[[ControllerConfig], None],
+        listener: ReloadListener,
         metrics: Metrics,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._source = source
-        self._good = self._judged = self._last = begun_with
-        self._in_force = in_force
-        self._adopt = adopt
-        self._audience = audience
+        self._good_fingerprint = self._checked_fingerprint = self._last_fingerprint = (
+            initial_fingerprint
+        )
+        self._active = active
+        self._reconfigure = reconfigure
+        self._listener = listener
         self._metrics = metrics
         self._log = log
-        self._settings_at_start = in_force.configuration.settings
+        self._settings_at_start = active.configuration.settings
 
     async def run(self) -> None:
         """Keep looking until cancelled."""
         while True:
-            await anyio.sleep(LOOK_EVERY_S)
-            await self._look()
+            await anyio.sleep(POLL_INTERVAL_S)
+            await self._poll()
 
-    async def _look(self) -> None:
-        texts = await self._source.texts()
-        is_steady, self._last = texts == self._last, texts
-        if not is_steady or texts == self._judged:
+    async def _poll(self) -> None:
+        fingerprint = await self._source.fingerprint()
+        is_steady, self._last_fingerprint = fingerprint == self._last_fingerprint, fingerprint
+        if not is_steady or fingerprint == self._checked_fingerprint:
             return
-        if texts == self._good:
-            self._good_again()
-            self._judged = texts
+        if fingerprint == self._good_fingerprint:
+            self._restore_good()
+            self._checked_fingerprint = fingerprint
         else:
-            await self._try(texts)
+            await self._load_and_apply(fingerprint)
 
-    async def _try(self, texts: Texts) -> None:
+    async def _load_and_apply(self, fingerprint: Fingerprint) -> None:
         """Read what the files hold and judge it, unless it changed while it was read."""
-        found = await self._read()
-        if await self._source.texts() != texts:
+        result = await self._read()
+        if await self._source.fingerprint() != fingerprint:
             return
-        self._judged = texts
-        if isinstance(found, Prepared):
-            self._good = texts
-            self._take(found)
+        self._checked_fingerprint = fingerprint
+        if isinstance(result, LoadedConfig):
+            self._good_fingerprint = fingerprint
+            self._apply(result)
         else:
-            self._refuse(found)
+            self._reject(result)
 
-    async def _read(self) -> Prepared | tuple[str, ...]:
+    async def _read(self) -> LoadedConfig | tuple[str, ...]:
         try:
             return await self._source.read()
         except PolicyErrors as error:
-            return tuple(map(str, error.problems))
+            return tuple(map(str, error.diagnostics))
         except ConfigError as error:
             return (str(error),)
         except Exception as error:  # noqa: BLE001 -- no text may end what runs on the last good one
             return (f"cannot be read: {error!r}",)
 
-    def _take(self, new: Prepared) -> None:
-        before, policy = self._in_force.policy.revision, new.configuration.policy
-        self._audience.policy_loaded(policy.source, policy.revision)
-        self._adopt(new.plan)
-        self._in_force.configuration = new.configuration
-        self._in_force.refused = ()
+    def _apply(self, new: LoadedConfig) -> None:
+        before, policy = self._active.policy.revision, new.configuration.policy
+        self._listener.policy_loaded(policy.source, policy.revision)
+        self._reconfigure(new.controller_config)
+        self._active.configuration = new.configuration
+        self._active.problems = ()
         self._metrics.policy_reloaded(policy.source, policy.revision)
         self._log.info(
             "policy reloaded", policy=policy.source, revision=policy.revision, before=before
@@ -191,23 +193,23 @@ class Reloader:
         for kept in restart_needed(self._settings_at_start, new.configuration.settings):
             self._log.warning("a restart is needed", **kept)
 
-    def _refuse(self, problems: tuple[str, ...]) -> None:
-        self._in_force.refused = problems
+    def _reject(self, problems: tuple[str, ...]) -> None:
+        self._active.problems = problems
         self._metrics.policy_rejected()
-        revision = self._in_force.policy.revision
+        revision = self._active.policy.revision
         self._log.warning("policy rejected", kept=revision, problems=len(problems))
         for problem in problems:
             self._log.warning(problem)
-        self._audience.policy_rejected(self._in_force.policy.source, problems)
+        self._listener.policy_rejected(self._active.policy.source, problems)
 
-    def _good_again(self) -> None:
-        self._in_force.refused = ()
-        policy = self._in_force.policy
+    def _restore_good(self) -> None:
+        self._active.problems = ()
+        policy = self._active.policy
         self._metrics.policy_loaded(policy.source, policy.revision)
         self._log.info("policy file is good again", revision=policy.revision)
 
 
-def fingerprint(paths: tuple[str, ...]) -> Texts:
+def fingerprint(paths: tuple[str, ...]) -> Fingerprint:
     """Identify what files hold, or why they cannot be read; blocks.
 
     Only regular files are read: a pipe has given what it had.
@@ -220,14 +222,14 @@ def _fingerprint(path: str) -> str:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 -- a name, not always of a file
             return "no file"
         with open(path, "rb") as file:  # noqa: PTH123 -- as above
-            return hashlib.sha256(file.read(LARGEST_TEXT + 1)).hexdigest()
+            return hashlib.sha256(file.read(MAX_TEXT_BYTES + 1)).hexdigest()
     except (OSError, ValueError) as error:
         return str(error)
 
 
-def restart_needed(started: ReactiveSettings, new: ReactiveSettings) -> Iterator[dict[str, str]]:
+def restart_needed(initial: ReactiveSettings, new: ReactiveSettings) -> Iterator[dict[str, str]]:
     """Name each setting that cannot change while we run: what stays, and what is written now."""
-    for field, old, written in _differences(started, new):
+    for field, old, written in _differences(initial, new):
         if field.startswith(RESTART_ONLY):
             yield {"field": field, "in_force": str(old), "written": str(written)}
 
@@ -237,7 +239,7 @@ def _differences(
 ) -> Iterator[tuple[str, object, object]]:
     for name in type(old).model_fields:
         before, after = getattr(old, name), getattr(new, name)
-        field = f"{prefix}{written_name(name)}"
+        field = f"{prefix}{file_key(name)}"
         if isinstance(before, BaseModel) and type(before) is type(after):
             yield from _differences(before, after, f"{field}.")
         elif before != after:

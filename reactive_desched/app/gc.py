@@ -5,17 +5,17 @@ from collections.abc import Callable
 
 import anyio
 
-from reactive_desched.controller.controller import Core
-from reactive_desched.eviction.executor import Evictor, read_back
-from reactive_desched.journal.recorder import Ledger
-from reactive_desched.kube.decode.interning import SharedParts
-from reactive_desched.model.outcomes import WITHHELD, EvictionRequest, Outcome
-from reactive_desched.telemetry.logs import Log
+from reactive_desched.controller.controller import Controller
+from reactive_desched.eviction.executor import Evictor, confirm_by_reading
+from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.model.outcomes import CANCELLED, EvictionRequest, Outcome
+from reactive_desched.telemetry.logs import Logger
 
-SWEEP_EVERY_S, SWEEP_ENTRIES = 1.0, 2_000
+SWEEP_INTERVAL_S, SWEEP_BATCH_SIZE = 1.0, 2_000
 
 
-async def keep_house(core: Core, shared: SharedParts, log: Log) -> None:
+async def freeze_gc_after_sync(controller: Controller, interned: InternTables, log: Logger) -> None:
     """Keep the collector away from the first picture; then drop unused shared parts, for ever.
 
     Nothing of the picture is garbage and all of it lives long: walking it during the first sync
@@ -23,34 +23,37 @@ async def keep_house(core: Core, shared: SharedParts, log: Log) -> None:
     """
     gc.disable()
     try:
-        await core.started.wait()
+        await controller.initial_sync_done.wait()
     finally:
         gc.freeze()
         gc.enable()
-    log.info("synced", **core.size())
+    log.info("synced", **controller.size())
     while True:
-        await anyio.sleep(SWEEP_EVERY_S)
-        shared.sweep(SWEEP_ENTRIES)
+        await anyio.sleep(SWEEP_INTERVAL_S)
+        interned.sweep(SWEEP_BATCH_SIZE)
 
 
-async def settle_open_intents(
-    hold_back: Callable[[str | None], None], ledger: Ledger, evictor: Evictor, log: Log
+async def resolve_open_intents(
+    set_paused: Callable[[str | None], None],
+    recorder: JournalRecorder,
+    evictor: Evictor,
+    log: Logger,
 ) -> None:
     """End every intent that an earlier life left open, and hold back until that is done."""
-    for intent in ledger.unended():
-        who = intent.who
+    for intent in recorder.open_intents():
+        pod = intent.who
         if intent.is_dry_run:
-            outcome = Outcome(WITHHELD, "a dry run that was cut short")
-            await ledger.end(intent.id, outcome)
+            outcome = Outcome(CANCELLED, "a dry run that was cut short")
+            await recorder.record_outcome(intent.id, outcome)
         else:
-            hold_back(f"settling the eviction of {who.namespace}/{who.name}")
-            request = EvictionRequest(who.namespace, who.name, who.uid)
-            outcome = await read_back(evictor, request)
-            await ledger.end(intent.id, outcome)
+            set_paused(f"settling the eviction of {pod.namespace}/{pod.name}")
+            request = EvictionRequest(pod.namespace, pod.name, pod.uid)
+            outcome = await confirm_by_reading(evictor, request)
+            await recorder.record_outcome(intent.id, outcome)
         log.info(
             "settled an open intent",
-            pod=f"{who.namespace}/{who.name}",
+            pod=f"{pod.namespace}/{pod.name}",
             result=outcome.result,
-            detail=outcome.detail,
+            detail=outcome.message,
         )
-    hold_back(None)
+    set_paused(None)

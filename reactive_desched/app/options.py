@@ -8,17 +8,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reactive_desched.app.config_reload import Files, Prepared, Texts, fingerprint
-from reactive_desched.app.overrides import Overrides
-from reactive_desched.app.telemetry_observer import Reporter
-from reactive_desched.controller.config import plan, read_runnable
-from reactive_desched.controller.controller import Listener, Plan
-from reactive_desched.journal.paths import default_directory
-from reactive_desched.kube.auth.kubeconfig import KubeConfig
+from reactive_desched.app.config_reload import ConfigFiles, Fingerprint, LoadedConfig, fingerprint
+from reactive_desched.app.overrides import FlagOverrides
+from reactive_desched.app.telemetry_observer import TelemetryObserver
+from reactive_desched.controller.config import build_config, read_runnable
+from reactive_desched.controller.controller import ControllerConfig, Observer
+from reactive_desched.journal.paths import default_journal_directory
+from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.policy.load import Configuration
-from reactive_desched.primitives.listen_address import Listen, parse_listen
+from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
-from reactive_desched.telemetry.deferred_log import LateLog
+from reactive_desched.telemetry.deferred_log import DeferredLogger
 from reactive_desched.telemetry.metrics import Metrics
 
 
@@ -39,76 +39,78 @@ class Options(Struct, frozen=True):
     log_level: str | None = None
     lenient: bool = False
     serve_metrics: bool = True
-    overrides: Overrides = Overrides()
-    notices: tuple[str, ...] = ()
+    overrides: FlagOverrides = FlagOverrides()
+    warnings: tuple[str, ...] = ()
 
 
-class Reload(Struct, frozen=True):
+class ReloadConfig(Struct, frozen=True):
     """Where changes of the configuration come from, and what the files held at the start."""
 
-    files: Files
-    begun_with: Texts
+    files: ConfigFiles
+    initial_fingerprint: Fingerprint
 
 
-class Parts(Struct, frozen=True):
+class Dependencies(Struct, frozen=True):
     """What a controller is made of; `node_fit` is the strength a flag asked for."""
 
     configuration: Configuration
-    kube: KubeConfig
+    kube: KubeConfigOptions
     journal_dir: Path
-    listen: Listen
+    listen: ListenAddress
     metrics: Metrics
-    listener: Listener
-    log: LateLog
+    observer: Observer
+    log: DeferredLogger
     dry_run: bool = False
     serve_metrics: bool = True
-    reload: Reload | None = None
+    reload: ReloadConfig | None = None
     node_fit: str | None = None
 
 
-def make_parts(options: Options) -> Parts:
+def load_dependencies(options: Options) -> Dependencies:
     """Read everything a person wrote, begin to log, and make the parts.
 
     Raises ConfigError where something that was written is wrong.
     """
     paths = (options.policy, *([options.settings] if options.settings else []))
-    prepare = partial(_prepare, options, paths)
-    reload = Reload(Files(paths, prepare), fingerprint(paths))
+    prepare = partial(_load_config, options, paths)
+    reload = ReloadConfig(ConfigFiles(paths, prepare), fingerprint(paths))
     configuration = prepare().configuration
     logging = configuration.settings.logging
     style = options.log_format or logging.format
     level = options.log_level or logging.level
     logs.configure(level=level, style=style, stream=sys.stderr)
-    for notice in options.notices:
+    for notice in options.warnings:
         logs.logger("flags").warning(notice)
     for warning in configuration.warnings:
         logs.logger("policy").warning(str(warning))
-    return _parts(options, configuration, reload)
+    return _build_dependencies(options, configuration, reload)
 
 
-def _prepare(options: Options, paths: tuple[str, ...]) -> Prepared:
+def _load_config(options: Options, paths: tuple[str, ...]) -> LoadedConfig:
     """Read and check files and flags, and plan; the same at the start and at every reload."""
     read = read_runnable(paths, lenient=options.lenient)
-    configuration = options.overrides.applied_to(read)
-    return Prepared(configuration, make_plan(configuration))
+    configuration = options.overrides.apply_to(read)
+    return LoadedConfig(configuration, build_controller_config(configuration))
 
 
-def make_plan(configuration: Configuration) -> Plan:
+def build_controller_config(configuration: Configuration) -> ControllerConfig:
     """Turn a configuration into a plan."""
-    return plan(configuration.policy, configuration.settings)
+    return build_config(configuration.policy, configuration.settings)
 
 
-def _parts(options: Options, configuration: Configuration, reload: Reload) -> Parts:
+def _build_dependencies(
+    options: Options, configuration: Configuration, reload: ReloadConfig
+) -> Dependencies:
     settings, metrics = configuration.settings, Metrics()
-    log = LateLog(logs.logger("controller"), time.time)
+    log = DeferredLogger(logs.logger("controller"), time.time)
     directory = options.journal_dir or settings.journal.directory
-    return Parts(
+    return Dependencies(
         configuration,
-        KubeConfig(options.kubeconfig, options.context),
-        Path(directory) if directory else default_directory(os.environ),
-        parse_listen(options.listen or settings.server.listen),
+        KubeConfigOptions(options.kubeconfig, options.context),
+        Path(directory) if directory else default_journal_directory(os.environ),
+        parse_listen_address(options.listen or settings.server.listen),
         metrics,
-        Reporter(metrics, log),
+        TelemetryObserver(metrics, log),
         log,
         options.dry_run,
         options.serve_metrics,

@@ -5,14 +5,14 @@ from dataclasses import replace
 from msgspec import Struct
 
 from reactive_desched.model.labels import Selector
-from reactive_desched.policy.diagnostics import Problem
+from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.load import Configuration
 from reactive_desched.policy.policy import Policy
-from reactive_desched.policy.recording import Journal
-from reactive_desched.policy.settings import Client, ReactiveSettings, Server
+from reactive_desched.policy.recording import JournalSettings
+from reactive_desched.policy.settings import ClientSettings, ReactiveSettings, ServerSettings
 
 
-class Overrides(Struct, frozen=True):
+class FlagOverrides(Struct, frozen=True):
     """Flags beside the files; None says nothing.
 
     Requests, burst and node fit count before the files; the node selector, the address to listen
@@ -23,10 +23,10 @@ class Overrides(Struct, frozen=True):
     requests_per_second: float | None = None
     burst: int | None = None
     node_fit: str | None = None
-    usual_listen: str | None = None
-    usual_journal_dir: str | None = None
+    default_listen: str | None = None
+    default_journal_dir: str | None = None
 
-    def applied_to(self, configuration: Configuration) -> Configuration:
+    def apply_to(self, configuration: Configuration) -> Configuration:
         """Return what the files say with these flags beside it."""
         policy = configuration.policy
         return replace(
@@ -41,33 +41,33 @@ class Overrides(Struct, frozen=True):
             return policy
         return replace(policy, node_selector=self.node_selector)
 
-    def _warnings(self, policy: Policy) -> tuple[Problem, ...]:
+    def _warnings(self, policy: Policy) -> tuple[Diagnostic, ...]:
         """Say that the policy counts, as it did when the SIG descheduler had this flag."""
         if self.node_selector is None or not policy.node_selector.requirements:
             return ()
         message = "counts, and --node-selector does not"
-        return (Problem(policy.source, 0, 0, "nodeSelector", message, "take one of them away"),)
+        return (Diagnostic(policy.source, 0, 0, "nodeSelector", message, "take one of them away"),)
 
     def _settings(self, settings: ReactiveSettings) -> ReactiveSettings:
-        parts: dict[str, object] = {
+        updates: dict[str, object] = {
             "client": self._client(settings.client),
             "server": self._server(settings.server),
             "journal": self._journal(settings.journal),
         }
         if self.node_fit is not None:
-            parts["node_fit"] = self.node_fit
-        return settings.model_copy(update=parts)
+            updates["node_fit"] = self.node_fit
+        return settings.model_copy(update=updates)
 
-    def _client(self, client: Client) -> Client:
-        said = {"requests_per_second": self.requests_per_second, "burst": self.burst}
-        return client.model_copy(update={k: v for k, v in said.items() if v is not None})
+    def _client(self, client: ClientSettings) -> ClientSettings:
+        given = {"requests_per_second": self.requests_per_second, "burst": self.burst}
+        return client.model_copy(update={k: v for k, v in given.items() if v is not None})
 
-    def _server(self, server: Server) -> Server:
-        if self.usual_listen is None or "listen" in server.model_fields_set:
+    def _server(self, server: ServerSettings) -> ServerSettings:
+        if self.default_listen is None or "listen" in server.model_fields_set:
             return server
-        return server.model_copy(update={"listen": self.usual_listen})
+        return server.model_copy(update={"listen": self.default_listen})
 
-    def _journal(self, journal: Journal) -> Journal:
-        if self.usual_journal_dir is None or journal.directory:
+    def _journal(self, journal: JournalSettings) -> JournalSettings:
+        if self.default_journal_dir is None or journal.directory:
             return journal
-        return journal.model_copy(update={"directory": self.usual_journal_dir})
+        return journal.model_copy(update={"directory": self.default_journal_dir})

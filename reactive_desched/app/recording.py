@@ -12,101 +12,118 @@ import anyio
 from msgspec import Struct
 
 from reactive_desched.audit.index_sink import IndexSink
-from reactive_desched.journal.cursors import Positions
+from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import Making
-from reactive_desched.journal.paths import DEAD_LETTERS, POSITIONS
-from reactive_desched.journal.recorder import Ledger
-from reactive_desched.journal.upkeep.retention_worker import Bounds, Followed, Keeper
-from reactive_desched.policy.recording import Sinks
+from reactive_desched.journal.opened import JournalConfig
+from reactive_desched.journal.paths import CURSORS_DIR, DEAD_LETTERS_DIR
+from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.journal.upkeep.retention_worker import (
+    RetentionConfig,
+    RetentionInputs,
+    RetentionWorker,
+)
+from reactive_desched.policy.recording import SinkSettings
 from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.primitives.token_bucket import Rate
-from reactive_desched.sinks.dead_letters import DeadLetters
+from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.sink import Sink
-from reactive_desched.sinks.sink_runner import Relay
-from reactive_desched.telemetry.logs import Log
+from reactive_desched.sinks.sink_runner import SinkRunner
+from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metrics
 
-FLUSHED_WITHIN_S = 3.0
+SINK_DRAIN_TIMEOUT_S = 3.0
 """At the end sinks have this long to get what is written; the rest follows in the next life."""
 
-LOOK_EVERY_S = 0.25
+POLL_INTERVAL_S = 0.25
 """How often we look whether the journal can be written: a stuck disk tells nobody."""
 
-JOURNAL_FAULT = (
+JOURNAL_HEALTH_MESSAGES = (
     "the journal cannot be written: nothing is evicted",
     "the journal can be written again",
 )
 """What is logged of that, and of its end."""
 
 
-class Books(Struct, frozen=True):
+class Recording(Struct, frozen=True):
     """A journal that is open, what writes into it, and who follows it."""
 
     journal: Journal
-    ledger: Ledger
-    relays: Mapping[str, Relay]
-    keeper: Keeper
+    recorder: JournalRecorder
+    sink_runners: Mapping[str, SinkRunner]
+    retention: RetentionWorker
 
 
 @asynccontextmanager
-async def open_books(
+async def open_recording(
     directory: Path,
     settings: ReactiveSettings,
     metrics: Metrics,
-    log: Log,
-    best_effort: Sequence[Sink],
+    log: Logger,
+    best_effort_sinks: Sequence[Sink],
     *,
     dry_run: bool,
-) -> AsyncIterator[Books]:
+) -> AsyncIterator[Recording]:
     """Open the journal and let everyone follow it while the block lasts.
 
     Besides the sinks of the settings, those that are `best_effort` follow: they may miss records,
     and no record is kept for them. Raises JournalError where the directory cannot be used, and
     ConfigError for a key that cannot sign.
     """
-    kept = settings.journal
+    journal_settings = settings.journal
     async with open_journal(
-        directory, making(settings), clock=utc_now, committed=metrics.journal_written
+        directory, journal_config(settings), clock=utc_now, on_commit=metrics.observe_journal_write
     ) as journal:
-        verdicts = Rate(kept.verdicts.per_second, kept.verdicts.burst)
-        ledger = Ledger(journal, utc_now, verdicts=verdicts, dry_run=dry_run)
+        decision_rate = TokenRate(
+            journal_settings.verdicts.per_second, journal_settings.verdicts.burst
+        )
+        recorder = JournalRecorder(journal, utc_now, verdict_rate=decision_rate, dry_run=dry_run)
         sinks = tuple(_sinks(settings.sinks, log))
-        everyone = (*sinks, IndexSink(directory), *best_effort)
-        relays = {sink.name: _relay(sink, journal, directory, log) for sink in everyone}
-        keeper = _keeper(directory, settings, journal, ledger, [relays[s.name] for s in sinks], log)
-        async with anyio.create_task_group() as followers, anyio.create_task_group() as keepers:
-            for relay in relays.values():
-                followers.start_soon(relay.run)
-            keepers.start_soon(keeper.run)
-            keepers.start_soon(tell, lambda: journal.reason, log, *JOURNAL_FAULT)
+        all_sinks = (*sinks, IndexSink(directory), *best_effort_sinks)
+        sink_runners = {
+            sink.name: _sink_runner(sink, journal, directory, log) for sink in all_sinks
+        }
+        retention = _retention_worker(
+            directory, settings, journal, recorder, [sink_runners[s.name] for s in sinks], log
+        )
+        async with (
+            anyio.create_task_group() as runner_tasks,
+            anyio.create_task_group() as retention_tasks,
+        ):
+            for relay in sink_runners.values():
+                runner_tasks.start_soon(relay.run)
+            retention_tasks.start_soon(retention.run)
+            retention_tasks.start_soon(
+                log_transitions, lambda: journal.reason, log, *JOURNAL_HEALTH_MESSAGES
+            )
             try:
-                yield Books(journal, ledger, relays, keeper)
+                yield Recording(journal, recorder, sink_runners, retention)
             finally:
-                keepers.cancel_scope.cancel()
+                retention_tasks.cancel_scope.cancel()
                 await journal.finish()
-                await _flushed(relays.values())
-                followers.cancel_scope.cancel()
+                await _drain_sinks(sink_runners.values())
+                runner_tasks.cancel_scope.cancel()
 
 
-async def tell(reason: Callable[[], str], log: Log, stopped: str, resumed: str) -> None:
+async def log_transitions(
+    get_reason: Callable[[], str], log: Logger, fault_message: str, recovery_message: str
+) -> None:
     """Log why something stands still, and its end; what passes between two looks is not told."""
-    told = ""
+    last_reason = ""
     while True:
-        await anyio.sleep(LOOK_EVERY_S)
-        because = reason()
-        if because and because != told:
-            log.warning(stopped, because=because)
-        elif told and not because:
-            log.info(resumed, after=told)
-        told = because
+        await anyio.sleep(POLL_INTERVAL_S)
+        because = get_reason()
+        if because and because != last_reason:
+            log.warning(fault_message, because=because)
+        elif last_reason and not because:
+            log.info(recovery_message, after=last_reason)
+        last_reason = because
 
 
-def making(settings: ReactiveSettings) -> Making:
+def journal_config(settings: ReactiveSettings) -> JournalConfig:
     """Say how a journal is kept."""
     journal = settings.journal
-    return Making(
+    return JournalConfig(
         Rotation(journal.max_segment_bytes, journal.max_segment_age_s),
         settings.events.cluster,
         socket.gethostname(),
@@ -121,7 +138,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def _sinks(settings: Sinks, log: Log) -> Iterable[Sink]:
+def _sinks(settings: SinkSettings, log: Logger) -> Iterable[Sink]:
     """Make the sinks that are asked for, each loaded only then."""
     if settings.kafka is not None:
         from reactive_desched.sinks.kafka.sink import KafkaSink
@@ -137,12 +154,12 @@ def _sinks(settings: Sinks, log: Log) -> Iterable[Sink]:
         yield StdoutSink(settings.stdout, standard_output())
 
 
-def _relay(sink: Sink, journal: Journal, directory: Path, log: Log) -> Relay:
-    return Relay(
+def _sink_runner(sink: Sink, journal: Journal, directory: Path, log: Logger) -> SinkRunner:
+    return SinkRunner(
         sink,
         journal.tail,
-        Positions(directory / POSITIONS),
-        DeadLetters(directory / DEAD_LETTERS),
+        Cursors(directory / CURSORS_DIR),
+        DeadLetterFiles(directory / DEAD_LETTERS_DIR),
         clock=time.monotonic,
         wall=utc_now,
         rng=Random(),  # noqa: S311 -- pauses, no secrets
@@ -150,36 +167,36 @@ def _relay(sink: Sink, journal: Journal, directory: Path, log: Log) -> Relay:
     )
 
 
-def _keeper(
+def _retention_worker(
     directory: Path,
     settings: ReactiveSettings,
     journal: Journal,
-    ledger: Ledger,
-    relays: Sequence[Relay],
-    log: Log,
-) -> Keeper:
-    followed = Followed(
-        open_from=lambda: journal.segment_began,
-        oldest_open=lambda: journal.oldest_open,
-        read_to=lambda: {relay.name: relay.kept for relay in relays},
+    recorder: JournalRecorder,
+    sink_runners: Sequence[SinkRunner],
+    log: Logger,
+) -> RetentionWorker:
+    followed = RetentionInputs(
+        active_first_seq=lambda: journal.active_first_seq,
+        oldest_open_seq=lambda: journal.oldest_open_seq,
+        acked_seqs=lambda: {relay.name: relay.saved_cursor for relay in sink_runners},
     )
-    bounds = Bounds(
+    bounds = RetentionConfig(
         retention=settings.journal.retention, compress=settings.journal.compress == "gzip"
     )
-    return Keeper(
+    return RetentionWorker(
         directory,
         followed,
         bounds,
-        ledger.lost,
-        removing=journal.tail.removed_before,
+        recorder.record_loss,
+        on_remove=journal.tail.set_oldest,
         log=log,
         clock=time.time,
         monotonic=time.monotonic,
     )
 
 
-async def _flushed(relays: Iterable[Relay]) -> None:
+async def _drain_sinks(sink_runners: Iterable[SinkRunner]) -> None:
     with anyio.CancelScope(shield=True):
         async with anyio.create_task_group() as group:
-            for relay in relays:
-                group.start_soon(relay.flushed, FLUSHED_WITHIN_S)
+            for relay in sink_runners:
+                group.start_soon(relay.drained, SINK_DRAIN_TIMEOUT_S)

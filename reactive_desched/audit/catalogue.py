@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 from reactive_desched.audit import lookup
 from reactive_desched.audit.index import Index
-from reactive_desched.audit.lines import Lines
-from reactive_desched.audit.lookup import Spot, Wanted
-from reactive_desched.journal.records import Entry
+from reactive_desched.audit.lines import LineFetcher
+from reactive_desched.audit.lookup import RecordQuery, RecordSpan
+from reactive_desched.journal.records import JournalRecord
 
 
-class Place(NamedTuple):
+class RecordLocation(NamedTuple):
     """A record's place: which of the indexes holds it, and where its line stands."""
 
-    volume: int
-    spot: Spot
+    index_number: int
+    span: RecordSpan
 
 
-class Catalogue:
+class IndexCatalogue:
     """One index, or one that stays as it is and another of what came after; oldest first."""
 
     def __init__(self, directory: Path, path: Path | None, *indexes: Index) -> None:
@@ -28,18 +28,18 @@ class Catalogue:
         self.directory = directory
         self.path = path
         self.indexes = indexes
-        self._lines = Lines(directory)
+        self._fetcher = LineFetcher(directory)
 
     def close(self) -> None:
         """Close every file."""
-        self._lines.close()
+        self._fetcher.close()
         for index in self.indexes:
             index.close()
 
     @property
     def missing(self) -> int:
         """How many records could not be fetched although the index has them."""
-        return self._lines.missing
+        return self._fetcher.missing
 
     @property
     def damaged(self) -> int:
@@ -47,31 +47,35 @@ class Catalogue:
         return sum(one.damaged + one.broken for index in self.indexes for one in index.segments)
 
     @property
-    def last(self) -> int:
+    def last_seq(self) -> int:
         """The sequence of the last record, 0 when there is none."""
-        return self.indexes[-1].place.seq
+        return self.indexes[-1].cursor.seq
 
-    def find(self, wanted: Wanted, *, most: int | None = None) -> list[Place]:
+    def find(self, query: RecordQuery, *, limit: int | None = None) -> list[RecordLocation]:
         """Return where the wanted records stand, in order; of more than `most`, the newest."""
-        found: list[Place] = []
+        found: list[RecordLocation] = []
         for number in reversed(range(len(self.indexes))):
-            room = None if most is None else most - len(found)
-            spots = lookup.spots(self.indexes[number], wanted, most=room)
-            found += [Place(number, spot) for spot in spots]
+            remaining = None if limit is None else limit - len(found)
+            spans = lookup.find_newest(self.indexes[number], query, limit=remaining)
+            found += [RecordLocation(number, spot) for spot in spans]
         return found[::-1]
 
-    def walk(self, wanted: Wanted) -> Iterator[Entry]:
+    def iter_matching(self, query: RecordQuery) -> Iterator[JournalRecord]:
         """Yield the wanted records in order, however many there are."""
         for index in self.indexes:
-            yield from self._lines.read(index, lookup.walk(index, wanted))
+            yield from self._fetcher.read(index, lookup.iter_matching(index, query))
 
-    def gather(self, look: Callable[[Index], Iterable[Spot]]) -> list[Place]:
+    def find_all(self, find: Callable[[Index], Iterable[RecordSpan]]) -> list[RecordLocation]:
         """Return what is looked up in every index, the older first."""
         return [
-            Place(number, spot) for number, one in enumerate(self.indexes) for spot in look(one)
+            RecordLocation(number, spot)
+            for number, one in enumerate(self.indexes)
+            for spot in find(one)
         ]
 
-    def fetch(self, places: Iterable[Place]) -> Iterator[Entry]:
+    def fetch(self, locations: Iterable[RecordLocation]) -> Iterator[JournalRecord]:
         """Yield the records themselves; those that are gone are left out and counted."""
-        for number, some in groupby(places, attrgetter("volume")):
-            yield from self._lines.read(self.indexes[number], (place.spot for place in some))
+        for number, some in groupby(locations, attrgetter("volume")):
+            yield from self._fetcher.read(
+                self.indexes[number], (location.span for location in some)
+            )

@@ -8,130 +8,134 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.api.event import CHECKPOINT
-from reactive_desched.audit.findings import Bad, Seen, bad
-from reactive_desched.journal.events import event
-from reactive_desched.journal.records import GENESIS, MAX_RECORD_BYTES, Mark, mark
+from reactive_desched.audit.findings import BadRecord, FileLine, bad_record
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import GENESIS, MAX_RECORD_BYTES, LineHeader, parse_header
 from reactive_desched.journal.segments import Segment
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
-LONGEST_LINE: Final = MAX_RECORD_BYTES + 1
+MAX_LINE_BYTES: Final = MAX_RECORD_BYTES + 1
 """A line is read no further: what is longer is no record."""
 
-_decode: Final = msgspec.json.Decoder(Mark).decode
-_END: Final = 10  # what b"\n"[0] is
-Examine = Callable[[Seen, Mark], Bad | None]
+_decode: Final = msgspec.json.Decoder(LineHeader).decode
+_NEWLINE: Final = 10  # what b"\n"[0] is
+CheckpointCheck = Callable[[FileLine, LineHeader], BadRecord | None]
 
 
-class Link(Struct, frozen=True, gc=False):
+class ChainLink(Struct, frozen=True, gc=False):
     """A record that fits what stands before it, and the hash that the next one must hold."""
 
-    seen: Seen
+    line: FileLine
     seq: int
     digest: str
 
 
-class Misfit(Struct, frozen=True, gc=False):
+class ChainBreak(Struct, frozen=True, gc=False):
     """The line that does not fit, and why, where that is plain already."""
 
-    seen: Seen
-    known: Bad | None = None
+    line: FileLine
+    diagnosis: BadRecord | None = None
 
 
-class Chain:
+class ChainVerifier:
     """Follows the records of one file after the other.
 
     `examine` is asked about every checkpoint. `watch` is a sequence whose hash is kept.
     """
 
-    def __init__(self, examine: Examine, watch: int = 0) -> None:
-        self._examine = examine
-        self._watch = watch
+    def __init__(self, check_checkpoint: CheckpointCheck, watched_seq: int = 0) -> None:
+        self._check_checkpoint = check_checkpoint
+        self._watched_seq = watched_seq
         self.records = 0
-        self.first: Seen | None = None
-        self.last: Link | None = None
-        self.watched: Link | None = None
+        self.first_line: FileLine | None = None
+        self.last_link: ChainLink | None = None
+        self.watched_link: ChainLink | None = None
         self.first_seq = 0
 
     @property
     def next_seq(self) -> int:
         """The sequence of the record that must follow; 0 when any may."""
-        return self.last.seq + 1 if self.last else 0
+        return self.last_link.seq + 1 if self.last_link else 0
 
-    def follow(self, lines: Iterator[bytes], one: Segment) -> Misfit | None:
+    def follow(self, lines: Iterator[bytes], segment: Segment) -> ChainBreak | None:
         """Follow a file's lines; return the first that does not fit, None at the end."""
         head = next(lines, None)
         if head is None:
             return None
-        return self._begin(Seen(head, one, 0)) or self._go_on(lines, one)
+        return self._follow_first(FileLine(head, segment, 0)) or self._follow_rest(lines, segment)
 
-    def resume(self) -> None:
+    def restart(self) -> None:
         """Begin anew with the next file: what stood between was removed meanwhile."""
-        self.last = None
+        self.last_link = None
 
-    def _begin(self, seen: Seen) -> Misfit | None:
+    def _follow_first(self, line: FileLine) -> ChainBreak | None:
         """Take the first line of a file, which must be a checkpoint and fit the file's name."""
-        found = mark(seen.raw) if seen.raw.endswith(b"\n") else None
-        if found is None or (self.last and not _fits(found, self.last)):
-            return Misfit(seen)
-        if known := _heading(seen, found) or self._examine(seen, found):
-            return Misfit(seen, known)
-        if self.first is None:
-            self.first, self.first_seq = seen, found.seq
-        self._note(Link(seen, found.seq, hashlib.sha256(seen.raw[:-1]).hexdigest()))
+        found = parse_header(line.raw) if line.raw.endswith(b"\n") else None
+        if found is None or (self.last_link and not _follows_link(found, self.last_link)):
+            return ChainBreak(line)
+        if diagnosis := _check_first_record(line, found) or self._check_checkpoint(line, found):
+            return ChainBreak(line, diagnosis)
+        if self.first_line is None:
+            self.first_line, self.first_seq = line, found.seq
+        self._advance(ChainLink(line, found.seq, hashlib.sha256(line.raw[:-1]).hexdigest()))
         self.records += 1
         return None
 
-    def _go_on(self, lines: Iterator[bytes], one: Segment) -> Misfit | None:
+    def _follow_rest(self, lines: Iterator[bytes], segment: Segment) -> ChainBreak | None:
         """Follow the lines after the first; the loop that decides how fast all this is."""
-        assert self.last is not None, "the file has begun"
-        link, watch, sha256 = self.last, self._watch, hashlib.sha256
-        seq, prev, raw, start, end = link.seq, link.digest, link.seen.raw, 0, len(link.seen.raw)
+        assert self.last_link is not None, "the file has begun"
+        link, watch, sha256 = self.last_link, self._watched_seq, hashlib.sha256
+        seq, prev, raw, start, end = link.seq, link.digest, link.line.raw, 0, len(link.line.raw)
         line = raw
         try:
             for line in lines:
                 found = _decode(line)
-                if found.prev != prev or found.sequence != f"{seq + 1:020}" or line[-1] != _END:
-                    return Misfit(Seen(line, one, end))
+                if found.prev != prev or found.sequence != f"{seq + 1:020}" or line[-1] != _NEWLINE:
+                    return ChainBreak(FileLine(line, segment, end))
                 if found.type == CHECKPOINT and (
-                    known := self._examine(Seen(line, one, end), found)
+                    diagnosis := self._check_checkpoint(FileLine(line, segment, end), found)
                 ):
-                    return Misfit(Seen(line, one, end), known)
+                    return ChainBreak(FileLine(line, segment, end), diagnosis)
                 seq, prev, raw = seq + 1, sha256(line[:-1]).hexdigest(), line
                 start, end = end, end + len(line)
                 if seq == watch:
-                    self.watched = Link(Seen(raw, one, start), seq, prev)
-        except UNDECODABLE:
-            return Misfit(Seen(line, one, end))
+                    self.watched_link = ChainLink(FileLine(raw, segment, start), seq, prev)
+        except DECODE_ERRORS:
+            return ChainBreak(FileLine(line, segment, end))
         finally:
             self.records += seq - link.seq
-            self.last = Link(Seen(raw, one, start), seq, prev)
+            self.last_link = ChainLink(FileLine(raw, segment, start), seq, prev)
         return None
 
-    def _note(self, link: Link) -> None:
-        self.last = link
-        if link.seq == self._watch:
-            self.watched = link
+    def _advance(self, link: ChainLink) -> None:
+        self.last_link = link
+        if link.seq == self._watched_seq:
+            self.watched_link = link
 
 
-def _fits(found: Mark, last: Link) -> bool:
-    return found.prev == last.digest and found.sequence == f"{last.seq + 1:020}"
+def _follows_link(header: LineHeader, last: ChainLink) -> bool:
+    return header.prev == last.digest and header.sequence == f"{last.seq + 1:020}"
 
 
-def _heading(seen: Seen, found: Mark) -> Bad | None:
+def _check_first_record(line: FileLine, header: LineHeader) -> BadRecord | None:
     """Say what is wrong with a file's first record as such."""
-    if found.seq != seen.file.first_seq:
-        return _misnamed(seen, found)
-    if found.type != CHECKPOINT:
-        return bad(seen, found.seq, "a file begins with a checkpoint, and this record is none")
-    if found.seq == 1 and found.prev != GENESIS:
-        return bad(seen, 1, "the first record of all follows another")
+    if header.seq != line.segment.first_seq:
+        return _diagnose_file_name(line, header)
+    if header.type != CHECKPOINT:
+        return bad_record(
+            line, header.seq, "a file begins with a checkpoint, and this record is none"
+        )
+    if header.seq == 1 and header.prev != GENESIS:
+        return bad_record(line, 1, "the first record of all follows another")
     return None
 
 
-def _misnamed(seen: Seen, found: Mark) -> Bad:
+def _diagnose_file_name(line: FileLine, header: LineHeader) -> BadRecord:
     """Say whether the file was renamed, or the sequence altered: the checkpoint holds both."""
-    named = seen.file.first_seq
-    checkpoint = event(CHECKPOINT, seen.raw) if found.type == CHECKPOINT else None
+    named = line.segment.first_seq
+    checkpoint = decode_event(CHECKPOINT, line.raw) if header.type == CHECKPOINT else None
     if checkpoint is not None and checkpoint.data.size + 1 == named:
-        return bad(seen, named, f"its sequence was altered: it says {found.seq}")
-    return bad(seen, found.seq, f"the file is named for record {named}, and begins with this one")
+        return bad_record(line, named, f"its sequence was altered: it says {header.seq}")
+    return bad_record(
+        line, header.seq, f"the file is named for record {named}, and begins with this one"
+    )

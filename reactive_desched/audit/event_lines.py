@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from reactive_desched.api.event import (
-    DRY_RUN,
+    MODE_DRY_RUN,
     Checkpoint,
     DecisionMade,
     Ending,
@@ -25,66 +25,68 @@ _MS_IN_S: Final = 1000
 _S_IN_MIN, _S_IN_H, _S_IN_DAY = 60, 3600, 86_400
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Write how many there are of something."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def told(event: AnyEvent) -> str:
+def describe_event(event: AnyEvent) -> str:
     """Say in a line what an event says; empty for a type that is not known here."""
     match event.data:
         case FindingMade(why=why):
-            return plain(why.reason)
+            return printable(why.reason)
         case DecisionMade(decision=decision):
-            return verdict(decision)
+            return describe_decision(decision)
         case EvictionRequested() as data:
-            return request(data)
+            return describe_request(data)
         case EvictionEnded(outcome=outcome):
-            return ending(outcome)
+            return describe_outcome(outcome)
         case _:
-            return plain(_own(event))
+            return printable(_describe_controller_event(event))
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """Return a text without anything a terminal would obey."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in text)
 
 
-def verdict(decision: Verdict) -> str:
+def describe_decision(decision: Verdict) -> str:
     """Say what the gates said."""
     if not decision.gate:
         return "every gate agrees"
     detail = f" ({decision.detail})" if decision.detail else ""
-    return plain(f"{decision.gate}: {decision.reason}{detail}")
+    return printable(f"{decision.gate}: {decision.reason}{detail}")
 
 
-def request(data: EvictionRequested) -> str:
+def describe_request(data: EvictionRequested) -> str:
     """Say what is about to be asked."""
     grace = data.what.grace_period_seconds
-    asked = f"attempt {data.attempt}" + ("" if grace is None else f", grace period {grace} s")
-    return f"{asked}, dry run" if data.mode == DRY_RUN else asked
+    text = f"attempt {data.attempt}" + ("" if grace is None else f", grace period {grace} s")
+    return f"{text}, dry run" if data.mode == MODE_DRY_RUN else text
 
 
-def ending(outcome: Ending) -> str:
+def describe_outcome(outcome: Ending) -> str:
     """Say what came of an eviction."""
-    took = "" if outcome.took_ms is None else f" after {lasting(outcome.took_ms / _MS_IN_S)}"
+    took = (
+        "" if outcome.took_ms is None else f" after {format_duration(outcome.took_ms / _MS_IN_S)}"
+    )
     detail = f": {outcome.detail}" if outcome.detail else ""
-    return plain(f"{outcome.result}{took}{detail}")
+    return printable(f"{outcome.result}{took}{detail}")
 
 
-def owners(data: PodData) -> str:
+def format_owners(data: PodData) -> str:
     """Name the chain of owners, the pod's own controller first."""
-    return plain(", ".join(f"{one.kind}/{one.name}" for one in data.who.owners)) or "none"
+    return printable(", ".join(f"{one.kind}/{one.name}" for one in data.who.owners)) or "none"
 
 
-def clock(time: datetime) -> str:
+def format_time(time: datetime) -> str:
     """Write a moment as lists do."""
     return time.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
 
 
-def lasting(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Write how long something took, in two units at most."""
     if seconds < 1:
         return f"{seconds * _MS_IN_S:.0f} ms"
@@ -101,7 +103,7 @@ def lasting(seconds: float) -> str:
     return ""
 
 
-def _own(event: AnyEvent) -> str:
+def _describe_controller_event(event: AnyEvent) -> str:
     """Say what the controller says of itself."""
     match event.data:
         case PolicyLoaded() as data:
@@ -113,13 +115,15 @@ def _own(event: AnyEvent) -> str:
             return f"{data.holder or 'nobody'} acts now, before it {data.previous or 'nobody'}"
         case Checkpoint() as data:
             left_out = (
-                f", {counted(data.unrecorded, 'verdict')} unrecorded" if data.unrecorded else ""
+                f", {format_count(data.unrecorded, 'verdict')} unrecorded"
+                if data.unrecorded
+                else ""
             )
             are = "is" if data.size == 1 else "are"
-            return f"{counted(data.size, 'record')} before it {are} signed for{left_out}"
+            return f"{format_count(data.size, 'record')} before it {are} signed for{left_out}"
         case JournalResumed() as data:
-            down = lasting(data.down_ms / _MS_IN_S)
-            refused = counted(data.refused, "record")
+            down = format_duration(data.down_ms / _MS_IN_S)
+            refused = format_count(data.refused, "record")
             return f"the disk failed for {down}: {data.reason}; {refused} refused"
         case JournalLost() as data:
             return f"{data.sink} had not read records {data.first} to {data.last}: removed"

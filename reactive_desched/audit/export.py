@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from reactive_desched.api.event import DecisionMade, EvictionEnded, EvictionRequested, PodData
-from reactive_desched.audit.catalogue import Catalogue
-from reactive_desched.audit.event_lines import told
-from reactive_desched.audit.lookup import Wanted
-from reactive_desched.audit.query import sure
+from reactive_desched.audit.catalogue import IndexCatalogue
+from reactive_desched.audit.event_lines import describe_event
+from reactive_desched.audit.lookup import RecordQuery
+from reactive_desched.audit.query import filter_records
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.durable import UNFINISHED
-from reactive_desched.journal.events import event
-from reactive_desched.journal.records import AnyEvent, Entry
-from reactive_desched.journal.summary import summary
-from reactive_desched.model.event_types import short
+from reactive_desched.journal.durable import TEMP_SUFFIX
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import AnyEvent, JournalRecord
+from reactive_desched.journal.summary import parse_summary
+from reactive_desched.model.event_types import short_type
 
 COLUMNS: Final = (
     "sequence",
@@ -53,23 +53,23 @@ COLUMNS: Final = (
 )
 """The columns of the table, in order."""
 
-_DANGEROUS: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a cell that begins like this for a formula."""
 
 
-def records(catalogue: Catalogue, wanted: Wanted) -> Iterator[Entry]:
+def matching_records(catalogue: IndexCatalogue, query: RecordQuery) -> Iterator[JournalRecord]:
     """Yield the wanted records in order, however many."""
-    found = catalogue.walk(wanted)
-    return found if wanted.is_everything else sure(found, wanted)
+    found = catalogue.iter_matching(query)
+    return found if query.matches_all else filter_records(found, query)
 
 
-def as_jsonl(entries: Iterable[Entry]) -> Iterator[bytes]:
+def as_jsonl(entries: Iterable[JournalRecord]) -> Iterator[bytes]:
     """Yield the lines as they stand in the journal."""
     for entry in entries:
         yield entry.raw + b"\n"
 
 
-def as_csv(entries: Iterable[Entry]) -> Iterator[bytes]:
+def as_csv(entries: Iterable[JournalRecord]) -> Iterator[bytes]:
     """Yield the table as RFC 4180 has it, in UTF-8, headings first.
 
     Cells that a spreadsheet would compute get a ' in front.
@@ -78,19 +78,19 @@ def as_csv(entries: Iterable[Entry]) -> Iterator[bytes]:
     write = csv.writer(buffer, lineterminator="\r\n").writerow
     write(COLUMNS)
     for entry in entries:
-        seen = summary(entry.raw)
-        found = event(seen.type, entry.raw) if seen else None
+        seen = parse_summary(entry.raw)
+        found = decode_event(seen.type, entry.raw) if seen else None
         if found is not None:
             row = _row(found)
-            write([_harmless(row.get(column, "")) for column in COLUMNS])
+            write([_escape_formula(row.get(column, "")) for column in COLUMNS])
         yield buffer.getvalue().encode(errors="replace")
         buffer.seek(0)
         buffer.truncate()
     yield buffer.getvalue().encode(errors="replace")
 
 
-def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(_DANGEROUS) else text
+def _escape_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 def _row(found: AnyEvent) -> dict[str, str]:
@@ -98,18 +98,18 @@ def _row(found: AnyEvent) -> dict[str, str]:
         "sequence": found.sequence.lstrip("0"),
         "time": found.time.isoformat().replace("+00:00", "Z"),
         "recordedtime": found.recordedtime,
-        "event": short(found.type),
+        "event": short_type(found.type),
         "case": found.correlationid,
         "id": found.id,
         "cause": found.causationid,
-        "summary": told(found),
+        "summary": describe_event(found),
     }
     if isinstance(found.data, PodData):
-        row |= _pod(found.data) | _decided(found.data)
+        row |= _pod_columns(found.data) | _decision_columns(found.data)
     return row
 
 
-def _pod(data: PodData) -> dict[str, str]:
+def _pod_columns(data: PodData) -> dict[str, str]:
     who, why, trigger = data.who, data.why, data.trigger
     return {
         "namespace": who.namespace,
@@ -130,7 +130,7 @@ def _pod(data: PodData) -> dict[str, str]:
     }
 
 
-def _decided(data: PodData) -> dict[str, str]:
+def _decision_columns(data: PodData) -> dict[str, str]:
     match data:
         case DecisionMade(decision=said):
             return {
@@ -149,22 +149,22 @@ def _decided(data: PodData) -> dict[str, str]:
             return {}
 
 
-class Counted:
+class RecordCounter:
     """Counts what passes by."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def each(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+    def count_through(self, entries: Iterable[JournalRecord]) -> Iterator[JournalRecord]:
         """Yield the records."""
         for entry in entries:
             self.count += 1
             yield entry
 
 
-def write(parts: Iterable[bytes], path: Path) -> None:
+def write_file(parts: Iterable[bytes], path: Path) -> None:
     """Write a file that is there only when it is whole; raises JournalError."""
-    unfinished = path.with_name(path.name + UNFINISHED)
+    unfinished = path.with_name(path.name + TEMP_SUFFIX)
     try:
         with unfinished.open("wb") as file:
             file.writelines(parts)

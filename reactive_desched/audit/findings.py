@@ -7,38 +7,38 @@ from msgspec import Struct
 
 from reactive_desched.journal.segments import Segment
 
-_RECORDED: Final = re.compile(rb'"recordedtime":"([0-9T:.+Z-]{20,32})"')
+_RECORDED_TIME: Final = re.compile(rb'"recordedtime":"([0-9T:.+Z-]{20,32})"')
 
 
-class Seen(Struct, frozen=True, gc=False):
+class FileLine(Struct, frozen=True, gc=False):
     """A line as it stands in a file, with its end if it has one."""
 
     raw: bytes
-    file: Segment
+    segment: Segment
     offset: int
 
     @property
     def time(self) -> str:
         """When it says that it was written; empty when that cannot be read."""
-        found = _RECORDED.search(self.raw)
+        found = _RECORDED_TIME.search(self.raw)
         return found[1].decode() if found else ""
 
 
-class Point(Struct, frozen=True, gc=False):
+class RecordPoint(Struct, frozen=True, gc=False):
     """A record's place in the journal, and when it was written."""
 
     sequence: int
     time: str
 
 
-class Range(Struct, frozen=True, gc=False):
+class SequenceRange(Struct, frozen=True, gc=False):
     """Records from one sequence to another, both included."""
 
     first: int
     last: int
 
 
-class Bad(Struct, frozen=True, gc=False, omit_defaults=True):
+class BadRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """The first record that is not as it was written, or is not there.
 
     `offset` counts bytes of the uncompressed file. `suspects` are the records one of which was
@@ -50,10 +50,10 @@ class Bad(Struct, frozen=True, gc=False, omit_defaults=True):
     offset: int
     time: str
     reason: str
-    suspects: Range | None = None
+    suspects: SequenceRange | None = None
 
 
-class Torn(Struct, frozen=True, gc=False):
+class TornLine(Struct, frozen=True, gc=False):
     """A last line without its end: the writer was stopped there, or is writing it."""
 
     file: str
@@ -70,7 +70,7 @@ class KeyUse(Struct, frozen=True, gc=False):
     last: int
 
 
-class KeptFound(Struct, frozen=True, gc=False):
+class PinnedCheckpointResult(Struct, frozen=True, gc=False):
     """The checkpoint that somebody kept, and the key it is signed by, if that is known."""
 
     size: int
@@ -79,14 +79,14 @@ class KeptFound(Struct, frozen=True, gc=False):
     agrees: bool | None
 
 
-class Report(Struct, frozen=True, gc=False, kw_only=True):
+class VerifyReport(Struct, frozen=True, gc=False, kw_only=True):
     """Everything that is told. Records after `signed_to` are covered by no signature yet."""
 
     ok: bool
     journal: str
     records: int
-    first: Point | None
-    last: Point | None
+    first: RecordPoint | None
+    last: RecordPoint | None
     segments: int
     compressed: int
     keys_from: str
@@ -94,12 +94,14 @@ class Report(Struct, frozen=True, gc=False, kw_only=True):
     unknown: tuple[KeyUse, ...]
     signed_to: int
     unsigned: int
-    torn: Torn | None
+    torn: TornLine | None
     removed: int
-    kept: KeptFound | None
-    bad: Bad | None
+    kept: PinnedCheckpointResult | None
+    bad: BadRecord | None
 
 
-def bad(seen: Seen, sequence: int, reason: str, suspects: Range | None = None) -> Bad:
+def bad_record(
+    line: FileLine, sequence: int, reason: str, suspects: SequenceRange | None = None
+) -> BadRecord:
     """Return the finding that this line is bad."""
-    return Bad(sequence, seen.file.path.name, seen.offset, seen.time, reason, suspects)
+    return BadRecord(sequence, line.segment.path.name, line.offset, line.time, reason, suspects)

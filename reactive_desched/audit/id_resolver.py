@@ -6,111 +6,119 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.audit import lookup
-from reactive_desched.audit.catalogue import Catalogue, Place
-from reactive_desched.audit.lookup import Wanted
+from reactive_desched.audit.catalogue import IndexCatalogue, RecordLocation
+from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.summary import Filter, Summary, summary
+from reactive_desched.journal.summary import EventFilter, EventSummary, parse_summary
 
-SHORTEST: Final = 4
+MIN_PREFIX_CHARS: Final = 4
 """A beginning of an id must have so many characters."""
 
-_MOST_NAMED: Final = 10
-_MOST_READ: Final = 1000
+_MAX_NAMED: Final = 10
+_MAX_READ: Final = 1000
 
 
-class Meant(Struct, frozen=True):
+class ResolvedDecision(Struct, frozen=True):
     """The records that tell of one decision; or the one record that belongs to none."""
 
-    places: tuple[Place, ...]
+    locations: tuple[RecordLocation, ...]
     correlation: str = ""
 
 
-def meant(catalogue: Catalogue, name: str) -> Meant | None:
+def resolve_decision(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | None:
     """Return what is meant: a case, the case of an event, or the latest of a pod.
 
     None when nothing is called so. Raises ConfigError when several things are.
     """
     return (
-        _case(catalogue, name)
-        or _of_event(catalogue, catalogue.gather(lambda index: lookup.with_id(index, name)), name)
-        or _of_pod(catalogue, name)
-        or _like(catalogue, name)
+        _by_case(catalogue, name)
+        or _by_event(catalogue, catalogue.find_all(lambda index: lookup.find_id(index, name)), name)
+        or _by_pod(catalogue, name)
+        or _by_prefix(catalogue, name)
     )
 
 
-def _case(catalogue: Catalogue, correlation: str) -> Meant | None:
-    places = catalogue.gather(lambda index: lookup.of_case(index, correlation))
-    return Meant(tuple(places), correlation) if places else None
+def _by_case(catalogue: IndexCatalogue, correlation: str) -> ResolvedDecision | None:
+    locations = catalogue.find_all(lambda index: lookup.find_case(index, correlation))
+    return ResolvedDecision(tuple(locations), correlation) if locations else None
 
 
-def _of_event(catalogue: Catalogue, places: list[Place], name: str) -> Meant | None:
+def _by_event(
+    catalogue: IndexCatalogue, locations: list[RecordLocation], name: str
+) -> ResolvedDecision | None:
     """Return the case that an event with this id belongs to."""
-    for place, found in _read(catalogue, places):
+    for location, found in _read_summaries(catalogue, locations):
         if found.id == name:
-            return _whole(catalogue, place, found)
+            return _whole_case(catalogue, location, found)
     return None
 
 
-def _of_pod(catalogue: Catalogue, name: str) -> Meant | None:
+def _by_pod(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | None:
     """Return the latest case of a pod."""
-    wanted = Wanted(filter=Filter(pods=(name,)))
-    found = _read(catalogue, catalogue.find(wanted, most=1))
-    return next((_whole(catalogue, *each) for each in found), None)
+    query = RecordQuery(filter=EventFilter(pods=(name,)))
+    found = _read_summaries(catalogue, catalogue.find(query, limit=1))
+    return next((_whole_case(catalogue, *each) for each in found), None)
 
 
-def _like(catalogue: Catalogue, prefix: str) -> Meant | None:
+def _by_prefix(catalogue: IndexCatalogue, prefix: str) -> ResolvedDecision | None:
     """Return the only case, else the only pod's latest, else the only event's, that begins so."""
-    if len(prefix) < SHORTEST:
+    if len(prefix) < MIN_PREFIX_CHARS:
         return None
-    if case := _only(prefix, "case", _cases(catalogue, prefix)):
-        return _case(catalogue, case)
-    if pod := _only(prefix, "pod", _pods(catalogue, prefix)):
-        return _of_pod(catalogue, pod)
-    places = catalogue.gather(lambda index: lookup.with_id_like(index, prefix, most=_MOST_READ))
-    read = [each for each in _read(catalogue, places) if each[1].id.startswith(prefix)]
-    cases = {_whole(catalogue, *each) for each in read[:_MOST_NAMED]}
+    if case := _single(prefix, "case", _case_ids(catalogue, prefix)):
+        return _by_case(catalogue, case)
+    if pod := _single(prefix, "pod", _pod_uids(catalogue, prefix)):
+        return _by_pod(catalogue, pod)
+    locations = catalogue.find_all(
+        lambda index: lookup.find_id_prefix(index, prefix, limit=_MAX_READ)
+    )
+    read = [each for each in _read_summaries(catalogue, locations) if each[1].id.startswith(prefix)]
+    cases = {_whole_case(catalogue, *each) for each in read[:_MAX_NAMED]}
     if len(cases) > 1:
         raise _ambiguous(prefix, "event", sorted(found.id for _, found in read))
     return cases.pop() if cases else None
 
 
-def _whole(catalogue: Catalogue, place: Place, found: Summary) -> Meant:
+def _whole_case(
+    catalogue: IndexCatalogue, location: RecordLocation, found: EventSummary
+) -> ResolvedDecision:
     """Return all records of this one's case."""
-    if found.data.who.uid and (case := _case(catalogue, found.correlationid)):
+    if found.data.who.uid and (case := _by_case(catalogue, found.correlationid)):
         return case
-    return Meant((place,))
+    return ResolvedDecision((location,))
 
 
-def _read(catalogue: Catalogue, places: list[Place]) -> Iterator[tuple[Place, Summary]]:
-    for place in places:
-        for entry in catalogue.fetch((place,)):
-            if (found := summary(entry.raw)) is not None:
-                yield place, found
+def _read_summaries(
+    catalogue: IndexCatalogue, locations: list[RecordLocation]
+) -> Iterator[tuple[RecordLocation, EventSummary]]:
+    for location in locations:
+        for entry in catalogue.fetch((location,)):
+            if (found := parse_summary(entry.raw)) is not None:
+                yield location, found
 
 
-def _cases(catalogue: Catalogue, prefix: str) -> set[str]:
+def _case_ids(catalogue: IndexCatalogue, prefix: str) -> set[str]:
     return {
         case
         for index in catalogue.indexes
-        for case in lookup.cases_like(index, prefix, most=_MOST_NAMED + 1)
+        for case in lookup.case_ids_with_prefix(index, prefix, limit=_MAX_NAMED + 1)
     }
 
 
-def _pods(catalogue: Catalogue, prefix: str) -> set[str]:
+def _pod_uids(catalogue: IndexCatalogue, prefix: str) -> set[str]:
     return {
         uid
         for index in catalogue.indexes
-        for uid in lookup.pods_like(index, prefix, most=_MOST_NAMED + 1)
+        for uid in lookup.pod_uids_with_prefix(index, prefix, limit=_MAX_NAMED + 1)
     }
 
 
-def _only(prefix: str, what: str, found: set[str]) -> str | None:
+def _single(prefix: str, kind: str, found: set[str]) -> str | None:
     """Return the only one, if there is one; raise ConfigError for several."""
     if len(found) > 1:
-        raise _ambiguous(prefix, what, sorted(found))
+        raise _ambiguous(prefix, kind, sorted(found))
     return next(iter(found), None)
 
 
-def _ambiguous(prefix: str, what: str, found: list[str]) -> ConfigError:
-    named = ", ".join(found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
-    return ConfigError(f"{prefix!r} can be more than one {what}: write more of it; {named}")
+def _ambiguous(prefix: str, kind: str, found: list[str]) -> ConfigError:
+    named = ", ".join(found[:_MAX_NAMED]) + (", …" if len(found) > _MAX_NAMED else "")
+    return ConfigError(f"{prefix!r} can be more than one {kind}: write more of it; {named}")

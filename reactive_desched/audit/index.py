@@ -13,19 +13,19 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from reactive_desched.audit import schema
-from reactive_desched.audit.reader import Reader
-from reactive_desched.audit.rows import LARGEST, Counters, Rows, read
-from reactive_desched.journal.reader import Portion
-from reactive_desched.journal.records import digest, mark
+from reactive_desched.audit.reader import AuditReader
+from reactive_desched.audit.rows import MAX_SQLITE_INT, LastIds, RowBatch, parse_line
+from reactive_desched.journal.reader import LineBatch
+from reactive_desched.journal.records import digest, parse_header
 
-BATCH: Final = 5000
+BATCH_LINES: Final = 5000
 """So many lines become one transaction when nobody else needs the processor."""
 
 CACHE_KIB: Final = 65_536
 """So much of the index SQLite keeps in memory while it is filled."""
 
 
-class Place(Struct, frozen=True):
+class IndexCursor(Struct, frozen=True):
     """How far the index has come: the last record it holds, and where the next line begins."""
 
     segment: int = 0
@@ -38,7 +38,7 @@ class Place(Struct, frozen=True):
     digest: str = ""
 
 
-class Held(Struct, frozen=True):
+class IndexedSegment(Struct, frozen=True):
     """What the index holds of a segment: records `first` to `last`, and what it could not read."""
 
     first_seq: int
@@ -60,55 +60,55 @@ class Index:
     def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
         self.directory = directory
         self.connection = connection
-        self.left_alone = False
-        self._reader = Reader(directory)
-        self._seen: int | None = None
-        self._rows = Rows(Counters(0, 0, 0, 0))
+        self.skipped_newer = False
+        self._reader = AuditReader(directory)
+        self._data_version: int | None = None
+        self._row_batch = RowBatch(LastIds(0, 0, 0, 0))
 
     @classmethod
     def open(cls, directory: Path, path: Path, *, cache_kib: int = CACHE_KIB) -> "Index":
         """Open the index to keep it up to date; a damaged one is removed and begun anew."""
         try:
-            return cls._opened(directory, path, cache_kib)
+            return cls._open(directory, path, cache_kib)
         except sqlite3.Error as error:
-            if not is_damage(error):
+            if not is_corruption(error):
                 raise
-        remove(path)
-        return cls._opened(directory, path, cache_kib)
+        remove_index(path)
+        return cls._open(directory, path, cache_kib)
 
     @classmethod
-    def _opened(cls, directory: Path, path: Path, cache_kib: int) -> "Index":
+    def _open(cls, directory: Path, path: Path, cache_kib: int) -> "Index":
         index = cls(directory, schema.connect(path, cache_kib=cache_kib))
         try:
-            index._adopt()
+            index._ensure_schema()
         except BaseException:
             index.close()
             raise
         return index
 
     @classmethod
-    def open_to_read(cls, directory: Path, path: Path, *, cache_kib: int = CACHE_KIB) -> "Index":
+    def open_read_only(cls, directory: Path, path: Path, *, cache_kib: int = CACHE_KIB) -> "Index":
         """Open the index as it is, and as it will stay for this reader whoever goes on writing.
 
         Raises sqlite3.Error also when it is none of this journal.
         """
-        connection = schema.connect_to_read(path, cache_kib=cache_kib)
+        connection = schema.connect_read_only(path, cache_kib=cache_kib)
         connection.execute("BEGIN")
         index = cls(directory, connection)
-        if not (schema.is_ours(connection) and index._fits(index.place)):
+        if not (schema.has_current_schema(connection) and index._matches_journal(index.cursor)):
             index.close()
             raise sqlite3.DatabaseError(f"{path}: this is no index of {directory}")
         return index
 
     @classmethod
-    def private(cls, directory: Path, *, behind: "Index | None" = None) -> "Index":
+    def temporary(cls, directory: Path, *, after: "Index | None" = None) -> "Index":
         """Return an index that is gone when it is closed; of all, or what comes behind another."""
         connection = sqlite3.connect("", isolation_level=None)
         index = cls(directory, connection)
-        with index._writing():
-            schema.create(connection)
-            if behind is not None:
-                index._keep(behind.place)
+        with index._transaction():
+            schema.create_tables(connection)
+            if after is not None:
+                index._save_cursor(after.cursor)
         return index
 
     def close(self) -> None:
@@ -117,152 +117,162 @@ class Index:
         self.connection.close()
 
     @property
-    def place(self) -> Place:
+    def cursor(self) -> IndexCursor:
         """How far it has come."""
         row = self.connection.execute(
             "SELECT segment, next, holder, start, size, seq, n, digest FROM place"
         ).fetchone()
-        return Place(*row) if row else Place()
+        return IndexCursor(*row) if row else IndexCursor()
 
     @property
-    def segments(self) -> list[Held]:
+    def segments(self) -> list[IndexedSegment]:
         """What it holds, segment by segment, oldest first."""
         rows = self.connection.execute("SELECT * FROM segments ORDER BY first_seq")
-        return [Held(*row) for row in rows]
+        return [IndexedSegment(*row) for row in rows]
 
-    def catch_up(self, most: int = BATCH, *, last: int = LARGEST) -> int:
+    def catch_up(self, limit: int = BATCH_LINES, *, last_seq: int = MAX_SQLITE_INT) -> int:
         """Take in at most so many lines; return how many there were, 0 when it is up to date.
 
         Forgets segments that are no longer there, and begins anew when its last record is not the
         journal's. What stands behind the record `last` is left alone, and `left_alone` says that
         there was some: the write that it is part of may still fail, and be taken back.
         """
-        with self._writing():
-            place = self._checked()
-            if place.seq > last:  # somebody else was not so careful: look again next time
-                self._seen = None
+        with self._transaction():
+            cursor = self._verified_cursor()
+            if cursor.seq > last_seq:  # somebody else was not so careful: look again next time
+                self._data_version = None
                 return 0
-            portion = self._up_to(last, self._reader.read(place.segment, place.next, most))
-            if portion is not None:
-                self._take(portion, place)
-            if portion is None or portion.segment != place.segment:
-                self._prune()
-        return 0 if portion is None else max(len(portion.lines), 1)
+            batch = self._drop_newer(
+                last_seq, self._reader.read(cursor.segment, cursor.next, limit)
+            )
+            if batch is not None:
+                self._index_batch(batch, cursor)
+            if batch is None or batch.first_seq != cursor.segment:
+                self._remove_gone_segments()
+        return 0 if batch is None else max(len(batch.lines), 1)
 
-    def finish(self, between: Callable[[], None] = lambda: None) -> int:
+    def index_all(self, after_batch: Callable[[], None] = lambda: None) -> int:
         """Take in everything there is; return how many lines it was.
 
         `between` is called after each batch.
         """
-        return self._rest(between) if self.place.seq else self._filled(between)
+        return self._catch_up_all(after_batch) if self.cursor.seq else self._bulk_index(after_batch)
 
-    def rebuild(self, between: Callable[[], None] = lambda: None) -> int:
+    def rebuild(self, after_batch: Callable[[], None] = lambda: None) -> int:
         """Build it anew; return how many lines were read."""
-        with self._writing():
-            schema.create(self.connection)
-            self._seen = None
-        return self.finish(between)
+        with self._transaction():
+            schema.create_tables(self.connection)
+            self._data_version = None
+        return self.index_all(after_batch)
 
-    def _rest(self, between: Callable[[], None]) -> int:
+    def _catch_up_all(self, after_batch: Callable[[], None]) -> int:
         total = 0
         while taken := self.catch_up():
             total += taken
-            between()
+            after_batch()
         return total
 
-    def _filled(self, between: Callable[[], None]) -> int:
+    def _bulk_index(self, after_batch: Callable[[], None]) -> int:
         """Take in a whole journal: sorted at its end, and not all the way."""
-        with self._writing():
+        with self._transaction():
             schema.drop_indexes(self.connection)
         try:
-            return self._rest(between)
+            return self._catch_up_all(after_batch)
         finally:
-            with self._writing():
+            with self._transaction():
                 schema.add_indexes(self.connection)
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         """Hold the pen: what is done within is kept whole, or not at all."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            self._seen = None
+            self._data_version = None
             with suppress(sqlite3.Error):
                 self.connection.execute("ROLLBACK")
             raise
         self.connection.execute("COMMIT")
 
-    def _adopt(self) -> None:
+    def _ensure_schema(self) -> None:
         """Make sure that the tables are there, and as this version knows them."""
-        with self._writing():
-            if schema.is_ours(self.connection):
+        with self._transaction():
+            if schema.has_current_schema(self.connection):
                 schema.add_indexes(self.connection)  # filling it may have been cut short
             else:
-                schema.create(self.connection)
+                schema.create_tables(self.connection)
 
-    def _checked(self) -> Place:
+    def _verified_cursor(self) -> IndexCursor:
         """Return the place to go on from: another process may have been here since the last time.
 
         What was not stored here must be read again before it is relied upon.
         """
-        place = self.place
-        (seen,) = self.connection.execute("PRAGMA data_version").fetchone()
-        if seen == self._seen:
-            return place
-        if not self._fits(place):
-            schema.create(self.connection)
-            place = self.place
+        cursor = self.cursor
+        (data_version,) = self.connection.execute("PRAGMA data_version").fetchone()
+        if data_version == self._data_version:
+            return cursor
+        if not self._matches_journal(cursor):
+            schema.create_tables(self.connection)
+            cursor = self.cursor
         counters = [
             self.connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}").fetchone()  # noqa: S608 -- both are written here
             for column, table in (("subject", "subjects"), ("chain", "owners"), ("word", "words"))
         ]
-        self._rows = Rows(Counters(place.n, *(number for (number,) in counters)))
-        self._seen = seen
-        return place
+        self._row_batch = RowBatch(LastIds(cursor.n, *(number for (number,) in counters)))
+        self._data_version = data_version
+        return cursor
 
-    def _fits(self, place: Place) -> bool:
+    def _matches_journal(self, cursor: IndexCursor) -> bool:
         """Say whether the last record it holds is the journal's, as far as one can still tell."""
-        if not place.seq:
+        if not cursor.seq:
             return True
-        files = self._reader.files()
-        if any(each.first_seq == place.holder for each in files):
-            found = self._reader.read(place.holder, place.start, 1)
+        files = self._reader.segments()
+        if any(each.first_seq == cursor.holder for each in files):
+            found = self._reader.read(cursor.holder, cursor.start, 1)
             self._reader.close()
-            return bool(found and found.lines and digest(found.lines[0][:-1]) == place.digest)
-        return bool(files) and files[0].first_seq > place.seq
+            return bool(found and found.lines and digest(found.lines[0][:-1]) == cursor.digest)
+        return bool(files) and files[0].first_seq > cursor.seq
 
-    def _take(self, portion: Portion, place: Place) -> None:
+    def _index_batch(self, batch: LineBatch, cursor: IndexCursor) -> None:
         """Store the rows of a portion, and how far it reaches."""
-        first, damaged, offset = self._rows.last_record + 1, 0, portion.offset
+        first, damaged, offset = self._row_batch.last_record_number + 1, 0, batch.offset
         last: tuple[bytes, int, int] | None = None
         times: list[int] = []
-        for raw in portion.lines:
-            if (event := read(raw)) is None:
+        for raw in batch.lines:
+            if (event := parse_line(raw)) is None:
                 damaged += 1
             else:
-                times.append(self._rows.add(event, offset, len(raw) - 1))
+                times.append(self._row_batch.add(event, offset, len(raw) - 1))
                 last = raw, offset, event.seq
             offset += len(raw)
-        self._rows.store(self.connection)
-        held = (portion.segment, first, self._rows.last_record, damaged, portion.broken)
-        self._note(held, min(times, default=0), max(times, default=0))
-        segment, behind = portion.behind
-        reached = replace(place, segment=segment, next=behind)
+        self._row_batch.write_batch(self.connection)
+        counts = (
+            batch.first_seq,
+            first,
+            self._row_batch.last_record_number,
+            damaged,
+            batch.damaged,
+        )
+        self._upsert_segment(counts, min(times, default=0), max(times, default=0))
+        segment, behind = batch.next_position
+        new_cursor = replace(cursor, segment=segment, next=behind)
         if last is not None:
             raw, start, seq = last
-            reached = replace(
-                reached,
-                holder=portion.segment,
+            new_cursor = replace(
+                new_cursor,
+                holder=batch.first_seq,
                 start=start,
                 size=len(raw) - 1,
                 seq=seq,
-                n=self._rows.last_record,
+                n=self._row_batch.last_record_number,
                 digest=digest(raw[:-1]),
             )
-        self._keep(reached)
+        self._save_cursor(new_cursor)
 
-    def _note(self, held: tuple[int, int, int, int, bool], oldest: int, newest: int) -> None:
+    def _upsert_segment(
+        self, counts: tuple[int, int, int, int, bool], oldest: int, newest: int
+    ) -> None:
         self.connection.execute(
             "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (first_seq) DO UPDATE"
             " SET last = excluded.last, damaged = damaged + excluded.damaged,"
@@ -271,32 +281,32 @@ class Index:
             "  WHEN excluded.first > excluded.last THEN oldest"
             "  ELSE min(oldest, excluded.oldest) END,"
             " newest = max(newest, excluded.newest)",
-            (*held, oldest, newest),
+            (*counts, oldest, newest),
         )
 
-    def _keep(self, place: Place) -> None:
+    def _save_cursor(self, cursor: IndexCursor) -> None:
         self.connection.execute(
             "UPDATE place SET segment = ?, next = ?, holder = ?, start = ?, size = ?, seq = ?,"
             " n = ?, digest = ?",
-            astuple(place),
+            astuple(cursor),
         )
 
-    def _up_to(self, last: int, portion: Portion | None) -> Portion | None:
+    def _drop_newer(self, last_seq: int, batch: LineBatch | None) -> LineBatch | None:
         """Leave out the records behind `last`: they can only be the newest."""
-        self.left_alone = False
-        if portion is None or last == LARGEST:
-            return portion
-        lines = portion.lines
-        while lines and (found := mark(lines[-1])) is not None and found.seq > last:
+        self.skipped_newer = False
+        if batch is None or last_seq == MAX_SQLITE_INT:
+            return batch
+        lines = batch.lines
+        while lines and (found := parse_header(lines[-1])) is not None and found.seq > last_seq:
             lines.pop()
-            self.left_alone = True
-        if not self.left_alone:
-            return portion
-        return portion._replace(broken=False) if lines else None
+            self.skipped_newer = True
+        if not self.skipped_newer:
+            return batch
+        return batch._replace(damaged=False) if lines else None
 
-    def _prune(self) -> None:
+    def _remove_gone_segments(self) -> None:
         """Forget the segments that are gone, and what only their records needed."""
-        there = {each.first_seq for each in self._reader.files()}
+        there = {each.first_seq for each in self._reader.segments()}
         gone = [held for held in self.segments if held.first_seq not in there]
         if not gone:
             return
@@ -304,17 +314,17 @@ class Index:
             span = held.first, held.last
             self.connection.execute("DELETE FROM records WHERE n BETWEEN ? AND ?", span)
             self.connection.execute("DELETE FROM segments WHERE first_seq = ?", (held.first_seq,))
-        schema.sweep(self.connection)
-        self._rows.forget()
+        schema.remove_unreferenced(self.connection)
+        self._row_batch.clear_cache()
 
 
-def is_damage(error: Exception) -> bool:
+def is_corruption(error: Exception) -> bool:
     """Say whether the file is damaged; otherwise it only cannot be reached just now."""
     damage = isinstance(error, sqlite3.DatabaseError)
     return damage and not isinstance(error, sqlite3.OperationalError)
 
 
-def remove(path: Path) -> None:
+def remove_index(path: Path) -> None:
     """Remove an index and what SQLite keeps beside it."""
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -8,23 +8,23 @@ from typing import Final
 
 import anyio
 
-from reactive_desched.audit.index import Index, is_damage, remove
-from reactive_desched.audit.schema import NAME
+from reactive_desched.audit.index import Index, is_corruption, remove_index
+from reactive_desched.audit.schema import INDEX_FILE
 from reactive_desched.errors import JournalError, SinkUnavailable
 from reactive_desched.journal.disk_thread import DiskThread
-from reactive_desched.journal.records import Entry
+from reactive_desched.journal.records import JournalRecord
 
-MOST: Final = 500
+BATCH_LINES: Final = 500
 """So many lines at once: the event loop must not wait longer for the interpreter's lock."""
 
 CACHE_KIB: Final = 8192
 """So much of the index SQLite keeps in memory in the controller."""
 
-GATHER_S: Final = 0.2
+SMALL_BATCH_DELAY_S: Final = 0.2
 """Few records cost as much as many: after FEW or less, further ones are let gather so long."""
 
-FEW: Final = 100
-_REST_S: Final = 0.02
+SMALL_BATCH_RECORDS: Final = 100
+_BATCH_DELAY_S: Final = 0.02
 
 
 class IndexSink:
@@ -40,51 +40,53 @@ class IndexSink:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._path = directory / NAME
+        self._path = directory / INDEX_FILE
         self._index: Index | None = None
         self._inode = 0
         self._thread: DiskThread | None = None
-        self._rests_until = 0.0
+        self._next_batch_at = 0.0
 
-    async def deliver(self, entries: Sequence[Entry]) -> int:
+    async def deliver(self, entries: Sequence[JournalRecord]) -> int:
         """Return once the index holds all of these; raises SinkUnavailable."""
         last = entries[-1].seq
-        await anyio.sleep_until(self._rests_until)
+        await anyio.sleep_until(self._next_batch_at)
         while True:
-            if await self._step(last):
-                rest_s = GATHER_S if len(entries) <= FEW else _REST_S
-                self._rests_until = anyio.current_time() + rest_s
+            if await self._index_batch(last):
+                delay_s = (
+                    SMALL_BATCH_DELAY_S if len(entries) <= SMALL_BATCH_RECORDS else _BATCH_DELAY_S
+                )
+                self._next_batch_at = anyio.current_time() + delay_s
                 return len(entries)
-            await anyio.sleep(_REST_S)
+            await anyio.sleep(_BATCH_DELAY_S)
 
     async def close(self) -> None:
         """Close the index, behind what is being written to it."""
         thread, self._thread = self._thread, None
         if thread is not None:
             try:
-                await thread.do(self._close)
+                await thread.run(self._close)
             finally:
                 thread.close()
 
-    async def _step(self, last: int) -> bool:
+    async def _index_batch(self, last_seq: int) -> bool:
         """Take in a batch; say whether the index now reaches to this record."""
         thread = self._thread = self._thread or DiskThread("index")
         try:
-            return await thread.do(lambda: self._take(last))
+            return await thread.run(lambda: self._catch_up(last_seq))
         except (sqlite3.Error, OSError, JournalError) as error:
-            await thread.do(partial(self._give_up, error))
+            await thread.run(partial(self._discard_index, error))
             raise SinkUnavailable(f"the index {self._path} cannot be written: {error}") from error
 
-    def _take(self, last: int) -> bool:
-        index = self._opened()
-        taken = index.catch_up(MOST, last=last)
-        if index.place.seq >= last or (index.left_alone and not taken):
+    def _catch_up(self, last_seq: int) -> bool:
+        index = self._current_index()
+        taken = index.catch_up(BATCH_LINES, last_seq=last_seq)
+        if index.cursor.seq >= last_seq or (index.skipped_newer and not taken):
             return True  # else it was removed, and there are later ones
         if not taken:
-            raise JournalError(f"record {last} is not in the files")
+            raise JournalError(f"record {last_seq} is not in the files")
         return False
 
-    def _opened(self) -> Index:
+    def _current_index(self) -> Index:
         """Return the index, opened again if somebody removed the file."""
         if self._index is not None and self._inode != _inode(self._path):
             self._close()
@@ -93,11 +95,11 @@ class IndexSink:
             self._inode = _inode(self._path)
         return self._index
 
-    def _give_up(self, error: Exception) -> None:
+    def _discard_index(self, error: Exception) -> None:
         """Close the index; what is damaged is removed, so that it is made anew."""
         self._close()
-        if is_damage(error):
-            remove(self._path)
+        if is_corruption(error):
+            remove_index(self._path)
 
     def _close(self) -> None:
         if self._index is not None:

@@ -3,16 +3,16 @@
 from pathlib import Path
 
 from reactive_desched.errors import ConfigError, JournalError
-from reactive_desched.journal.segments import BROKEN, Segment, entries, segments
+from reactive_desched.journal.segments import DAMAGE_ERRORS, Segment, list_segments, read_records
 
 
-def check(directory: Path) -> list[Segment]:
+def require_journal(directory: Path) -> list[Segment]:
     """Return the files of the journal in a folder, oldest first.
 
     Raises ConfigError when there is none, and JournalError when the folder cannot be looked into.
     """
     try:
-        found = segments(directory)
+        found = list_segments(directory)
     except (FileNotFoundError, NotADirectoryError):
         found = []
     except OSError as error:
@@ -32,19 +32,19 @@ def has_records(files: list[Segment]) -> bool:
     try:
         if any(map(_has_record, files)):
             return True
-        strange = [one.path for one in files if one.path.stat().st_size]
+        unreadable = [one.path for one in files if one.path.stat().st_size]
     except OSError:
         return True  # whoever reads on tells what it was
-    if strange:
+    if unreadable:
         raise JournalError(
-            f"{strange[0]}: line 1 is no whole record, nor is any other line here: this is no"
+            f"{unreadable[0]}: line 1 is no whole record, nor is any other line here: this is no"
             " journal, or all of it is damaged; --journal DIR names another folder"
         )
     return False
 
 
-def _has_record(one: Segment) -> bool:
+def _has_record(segment: Segment) -> bool:
     try:
-        return next(entries(one), None) is not None
-    except BROKEN:
+        return next(read_records(segment), None) is not None
+    except DAMAGE_ERRORS:
         return False

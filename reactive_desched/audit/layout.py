@@ -9,69 +9,77 @@ from typing import Final, TextIO
 from msgspec import Struct
 
 _GAP: Final = "  "
-_NARROWEST: Final = 60
-_LEAST_ROOM: Final = 30
-_DEEPER: Final = "      "
-_FURTHER: Final = "    "
+_MIN_WIDTH: Final = 60
+_MIN_TEXT_WIDTH: Final = 30
+_DEEP_INDENT: Final = "      "
+_CONTINUATION_INDENT: Final = "    "
 
 
-class Look(Struct, frozen=True):
+class TextLayout(Struct, frozen=True):
     """A `width` folds lines; without one each stays a line."""
 
     width: int | None = None
     colours: bool = False
 
-    def painted(self, style: str, text: str) -> str:
+    def styled(self, style: str, text: str) -> str:
         """Give a text the colours of a style, as in a terminal's codes; an empty style has none."""
         return f"\x1b[{style}m{text}\x1b[0m" if self.colours and style else text
 
 
-def look(into: TextIO) -> Look:
+def layout_for(stream: TextIO) -> TextLayout:
     """Fold and colour on a terminal only, so that what is piped keeps a line for each record."""
-    if not into.isatty():
-        return Look()
-    width = max(shutil.get_terminal_size().columns, _NARROWEST)
-    return Look(width=width, colours="NO_COLOR" not in os.environ)
+    if not stream.isatty():
+        return TextLayout()
+    width = max(shutil.get_terminal_size().columns, _MIN_WIDTH)
+    return TextLayout(width=width, colours="NO_COLOR" not in os.environ)
 
 
-def aligned(rows: Sequence[Sequence[str]], look: Look, indent: str = "") -> Iterator[str]:
+def align_columns(
+    rows: Sequence[Sequence[str]], layout: TextLayout, indent: str = ""
+) -> Iterator[str]:
     """Yield the rows as lines; the last column may be long, and is folded into the width."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         head = indent + "".join(
             cell.ljust(width) + _GAP for cell, width in zip(row, widths[:-1], strict=False)
         )
-        yield from hung(head, row[-1], look)
+        yield from hanging_indent(head, row[-1], layout)
 
 
-def folded(line: str, look: Look) -> Iterator[str]:
+def fold(line: str, layout: TextLayout) -> Iterator[str]:
     """Yield a line, with what has no room below it and further in."""
-    if look.width is None or len(line) <= look.width:
+    if layout.width is None or len(line) <= layout.width:
         yield line
         return
     indent = " " * (len(line) - len(line.lstrip()))
-    yield from wrapped(line.lstrip(), look.width, indent, f"{indent}{_FURTHER}")
+    yield from wrap(line.lstrip(), layout.width, indent, f"{indent}{_CONTINUATION_INDENT}")
 
 
-def wrapped(text: str, width: int, indent: str, below: str) -> Iterator[str]:
+def wrap(text: str, width: int, indent: str, continuation_indent: str) -> Iterator[str]:
     """Yield the lines of a text, each within the width; the first is indented otherwise."""
     yield from textwrap.wrap(
-        text, width, initial_indent=indent, subsequent_indent=below, break_on_hyphens=False
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=continuation_indent,
+        break_on_hyphens=False,
     )
 
 
-def hung(head: str, text: str, look: Look, *, painted: str = "") -> Iterator[str]:
+def hanging_indent(
+    head: str, text: str, layout: TextLayout, *, styled_head: str = ""
+) -> Iterator[str]:
     """Yield a text behind a head, with further lines below its beginning, or deeper in no room.
 
     `painted` is the head as it is shown, where that differs in colours.
     """
-    shown = painted or head
-    if look.width is None or len(head) + len(text) <= look.width:
+    shown = styled_head or head
+    if layout.width is None or len(head) + len(text) <= layout.width:
         yield f"{shown}{text}".rstrip()
-    elif (room := look.width - len(head)) >= _LEAST_ROOM:
-        first, *more = textwrap.wrap(text, room, break_on_hyphens=False)
+    elif (text_width := layout.width - len(head)) >= _MIN_TEXT_WIDTH:
+        first, *more = textwrap.wrap(text, text_width, break_on_hyphens=False)
         yield f"{shown}{first}"
         yield from (" " * len(head) + line for line in more)
     else:
-        yield from [shown.rstrip()] if painted else folded(head.rstrip(), look)
-        yield from wrapped(text, look.width, _DEEPER, _DEEPER)
+        yield from [shown.rstrip()] if styled_head else fold(head.rstrip(), layout)
+        yield from wrap(text, layout.width, _DEEP_INDENT, _DEEP_INDENT)

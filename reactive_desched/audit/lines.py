@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import IO, Final
 
 from reactive_desched.audit.index import Index
-from reactive_desched.audit.lookup import Spot
-from reactive_desched.journal.records import Entry, mark
-from reactive_desched.journal.segments import UNREADABLE, Segment, segments
+from reactive_desched.audit.lookup import RecordSpan
+from reactive_desched.journal.records import JournalRecord, parse_header
+from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
 
 _ATTEMPTS: Final = 3
 
 
-class Lines:
+class LineFetcher:
     """Reads lines of one journal; one file is open at a time.
 
     `missing` counts the records that are not any more where they stood: removed by retention, or
@@ -32,30 +32,30 @@ class Lines:
             self._open[1].close()
             self._open = None
 
-    def read(self, index: Index, spots: Iterable[Spot]) -> Iterator[Entry]:
+    def read(self, index: Index, spans: Iterable[RecordSpan]) -> Iterator[JournalRecord]:
         """Yield the records at these places, best in order; those that are gone are left out."""
-        held = index.segments
-        firsts = [one.first for one in held]
-        for spot in spots:
-            first_seq = held[bisect_right(firsts, spot.n) - 1].first_seq
-            raw = self._line(first_seq, spot)
-            found = mark(raw)
-            if found is None or found.seq != spot.seq:
+        indexed = index.segments
+        firsts = [one.first for one in indexed]
+        for span in spans:
+            first_seq = indexed[bisect_right(firsts, span.n) - 1].first_seq
+            raw = self._read_line(first_seq, span)
+            found = parse_header(raw)
+            if found is None or found.seq != span.seq:
                 self.missing += 1
             else:
-                yield Entry(spot.seq, raw)
+                yield JournalRecord(span.seq, raw)
 
-    def _line(self, first_seq: int, spot: Spot) -> bytes:
+    def _read_line(self, first_seq: int, span: RecordSpan) -> bytes:
         for _ in range(_ATTEMPTS):
             try:
                 file = self._file(first_seq)
                 if file is None:
                     return b""
-                file.seek(spot.start)
-                return file.read(spot.length)
+                file.seek(span.start)
+                return file.read(span.length)
             except FileNotFoundError:  # compressed, or removed, since the folder was listed
                 self._files = {}
-            except UNREADABLE:
+            except READ_ERRORS:
                 self.close()
                 return b""
         return b""
@@ -66,7 +66,7 @@ class Lines:
             return self._open[1]
         self.close()
         if first_seq not in self._files:
-            self._files = {one.first_seq: one for one in segments(self._directory)}
+            self._files = {one.first_seq: one for one in list_segments(self._directory)}
         if (one := self._files.get(first_seq)) is None:
             return None
         file = one.open()

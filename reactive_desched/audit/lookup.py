@@ -8,29 +8,29 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from reactive_desched.audit.index import Index
-from reactive_desched.audit.rows import LARGEST, id_number, id_range
-from reactive_desched.journal.summary import Filter, Summary
+from reactive_desched.audit.rows import MAX_SQLITE_INT, id_number, id_range
+from reactive_desched.journal.summary import EventFilter, EventSummary
 
-FEW: Final = 20_000
+MAX_INDEXED_SUBJECTS: Final = 20_000
 """Up to so many pods the records of each are looked up; of more, all records are gone through."""
 
 _COLUMNS: Final = "r.n, r.seq, r.start, r.length"
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class RecordQuery(Struct, frozen=True, kw_only=True):
     """Which records: `since` is included and `until` is not, in microseconds since 1970."""
 
-    filter: Filter = Filter()
+    filter: EventFilter = EventFilter()
     since: int | None = None
     until: int | None = None
 
     @property
-    def is_everything(self) -> bool:
+    def matches_all(self) -> bool:
         """Say whether there is nothing to choose."""
         return self.filter.is_empty and self.since is None and self.until is None
 
 
-class Spot(NamedTuple):
+class RecordSpan(NamedTuple):
     """Where a record stands: its line without its end, `length` bytes from `start`."""
 
     n: int
@@ -39,7 +39,7 @@ class Spot(NamedTuple):
     length: int
 
 
-class _Terms:
+class _Conditions:
     """Conditions that must all hold, with their values."""
 
     def __init__(self) -> None:
@@ -61,101 +61,101 @@ class _Terms:
         return " AND ".join(self.texts) or "1"
 
 
-def spots(index: Index, wanted: Wanted, *, most: int | None = None) -> list[Spot]:
+def find_newest(index: Index, query: RecordQuery, *, limit: int | None = None) -> list[RecordSpan]:
     """Return where the wanted records stand, the newest first, at most so many."""
-    with _reading(index.connection) as connection:
-        return list(_chosen(connection, wanted, "DESC", most))
+    with _read_transaction(index.connection) as connection:
+        return list(_select_matching(connection, query, "DESC", limit))
 
 
-def walk(index: Index, wanted: Wanted) -> Iterator[Spot]:
+def iter_matching(index: Index, query: RecordQuery) -> Iterator[RecordSpan]:
     """Yield where the wanted records stand, in order, however many there are."""
-    with _reading(index.connection) as connection:
-        yield from _chosen(connection, wanted, "ASC", None)
+    with _read_transaction(index.connection) as connection:
+        yield from _select_matching(connection, query, "ASC", None)
 
 
-def _chosen(
-    connection: sqlite3.Connection, wanted: Wanted, order: str, most: int | None
-) -> Iterator[Spot]:
-    terms = _Terms()
-    _add_window(connection, wanted, terms)
-    _add_types(connection, wanted.filter, terms)
-    how = _add_subjects(connection, wanted.filter, terms)
+def _select_matching(
+    connection: sqlite3.Connection, query: RecordQuery, order: str, limit: int | None
+) -> Iterator[RecordSpan]:
+    terms = _Conditions()
+    _add_time_range(connection, query, terms)
+    _add_types(connection, query.filter, terms)
+    index_hint = _add_subjects(connection, query.filter, terms)
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM records r {how} WHERE {terms.where}"  # noqa: S608 -- written above, values apart
+        f"SELECT {_COLUMNS} FROM records r {index_hint} WHERE {terms.where}"  # noqa: S608 -- written above, values apart
         f" ORDER BY r.n {order} LIMIT ?",
-        (*terms.values, -1 if most is None else most),
+        (*terms.values, -1 if limit is None else limit),
     )
-    return map(Spot._make, rows)
+    return map(RecordSpan._make, rows)
 
 
-def of_case(index: Index, correlation: str) -> list[Spot]:
+def find_case(index: Index, correlation: str) -> list[RecordSpan]:
     """Return where the records of a case stand, in order; only pods have cases."""
-    return _in_order(
+    return _select_ordered(
         index,
         "r.subject IN (SELECT subject FROM subjects WHERE correlation = ? AND uid != '')",
         correlation,
     )
 
 
-def with_id(index: Index, id_: str) -> list[Spot]:
+def find_id(index: Index, id_: str) -> list[RecordSpan]:
     """Return where events stand that may have this id: the line tells."""
-    return _in_order(index, "r.id = ?", id_number(id_))
+    return _select_ordered(index, "r.id = ?", id_number(id_))
 
 
-def with_id_like(index: Index, prefix: str, *, most: int) -> list[Spot]:
+def find_id_prefix(index: Index, prefix: str, *, limit: int) -> list[RecordSpan]:
     """Return where events stand whose id may begin like this: the line tells."""
-    return _in_order(index, "r.id BETWEEN ? AND ?", *id_range(prefix), most=most)
+    return _select_ordered(index, "r.id BETWEEN ? AND ?", *id_range(prefix), limit=limit)
 
 
-def cases_like(index: Index, prefix: str, *, most: int) -> list[str]:
+def case_ids_with_prefix(index: Index, prefix: str, *, limit: int) -> list[str]:
     """Return the cases whose id begins like this."""
     rows = index.connection.execute(
         "SELECT DISTINCT correlation FROM subjects WHERE correlation >= ? AND correlation < ?"
         " AND uid != '' LIMIT ?",
-        (prefix, prefix + "\U0010ffff", most),
+        (prefix, prefix + "\U0010ffff", limit),
     )
     return [correlation for (correlation,) in rows]
 
 
-def pods_like(index: Index, prefix: str, *, most: int) -> list[str]:
+def pod_uids_with_prefix(index: Index, prefix: str, *, limit: int) -> list[str]:
     """Return the uids of pods that begin like this."""
     rows = index.connection.execute(
         "SELECT DISTINCT uid FROM subjects WHERE uid >= ? AND uid < ? AND uid != '' LIMIT ?",
-        (prefix, prefix + "\U0010ffff", most),
+        (prefix, prefix + "\U0010ffff", limit),
     )
     return [uid for (uid,) in rows]
 
 
-def of_type(
+def find_types(
     index: Index,
     types: tuple[str, ...],
     *,
     after: int = 0,
-    before: int = LARGEST,
+    before: int = MAX_SQLITE_INT,
     newest: bool = False,
-    most: int | None = 1,
-) -> list[Spot]:
+    limit: int | None = 1,
+) -> list[RecordSpan]:
     """Return where records of these types stand between two numbers, in order from one end."""
     order = "DESC" if newest else "ASC"
-    found: list[Spot] = []
-    for number in _words(index.connection, types):
+    found: list[RecordSpan] = []
+    for number in _text_ids(index.connection, types):
         rows = index.connection.execute(
             f"SELECT {_COLUMNS} FROM records r WHERE r.type = ? AND r.n > ? AND r.n < ?"  # noqa: S608 -- written above
             f" ORDER BY r.n {order} LIMIT ?",
-            (number, after, before, -1 if most is None else most),
+            (number, after, before, -1 if limit is None else limit),
         )
-        found += map(Spot._make, rows)
-    return sorted(found, reverse=newest)[:most]
+        found += map(RecordSpan._make, rows)
+    return sorted(found, reverse=newest)[:limit]
 
 
-def from_number(index: Index, n: int, *, most: int) -> list[Spot]:
+def find_from_number(index: Index, n: int, *, limit: int) -> list[RecordSpan]:
     """Return where the first records from a number on stand."""
-    return _in_order(index, "r.n >= ?", n, most=most)
+    return _select_ordered(index, "r.n >= ?", n, limit=limit)
 
 
-def with_sequence(index: Index, seq: int) -> list[Spot]:
+def find_sequence(index: Index, seq: int) -> list[RecordSpan]:
     """Return where the record with this sequence stands."""
-    return _in_order(index, "r.n > ? AND r.seq = ?", number_before(index, seq), seq, most=1)
+    return _select_ordered(index, "r.n > ? AND r.seq = ?", number_before(index, seq), seq, limit=1)
 
 
 def number_before(index: Index, seq: int) -> int:
@@ -167,22 +167,22 @@ def number_before(index: Index, seq: int) -> int:
         "SELECT min(n) FROM (SELECT n FROM records WHERE n >= ? AND seq >= ? ORDER BY n LIMIT 1)",
         (first or 0, seq),
     ).fetchone()
-    return LARGEST if number is None else int(number) - 1
+    return MAX_SQLITE_INT if number is None else int(number) - 1
 
 
-def _in_order(index: Index, where: str, *values: object, most: int = -1) -> list[Spot]:
+def _select_ordered(index: Index, where: str, *values: object, limit: int = -1) -> list[RecordSpan]:
     rows = index.connection.execute(
         f"SELECT {_COLUMNS} FROM records r WHERE {where} ORDER BY r.n LIMIT ?",  # noqa: S608 -- written above
-        (*values, most),
+        (*values, limit),
     )
-    return [Spot(*row) for row in rows]
+    return [RecordSpan(*row) for row in rows]
 
 
-def _add_window(connection: sqlite3.Connection, wanted: Wanted, terms: _Terms) -> None:
+def _add_time_range(connection: sqlite3.Connection, query: RecordQuery, terms: _Conditions) -> None:
     """Choose by time: the files' own times narrow it down to a stretch of the journal."""
-    since = -LARGEST if wanted.since is None else wanted.since
-    until = LARGEST if wanted.until is None else wanted.until
-    if wanted.since is None and wanted.until is None:
+    since = -MAX_SQLITE_INT if query.since is None else query.since
+    until = MAX_SQLITE_INT if query.until is None else query.until
+    if query.since is None and query.until is None:
         return
     first, last = connection.execute(
         "SELECT min(first), max(last) FROM segments"
@@ -193,30 +193,34 @@ def _add_window(connection: sqlite3.Connection, wanted: Wanted, terms: _Terms) -
     terms.add("r.time >= ? AND r.time < ?", since, until)
 
 
-def _add_types(connection: sqlite3.Connection, chosen: Filter, terms: _Terms) -> None:
-    if chosen.types:
+def _add_types(
+    connection: sqlite3.Connection, event_filter: EventFilter, terms: _Conditions
+) -> None:
+    if event_filter.types:
         used = connection.execute(
             "WITH RECURSIVE used (word) AS (SELECT min(type) FROM records UNION ALL"
             " SELECT (SELECT min(type) FROM records WHERE type > word) FROM used"
             " WHERE word IS NOT NULL)"
             " SELECT word, text FROM words JOIN used USING (word)"
         )
-        fits = Filter(types=chosen.types).wants
-        fitting = [number for number, text in used if fits(_of_type(text))]
+        fits = EventFilter(types=event_filter.types).matches
+        fitting = [number for number, text in used if fits(_summary_of_type(text))]
         terms.add_one_of("r.type", fitting)
-    if chosen.outcomes:
-        if "" not in chosen.outcomes:
+    if event_filter.outcomes:
+        if "" not in event_filter.outcomes:
             terms.add("r.outcome > 0")
-        terms.add_one_of("r.outcome", _words(connection, chosen.outcomes))
+        terms.add_one_of("r.outcome", _text_ids(connection, event_filter.outcomes))
 
 
-def _of_type(type_: str) -> Summary:
-    return Summary(id="", type=type_, time="", sequence="")
+def _summary_of_type(type_: str) -> EventSummary:
+    return EventSummary(id="", type=type_, time="", sequence="")
 
 
-def _add_subjects(connection: sqlite3.Connection, chosen: Filter, terms: _Terms) -> str:
+def _add_subjects(
+    connection: sqlite3.Connection, event_filter: EventFilter, terms: _Conditions
+) -> str:
     """Choose by what stands with the subjects; return how the table of records is best read."""
-    about = _about(connection, chosen)
+    about = _subject_conditions(connection, event_filter)
     if not about.texts:
         return ""
     connection.execute("DROP TABLE IF EXISTS temp.chosen")
@@ -227,43 +231,43 @@ def _add_subjects(connection: sqlite3.Connection, chosen: Filter, terms: _Terms)
     )
     (count,) = connection.execute("SELECT count(*) FROM chosen").fetchone()
     terms.add("r.subject IN (SELECT subject FROM chosen)")
-    return "INDEXED BY records_subject" if count <= FEW else "NOT INDEXED"
+    return "INDEXED BY records_subject" if count <= MAX_INDEXED_SUBJECTS else "NOT INDEXED"
 
 
-def _about(connection: sqlite3.Connection, chosen: Filter) -> _Terms:
-    terms = _Terms()
-    for column, words in (
-        ("namespace", chosen.namespaces),
-        ("node", chosen.nodes),
-        ("plugin", chosen.plugins),
+def _subject_conditions(connection: sqlite3.Connection, event_filter: EventFilter) -> _Conditions:
+    terms = _Conditions()
+    for column, texts in (
+        ("namespace", event_filter.namespaces),
+        ("node", event_filter.nodes),
+        ("plugin", event_filter.plugins),
     ):
-        if words:
-            terms.add_one_of(f"s.{column}", _words(connection, words))
-    if chosen.pods:
-        _add_pods(connection, chosen.pods, terms)
-    if chosen.owners:
-        marks = ", ".join("?" * len(chosen.owners))
+        if texts:
+            terms.add_one_of(f"s.{column}", _text_ids(connection, texts))
+    if event_filter.pods:
+        _add_pods(connection, event_filter.pods, terms)
+    if event_filter.owners:
+        marks = ", ".join("?" * len(event_filter.owners))
         terms.add(
             f"s.chain IN (SELECT chain FROM owners WHERE word IN ({marks}))",  # noqa: S608 -- question marks
-            *chosen.owners,
+            *event_filter.owners,
         )
     return terms
 
 
-def _add_pods(connection: sqlite3.Connection, pods: tuple[str, ...], terms: _Terms) -> None:
+def _add_pods(connection: sqlite3.Connection, pods: tuple[str, ...], terms: _Conditions) -> None:
     """Choose by uid, name, or namespace and name."""
-    ways = _Terms()
+    alternatives = _Conditions()
     for pod in pods:
-        ways.add("s.uid = ?", pod)
-        ways.add("s.name = ?", pod)
+        alternatives.add("s.uid = ?", pod)
+        alternatives.add("s.name = ?", pod)
         namespace, slash, name = pod.partition("/")
         if slash:
-            numbers = ", ".join(map(str, _words(connection, (namespace,))))
-            ways.add(f"(s.name = ? AND s.namespace IN ({numbers}))", name)
-    terms.add(f"({' OR '.join(ways.texts)}) AND s.uid != ''", *ways.values)
+            numbers = ", ".join(map(str, _text_ids(connection, (namespace,))))
+            alternatives.add(f"(s.name = ? AND s.namespace IN ({numbers}))", name)
+    terms.add(f"({' OR '.join(alternatives.texts)}) AND s.uid != ''", *alternatives.values)
 
 
-def _words(connection: sqlite3.Connection, texts: tuple[str, ...]) -> list[int]:
+def _text_ids(connection: sqlite3.Connection, texts: tuple[str, ...]) -> list[int]:
     """Return the numbers of these texts, each of which may have several, or none."""
     marks = ", ".join("?" * len(texts))
     rows = connection.execute(f"SELECT word FROM words WHERE text IN ({marks})", texts)  # noqa: S608 -- question marks
@@ -271,7 +275,7 @@ def _words(connection: sqlite3.Connection, texts: tuple[str, ...]) -> list[int]:
 
 
 @contextmanager
-def _reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def _read_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """See the index as it is at one moment."""
     if connection.in_transaction:
         yield connection

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from reactive_desched.audit import schema
-from reactive_desched.audit.catalogue import Catalogue
-from reactive_desched.audit.index import Index, is_damage, remove
-from reactive_desched.audit.journal_check import check, has_records
-from reactive_desched.audit.progress_notice import Patience
+from reactive_desched.audit.catalogue import IndexCatalogue
+from reactive_desched.audit.index import Index, is_corruption, remove_index
+from reactive_desched.audit.journal_check import has_records, require_journal
+from reactive_desched.audit.progress_notice import ProgressNotice
 from reactive_desched.errors import JournalError
 
-KEPT: Final = 8
+MAX_CACHED_INDEXES: Final = 8
 """Of so many journals that cannot be written to indexes are cached, those last used."""
 
 
@@ -26,30 +26,30 @@ def cache_directory(environ: Mapping[str, str]) -> Path:
     return Path(home) / "reactive-desched"
 
 
-def may_write(directory: Path) -> bool:
+def is_writable(directory: Path) -> bool:
     """Say whether files can be made there."""
     return os.access(directory, os.W_OK | os.X_OK)
 
 
 @contextmanager
-def searching(
+def open_catalogue(
     directory: Path,
     cache: Path,
     *,
     rebuild: bool = False,
-    writable: Callable[[Path], bool] = may_write,
-    say: Callable[[str], None] = lambda _: None,
+    writable: Callable[[Path], bool] = is_writable,
+    notify: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Catalogue]:
+) -> Iterator[IndexCatalogue]:
     """Open what is searched, up to date with the journal in the folder.
 
     Where there is not one record yet, no index is written. `say` hears when it takes a while.
     Raises ConfigError when there is no journal, and JournalError when it cannot be searched.
     """
-    is_begun = has_records(check(directory))
-    opening = _Opening(directory, cache, Patience(say, clock), rebuild=rebuild)
+    is_begun = has_records(require_journal(directory))
+    opening = _CatalogueOpener(directory, cache, ProgressNotice(notify, clock), rebuild=rebuild)
     try:
-        catalogue = opening.kept(writable) if is_begun else opening.unkept()
+        catalogue = opening.open_stored(writable) if is_begun else opening.open_temporary()
         try:
             yield catalogue
         finally:
@@ -60,66 +60,70 @@ def searching(
         ) from error
 
 
-class _Opening:
+class _CatalogueOpener:
     """One way after the other to an index, until one can be had."""
 
-    def __init__(self, directory: Path, cache: Path, patience: Patience, *, rebuild: bool) -> None:
+    def __init__(
+        self, directory: Path, cache: Path, progress: ProgressNotice, *, rebuild: bool
+    ) -> None:
         self._directory = directory
         self._cache = cache
-        self._patience = patience
+        self._progress = progress
         self._rebuild = rebuild
 
-    def kept(self, writable: Callable[[Path], bool]) -> Catalogue:
+    def open_stored(self, writable: Callable[[Path], bool]) -> IndexCatalogue:
         """Return what has an index beside the journal, or in the cache; else what has none."""
-        own = self._directory / schema.NAME
+        own_index = self._directory / schema.INDEX_FILE
         if writable(self._directory):
             with suppress(sqlite3.OperationalError, OSError):
-                return Catalogue(self._directory, own, self._up_to_date(own))
-        if not self._rebuild and own.exists():
+                return IndexCatalogue(self._directory, own_index, self._open_up_to_date(own_index))
+        if not self._rebuild and own_index.exists():
             with suppress(sqlite3.Error):
-                return self._with_the_rest(own)
+                return self._open_read_only_with_rest(own_index)
         with suppress(sqlite3.OperationalError, OSError):
-            path = _cached(self._directory, self._cache)
-            return Catalogue(self._directory, path, self._up_to_date(path))
-        return self.unkept()
+            path = _cache_path(self._directory, self._cache)
+            return IndexCatalogue(self._directory, path, self._open_up_to_date(path))
+        return self.open_temporary()
 
-    def unkept(self) -> Catalogue:
+    def open_temporary(self) -> IndexCatalogue:
         """Return what has an index of which nothing stays."""
-        index = Index.private(self._directory)
-        index.finish(self._looking(0, is_kept=False))
-        return Catalogue(self._directory, None, index)
+        index = Index.temporary(self._directory)
+        index.index_all(self._progress_callback(0, is_stored=False))
+        return IndexCatalogue(self._directory, None, index)
 
-    def _looking(self, seq: int, *, is_kept: bool) -> Callable[[], None]:
-        return lambda: self._patience.look(self._directory, seq, is_kept=is_kept)
+    def _progress_callback(self, seq: int, *, is_stored: bool) -> Callable[[], None]:
+        return lambda: self._progress.update(self._directory, seq, is_stored=is_stored)
 
-    def _up_to_date(self, path: Path) -> Index:
+    def _open_up_to_date(self, path: Path) -> Index:
         index = Index.open(self._directory, path)
         try:
-            look = self._looking(0 if self._rebuild else index.place.seq, is_kept=True)
-            _ = index.rebuild(look) if self._rebuild else index.finish(look)
+            show_progress = self._progress_callback(
+                0 if self._rebuild else index.cursor.seq, is_stored=True
+            )
+            _ = index.rebuild(show_progress) if self._rebuild else index.index_all(show_progress)
         except BaseException as error:
             index.close()
-            if not (isinstance(error, sqlite3.Error) and is_damage(error)):
+            if not (isinstance(error, sqlite3.Error) and is_corruption(error)):
                 raise
-            remove(path)  # damaged further in than opening it shows
+            remove_index(path)  # damaged further in than opening it shows
             index = Index.open(self._directory, path)
-            index.finish(self._looking(0, is_kept=True))
+            index.index_all(self._progress_callback(0, is_stored=True))
         return index
 
-    def _with_the_rest(self, path: Path) -> Catalogue:
-        before = Index.open_to_read(self._directory, path)
-        rest = Index.private(self._directory, behind=before)
-        rest.finish(self._looking(before.place.seq, is_kept=False))
-        return Catalogue(self._directory, path, before, rest)
+    def _open_read_only_with_rest(self, path: Path) -> IndexCatalogue:
+        before = Index.open_read_only(self._directory, path)
+        rest = Index.temporary(self._directory, after=before)
+        rest.index_all(self._progress_callback(before.cursor.seq, is_stored=False))
+        return IndexCatalogue(self._directory, path, before, rest)
 
 
-def _cached(directory: Path, cache: Path) -> Path:
+def _cache_path(directory: Path, cache: Path) -> Path:
     """Return the path of a folder's index in the cache, and make room there."""
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:32]
     path = cache / f"index-{name}.sqlite"
     others = [each for each in cache.glob("index-*.sqlite") if each != path]
     others.sort(key=lambda each: each.stat().st_mtime, reverse=True)
-    for each in others[KEPT - 1 :]:
-        remove(each)
+    for each in others[MAX_CACHED_INDEXES - 1 :]:
+        remove_index(each)
     return path

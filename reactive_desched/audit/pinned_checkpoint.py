@@ -5,54 +5,56 @@ from typing import Final, NamedTuple
 
 from reactive_desched.api.event import CHECKPOINT
 from reactive_desched.errors import ConfigError, JournalError
-from reactive_desched.journal.events import event
-from reactive_desched.journal.records import mark
-from reactive_desched.journal.signing.signed_note import Note, parse_note
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import parse_header
+from reactive_desched.journal.signing.signed_note import SignedNote, parse_note
 
-_SHORT: Final = re.compile(r"([0-9]{1,20}):([0-9A-Fa-f]{12,64})")
+_SIZE_AND_ROOT: Final = re.compile(r"([0-9]{1,20}):([0-9A-Fa-f]{12,64})")
 
 
-class Kept(NamedTuple):
+class PinnedCheckpoint(NamedTuple):
     """So many records ended in this hash (hexadecimal, whole or its beginning)."""
 
     size: int
     root: str
-    note: Note | None = None
+    note: SignedNote | None = None
 
 
-def parse_kept(text: str) -> Kept:
+def parse_pinned(text: str) -> PinnedCheckpoint:
     """Read SIZE:HEX, a note, or checkpoint events of which the last counts; raises ConfigError.
 
     Blank lines behind a note are no part of it: whoever prints a text that has its last end of line
     often adds another.
     """
-    if short := _SHORT.fullmatch(text.strip()):
-        return Kept(int(short[1]), short[2].lower())
+    if short := _SIZE_AND_ROOT.fullmatch(text.strip()):
+        return PinnedCheckpoint(int(short[1]), short[2].lower())
     try:
-        note = parse_note(_note_of(text) if text.lstrip().startswith("{") else _one_end(text))
+        note = parse_note(
+            _note_of_last_event(text) if text.lstrip().startswith("{") else _trim_newlines(text)
+        )
     except JournalError as error:
         raise ConfigError(f"{error}; an event, or SIZE:HEX with 12 digits, is taken too") from error
-    return Kept(note.size, note.root, note)
+    return PinnedCheckpoint(note.size, note.root, note)
 
 
-def _one_end(text: str) -> str:
+def _trim_newlines(text: str) -> str:
     """Return the text with one end of line at its end, if it has any there."""
     bare = text.rstrip("\n")
     return text[: len(bare) + 1]
 
 
-def _note_of(text: str) -> str:
+def _note_of_last_event(text: str) -> str:
     """Return the note of the last checkpoint event among lines of events."""
     for line in reversed(text.split("\n")):
         raw = line.encode(errors="replace")
-        found = mark(raw)
+        found = parse_header(raw)
         if found is not None and found.type == CHECKPOINT:
-            return _its_note(raw)
+            return _note_of_event(raw)
     raise JournalError("there is no audit.checkpoint.v1 event in this text")
 
 
-def _its_note(raw: bytes) -> str:
-    found = event(CHECKPOINT, raw)
+def _note_of_event(raw: bytes) -> str:
+    found = decode_event(CHECKPOINT, raw)
     if found is None:
         raise JournalError("the checkpoint event in this text is damaged")
     note: str = found.data.note

@@ -3,35 +3,35 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from reactive_desched.audit.catalogue import Catalogue
-from reactive_desched.audit.lookup import Wanted
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import summary
+from reactive_desched.audit.catalogue import IndexCatalogue
+from reactive_desched.audit.lookup import RecordQuery
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.summary import parse_summary
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What was found, oldest first; `more` says that there are older ones."""
 
-    entries: list[Entry]
-    more: bool
+    records: list[JournalRecord]
+    has_more: bool
 
 
-def search(catalogue: Catalogue, wanted: Wanted, limit: int) -> Found:
+def search(catalogue: IndexCatalogue, query: RecordQuery, limit: int) -> SearchResult:
     """Return the newest records that are wanted, at most so many; all with limit 0."""
-    places = catalogue.find(wanted, most=limit + 1 if limit else None)
-    more = bool(limit) and len(places) > limit
-    return Found(list(sure(catalogue.fetch(places[more:]), wanted)), more)
+    locations = catalogue.find(query, limit=limit + 1 if limit else None)
+    more = bool(limit) and len(locations) > limit
+    return SearchResult(list(filter_records(catalogue.fetch(locations[more:]), query)), more)
 
 
-def sure(entries: Iterable[Entry], wanted: Wanted) -> Iterator[Entry]:
+def filter_records(entries: Iterable[JournalRecord], query: RecordQuery) -> Iterator[JournalRecord]:
     """Let through what is wanted indeed: the journal has the last word, not its index."""
     for entry in entries:
-        found = summary(entry.raw)
-        if found is not None and wanted.filter.wants(found):
+        found = parse_summary(entry.raw)
+        if found is not None and query.filter.matches(found):
             yield entry
 
 
-def as_json(entries: Iterable[Entry]) -> str:
+def as_json(entries: Iterable[JournalRecord]) -> str:
     """Return the records as an array, each as it stands in the journal, on a line of its own."""
     lines = ",\n".join(entry.raw.decode() for entry in entries)
     return f"[\n{lines}\n]\n" if lines else "[]\n"

@@ -6,26 +6,26 @@ from os import SEEK_END
 
 from reactive_desched.errors import JournalError
 from reactive_desched.journal import reader
-from reactive_desched.journal.reader import Portion
+from reactive_desched.journal.reader import LineBatch
 from reactive_desched.journal.records import MAX_RECORD_BYTES
-from reactive_desched.journal.segments import Segment, segments
+from reactive_desched.journal.segments import Segment, list_segments
 
 
-class Reader(reader.Reader):
+class AuditReader(reader.SegmentReader):
     """The journal's reader, which tells by JournalError of what it cannot read."""
 
-    def files(self) -> list[Segment]:
+    def segments(self) -> list[Segment]:
         """Return the segments there are now, oldest first; raises JournalError."""
-        with self._telling():
-            return segments(self._directory)
+        with self._as_journal_error():
+            return list_segments(self._directory)
 
-    def read(self, segment: int, offset: int, most: int) -> Portion | None:
+    def read(self, first_seq: int, offset: int, limit: int) -> LineBatch | None:
         """Return at most so many lines from there on; None when there is nothing more yet."""
-        with self._telling():
-            return super().read(segment, offset, most)
+        with self._as_journal_error():
+            return super().read(first_seq, offset, limit)
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _as_journal_error(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -5,16 +5,16 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-NAME: Final = "index.sqlite"
+INDEX_FILE: Final = "index.sqlite"
 """The index's file in the folder of its journal."""
 
-APPLICATION: Final = 0x72644458
+APPLICATION_ID: Final = 0x72644458
 """What a SQLite file says of itself when it is such an index."""
 
-VERSION: Final = 1
+SCHEMA_VERSION: Final = 1
 """Raised with every change of the tables: an index of another version is built anew."""
 
-BUSY_S: Final = 10.0
+BUSY_TIMEOUT_S: Final = 10.0
 """So long one waits for another process that writes."""
 
 _TABLES: Final = (
@@ -40,7 +40,7 @@ _TABLES: Final = (
     "CREATE TABLE owners (word TEXT, chain INTEGER, PRIMARY KEY (word, chain)) WITHOUT ROWID",
     "CREATE TABLE words (word INTEGER PRIMARY KEY, text TEXT NOT NULL)",
 )
-_SEARCHED: Final = {
+_INDEXES: Final = {
     "records_type": "records (type)",
     "records_subject": "records (subject)",
     "records_outcome": "records (outcome) WHERE outcome > 0",
@@ -55,7 +55,7 @@ _SEARCHED: Final = {
     "owners_chain": "owners (chain)",
     "words_text": "words (text)",
 }
-_USED: Final = (
+_REFERENCES: Final = (
     ("subjects", "subject", (("records", "subject"),)),
     ("owners", "chain", (("subjects", "chain"),)),
     (
@@ -76,32 +76,32 @@ _USED: Final = (
 def connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
     """Open an index to write to, made if it is not there; raises sqlite3.Error or OSError."""
     if not path.exists():
-        _create(path)
+        _create_file(path)
     connection = sqlite3.connect(
-        path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+        path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
-        _tune(connection, cache_kib)
+        _set_pragmas(connection, cache_kib)
     except sqlite3.Error:
         connection.close()
         raise
     return connection
 
 
-def connect_to_read(path: Path, *, cache_kib: int) -> sqlite3.Connection:
+def connect_read_only(path: Path, *, cache_kib: int) -> sqlite3.Connection:
     """Open an index that must not be written to; raises sqlite3.Error.
 
     Without its -wal file nobody writes to it either, so that it needs no locks.
     """
-    alone = not path.with_name(path.name + "-wal").exists()
-    how = "mode=ro&immutable=1" if alone else "mode=ro"
+    is_unused = not path.with_name(path.name + "-wal").exists()
+    how = "mode=ro&immutable=1" if is_unused else "mode=ro"
     connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?{how}", uri=True, timeout=BUSY_S, isolation_level=None
+        f"{path.resolve().as_uri()}?{how}", uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None
     )
     try:
-        _tune(connection, cache_kib)
+        _set_pragmas(connection, cache_kib)
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except sqlite3.Error:
         connection.close()
@@ -109,14 +109,14 @@ def connect_to_read(path: Path, *, cache_kib: int) -> sqlite3.Connection:
     return connection
 
 
-def is_ours(connection: sqlite3.Connection) -> bool:
+def has_current_schema(connection: sqlite3.Connection) -> bool:
     """Say whether the tables are there, in the version that is known here."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return (application, version) == (APPLICATION, VERSION)
+    return (application, version) == (APPLICATION_ID, SCHEMA_VERSION)
 
 
-def create(connection: sqlite3.Connection) -> None:
+def create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables, empty, in place of whatever is there; within a transaction."""
     rows = connection.execute(
         "SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view')"
@@ -129,23 +129,23 @@ def create(connection: sqlite3.Connection) -> None:
     add_indexes(connection)
     connection.execute("INSERT INTO place VALUES (1, 0, 0, 0, 0, 0, 0, 0, '')")
     connection.execute("INSERT INTO subjects VALUES (0, '', '', '', 0, 0, 0, 0)")
-    connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def add_indexes(connection: sqlite3.Connection) -> None:
     """Make the columns quick to search; what is quick already stays."""
-    for name, columns in _SEARCHED.items():
+    for name, columns in _INDEXES.items():
         connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
 
 
 def drop_indexes(connection: sqlite3.Connection) -> None:
     """Make it quicker to fill than to search, until `add_indexes`."""
-    for name in _SEARCHED:
+    for name in _INDEXES:
         connection.execute(f"DROP INDEX IF EXISTS {name}")
 
 
-def _create(path: Path) -> None:
+def _create_file(path: Path) -> None:
     """Make the file its folder's owner's: root, who only looks, must not shut out the writer."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))
     if os.geteuid() == 0:
@@ -153,18 +153,18 @@ def _create(path: Path) -> None:
         os.chown(path, folder.st_uid, folder.st_gid)
 
 
-def _tune(connection: sqlite3.Connection, cache_kib: int) -> None:
+def _set_pragmas(connection: sqlite3.Connection, cache_kib: int) -> None:
     connection.execute(f"PRAGMA cache_size = -{cache_kib}")
     connection.execute("PRAGMA temp_store = MEMORY")
 
 
-def sweep(connection: sqlite3.Connection) -> None:
+def remove_unreferenced(connection: sqlite3.Connection) -> None:
     """Remove what no record refers to any more.
 
     Numbers rise, and what is removed is never referred to again (see `Rows.forget`): all that is
     below the smallest number in use may go.
     """
-    for table, column, users in _USED:
+    for table, column, users in _REFERENCES:
         smallest = [
             connection.execute(f"SELECT min({used}) FROM {user} WHERE {used} > 0").fetchone()[0]  # noqa: S608 -- names from above
             for user, used in users

@@ -10,31 +10,31 @@ from msgspec import Struct
 
 from reactive_desched.api.event import (
     CHECKPOINT,
+    EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
-    OUTCOMES,
     Checkpoint,
     Event,
     EvictionEnded,
     EvictionRequested,
 )
 from reactive_desched.audit import lookup
-from reactive_desched.audit.catalogue import Catalogue, Place
+from reactive_desched.audit.catalogue import IndexCatalogue, RecordLocation
 from reactive_desched.audit.reader import torn_bytes
-from reactive_desched.journal.cursors import Position, Positions
-from reactive_desched.journal.events import event
-from reactive_desched.journal.paths import DEAD_LETTERS, POSITIONS
-from reactive_desched.journal.records import AnyEvent, mark
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.cursors import Cursor, Cursors
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.paths import CURSORS_DIR, DEAD_LETTERS_DIR
+from reactive_desched.journal.records import AnyEvent, parse_header
+from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.upkeep import limits
-from reactive_desched.journal.upkeep.limits import Limits
+from reactive_desched.journal.upkeep.limits import RetentionLimits
 
-MOST_OPEN: Final = 100
+MAX_OPEN_NAMED: Final = 100
 """So many open intents are named; further ones are only counted."""
 
 _CHUNK_BYTES: Final = 1 << 20
 
 
-class Files(Struct, frozen=True, rename="camel"):
+class SegmentFiles(Struct, frozen=True, rename="camel"):
     """The segments as they lie on the disk; `torn` counts bytes without a line's end."""
 
     segments: int
@@ -45,7 +45,7 @@ class Files(Struct, frozen=True, rename="camel"):
     set_aside: tuple[str, ...]
 
 
-class Point(Struct, frozen=True, rename="camel"):
+class RecordTimes(Struct, frozen=True, rename="camel"):
     """A record: its sequence, when it happened, and when it was written."""
 
     sequence: int
@@ -53,7 +53,7 @@ class Point(Struct, frozen=True, rename="camel"):
     recorded_time: str
 
 
-class Sealed(Struct, frozen=True, rename="camel"):
+class CheckpointStatus(Struct, frozen=True, rename="camel"):
     """The last checkpoint, and how many records came after it."""
 
     sequence: int
@@ -63,7 +63,7 @@ class Sealed(Struct, frozen=True, rename="camel"):
     verdicts_unrecorded: int
 
 
-class Open(Struct, frozen=True, rename="camel"):
+class OpenEviction(Struct, frozen=True, rename="camel"):
     """An eviction that was requested and has no outcome yet."""
 
     sequence: int
@@ -74,7 +74,7 @@ class Open(Struct, frozen=True, rename="camel"):
     age_s: float
 
 
-class Follower(Struct, frozen=True, rename="camel"):
+class SinkStatus(Struct, frozen=True, rename="camel"):
     """A sink: the last record it has safely, how many it lacks, and how old its position is."""
 
     name: str
@@ -85,7 +85,7 @@ class Follower(Struct, frozen=True, rename="camel"):
     dead_letters: int
 
 
-class Standing(Struct, frozen=True, rename="camel"):
+class IndexStatus(Struct, frozen=True, rename="camel"):
     """The index that answered; `own` says that it lies beside the journal."""
 
     own: bool
@@ -93,141 +93,147 @@ class Standing(Struct, frozen=True, rename="camel"):
     bytes: int
 
 
-class Status(Struct, frozen=True, kw_only=True, rename="camel"):
+class JournalStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything `audit status` tells."""
 
     journal: str
     source: str
-    files: Files
-    first: Point | None
-    last: Point | None
-    checkpoint: Sealed | None
-    open: tuple[Open, ...]
+    files: SegmentFiles
+    first: RecordTimes | None
+    last: RecordTimes | None
+    checkpoint: CheckpointStatus | None
+    open: tuple[OpenEviction, ...]
     open_count: int
     damaged_lines: int
-    sinks: tuple[Follower, ...]
-    index: Standing
-    retention: Limits | None = None
+    sinks: tuple[SinkStatus, ...]
+    index: IndexStatus
+    retention: RetentionLimits | None = None
 
 
-def status(catalogue: Catalogue, now: datetime) -> Status:
+def journal_status(catalogue: IndexCatalogue, now: datetime) -> JournalStatus:
     """Return how the journal stands."""
     directory = catalogue.directory
-    last = _event(catalogue, _at(catalogue, catalogue.last))
+    last = _first_event(catalogue, _locations_of(catalogue, catalogue.last_seq))
     checkpoint = _last_checkpoint(catalogue)
-    unended = _unended(catalogue, checkpoint)
-    return Status(
+    open_intents = _open_intents(catalogue, checkpoint)
+    return JournalStatus(
         journal=str(directory),
         source=last.source if last else "",
-        files=_files(directory),
-        first=_point(_event(catalogue, _first(catalogue))),
-        last=_point(last),
-        checkpoint=_sealed(checkpoint, catalogue.last),
-        open=tuple(_open(each, now) for each in unended[:MOST_OPEN]),
-        open_count=len(unended),
+        files=_segment_files(directory),
+        first=_record_times(_first_event(catalogue, _first_location(catalogue))),
+        last=_record_times(last),
+        checkpoint=_checkpoint_status(checkpoint, catalogue.last_seq),
+        open=tuple(_open_eviction(each, now) for each in open_intents[:MAX_OPEN_NAMED]),
+        open_count=len(open_intents),
         damaged_lines=catalogue.damaged,
-        sinks=_followers(directory, catalogue.last, now),
-        index=_standing(catalogue),
+        sinks=_sink_statuses(directory, catalogue.last_seq, now),
+        index=_index_status(catalogue),
         retention=limits.read(directory),
     )
 
 
-def _files(directory: Path) -> Files:
-    found = segments(directory)
+def _segment_files(directory: Path) -> SegmentFiles:
+    found = list_segments(directory)
     sizes = {one: one.path.stat().st_size for one in found if one.path.exists()}
     packed = [size for one, size in sizes.items() if one.is_compressed]
     aside = sorted(path.name for path in directory.glob("*.torn"))
     torn = torn_bytes(found[-1]) if found else 0
-    return Files(len(sizes), sum(sizes.values()), len(packed), sum(packed), torn, tuple(aside))
+    return SegmentFiles(
+        len(sizes), sum(sizes.values()), len(packed), sum(packed), torn, tuple(aside)
+    )
 
 
-def _at(catalogue: Catalogue, seq: int) -> list[Place]:
-    return catalogue.gather(lambda index: lookup.with_sequence(index, seq))
+def _locations_of(catalogue: IndexCatalogue, seq: int) -> list[RecordLocation]:
+    return catalogue.find_all(lambda index: lookup.find_sequence(index, seq))
 
 
-def _first(catalogue: Catalogue) -> list[Place]:
-    return catalogue.gather(lambda index: lookup.from_number(index, 0, most=1))[:1]
+def _first_location(catalogue: IndexCatalogue) -> list[RecordLocation]:
+    return catalogue.find_all(lambda index: lookup.find_from_number(index, 0, limit=1))[:1]
 
 
-def _event(catalogue: Catalogue, places: list[Place]) -> AnyEvent | None:
-    return next(iter(_events(catalogue, places)), None)
+def _first_event(catalogue: IndexCatalogue, locations: list[RecordLocation]) -> AnyEvent | None:
+    return next(iter(_read_events(catalogue, locations)), None)
 
 
-def _events(catalogue: Catalogue, places: list[Place]) -> list[AnyEvent]:
+def _read_events(catalogue: IndexCatalogue, locations: list[RecordLocation]) -> list[AnyEvent]:
     found = []
-    for entry in catalogue.fetch(places):
-        seen = mark(entry.raw)
-        if seen is not None and (read := event(seen.type, entry.raw)) is not None:
+    for entry in catalogue.fetch(locations):
+        seen = parse_header(entry.raw)
+        if seen is not None and (read := decode_event(seen.type, entry.raw)) is not None:
             found.append(read)
     return found
 
 
-def _point(found: AnyEvent | None) -> Point | None:
+def _record_times(found: AnyEvent | None) -> RecordTimes | None:
     if found is None:
         return None
-    return Point(int(found.sequence), _written(found.time), found.recordedtime)
+    return RecordTimes(int(found.sequence), _format_time(found.time), found.recordedtime)
 
 
-def _written(time: datetime) -> str:
+def _format_time(time: datetime) -> str:
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _last_checkpoint(catalogue: Catalogue) -> Event[Checkpoint] | None:
-    places = catalogue.gather(lambda index: lookup.of_type(index, (CHECKPOINT,), newest=True))
-    found = _event(catalogue, places[-1:])
+def _last_checkpoint(catalogue: IndexCatalogue) -> Event[Checkpoint] | None:
+    locations = catalogue.find_all(
+        lambda index: lookup.find_types(index, (CHECKPOINT,), newest=True)
+    )
+    found = _first_event(catalogue, locations[-1:])
     return found if found is not None and isinstance(found.data, Checkpoint) else None
 
 
-def _sealed(found: Event[Checkpoint] | None, last: int) -> Sealed | None:
+def _checkpoint_status(found: Event[Checkpoint] | None, last: int) -> CheckpointStatus | None:
     if found is None:
         return None
     seq, data = int(found.sequence), found.data
-    return Sealed(seq, _written(found.time), data.size, last - seq, data.unrecorded)
+    return CheckpointStatus(seq, _format_time(found.time), data.size, last - seq, data.unrecorded)
 
 
-def _unended(
-    catalogue: Catalogue, checkpoint: Event[Checkpoint] | None
+def _open_intents(
+    catalogue: IndexCatalogue, checkpoint: Event[Checkpoint] | None
 ) -> list[Event[EvictionRequested]]:
     """Return the requests without an ending: the last checkpoint tells how far back to look."""
     since = 0
     if checkpoint is not None:
         since = checkpoint.data.oldest_open or int(checkpoint.sequence)
-    places = catalogue.gather(
-        lambda index: lookup.of_type(
+    locations = catalogue.find_all(
+        lambda index: lookup.find_types(
             index,
-            (EVICTION_REQUESTED, *OUTCOMES),
+            (EVICTION_REQUESTED, *EVICTION_OUTCOME_TYPES),
             after=lookup.number_before(index, since),
-            most=None,
+            limit=None,
         )
     )
-    unended: dict[str, Event[EvictionRequested]] = {}
-    for found in _events(catalogue, places):
+    open_requests: dict[str, Event[EvictionRequested]] = {}
+    for found in _read_events(catalogue, locations):
         if isinstance(found.data, EvictionRequested):
-            unended[found.id] = found
+            open_requests[found.id] = found
         elif isinstance(found.data, EvictionEnded):
-            unended.pop(found.causationid, None)
-    return list(unended.values())
+            open_requests.pop(found.causationid, None)
+    return list(open_requests.values())
 
 
-def _open(found: Event[EvictionRequested], now: datetime) -> Open:
+def _open_eviction(found: Event[EvictionRequested], now: datetime) -> OpenEviction:
     who, age_s = found.data.who, (now - found.time).total_seconds()
     pod = f"{who.namespace}/{who.name}"
-    return Open(int(found.sequence), found.id, pod, who.node, _written(found.time), round(age_s, 3))
-
-
-def _followers(directory: Path, last: int, now: datetime) -> tuple[Follower, ...]:
-    letters = _dead_letters(directory / DEAD_LETTERS)
-    positions: Mapping[str, Position] = Positions(directory / POSITIONS).all()
-    nothing = Position(0, "")
-    return tuple(
-        _follower(name, positions.get(name, nothing), letters.get(name, 0), last, now)
-        for name in sorted({*positions, *letters})
+    return OpenEviction(
+        int(found.sequence), found.id, pod, who.node, _format_time(found.time), round(age_s, 3)
     )
 
 
-def _follower(name: str, position: Position, letters: int, last: int, now: datetime) -> Follower:
-    lag = max(0, last - position.seq)
-    return Follower(name, position.seq, position.time, _age_s(position.time, now), lag, letters)
+def _sink_statuses(directory: Path, last: int, now: datetime) -> tuple[SinkStatus, ...]:
+    letters = _count_dead_letters(directory / DEAD_LETTERS_DIR)
+    cursors: Mapping[str, Cursor] = Cursors(directory / CURSORS_DIR).all()
+    nothing = Cursor(0, "")
+    return tuple(
+        _sink_status(name, cursors.get(name, nothing), letters.get(name, 0), last, now)
+        for name in sorted({*cursors, *letters})
+    )
+
+
+def _sink_status(name: str, cursor: Cursor, letters: int, last: int, now: datetime) -> SinkStatus:
+    lag = max(0, last - cursor.seq)
+    return SinkStatus(name, cursor.seq, cursor.time, _age_s(cursor.time, now), lag, letters)
 
 
 def _age_s(time: str, now: datetime) -> float | None:
@@ -237,16 +243,16 @@ def _age_s(time: str, now: datetime) -> float | None:
         return None
 
 
-def _dead_letters(directory: Path) -> dict[str, int]:
+def _count_dead_letters(directory: Path) -> dict[str, int]:
     """Count the letters of each sink, those of its older file with them."""
     counts: dict[str, int] = {}
     for path in directory.glob("*.jsonl*"):
         name = path.name.partition(".jsonl")[0]
-        counts[name] = counts.get(name, 0) + _lines(path)
+        counts[name] = counts.get(name, 0) + _count_lines(path)
     return counts
 
 
-def _lines(path: Path) -> int:
+def _count_lines(path: Path) -> int:
     try:
         with path.open("rb") as file:
             return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))
@@ -254,13 +260,13 @@ def _lines(path: Path) -> int:
         return 0
 
 
-def _standing(catalogue: Catalogue) -> Standing:
+def _index_status(catalogue: IndexCatalogue) -> IndexStatus:
     path = catalogue.path
     size = path.stat().st_size if path is not None and path.exists() else 0
     own = path is not None and path.parent == catalogue.directory
-    return Standing(own, catalogue.indexes[0].place.seq, size)
+    return IndexStatus(own, catalogue.indexes[0].cursor.seq, size)
 
 
-def as_json(found: Status) -> bytes:
+def as_json(found: JournalStatus) -> bytes:
     """Return it as one object."""
     return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"

@@ -2,110 +2,131 @@
 
 from collections.abc import Iterator
 
-from reactive_desched.audit.event_lines import counted, lasting, plain
-from reactive_desched.audit.layout import Look, aligned, folded
-from reactive_desched.audit.status import Follower, Open, Point, Standing, Status
+from reactive_desched.audit.event_lines import format_count, format_duration, printable
+from reactive_desched.audit.layout import TextLayout, align_columns, fold
+from reactive_desched.audit.status import (
+    IndexStatus,
+    JournalStatus,
+    OpenEviction,
+    RecordTimes,
+    SinkStatus,
+)
 
 _INDENT = "  "
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
-def lines(status: Status, look: Look) -> Iterator[str]:
+def status_lines(status: JournalStatus, layout: TextLayout) -> Iterator[str]:
     """Yield it line by line."""
-    for line in folded(status.journal, look):
-        yield look.painted("1", line)
-    rows = [*_contents(status), *_worries(status)]
-    yield from aligned(rows, look, _INDENT)
-    yield from _open(status, look)
-    yield from _sinks(status, look)
+    for line in fold(status.journal, layout):
+        yield layout.styled("1", line)
+    rows = [*_content_rows(status), *_problem_rows(status)]
+    yield from align_columns(rows, layout, _INDENT)
+    yield from _open_lines(status, layout)
+    yield from _sink_lines(status, layout)
 
 
-def size(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Write a number of bytes in three digits or so."""
     step = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS))
     return f"{count / 1024**step:.1f} {_UNITS[step - 1]}" if step else f"{count} B"
 
 
-def _contents(status: Status) -> Iterator[tuple[str, str]]:
+def _content_rows(status: JournalStatus) -> Iterator[tuple[str, str]]:
     files = status.files
     packed = (
-        f", {files.compressed} of them compressed ({size(files.compressed_bytes)})"
+        f", {files.compressed} of them compressed ({format_bytes(files.compressed_bytes)})"
         if files.compressed
         else ""
     )
-    yield "source", plain(status.source) or "-"
-    yield "segments", f"{files.segments}, {size(files.bytes)}{packed}"
+    yield "source", printable(status.source) or "-"
+    yield "segments", f"{files.segments}, {format_bytes(files.bytes)}{packed}"
     yield "first", _point(status.first)
     yield "last", _point(status.last)
-    sealed = status.checkpoint
-    if sealed is None:
+    checkpoint = status.checkpoint
+    if checkpoint is None:
         yield "signed", "never: there is no checkpoint"
     else:
         after = (
-            f"{counted(sealed.records_after, 'record')} after it"
-            if sealed.records_after
+            f"{format_count(checkpoint.records_after, 'record')} after it"
+            if checkpoint.records_after
             else "the last"
         )
-        yield "signed", f"checkpoint in record {sealed.sequence} of {sealed.time}, {after}"
+        yield "signed", f"checkpoint in record {checkpoint.sequence} of {checkpoint.time}, {after}"
     if status.retention is not None:
-        kept = status.retention
-        usual = f"{size(kept.max_bytes)} or {lasting(kept.max_age_s)}"
-        yield "kept", f"{usual}; for a sink that lags, up to {size(kept.hard_max_bytes)}"
+        retention = status.retention
+        usual = f"{format_bytes(retention.max_bytes)} or {format_duration(retention.max_age_s)}"
+        yield (
+            "kept",
+            f"{usual}; for a sink that lags, up to {format_bytes(retention.hard_max_bytes)}",
+        )
     yield "index", _index(status.index)
 
 
-def _index(index: Standing) -> str:
+def _index(index: IndexStatus) -> str:
     if not index.bytes:
         return "none is kept"
     where = "beside the journal" if index.own else "elsewhere: the folder is not writable"
-    return f"to record {index.sequence}, {size(index.bytes)}, {where}"
+    return f"to record {index.sequence}, {format_bytes(index.bytes)}, {where}"
 
 
-def _worries(status: Status) -> Iterator[tuple[str, str]]:
-    sealed, files = status.checkpoint, status.files
-    yield "open", f"{counted(status.open_count, 'eviction')} requested and not ended"
+def _problem_rows(status: JournalStatus) -> Iterator[tuple[str, str]]:
+    checkpoint, files = status.checkpoint, status.files
+    yield "open", f"{format_count(status.open_count, 'eviction')} requested and not ended"
     if status.damaged_lines:
-        yield "damaged", f"{counted(status.damaged_lines, 'line')}: `audit verify` names the first"
+        yield (
+            "damaged",
+            f"{format_count(status.damaged_lines, 'line')}: `audit verify` names the first",
+        )
     if files.torn_bytes:
         yield (
             "torn",
-            f"{counted(files.torn_bytes, 'byte')} without an end: being written, or cut short",
+            f"{format_count(files.torn_bytes, 'byte')} without an end: being written, or cut short",
         )
     if files.set_aside:
         yield "set aside", ", ".join(files.set_aside)
-    if sealed is not None and sealed.verdicts_unrecorded:
+    if checkpoint is not None and checkpoint.verdicts_unrecorded:
         yield (
             "unrecorded",
-            f"{counted(sealed.verdicts_unrecorded, 'verdict')}, by the bound on their rate",
+            (
+                f"{format_count(checkpoint.verdicts_unrecorded, 'verdict')}, by the bound on "
+                f"their rate"
+            ),
         )
 
 
-def _point(point: Point | None) -> str:
-    return f"record {point.sequence} of {plain(point.recorded_time)}" if point else "-"
+def _point(point: RecordTimes | None) -> str:
+    return f"record {point.sequence} of {printable(point.recorded_time)}" if point else "-"
 
 
-def _open(status: Status, look: Look) -> Iterator[str]:
+def _open_lines(status: JournalStatus, layout: TextLayout) -> Iterator[str]:
     if not status.open:
         return
     yield ""
     rows = [("OPEN", "RECORD", "FOR", "NODE", "ID"), *map(_open_row, status.open)]
-    yield from aligned(rows, look)
+    yield from align_columns(rows, layout)
     if (more := status.open_count - len(status.open)) > 0:
         yield f"and {more} more"
 
 
-def _open_row(one: Open) -> tuple[str, ...]:
-    return plain(one.pod), str(one.sequence), lasting(max(0.0, one.age_s)), plain(one.node), one.id
+def _open_row(eviction: OpenEviction) -> tuple[str, ...]:
+    return (
+        printable(eviction.pod),
+        str(eviction.sequence),
+        format_duration(max(0.0, eviction.age_s)),
+        printable(eviction.node),
+        eviction.id,
+    )
 
 
-def _sinks(status: Status, look: Look) -> Iterator[str]:
+def _sink_lines(status: JournalStatus, layout: TextLayout) -> Iterator[str]:
     if not status.sinks:
         return
     yield ""
     rows = [("SINK", "AT", "BEHIND", "KEPT", "DEAD LETTERS"), *map(_sink_row, status.sinks)]
-    yield from aligned(rows, look)
+    yield from align_columns(rows, layout)
 
 
-def _sink_row(one: Follower) -> tuple[str, ...]:
-    kept = "never" if one.age_s is None else f"{lasting(max(0.0, one.age_s))} ago"
-    return one.name, str(one.sequence), str(one.lag), kept, str(one.dead_letters)
+def _sink_row(sink: SinkStatus) -> tuple[str, ...]:
+    kept = "never" if sink.age_s is None else f"{format_duration(max(0.0, sink.age_s))} ago"
+    return sink.name, str(sink.sequence), str(sink.lag), kept, str(sink.dead_letters)

@@ -14,23 +14,29 @@ from reactive_desched.api.event import (
     POLICY_REJECTED,
 )
 from reactive_desched.audit import lookup
-from reactive_desched.audit.catalogue import Catalogue, Place
-from reactive_desched.audit.id_resolver import Meant
-from reactive_desched.journal.events import event
-from reactive_desched.journal.records import AnyEvent, Entry, mark
+from reactive_desched.audit.catalogue import IndexCatalogue, RecordLocation
+from reactive_desched.audit.id_resolver import ResolvedDecision
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import AnyEvent, JournalRecord, parse_header
 
-MOST_TOLD: Final = 200
+MAX_EVENTS: Final = 200
 """Of a longer story the middle is left out, and counted."""
 
-_MEANWHILE: Final = (POLICY_LOADED, POLICY_REJECTED, LEADER_CHANGED, JOURNAL_RESUMED, JOURNAL_LOST)
+_CONTEXT_TYPES: Final = (
+    POLICY_LOADED,
+    POLICY_REJECTED,
+    LEADER_CHANGED,
+    JOURNAL_RESUMED,
+    JOURNAL_LOST,
+)
 
 
-class Told(NamedTuple):
+class StoryEvent(NamedTuple):
     """An event with its place in the journal; `is_own` says that it belongs to the case."""
 
     seq: int
     event: AnyEvent
-    is_own: bool
+    is_of_case: bool
 
 
 class Story(Struct, frozen=True, kw_only=True):
@@ -40,65 +46,69 @@ class Story(Struct, frozen=True, kw_only=True):
     that was loaded before, `sealed` the first checkpoint after; None where there is none.
     """
 
-    events: tuple[Told, ...]
-    left_out: int = 0
-    policy: Told | None = None
-    sealed: Told | None = None
+    events: tuple[StoryEvent, ...]
+    omitted: int = 0
+    policy: StoryEvent | None = None
+    checkpoint: StoryEvent | None = None
 
     @property
-    def own(self) -> list[Told]:
+    def case_events(self) -> list[StoryEvent]:
         """The events of the case alone."""
-        return [told for told in self.events if told.is_own]
+        return [told for told in self.events if told.is_of_case]
 
 
-def gather(catalogue: Catalogue, found: Meant) -> Story:
+def build_story(catalogue: IndexCatalogue, decision: ResolvedDecision) -> Story:
     """Return the story of what was meant."""
-    shown, left_out = _bounded(found.places)
-    own = _told(catalogue.fetch(shown), is_own=True)
-    first, last = found.places[0].spot.n, found.places[-1].spot.n
-    meanwhile = _meanwhile(catalogue, first, last) if found.correlation else []
+    shown, omitted = _omit_middle(decision.locations)
+    case_events = _read_events(catalogue.fetch(shown), is_own=True)
+    first, last = decision.locations[0].span.n, decision.locations[-1].span.n
+    context_events = _context_events(catalogue, first, last) if decision.correlation else []
     return Story(
-        events=tuple(sorted([*own, *meanwhile], key=lambda told: told.seq)),
-        left_out=left_out,
-        policy=_nearest(catalogue, POLICY_LOADED, before=first),
-        sealed=_nearest(catalogue, CHECKPOINT, after=last),
+        events=tuple(sorted([*case_events, *context_events], key=lambda told: told.seq)),
+        omitted=omitted,
+        policy=_nearest_event(catalogue, POLICY_LOADED, before=first),
+        checkpoint=_nearest_event(catalogue, CHECKPOINT, after=last),
     )
 
 
-def _bounded(places: Sequence[Place]) -> tuple[Sequence[Place], int]:
-    if len(places) <= MOST_TOLD:
-        return places, 0
-    half = MOST_TOLD // 2
-    return [*places[:half], *places[-half:]], len(places) - 2 * half
+def _omit_middle(locations: Sequence[RecordLocation]) -> tuple[Sequence[RecordLocation], int]:
+    if len(locations) <= MAX_EVENTS:
+        return locations, 0
+    half = MAX_EVENTS // 2
+    return [*locations[:half], *locations[-half:]], len(locations) - 2 * half
 
 
-def _told(entries: Iterable[Entry], *, is_own: bool) -> list[Told]:
-    told = []
+def _read_events(entries: Iterable[JournalRecord], *, is_own: bool) -> list[StoryEvent]:
+    items = []
     for entry in entries:
-        seen = mark(entry.raw)
-        found = event(seen.type, entry.raw) if seen else None
+        seen = parse_header(entry.raw)
+        found = decode_event(seen.type, entry.raw) if seen else None
         if found is not None:
-            told.append(Told(entry.seq, found, is_own))
-    return told
+            items.append(StoryEvent(entry.seq, found, is_own))
+    return items
 
 
-def _meanwhile(catalogue: Catalogue, first: int, last: int) -> list[Told]:
+def _context_events(catalogue: IndexCatalogue, first: int, last: int) -> list[StoryEvent]:
     """Return what else happened that a reader of the story should know."""
-    places = catalogue.gather(
-        lambda index: lookup.of_type(index, _MEANWHILE, after=first, before=last, most=MOST_TOLD)
+    locations = catalogue.find_all(
+        lambda index: lookup.find_types(
+            index, _CONTEXT_TYPES, after=first, before=last, limit=MAX_EVENTS
+        )
     )
-    return _told(catalogue.fetch(places), is_own=False)
+    return _read_events(catalogue.fetch(locations), is_own=False)
 
 
-def _nearest(
-    catalogue: Catalogue, type_: str, *, before: int | None = None, after: int | None = None
-) -> Told | None:
+def _nearest_event(
+    catalogue: IndexCatalogue, type_: str, *, before: int | None = None, after: int | None = None
+) -> StoryEvent | None:
     """Return the nearest record of a type on one side."""
     if before is not None:
-        places = catalogue.gather(
-            lambda index: lookup.of_type(index, (type_,), before=before, newest=True)
+        locations = catalogue.find_all(
+            lambda index: lookup.find_types(index, (type_,), before=before, newest=True)
         )[-1:]
     else:
-        places = catalogue.gather(lambda index: lookup.of_type(index, (type_,), after=after or 0))
-    found = _told(catalogue.fetch(places[:1]), is_own=False)
+        locations = catalogue.find_all(
+            lambda index: lookup.find_types(index, (type_,), after=after or 0)
+        )
+    found = _read_events(catalogue.fetch(locations[:1]), is_own=False)
     return found[0] if found else None

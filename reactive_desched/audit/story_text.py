@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from reactive_desched.api.event import (
-    DRY_RUN,
+    MODE_DRY_RUN,
     Cause,
     Checkpoint,
     DecisionMade,
@@ -16,12 +16,12 @@ from reactive_desched.api.event import (
     PolicyLoaded,
 )
 from reactive_desched.audit import event_lines
-from reactive_desched.audit.layout import Look, aligned, folded, hung
-from reactive_desched.audit.story import Story, Told
+from reactive_desched.audit.layout import TextLayout, align_columns, fold, hanging_indent
+from reactive_desched.audit.story import Story, StoryEvent
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.signing.signed_note import parse_note
-from reactive_desched.model.event_types import short
-from reactive_desched.model.outcomes import REHEARSED
+from reactive_desched.model.event_types import short_type
+from reactive_desched.model.outcomes import DRY_RUN
 
 _BOLD, _DIM = "1", "2"
 _GREEN, _YELLOW, _RED, _CYAN, _MAGENTA = "32", "33", "31", "36", "35"
@@ -33,51 +33,53 @@ _STYLES: Final = {
     "refuse": _RED,
     "request": _BOLD,
 }
-_NOT_ENDED: Final = (
+_NO_OUTCOME_YET: Final = (
     "no outcome is recorded yet: the answer is awaited, or the controller was stopped and settles"
     " it when it starts again"
 )
-_TIME: Final = len("2026-03-29 01:30:00.000")
-_ELAPSED: Final = 11
-_WORD: Final = 9
+_TIME_WIDTH: Final = len("2026-03-29 01:30:00.000")
+_ELAPSED_WIDTH: Final = 11
+_LABEL_WIDTH: Final = 9
 _INDENT: Final = "  "
 
 
-def lines(story: Story, look: Look) -> Iterator[str]:
+def story_lines(story: Story, layout: TextLayout) -> Iterator[str]:
     """Yield the story line by line: how it ended, who and why, what happened, what proves it."""
-    own = story.own
-    data = own[0].event.data
-    for line in folded(_headline(own), look):
-        yield look.painted(_BOLD, line)
+    case_events = story.case_events
+    data = case_events[0].event.data
+    for line in fold(_headline(case_events), layout):
+        yield layout.styled(_BOLD, line)
     yield ""
     if isinstance(data, PodData):
-        yield from aligned(_about(story, data), look, _INDENT)
+        yield from align_columns(_fact_rows(story, data), layout, _INDENT)
         yield ""
-        yield from _trigger(data.trigger, look)
-    yield from _course(story, look)
+        yield from _trigger_lines(data.trigger, layout)
+    yield from _event_lines(story, layout)
     yield ""
-    yield from aligned([*_standing(story), *_vouched(story)], look, _INDENT)
+    yield from align_columns([*_state_rows(story), *_checkpoint_rows(story)], layout, _INDENT)
 
 
-def _headline(own: list[Told]) -> str:
+def _headline(case_events: list[StoryEvent]) -> str:
     """Say in one line what this is about and how it ended."""
-    first, last = own[0].event, own[-1].event
+    first, last = case_events[0].event, case_events[-1].event
     if not isinstance(first.data, PodData):
-        return f"{short(first.type)}, record {own[0].seq}"
+        return f"{short_type(first.type)}, record {case_events[0].seq}"
     who = first.data.who
-    return event_lines.plain(f"{who.namespace}/{who.name} on {who.node}: {_state(last.data)}")
+    return event_lines.printable(
+        f"{who.namespace}/{who.name} on {who.node}: {_final_state(last.data)}"
+    )
 
 
-def _state(data: object) -> str:
+def _final_state(data: object) -> str:
     """Say how the story ends, as far as it is told."""
     match data:
-        case EvictionEnded(outcome=outcome, mode=mode) if mode == DRY_RUN:
-            is_rehearsed = outcome.result == REHEARSED
+        case EvictionEnded(outcome=outcome, mode=mode) if mode == MODE_DRY_RUN:
+            is_rehearsed = outcome.result == DRY_RUN
             return f"{'would have been evicted' if is_rehearsed else outcome.result} (dry run)"
         case EvictionEnded(outcome=outcome):
             return outcome.result
         case EvictionRequested(mode=mode):
-            return "eviction requested" + (" (dry run)" if mode == DRY_RUN else "")
+            return "eviction requested" + (" (dry run)" if mode == MODE_DRY_RUN else "")
         case DecisionMade(decision=decision) if decision.gate:
             return f"left where it is for now ({decision.verdict} by {decision.gate})"
         case DecisionMade():
@@ -86,87 +88,98 @@ def _state(data: object) -> str:
             return "found, nothing decided yet"
 
 
-def _about(story: Story, data: PodData) -> list[tuple[str, str]]:
+def _fact_rows(story: Story, data: PodData) -> list[tuple[str, str]]:
     who, why = data.who, data.why
-    own = story.own
+    case_events = story.case_events
     zone = f" in zone {who.zone}" if who.zone else ""
-    known = {name: value for name, value in why.numbers.items() if value != ""}
-    numbers = ", ".join(f"{name} {value}" for name, value in known.items())
-    count = len(own) + story.left_out
-    records = f"records {own[0].seq} to {own[-1].seq}" if count > 1 else f"record {own[0].seq}"
+    shown_details = {name: value for name, value in why.numbers.items() if value != ""}
+    numbers = ", ".join(f"{name} {value}" for name, value in shown_details.items())
+    count = len(case_events) + story.omitted
+    records = (
+        f"records {case_events[0].seq} to {case_events[-1].seq}"
+        if count > 1
+        else f"record {case_events[0].seq}"
+    )
     rows = [
         ("pod", f"{who.namespace}/{who.name}, uid {who.uid}"),
-        ("owners", event_lines.owners(data)),
+        ("owners", event_lines.format_owners(data)),
         ("node", f"{who.node}{zone}"),
         ("plugin", f"{why.plugin}, profile {why.profile}"),
         ("reason", why.reason),
         ("numbers", numbers or "none"),
-        ("case", f"{own[0].event.correlationid}: {records}"),
+        ("case", f"{case_events[0].event.correlationid}: {records}"),
     ]
-    return [(name, event_lines.plain(text)) for name, text in rows]
+    return [(name, event_lines.printable(text)) for name, text in rows]
 
 
-def _trigger(cause: Cause, look: Look) -> Iterator[str]:
+def _trigger_lines(trigger: Cause, layout: TextLayout) -> Iterator[str]:
     """Say what made us look: a change has no record of its own."""
-    version = f", resourceVersion {cause.resource_version}" if cause.resource_version else ""
-    text = f"{cause.change}: {cause.object or 'anything may have changed'}{version}"
-    yield from _line("", "", "change", event_lines.plain(text), look)
+    version = f", resourceVersion {trigger.resource_version}" if trigger.resource_version else ""
+    text = f"{trigger.change}: {trigger.object or 'anything may have changed'}{version}"
+    yield from _format_line("", "", "change", event_lines.printable(text), layout)
 
 
-def _later_trigger(cause: Cause, look: Look) -> Iterator[str]:
+def _dim_trigger_lines(trigger: Cause, layout: TextLayout) -> Iterator[str]:
     """Say, less loudly, what made us look again."""
-    for line in _trigger(cause, Look(width=look.width)):
-        yield look.painted(_DIM, line)
+    for line in _trigger_lines(trigger, TextLayout(width=layout.width)):
+        yield layout.styled(_DIM, line)
 
 
-def _course(story: Story, look: Look) -> Iterator[str]:
+def _event_lines(story: Story, layout: TextLayout) -> Iterator[str]:
     """Yield a line for each event, with the time since the first."""
-    own = story.own
-    started = own[0].event.time
+    case_events = story.case_events
+    started = case_events[0].event.time
     requested: datetime | None = None
-    cause = _cause(own[0])
-    half = len(own) - len(own) // 2
+    trigger = _trigger_of(case_events[0])
+    half = len(case_events) - len(case_events) // 2
     count = 0
-    for told in story.events:
-        if isinstance(told.event.data, DecisionMade) and _cause(told) != cause:
-            cause = told.event.data.trigger
-            yield from _later_trigger(cause, look)
-        elapsed = _elapsed(told.event.time - started) if told is not own[0] else ""
-        time = event_lines.clock(told.event.time)
-        yield from _line(time, elapsed, _word(told), _said(told, requested), look, told)
-        if isinstance(told.event.data, EvictionRequested):
-            requested = told.event.time
-        count += told.is_own
-        if story.left_out and told.is_own and count == half:
-            are = "is" if story.left_out == 1 else "are"
-            left_out = event_lines.counted(story.left_out, "record")
+    for item in story.events:
+        if isinstance(item.event.data, DecisionMade) and _trigger_of(item) != trigger:
+            trigger = item.event.data.trigger
+            yield from _dim_trigger_lines(trigger, layout)
+        elapsed = _format_elapsed(item.event.time - started) if item is not case_events[0] else ""
+        time = event_lines.format_time(item.event.time)
+        yield from _format_line(
+            time, elapsed, _label(item), _describe(item, requested), layout, item
+        )
+        if isinstance(item.event.data, EvictionRequested):
+            requested = item.event.time
+        count += item.is_of_case
+        if story.omitted and item.is_of_case and count == half:
+            are = "is" if story.omitted == 1 else "are"
+            left_out = event_lines.format_count(story.omitted, "record")
             yield f"{_INDENT}… {left_out} {are} left out: -o json has them"
 
 
-def _cause(told: Told) -> Cause | None:
-    data = told.event.data
+def _trigger_of(item: StoryEvent) -> Cause | None:
+    data = item.event.data
     return data.trigger if isinstance(data, PodData) else None
 
 
-def _line(
-    time: str, elapsed: str, word: str, text: str, look: Look, told: Told | None = None
+def _format_line(
+    time: str,
+    elapsed: str,
+    label: str,
+    text: str,
+    layout: TextLayout,
+    item: StoryEvent | None = None,
 ) -> Iterator[str]:
-    before = f"{_INDENT}{time:<{_TIME}} {elapsed:>{_ELAPSED}}  "
-    style = _style(word, told)
-    shown = before + look.painted(style, f"{word:<{_WORD}}")
-    yield from hung(f"{before}{word:<{_WORD}}", text, look, painted=shown)
+    before = f"{_INDENT}{time:<{_TIME_WIDTH}} {elapsed:>{_ELAPSED_WIDTH}}  "
+    style = _style(label, item)
+    shown = before + layout.styled(style, f"{label:<{_LABEL_WIDTH}}")
+    yield from hanging_indent(f"{before}{label:<{_LABEL_WIDTH}}", text, layout, styled_head=shown)
 
 
-def _style(word: str, told: Told | None) -> str:
-    if told is not None and not told.is_own:
+def _style(label: str, item: StoryEvent | None) -> str:
+    if item is not None and not item.is_of_case:
         return _MAGENTA
-    if told is not None and isinstance(told.event.data, EvictionEnded):
-        return _GREEN if told.event.type.endswith(("succeeded.v1", "rehearsed.v1")) else _RED
-    return _STYLES.get(word, "")
+    if item is not None and isinstance(item.event.data, EvictionEnded):
+        return _GREEN if item.event.type.endswith(("succeeded.v1", "rehearsed.v1")) else _RED
+    return _STYLES.get(label, "")
 
 
-def _word(told: Told) -> str:
-    match told.event.data:
+def _label(item: StoryEvent) -> str:
+    match item.event.data:
         case FindingMade():
             return "finding"
         case DecisionMade(decision=decision):
@@ -176,68 +189,77 @@ def _word(told: Told) -> str:
         case EvictionEnded():
             return "outcome"
         case _:
-            return short(told.event.type).partition(".")[0]
+            return short_type(item.event.type).partition(".")[0]
 
 
-def _said(told: Told, requested: datetime | None) -> str:
-    match told.event.data:
+def _describe(item: StoryEvent, requested: datetime | None) -> str:
+    match item.event.data:
         case FindingMade(why=why):
-            return event_lines.plain(f"{why.plugin}: {why.reason}")
+            return event_lines.printable(f"{why.plugin}: {why.reason}")
         case EvictionRequested(mode=mode) as data:
-            asked = ", nothing is asked" if mode == DRY_RUN else " before the API server was asked"
-            return f"{event_lines.request(data)}; recorded{asked}"
+            request_note = (
+                ", nothing is asked" if mode == MODE_DRY_RUN else " before the API server was asked"
+            )
+            return f"{event_lines.describe_request(data)}; recorded{request_note}"
         case EvictionEnded(outcome=outcome) if outcome.took_ms is None and requested is not None:
-            late = event_lines.lasting((told.event.time - requested).total_seconds())
-            return f"{event_lines.ending(outcome)} (settled {late} after the request)"
-        case _ if told.is_own:
-            return event_lines.told(told.event)
+            late = event_lines.format_duration((item.event.time - requested).total_seconds())
+            return f"{event_lines.describe_outcome(outcome)} (settled {late} after the request)"
+        case _ if item.is_of_case:
+            return event_lines.describe_event(item.event)
         case _:
-            return f"meanwhile: {short(told.event.type)}: {event_lines.told(told.event)}"
+            return (
+                f"meanwhile: {short_type(item.event.type)}: "
+                f"{event_lines.describe_event(item.event)}"
+            )
 
 
-def _elapsed(since: timedelta) -> str:
+def _format_elapsed(since: timedelta) -> str:
     seconds = since.total_seconds()
     return (
-        f"+{event_lines.lasting(seconds)}" if seconds >= 0 else f"-{event_lines.lasting(-seconds)}"
+        f"+{event_lines.format_duration(seconds)}"
+        if seconds >= 0
+        else f"-{event_lines.format_duration(-seconds)}"
     )
 
 
-def _standing(story: Story) -> Iterator[tuple[str, str]]:
+def _state_rows(story: Story) -> Iterator[tuple[str, str]]:
     """Say what is still to come, and which policy was in force."""
-    last = story.own[-1].event.data
+    last = story.case_events[-1].event.data
     if isinstance(last, EvictionRequested):
-        yield "open", _NOT_ENDED
+        yield "open", _NO_OUTCOME_YET
     elif isinstance(last, DecisionMade) and last.decision.gate:
         yield "open", "it is looked at again; a record follows when the verdict changes"
     if isinstance(last, PodData):
-        yield "policy", event_lines.plain(_policy(last.why.policy_revision, story.policy))
+        yield "policy", event_lines.printable(_policy(last.why.policy_revision, story.policy))
 
 
-def _policy(revision: str, loaded: Told | None) -> str:
+def _policy(revision: str, loaded: StoryEvent | None) -> str:
     if loaded is None or not isinstance(loaded.event.data, PolicyLoaded):
         return f"revision {revision}; where it was loaded is not in this journal any more"
     data = loaded.event.data
-    when = f"in force since {event_lines.clock(loaded.event.time)} (record {loaded.seq})"
+    when = f"in force since {event_lines.format_time(loaded.event.time)} (record {loaded.seq})"
     if data.revision != revision:
         return f"revision {revision}; the last one loaded before was {data.revision}, {when}"
     return f"revision {revision} from {data.source}, {data.mode}, version {data.version}, {when}"
 
 
-def _vouched(story: Story) -> Iterator[tuple[str, str]]:
+def _checkpoint_rows(story: Story) -> Iterator[tuple[str, str]]:
     """Say which checkpoint covers the last record."""
-    sealed = story.sealed
-    if sealed is None or not isinstance(sealed.event.data, Checkpoint):
-        yield "signed", f"not yet: no checkpoint follows record {story.own[-1].seq}"
+    checkpoint = story.checkpoint
+    if checkpoint is None or not isinstance(checkpoint.event.data, Checkpoint):
+        yield "signed", f"not yet: no checkpoint follows record {story.case_events[-1].seq}"
         return
-    where = f"checkpoint in record {sealed.seq} of {event_lines.clock(sealed.event.time)}"
-    data = sealed.event.data
-    yield "signed", f"{where}, over records 1 to {data.size}{_keys(data.note)}"
+    where = (
+        f"checkpoint in record {checkpoint.seq} of {event_lines.format_time(checkpoint.event.time)}"
+    )
+    data = checkpoint.event.data
+    yield "signed", f"{where}, over records 1 to {data.size}{_signer_names(data.note)}"
     yield "proof", "`audit verify` checks the signature and every record under it"
 
 
-def _keys(note: str) -> str:
+def _signer_names(note: str) -> str:
     try:
         found = parse_note(note)
     except JournalError:
         return " (whose note cannot be read)"
-    return event_lines.plain(" by " + ", ".join(one.key for one in found.signatures))
+    return event_lines.printable(" by " + ", ".join(one.key_identity for one in found.signatures))

@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator
 
-from reactive_desched.audit.event_lines import counted
-from reactive_desched.audit.findings import Bad, KeyUse, Report
+from reactive_desched.audit.event_lines import format_count
+from reactive_desched.audit.findings import BadRecord, KeyUse, VerifyReport
 
 
-def lines_of(report: Report) -> Iterator[str]:
+def report_lines(report: VerifyReport) -> Iterator[str]:
     """Yield the lines of the report: the verdict, what was read, who vouches for it, what not."""
     yield from _verdict(report)
     yield from _extent(report)
     yield from _keys(report)
-    yield from _kept(report)
-    yield from _left_open(report)
+    yield from _pinned_checkpoint(report)
+    yield from _unproven(report)
 
 
-def _verdict(report: Report) -> Iterator[str]:
+def _verdict(report: VerifyReport) -> Iterator[str]:
     if report.bad is None:
         yield f"whole: {report.journal}"
         return
@@ -23,7 +23,7 @@ def _verdict(report: Report) -> Iterator[str]:
     yield from _bad(report.bad)
 
 
-def _bad(bad: Bad) -> Iterator[str]:
+def _bad(bad: BadRecord) -> Iterator[str]:
     where = f"{bad.file} at byte {bad.offset}" if bad.file else "no file"
     written = f", written {bad.time}" if bad.time else ""
     yield f"  first bad record: {bad.sequence} ({where}{written})"
@@ -32,11 +32,11 @@ def _bad(bad: Bad) -> Iterator[str]:
         yield f"  changed is one of the records {bad.suspects.first} to {bad.suspects.last}"
 
 
-def _extent(report: Report) -> Iterator[str]:
+def _extent(report: VerifyReport) -> Iterator[str]:
     packed = f", {report.compressed} of them compressed" if report.compressed else ""
     before = " before it" if report.bad else ""
-    files = counted(report.segments, "file")
-    yield f"{counted(report.records, 'record')} in {files}{packed}{before}"
+    files = format_count(report.segments, "file")
+    yield f"{format_count(report.records, 'record')} in {files}{packed}{before}"
     if report.first and report.last:
         first, last = report.first, report.last
         yield f"  from {first.sequence} of {first.time} to {last.sequence} of {last.time}"
@@ -45,21 +45,21 @@ def _extent(report: Report) -> Iterator[str]:
         yield f"  what came before, to {gone}, was removed; a checkpoint stands for it"
     if report.removed:
         were = "was" if report.removed == 1 else "were"
-        files = counted(report.removed, "file")
+        files = format_count(report.removed, "file")
         yield f"  {files} {were} removed by retention meanwhile"
 
 
-def _keys(report: Report) -> Iterator[str]:
-    yield f"keys trusted: {report.keys_from}" + _own_word(report)
+def _keys(report: VerifyReport) -> Iterator[str]:
+    yield f"keys trusted: {report.keys_from}" + _trust_remark(report)
     for use in report.verified:
-        yield f"  {counted(use.checkpoints, 'checkpoint')} verified, {_use(use)}"
+        yield f"  {format_count(use.checkpoints, 'checkpoint')} verified, {_use(use)}"
     for use in report.unknown:
-        yield f"  {counted(use.checkpoints, 'checkpoint')} NOT verified, {_use(use)}"
+        yield f"  {format_count(use.checkpoints, 'checkpoint')} NOT verified, {_use(use)}"
     if report.unknown:
         yield "  if the key was changed then, add the other public key with --key"
 
 
-def _own_word(report: Report) -> str:
+def _trust_remark(report: VerifyReport) -> str:
     """Say what a key is worth that lies where the journal does."""
     return "" if report.keys_from == "--key" else " (who can change the journal can change it too)"
 
@@ -69,25 +69,29 @@ def _use(use: KeyUse) -> str:
     return f"in {where}, signed by {use.key}"
 
 
-def _kept(report: Report) -> Iterator[str]:
+def _pinned_checkpoint(report: VerifyReport) -> Iterator[str]:
     kept = report.kept
     if kept is None:
         return
     signed = f"signed by {kept.key}" if kept.key else "no signature of a trusted key"
     verdict = {True: "agrees", False: "does NOT agree", None: "was not compared"}[kept.agrees]
-    yield f"kept checkpoint ({counted(kept.size, 'record')}, {kept.root[:12]}, {signed}): {verdict}"
+    yield (
+        f"kept checkpoint ({format_count(kept.size, 'record')}, {kept.root[:12]}, "
+        f"{signed}): {verdict}"
+    )
 
 
-def _left_open(report: Report) -> Iterator[str]:
+def _unproven(report: VerifyReport) -> Iterator[str]:
     if report.torn:
         torn = report.torn
         yield (
-            f"a torn last line, or one being written: {counted(torn.bytes, 'byte')} in {torn.file}"
+            f"a torn last line, or one being written: {format_count(torn.bytes, 'byte')} in "
+            f"{torn.file}"
             f" at byte {torn.offset}; it is no record"
         )
     if report.bad is None and report.last and report.unsigned:
         first, last = report.signed_to + 1, report.last.sequence
         span = f"{first} to {last}" if last > first else f"the last, {last}"
-        yield f"not covered by a signature yet: {counted(report.unsigned, 'record')}, {span}"
+        yield f"not covered by a signature yet: {format_count(report.unsigned, 'record')}, {span}"
     if report.bad is None and report.kept is None:
         yield "without a kept checkpoint nobody can tell whether the end was cut off"

@@ -11,10 +11,10 @@ from contextlib import suppress
 
 from reactive_desched._version import __version__
 from reactive_desched.cli import audit, demo, events, plan, policy, run, sim, version
-from reactive_desched.cli.upstream_form import in_our_form
+from reactive_desched.cli.upstream_form import normalize_argv
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 
-FAILED, WRONG_INPUT, UNREAD = 1, 2, 141
+FAILED, INVALID_INPUT, BROKEN_PIPE = 1, 2, 141
 """The last as a shell counts it: ended by SIGPIPE."""
 
 _EPILOG = (
@@ -25,44 +25,44 @@ _EPILOG = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    words, bare = in_our_form(sys.argv[1:] if argv is None else argv)
-    arguments = parser().parse_args(words)
+    args, bare = normalize_argv(sys.argv[1:] if argv is None else argv)
+    arguments = parser().parse_args(args)
     arguments.bare = bare
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         status = command(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # as in `audit query | head`: whoever reads has had enough
-        _let_go_of_stdout()
-        return UNREAD
+        _discard_stdout()
+        return BROKEN_PIPE
     except ReactiveDeschedError as error:
-        return _explain(error)
+        return _report_error(error)
     except ExceptionGroup as group:
-        if (ours := group.subgroup(ReactiveDeschedError)) is None:
+        if (own_errors := group.subgroup(ReactiveDeschedError)) is None:
             raise
-        return _explain(_first(ours))
+        return _report_error(_first_error(own_errors))
     return status
 
 
-def _let_go_of_stdout() -> None:
+def _discard_stdout() -> None:
     """Have the interpreter's last flush go nowhere instead of failing."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _explain(error: BaseException) -> int:
+def _report_error(error: BaseException) -> int:
     """Say what went wrong on stderr and return the exit status."""
     if isinstance(error, ConfigError):
         sys.stderr.write(f"{error}\n")
-        return WRONG_INPUT
+        return INVALID_INPUT
     sys.stderr.write(f"reactive-desched: {error}\n")
     return FAILED
 
 
-def _first(group: ExceptionGroup[Exception]) -> Exception:
+def _first_error(group: ExceptionGroup[Exception]) -> Exception:
     """Return the first plain error of a group."""
     error = group.exceptions[0]
-    return _first(error) if isinstance(error, ExceptionGroup) else error
+    return _first_error(error) if isinstance(error, ExceptionGroup) else error
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ from typing import Final
 from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
 
-_NOTHING: Final = 1
+_NOT_FOUND: Final = 1
 _DESCRIPTION = """\
 Write records in their order, each once. As jsonl they are the journal's own lines: all of them
 together can still be verified, for example as DIR/journal-00000000000000000001.jsonl with
@@ -35,17 +35,23 @@ def add(commands: Commands) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from reactive_desched.audit.export import Counted, as_csv, as_jsonl, records, write
+    from reactive_desched.audit.export import (
+        RecordCounter,
+        as_csv,
+        as_jsonl,
+        matching_records,
+        write_file,
+    )
 
-    wanted = audit_flags.wanted(arguments)
+    query = audit_flags.record_query(arguments)
     form = as_csv if arguments.format == "csv" else as_jsonl
-    counted = Counted()
-    with audit_flags.searching(arguments) as catalogue:
-        parts = form(counted.each(records(catalogue, wanted)))
+    counted = RecordCounter()
+    with audit_flags.open_catalogue(arguments) as catalogue:
+        parts = form(counted.count_through(matching_records(catalogue, query)))
         if arguments.output:
-            write(parts, Path(arguments.output))
+            write_file(parts, Path(arguments.output))
         else:
             sys.stdout.buffer.writelines(parts)
     if not counted.count:
         sys.stderr.write("nothing in the journal is like that\n")
-    return 0 if counted.count else _NOTHING
+    return 0 if counted.count else _NOT_FOUND

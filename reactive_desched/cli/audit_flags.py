@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reactive_desched.cli import record_filters
-from reactive_desched.cli.messages import complain
+from reactive_desched.cli.messages import print_warning
 
 if TYPE_CHECKING:
-    from reactive_desched.audit.catalogue import Catalogue
-    from reactive_desched.audit.lookup import Wanted
+    from reactive_desched.audit.catalogue import IndexCatalogue
+    from reactive_desched.audit.lookup import RecordQuery
 
 
 def add_journal(command: argparse.ArgumentParser) -> None:
@@ -38,39 +38,41 @@ def add_filters(command: argparse.ArgumentParser) -> None:
     chosen.add_argument("--until", metavar="TIME", default="", help="that happened before")
 
 
-def wanted(arguments: argparse.Namespace) -> "Wanted":
+def record_query(arguments: argparse.Namespace) -> "RecordQuery":
     """Return which records are meant; raises ConfigError."""
     from datetime import UTC, datetime
 
     from reactive_desched.audit import query_args
 
-    chosen = record_filters.wanted_by(record_filters.chosen(arguments))
-    return query_args.wanted(chosen, arguments.since, arguments.until, datetime.now(UTC))
+    chosen = record_filters.build_filter(record_filters.filter_values(arguments))
+    return query_args.parse_query(chosen, arguments.since, arguments.until, datetime.now(UTC))
 
 
 @contextmanager
-def searching(arguments: argparse.Namespace) -> "Iterator[Catalogue]":
+def open_catalogue(arguments: argparse.Namespace) -> "Iterator[IndexCatalogue]":
     """Open what is searched; at the end say on stderr what could not be read."""
     from reactive_desched.audit import opening
 
-    directory = journal(arguments)
+    directory = journal_directory(arguments)
     cache = opening.cache_directory(os.environ)
     rebuild = arguments.rebuild_index
-    with opening.searching(directory, cache, rebuild=rebuild, say=complain) as catalogue:
+    with opening.open_catalogue(
+        directory, cache, rebuild=rebuild, notify=print_warning
+    ) as catalogue:
         yield catalogue
         sys.stdout.flush()  # what could not be read is told behind what could
-        for line in _complaints(catalogue):
-            complain(line)
+        for line in _damage_warnings(catalogue):
+            print_warning(line)
 
 
-def journal(arguments: argparse.Namespace) -> Path:
+def journal_directory(arguments: argparse.Namespace) -> Path:
     """Return the journal's folder."""
-    from reactive_desched.journal.paths import default_directory
+    from reactive_desched.journal.paths import default_journal_directory
 
-    return Path(arguments.journal) if arguments.journal else default_directory(os.environ)
+    return Path(arguments.journal) if arguments.journal else default_journal_directory(os.environ)
 
 
-def _complaints(catalogue: "Catalogue") -> Iterator[str]:
+def _damage_warnings(catalogue: "IndexCatalogue") -> Iterator[str]:
     if damaged := catalogue.damaged:
         lines = "1 damaged line is" if damaged == 1 else f"{damaged} damaged lines are"
         yield f"{lines} left out; `audit verify` names the first"

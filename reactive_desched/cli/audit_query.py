@@ -8,9 +8,9 @@ from reactive_desched.cli import audit_flags, flag_values
 from reactive_desched.cli.commands import Commands
 
 if TYPE_CHECKING:
-    from reactive_desched.audit.query import Found
+    from reactive_desched.audit.query import SearchResult
 
-_NOTHING: Final = 1
+_NOT_FOUND: Final = 1
 _LIMIT: Final = 100
 _DESCRIPTION = """\
 List records, the newest last. An index beside the journal (index.sqlite) makes this quick; it is
@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--limit",
         metavar="N",
-        type=flag_values.records,
+        type=flag_values.parse_record_count,
         default=_LIMIT,
         help=f"the newest so many (default {_LIMIT}; 0: all)",
     )
@@ -45,23 +45,23 @@ def add(commands: Commands) -> None:
 def _query(arguments: argparse.Namespace) -> int:
     from reactive_desched.audit.query import as_json, search
 
-    wanted = audit_flags.wanted(arguments)
-    with audit_flags.searching(arguments) as catalogue:
-        found = search(catalogue, wanted, arguments.limit)
+    query = audit_flags.record_query(arguments)
+    with audit_flags.open_catalogue(arguments) as catalogue:
+        records = search(catalogue, query, arguments.limit)
         if arguments.output == "json":
-            sys.stdout.write(as_json(found.entries))
+            sys.stdout.write(as_json(records.records))
         else:
-            _print(found)
-    return 0 if found.entries else _NOTHING
+            _print(records)
+    return 0 if records.records else _NOT_FOUND
 
 
-def _print(found: "Found") -> None:
-    from reactive_desched.audit.layout import look
-    from reactive_desched.cli.events_table import Table
+def _print(records: "SearchResult") -> None:
+    from reactive_desched.audit.layout import layout_for
+    from reactive_desched.cli.events_table import EventTable
 
-    if not found.entries:
+    if not records.records:
         sys.stderr.write("nothing in the journal is like that\n")
         return
-    Table(sys.stdout, look(sys.stdout).width, with_cases=True).show(found.entries)
-    if found.more:
+    EventTable(sys.stdout, layout_for(sys.stdout).width, with_cases=True).show(records.records)
+    if records.has_more:
         sys.stderr.write("there are older ones: --limit N shows more, 0 all\n")

@@ -7,7 +7,7 @@ from typing import Final
 from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
 
-_NOTHING: Final = 1
+_NOT_FOUND: Final = 1
 _DESCRIPTION = """\
 Tell the story of one decision: what changed, what a plugin found and on which numbers, what the
 gates said and when they changed their mind, what was asked of the API server and what came of it,
@@ -35,19 +35,21 @@ def add(commands: Commands) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from reactive_desched.audit.id_resolver import meant
-    from reactive_desched.audit.layout import look
+    from reactive_desched.audit.id_resolver import resolve_decision
+    from reactive_desched.audit.layout import layout_for
     from reactive_desched.audit.query import as_json
-    from reactive_desched.audit.story import gather
-    from reactive_desched.audit.story_text import lines
+    from reactive_desched.audit.story import build_story
+    from reactive_desched.audit.story_text import story_lines
 
-    with audit_flags.searching(arguments) as catalogue:
-        found = meant(catalogue, arguments.id)
+    with audit_flags.open_catalogue(arguments) as catalogue:
+        found = resolve_decision(catalogue, arguments.id)
         if found is None:
             sys.stderr.write(f"nothing in the journal is called {arguments.id!r}\n")
-            return _NOTHING
+            return _NOT_FOUND
         if arguments.output == "json":
-            sys.stdout.write(as_json(catalogue.fetch(found.places)))
-        elif (story := gather(catalogue, found)).own:
-            sys.stdout.writelines(f"{line}\n" for line in lines(story, look(sys.stdout)))
+            sys.stdout.write(as_json(catalogue.fetch(found.locations)))
+        elif (story := build_story(catalogue, found)).case_events:
+            sys.stdout.writelines(
+                f"{line}\n" for line in story_lines(story, layout_for(sys.stdout))
+            )
     return 0

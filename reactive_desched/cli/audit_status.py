@@ -31,14 +31,16 @@ def add(commands: Commands) -> None:
 def _status(arguments: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
-    from reactive_desched.audit.layout import look
-    from reactive_desched.audit.status import as_json, status
-    from reactive_desched.audit.status_text import lines
+    from reactive_desched.audit.layout import layout_for
+    from reactive_desched.audit.status import as_json, journal_status
+    from reactive_desched.audit.status_text import status_lines
 
-    with audit_flags.searching(arguments) as catalogue:
-        found = status(catalogue, datetime.now(UTC))
+    with audit_flags.open_catalogue(arguments) as catalogue:
+        found = journal_status(catalogue, datetime.now(UTC))
         if arguments.output == "json":
             sys.stdout.write(as_json(found).decode())
         else:
-            sys.stdout.writelines(f"{line}\n" for line in lines(found, look(sys.stdout)))
+            sys.stdout.writelines(
+                f"{line}\n" for line in status_lines(found, layout_for(sys.stdout))
+            )
     return 0

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from reactive_desched.cli.commands import Commands
 
 if TYPE_CHECKING:
-    from reactive_desched.audit.findings import Report
-    from reactive_desched.audit.pinned_checkpoint import Kept
-    from reactive_desched.journal.signing.signed_note import Key
+    from reactive_desched.audit.findings import VerifyReport
+    from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint
+    from reactive_desched.journal.signing.signed_note import PublicKey
 
 STDIN: Final = "-"
-_BAD: Final = 1
+_VERIFICATION_FAILED: Final = 1
 _MAX_FILE_BYTES: Final = 1 << 20
 _DESCRIPTION = """\
 Read every record of a journal, also one that is being written, and prove that nothing was changed,
@@ -64,83 +64,83 @@ def add(commands: Commands) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from reactive_desched.audit.verifying import verify
-    from reactive_desched.journal.paths import default_directory
+    from reactive_desched.journal.paths import default_journal_directory
 
     named = arguments.journal
-    directory = Path(named) if named else default_directory(os.environ)
-    kept = _kept(arguments.checkpoint) if arguments.checkpoint else None
+    directory = Path(named) if named else default_journal_directory(os.environ)
+    kept = _pinned_checkpoint(arguments.checkpoint) if arguments.checkpoint else None
     if kept is None:
-        _check(directory, arguments.key)
-    keys, source = _keys(directory, arguments.key)
+        _require_journal(directory, arguments.key)
+    keys, source = _trusted_keys(directory, arguments.key)
     report = verify(directory, keys, source, kept)
     sys.stdout.write(_as_json(report) if arguments.output == "json" else _as_text(report))
-    return 0 if report.ok else _BAD
+    return 0 if report.ok else _VERIFICATION_FAILED
 
 
-def _check(directory: Path, named: list[str]) -> None:
+def _require_journal(directory: Path, named: list[str]) -> None:
     """Make sure that there is a journal, before a key of none is asked for.
 
     With a key, a journal of which nothing can be read is for `verify` to judge.
     """
-    from reactive_desched.audit.journal_check import check, has_records
+    from reactive_desched.audit.journal_check import has_records, require_journal
     from reactive_desched.journal.signing.signer import PUBLIC_FILE
 
-    files = check(directory)
+    files = require_journal(directory)
     if not named and not (directory / PUBLIC_FILE).exists():
         has_records(files)
 
 
-def _keys(directory: Path, named: list[str]) -> "tuple[list[Key], str]":
+def _trusted_keys(directory: Path, named: list[str]) -> "tuple[list[PublicKey], str]":
     """Return the keys to trust, and where they come from."""
     from reactive_desched.errors import ConfigError
     from reactive_desched.journal.signing.signer import PUBLIC_FILE
 
     if named:
-        return [key for each in named for key in _keys_of(each)], "--key"
+        return [key for each in named for key in _parse_keys(each)], "--key"
     beside = directory / PUBLIC_FILE
     if directory.is_dir() and not beside.exists():
         raise ConfigError(f"{beside} is not there: name the journal's public key with --key")
-    return (_keys_in(beside) if beside.exists() else []), str(beside)
+    return (_read_keys(beside) if beside.exists() else []), str(beside)
 
 
-def _keys_of(named: str) -> "list[Key]":
+def _parse_keys(named: str) -> "list[PublicKey]":
     """Return the key that a word is, or those in the file that it names."""
     from reactive_desched.journal.signing.signed_note import parse_key
 
     is_key = named.count("+") > 1 and not Path(named).exists()
-    return [parse_key(named)] if is_key else _keys_in(Path(named))
+    return [parse_key(named)] if is_key else _read_keys(Path(named))
 
 
-def _keys_in(path: Path) -> "list[Key]":
+def _read_keys(path: Path) -> "list[PublicKey]":
     from reactive_desched.errors import ConfigError
     from reactive_desched.journal.signing.signed_note import parse_key
 
-    words = _text(path).split()
-    if not words:
+    texts = _read_text(path).split()
+    if not texts:
         raise ConfigError(f"{path}: there is no key in this file")
     try:
-        return [parse_key(word) for word in words]
+        return [parse_key(text) for text in texts]
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}, as checkpoint.pub beside a journal does") from error
 
 
-def _kept(named: str) -> "Kept":
-    from reactive_desched.audit.pinned_checkpoint import parse_kept
+def _pinned_checkpoint(checkpoint: str) -> "PinnedCheckpoint":
+    from reactive_desched.audit.pinned_checkpoint import parse_pinned
     from reactive_desched.errors import ConfigError
 
-    if named == STDIN:
+    if checkpoint == STDIN:
         text, name = sys.stdin.buffer.read(_MAX_FILE_BYTES).decode(errors="replace"), "stdin"
-    elif ":" in named and not Path(named).exists():
-        return parse_kept(named)
+    elif ":" in checkpoint and not Path(checkpoint).exists():
+        return parse_pinned(checkpoint)
     else:
-        text, name = _text(Path(named)), named
+        text, name = _read_text(Path(checkpoint)), checkpoint
     try:
-        return parse_kept(text)
+        return parse_pinned(text)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from error
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     from reactive_desched.errors import ConfigError
 
     try:
@@ -150,15 +150,15 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path}: cannot read it: {error.strerror}") from error
 
 
-def _as_json(report: "Report") -> str:
+def _as_json(report: "VerifyReport") -> str:
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
-def _as_text(report: "Report") -> str:
-    from reactive_desched.audit.layout import folded, look
-    from reactive_desched.audit.verify_report import lines_of
+def _as_text(report: "VerifyReport") -> str:
+    from reactive_desched.audit.layout import fold, layout_for
+    from reactive_desched.audit.verify_report import report_lines
 
-    shown = look(sys.stdout)
-    return "".join(f"{part}\n" for line in lines_of(report) for part in folded(line, shown))
+    shown = layout_for(sys.stdout)
+    return "".join(f"{part}\n" for line in report_lines(report) for part in fold(line, shown))

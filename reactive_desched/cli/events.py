@@ -6,12 +6,12 @@ from typing import Final
 from reactive_desched.cli import flag_values, record_filters
 from reactive_desched.cli.commands import Commands
 
-DEFAULT_LAST: Final = 10
+DEFAULT_LIMIT: Final = 10
 _DESCRIPTION = """\
 Show what was recorded: findings, decisions, evictions and what came of them. The records come from
 a journal's folder, also while the controller writes it, or from a controller's stream of events."""
 _EPILOG = f"""\
-Without --from and -n the last {DEFAULT_LAST} are shown. With -o json each line is the record as it
+Without --from and -n the last {DEFAULT_LIMIT} are shown. With -o json each line is the record as it
 stands in the journal. On a terminal a table is folded to its width; elsewhere each record has one
 line. What is missing, because it was removed meanwhile, is told on standard error. So is a place
 of --from that is not there, or is in another journal: then everything there is follows.
@@ -61,7 +61,7 @@ def _add_start(command: argparse.ArgumentParser) -> None:
         "-n",
         "--last",
         metavar="N",
-        type=flag_values.records,
+        type=flag_values.parse_record_count,
         help="begin with the last N of those wanted",
     )
 
@@ -69,7 +69,7 @@ def _add_start(command: argparse.ArgumentParser) -> None:
 def _tail(arguments: argparse.Namespace) -> int:
     from reactive_desched.cli.events_tail import TailOptions, run
 
-    last = DEFAULT_LAST if arguments.last is None else arguments.last
+    last = DEFAULT_LIMIT if arguments.last is None else arguments.last
     return run(
         TailOptions(
             server=arguments.server,
@@ -77,7 +77,7 @@ def _tail(arguments: argparse.Namespace) -> int:
             start=arguments.start,
             last=last,
             follow=arguments.follow,
-            chosen=record_filters.chosen(arguments),
+            filters=record_filters.filter_values(arguments),
             output=arguments.output,
         )
     )

@@ -5,29 +5,29 @@ from typing import Final, NamedTuple, TextIO
 
 from reactive_desched.api.event import PodData
 from reactive_desched.audit import event_lines
-from reactive_desched.audit.layout import wrapped
-from reactive_desched.journal.events import event
-from reactive_desched.journal.records import AnyEvent, Entry
-from reactive_desched.journal.summary import summary
-from reactive_desched.model.event_types import short
+from reactive_desched.audit.layout import wrap
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import AnyEvent, JournalRecord
+from reactive_desched.journal.summary import parse_summary
+from reactive_desched.model.event_types import short_type
 
-CASE_CHARACTERS: Final = 10
+CASE_ID_CHARS: Final = 10
 """So much of a case's id stands in a list: `audit show` takes it."""
 
 _GAP: Final = "  "
 _NONE: Final = "-"
-_WIDEST: Final = 48
+_MAX_CELL_WIDTH: Final = 48
 """A longer cell moves what follows it in its own row, not in all rows to come."""
 
-_LEAST_PLUGIN: Final = 12
-_WHOLE_TIME: Final = 140
+_MIN_PLUGIN_WIDTH: Final = 12
+_FULL_TIME_WIDTH: Final = 140
 """A terminal so wide has room for the year."""
 
 _SECONDS: Final = slice(0, 19)
 _NO_YEAR: Final = slice(5, 19)
 
 
-class Row(NamedTuple):
+class EventRow(NamedTuple):
     """The cells of a record, the most important first."""
 
     time: str
@@ -39,10 +39,10 @@ class Row(NamedTuple):
     what: str = ""
 
 
-HEADINGS: Final = Row("TIME (UTC)", "EVENT", "POD", "NODE", "CASE", "PLUGIN", "WHAT")
+HEADINGS: Final = EventRow("TIME (UTC)", "EVENT", "POD", "NODE", "CASE", "PLUGIN", "WHAT")
 
 
-class Table:
+class EventTable:
     """Writes rows below each other; columns grow with what they hold.
 
     Within a width, the plugin is shortened at its beginning; columns that have no room, the last
@@ -55,43 +55,43 @@ class Table:
         self._width = width
         self._with_cases = with_cases
         self._widths = [0] * len(self._cells(HEADINGS))
-        self._is_begun = False
+        self._has_header = False
 
-    def show(self, records: Iterable[Entry]) -> None:
+    def show(self, records: Iterable[JournalRecord]) -> None:
         """Write the records and have them seen."""
-        rows = [self._timed(row_of(entry)) for entry in records]
+        rows = [self._shorten_time(to_row(entry)) for entry in records]
         if not rows:
             return
-        if not self._is_begun:
+        if not self._has_header:
             rows.insert(0, HEADINGS)
-            self._is_begun = True
-        self._grow(rows)
+            self._has_header = True
+        self._widen(rows)
         self._into.writelines(f"{line}\n" for row in rows for line in self._lines(row))
         self._into.flush()
 
-    def _cells(self, row: Row) -> list[str]:
+    def _cells(self, row: EventRow) -> list[str]:
         """Return what stands in columns: all but the words."""
         time, kind, pod, node, case, plugin, _ = row
         return [time, kind, pod, node, *([case] if self._with_cases else []), plugin]
 
-    def _timed(self, row: Row) -> Row:
+    def _shorten_time(self, row: EventRow) -> EventRow:
         """Leave out of a time what there is little room for."""
         if self._width is None and self._with_cases:
             return row
-        is_wide = self._width is None or self._width >= _WHOLE_TIME
+        is_wide = self._width is None or self._width >= _FULL_TIME_WIDTH
         return row._replace(time=row.time[_SECONDS if is_wide else _NO_YEAR])
 
-    def _grow(self, rows: Iterable[Row]) -> None:
+    def _widen(self, rows: Iterable[EventRow]) -> None:
         for row in rows:
-            cells = [min(len(cell), _WIDEST) for cell in self._cells(row)]
+            cells = [min(len(cell), _MAX_CELL_WIDTH) for cell in self._cells(row)]
             self._widths = list(map(max, self._widths, cells))
 
-    def _lines(self, row: Row) -> Iterator[str]:
+    def _lines(self, row: EventRow) -> Iterator[str]:
         cells = self._cells(row)
         if self._width is None:
             yield _GAP.join([*map(str.ljust, cells, self._widths), row.what]).rstrip()
             return
-        shown = self._fitting(cells, self._width)
+        shown = self._cells_that_fit(cells, self._width)
         head = _GAP.join(shown)
         line = f"{head}{_GAP}{row.what}".rstrip()
         if len(shown) == len(cells) and len(line) <= self._width:
@@ -100,49 +100,52 @@ class Table:
         yield head.rstrip()
         rest = [cell for cell in cells[len(shown) :] if cell != _NONE]
         indent = " " * (self._widths[0] + len(_GAP))
-        yield from wrapped(_GAP.join([*rest, row.what]), self._width, indent, indent)
+        yield from wrap(_GAP.join([*rest, row.what]), self._width, indent, indent)
 
-    def _fitting(self, cells: Sequence[str], width: int) -> list[str]:
+    def _cells_that_fit(self, cells: Sequence[str], width: int) -> list[str]:
         """Return the first cells, padded, as many as have room."""
-        *others, plugin = map(str.ljust, cells, self._widths)
-        room = width - sum(len(cell) + len(_GAP) for cell in others)
-        if room >= min(_LEAST_PLUGIN, self._widths[-1]):
-            return [*others, _ending(plugin.rstrip(), room).ljust(min(room, self._widths[-1]))]
-        while len(others) > 1 and len(_GAP.join(others).rstrip()) > width:
-            del others[-1]
-        return others
+        *leading, plugin = map(str.ljust, cells, self._widths)
+        room = width - sum(len(cell) + len(_GAP) for cell in leading)
+        if room >= min(_MIN_PLUGIN_WIDTH, self._widths[-1]):
+            return [
+                *leading,
+                _shorten_start(plugin.rstrip(), room).ljust(min(room, self._widths[-1])),
+            ]
+        while len(leading) > 1 and len(_GAP.join(leading).rstrip()) > width:
+            del leading[-1]
+        return leading
 
 
-def row_of(entry: Entry) -> Row:
+def to_row(entry: JournalRecord) -> EventRow:
     """Return the cells of a record; one that says nothing known here has few."""
-    seen = summary(entry.raw)
-    found = None if seen is None else event(seen.type, entry.raw)
-    if found is None:
-        return Row("", "unreadable", what=f"record {entry.seq}")
-    return _known(found)
+    seen = parse_summary(entry.raw)
+    envelope = None if seen is None else decode_event(seen.type, entry.raw)
+    if envelope is None:
+        return EventRow("", "unreadable", what=f"record {entry.seq}")
+    return _event_row(envelope)
 
 
-def _known(found: AnyEvent) -> Row:
-    row = Row(
-        event_lines.clock(found.time),
-        event_lines.plain(short(found.type)),
-        what=event_lines.told(found),
+def _event_row(envelope: AnyEvent) -> EventRow:
+    row = EventRow(
+        event_lines.format_time(envelope.time),
+        event_lines.printable(short_type(envelope.type)),
+        what=event_lines.describe_event(envelope),
     )
-    if not isinstance(found.data, PodData):
+    if not isinstance(envelope.data, PodData):
         return row
-    who, why = found.data.who, found.data.why
+    who, origin = envelope.data.who, envelope.data.why
     return row._replace(
-        pod=event_lines.plain(f"{who.namespace}/{who.name}"),
-        node=event_lines.plain(who.node),
-        case=event_lines.plain(found.correlationid[:CASE_CHARACTERS]),
-        plugin=event_lines.plain(why.plugin),
+        pod=event_lines.printable(f"{who.namespace}/{who.name}"),
+        node=event_lines.printable(who.node),
+        case=event_lines.printable(envelope.correlationid[:CASE_ID_CHARS]),
+        plugin=event_lines.printable(origin.plugin),
     )
 
 
-def _ending(text: str, room: int) -> str:
+def _shorten_start(text: str, room: int) -> str:
     """Shorten a text at its beginning, best before a word: its end tells plugins apart."""
     if len(text) <= room:
         return text
     rest = text[len(text) - room + 1 :]
-    word = next((at for at, letter in enumerate(rest) if letter.isupper()), 0)
-    return f"…{rest[word:]}"
+    cut = next((at for at, letter in enumerate(rest) if letter.isupper()), 0)
+    return f"…{rest[cut:]}"

@@ -11,23 +11,29 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from reactive_desched.audit.layout import look
-from reactive_desched.cli.events_table import Table
-from reactive_desched.cli.messages import complain
-from reactive_desched.cli.record_filters import Chosen, wanted_by
-from reactive_desched.errors import ConfigError, RecordsGone
-from reactive_desched.journal.events import event
-from reactive_desched.journal.follower import Follower, newest, seq_before
-from reactive_desched.journal.paths import default_directory
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.segments import UNREADABLE, entries, segments
-from reactive_desched.journal.start_position import After, Since, Start, checked, parse_start
-from reactive_desched.journal.summary import Filter, summary
+from reactive_desched.audit.layout import layout_for
+from reactive_desched.cli.events_table import EventTable
+from reactive_desched.cli.messages import print_warning
+from reactive_desched.cli.record_filters import FilterValues, build_filter
+from reactive_desched.errors import ConfigError, RecordsExpired
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.follower import JournalFollower, newest_records, seq_before
+from reactive_desched.journal.paths import default_journal_directory
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.segments import READ_ERRORS, list_segments, read_records
+from reactive_desched.journal.start_position import (
+    AfterSequence,
+    SinceTime,
+    Start,
+    parse_start,
+    validate_position,
+)
+from reactive_desched.journal.summary import EventFilter, parse_summary
 
 POLL_S: Final = 0.2
 """A folder is looked at so often; a look that finds nothing costs some microseconds a file."""
 
-AT_ONCE: Final = 200
+BATCH_SIZE: Final = 200
 """So many records are laid out together at most."""
 
 
@@ -39,14 +45,14 @@ class TailOptions(Struct, frozen=True, kw_only=True):
     start: str | None = None
     last: int = 10
     follow: bool = False
-    chosen: Chosen = {}
+    filters: FilterValues = {}
     output: str = "table"
 
 
 class Printer(Protocol):
     """Shows records."""
 
-    def show(self, records: Iterable[Entry]) -> None:
+    def show(self, records: Iterable[JournalRecord]) -> None:
         """Write them and have them seen."""
         ...
 
@@ -54,7 +60,7 @@ class Printer(Protocol):
 class JsonLines:
     """Writes the lines as they are."""
 
-    def show(self, records: Iterable[Entry]) -> None:
+    def show(self, records: Iterable[JournalRecord]) -> None:
         """Write them and have them seen."""
         sys.stdout.buffer.writelines(entry.raw + b"\n" for entry in records)
         sys.stdout.buffer.flush()
@@ -62,16 +68,20 @@ class JsonLines:
 
 def run(options: TailOptions) -> int:
     """Show what was asked for and return the exit status."""
-    wanted = wanted_by(options.chosen)
-    printer = JsonLines() if options.output == "json" else Table(sys.stdout, look(sys.stdout).width)
+    record_filter = build_filter(options.filters)
+    printer = (
+        JsonLines()
+        if options.output == "json"
+        else EventTable(sys.stdout, layout_for(sys.stdout).width)
+    )
     start = None if options.start is None else parse_start(options.start, datetime.now(UTC))
     if options.server is not None:
         from reactive_desched.cli.events_server import tail_server
 
-        tail_server(options, wanted, printer)
+        tail_server(options, record_filter, printer)
     else:
-        folder = _folder(options.journal, is_to_come=options.follow)
-        tail_folder(folder, start, options, wanted, printer)
+        folder = _journal_directory(options.journal, may_be_missing=options.follow)
+        tail_folder(folder, start, options, record_filter, printer)
     return 0
 
 
@@ -79,44 +89,46 @@ def tail_folder(
     directory: Path,
     start: Start | None,
     options: TailOptions,
-    wanted: Filter,
+    record_filter: EventFilter,
     printer: Printer,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Show the records of a folder; with `follow` until interrupted."""
 
-    def wants(entry: Entry) -> bool:
-        found = summary(entry.raw)
-        return wanted.is_empty or (found is not None and wanted.wants(found))
+    def wants(entry: JournalRecord) -> bool:
+        record_summary = parse_summary(entry.raw)
+        return record_filter.is_empty or (
+            record_summary is not None and record_filter.matches(record_summary)
+        )
 
     if start is None:
-        found = newest(directory, options.last, wants)
-        printer.show(found.entries)
-        place = found.last
+        latest = newest_records(directory, options.last, wants)
+        printer.show(latest.records)
+        after_seq = latest.last_seq
     else:
-        place = _place(directory, start)
-    with closing(Follower(directory, place, _missed)) as follower:
+        after_seq = _start_seq(directory, start)
+    with closing(JournalFollower(directory, after_seq, _warn_missing)) as follower:
         while start is not None or options.follow:
-            for some in _batches(filter(wants, follower.new())):
+            for some in _batches(filter(wants, follower.read_new())):
                 printer.show(some)
             if not options.follow:
                 return
             sleep(POLL_S)
 
 
-def _folder(named: str | None, *, is_to_come: bool) -> Path:
+def _journal_directory(named: str | None, *, may_be_missing: bool) -> Path:
     """Return the folder of a journal, or one that is to become it; raises ConfigError."""
-    directory = Path(named) if named else default_directory(os.environ)
+    directory = Path(named) if named else default_journal_directory(os.environ)
     try:
-        found = segments(directory)
+        closed_segments = list_segments(directory)
     except (FileNotFoundError, NotADirectoryError):
         raise _no_journal(directory) from None
     except OSError as error:
         raise ConfigError(f"{directory}: cannot read it: {error.strerror}") from error
-    if not found:
-        if not is_to_come:
+    if not closed_segments:
+        if not may_be_missing:
             raise _no_journal(directory)
-        complain(f"{directory}: there is no journal here yet; waiting for it")
+        print_warning(f"{directory}: there is no journal here yet; waiting for it")
     return directory
 
 
@@ -127,59 +139,59 @@ def _no_journal(directory: Path) -> ConfigError:
     )
 
 
-def _place(directory: Path, start: Start) -> int:
+def _start_seq(directory: Path, start: Start) -> int:
     """Return the sequence behind which to begin."""
     match start:
-        case After():
-            return _found(directory, start)
-        case Since(moment=moment):
+        case AfterSequence():
+            return _checked_seq(directory, start)
+        case SinceTime(moment=moment):
             return seq_before(directory, moment)
         case "oldest":
-            return _oldest(directory) - 1
+            return _oldest_seq(directory) - 1
         case _:
-            return _last(directory)
+            return _newest_seq(directory)
 
 
-def _found(directory: Path, place: After) -> int:
+def _checked_seq(directory: Path, start: AfterSequence) -> int:
     """Return the sequence of a place; one that is not there is told, and all there is comes."""
-    oldest = _oldest(directory)
+    oldest = _oldest_seq(directory)
     try:
-        epoch = _epoch(directory) if place.epoch else ""
-        return checked(place, epoch, oldest, _last(directory))
-    except RecordsGone as gone:
-        complain(f"{gone}; going on with record {oldest}")
+        epoch = _journal_epoch(directory) if start.epoch else ""
+        return validate_position(start, epoch, oldest, _newest_seq(directory))
+    except RecordsExpired as gone:
+        print_warning(f"{gone}; going on with record {oldest}")
         return oldest - 1
 
 
-def _oldest(directory: Path) -> int:
-    files = segments(directory)
+def _oldest_seq(directory: Path) -> int:
+    files = list_segments(directory)
     return files[0].first_seq if files else 1
 
 
-def _last(directory: Path) -> int:
-    return newest(directory, 0, lambda _: False).last
+def _newest_seq(directory: Path) -> int:
+    return newest_records(directory, 0, lambda _: False).last_seq
 
 
-def _epoch(directory: Path) -> str:
+def _journal_epoch(directory: Path) -> str:
     """Return the name of the journal, as the first record says that can be read."""
-    for one in segments(directory):
-        with suppress(*UNREADABLE):
-            for entry in entries(one):
-                if (found := event("", entry.raw)) is not None:
-                    return found.source.rpartition("/")[2]
+    for one in list_segments(directory):
+        with suppress(*READ_ERRORS):
+            for entry in read_records(one):
+                if (envelope := decode_event("", entry.raw)) is not None:
+                    return envelope.source.rpartition("/")[2]
     return ""
 
 
-def _missed(first: int, last: int) -> None:
+def _warn_missing(first: int, last: int) -> None:
     which = f"record {first} is" if first == last else f"records {first} to {last} are"
-    complain(f"{which} missing here: removed, or damaged; `audit verify` tells")
+    print_warning(f"{which} missing here: removed, or damaged; `audit verify` tells")
 
 
-def _batches(records: Iterable[Entry]) -> Iterator[list[Entry]]:
-    some: list[Entry] = []
+def _batches(records: Iterable[JournalRecord]) -> Iterator[list[JournalRecord]]:
+    some: list[JournalRecord] = []
     for entry in records:
         some.append(entry)
-        if len(some) == AT_ONCE:
+        if len(some) == BATCH_SIZE:
             yield some
             some = []
     if some:

@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 _YES = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _NO = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _FORMATS = {"text": "console", "json": "json"}
-_CHATTY = 4
+_DEBUG_VERBOSITY = 4
 """From this verbosity on the SIG descheduler says of each pod why it may not be evicted."""
 
-_HIGHEST_PORT = 65535
-_MOST_DIGITS = 18
+_MAX_PORT = 65535
+_MAX_DIGITS = 18
 """A number of more digits is none that SQLite, or a queue, takes."""
-_HIGHEST_RATE, _LARGEST_BURST = 10_000, 1_000_000
+_MAX_RATE, _MAX_BURST = 10_000, 1_000_000
 
 
-def yes_no(text: str) -> bool:
+def parse_bool(text: str) -> bool:
     """Read a truth value as Go's flags do."""
     if text in _YES:
         return True
@@ -28,7 +28,7 @@ def yes_no(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
-def interval(text: str) -> float:
+def parse_interval(text: str) -> float:
     """Read a duration in seconds, as Go writes it."""
     from reactive_desched.policy.durations import DurationError, parse_duration
 
@@ -41,7 +41,7 @@ def interval(text: str) -> float:
     return seconds
 
 
-def selector(text: str) -> "Selector | None":
+def parse_selector_flag(text: str) -> "Selector | None":
     """Read a label selector in text form; an empty one says nothing."""
     from reactive_desched.errors import SelectorError
     from reactive_desched.model.labels import parse_selector
@@ -52,56 +52,56 @@ def selector(text: str) -> "Selector | None":
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def rate(text: str) -> float | None:
+def parse_rate(text: str) -> float | None:
     """Read requests a second; 0 says nothing."""
     try:
         number = float(text)
     except ValueError:
         number = -1.0
-    if not 0 <= number <= _HIGHEST_RATE:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {_HIGHEST_RATE}")
+    if not 0 <= number <= _MAX_RATE:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {_MAX_RATE}")
     return number or None
 
 
-def burst(text: str) -> int | None:
+def parse_burst(text: str) -> int | None:
     """Read how many requests may go at once; 0 says nothing."""
-    return _whole(text, _LARGEST_BURST) or None
+    return _parse_whole_number(text, _MAX_BURST) or None
 
 
-def port(text: str) -> int:
+def parse_port(text: str) -> int:
     """Read a port; 0 is one."""
-    return _whole(text, _HIGHEST_PORT)
+    return _parse_whole_number(text, _MAX_PORT)
 
 
-def records(text: str) -> int:
+def parse_record_count(text: str) -> int:
     """Read how many records are wanted."""
-    if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS:
+    if not (text.isascii() and text.isdecimal()) or len(text) > _MAX_DIGITS:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of records")
     return int(text)
 
 
-def logging_format(text: str) -> str:
+def parse_logging_format(text: str) -> str:
     """Read a format of the SIG descheduler as one of ours."""
     if text not in _FORMATS:
         raise argparse.ArgumentTypeError(f"{text!r} is neither text nor json")
     return _FORMATS[text]
 
 
-def verbosity(text: str) -> str:
+def parse_verbosity(text: str) -> str:
     """Read a number of verbosity as one of our levels."""
-    return "debug" if _whole(text, 2**31) >= _CHATTY else "info"
+    return "debug" if _parse_whole_number(text, 2**31) >= _DEBUG_VERBOSITY else "info"
 
 
-def refusal(why: str) -> Callable[[str], Never]:
+def rejecting_parser(message: str) -> Callable[[str], Never]:
     """Make a reader that takes nothing at all."""
 
-    def refuse(_: str) -> Never:
-        raise argparse.ArgumentTypeError(why)
+    def reject(_: str) -> Never:
+        raise argparse.ArgumentTypeError(message)
 
-    return refuse
+    return reject
 
 
-def _whole(text: str, most: int) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) > most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {most}")
+def _parse_whole_number(text: str, maximum: int) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > maximum:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {maximum}")
     return int(text)

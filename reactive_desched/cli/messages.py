@@ -3,7 +3,7 @@
 import sys
 
 
-def complain(text: str) -> None:
+def print_warning(text: str) -> None:
     """Tell something on standard error, at once."""
     sys.stderr.write(f"reactive-desched: {text}\n")
     sys.stderr.flush()

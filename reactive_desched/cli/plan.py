@@ -96,7 +96,7 @@ def _call(arguments: argparse.Namespace) -> int:
             passes=arguments.passes,
             profile=arguments.profile,
             node_fit=arguments.node_fit,
-            others=arguments.all,
+            show_unaffected=arguments.all,
             output=arguments.output,
         )
     )

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from reactive_desched.cli import policy_convert, policy_schema
 from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.messages import complain
+from reactive_desched.cli.messages import print_warning
 
 if TYPE_CHECKING:
-    from reactive_desched.policy.documents import Source
+    from reactive_desched.policy.documents import SourceText
 
 STDIN = "-"
 _WRONG_INPUT = 2
@@ -58,28 +58,28 @@ def _add_check(commands: Commands) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from reactive_desched.cli.verdicts import as_json, as_text, is_sound
-    from reactive_desched.controller.config import registry
-    from reactive_desched.policy.load import check
+    from reactive_desched.cli.verdicts import as_json, as_text, has_no_errors
+    from reactive_desched.controller.config import plugin_registry
+    from reactive_desched.policy.load import check_source
 
-    plugins, lenient = registry(), arguments.lenient_policy
+    plugins, lenient = plugin_registry(), arguments.lenient_policy
     verdicts = {
-        name: check(_stdin() if name == STDIN else name, plugins, lenient=lenient)
+        name: check_source(_stdin() if name == STDIN else name, plugins, lenient=lenient)
         for name in arguments.files
     }
     for name, verdict in verdicts.items():
-        if verdict.unbuilt:
-            complain(
+        if verdict.unimplemented_plugins:
+            print_warning(
                 f"warning: {name}: `run` refuses it as long as it enables"
-                f" {', '.join(verdict.unbuilt)}: this version cannot run them yet"
+                f" {', '.join(verdict.unimplemented_plugins)}: this version cannot run them yet"
             )
     sys.stdout.write(as_json(verdicts) if arguments.output == "json" else as_text(verdicts))
-    return 0 if is_sound(verdicts) else _WRONG_INPUT
+    return 0 if has_no_errors(verdicts) else _WRONG_INPUT
 
 
-def _stdin() -> "Source":
+def _stdin() -> "SourceText":
     """Read standard input, no further than a file would be."""
-    from reactive_desched.policy.documents import Source
-    from reactive_desched.policy.yaml_text import LARGEST_TEXT
+    from reactive_desched.policy.documents import SourceText
+    from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
 
-    return Source(sys.stdin.buffer.read(LARGEST_TEXT + 1), "stdin")
+    return SourceText(sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "stdin")

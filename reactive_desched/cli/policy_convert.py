@@ -11,7 +11,7 @@ from reactive_desched.cli.commands import Commands
 from reactive_desched.errors import ReactiveDeschedError
 
 if TYPE_CHECKING:
-    from reactive_desched.policy.documents import Source
+    from reactive_desched.policy.documents import SourceText
 
 _STDIO: Final = "-"
 _DESCRIPTION: Final = """\
@@ -71,24 +71,24 @@ def _add_how(command: argparse.ArgumentParser) -> None:
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    from reactive_desched.cli.verdicts import line
-    from reactive_desched.controller.config import registry
-    from reactive_desched.policy.rewriting import Wishes, rewrite
+    from reactive_desched.cli.verdicts import format_diagnostic
+    from reactive_desched.controller.config import plugin_registry
+    from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
 
     if arguments.in_place and arguments.file == _STDIO:
         arguments.usage_error("--in-place needs a file to replace")
-    wishes = Wishes(
+    wishes = ConvertOptions(
         merge=arguments.merge,
         keep_deprecated=arguments.keep_deprecated,
         lenient=arguments.lenient_policy,
     )
     source = _read(arguments.file)
-    new = rewrite(source, registry(), wishes)
+    new = convert_policy(source, plugin_registry(), wishes)
     for notice in new.notices:
-        sys.stderr.write(f"{line(notice, 'warning')}\n")
+        sys.stderr.write(f"{format_diagnostic(notice, 'warning')}\n")
     if not new.is_changed:
         sys.stderr.write(f"{source.name}: nothing to convert\n")
-    if new.needs_lenience:
+    if new.needs_lenient:
         sys.stderr.write(f"{source.name}: the new text still needs --lenient-policy\n")
     if not arguments.in_place:
         _write(arguments.output, new.text)
@@ -97,18 +97,18 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _read(file: str) -> "Source":
+def _read(file: str) -> "SourceText":
     """Read a file or standard input; raises PolicyErrors."""
-    from reactive_desched.policy.diagnostics import ProblemList
-    from reactive_desched.policy.documents import Source
+    from reactive_desched.policy.diagnostics import DiagnosticList
+    from reactive_desched.policy.documents import SourceText
     from reactive_desched.policy.load import read_source
-    from reactive_desched.policy.yaml_text import LARGEST_TEXT
+    from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
 
     if file == _STDIO:
-        return Source(sys.stdin.buffer.read(LARGEST_TEXT + 1), "stdin")
-    found = ProblemList()
-    source = read_source(file, found)
-    found.raise_any()
+        return SourceText(sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "stdin")
+    errors = DiagnosticList()
+    source = read_source(file, errors)
+    errors.raise_if_errors()
     assert source is not None
     return source
 

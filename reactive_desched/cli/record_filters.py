@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from reactive_desched.journal.summary import Filter
+    from reactive_desched.journal.summary import EventFilter
 
-Chosen = Mapping[str, tuple[str, ...]]
+FilterValues = Mapping[str, tuple[str, ...]]
 """What each flag was given, by its name."""
 
 _FILTERS: Final = {
@@ -31,26 +31,26 @@ def add(command: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     return group
 
 
-def chosen(arguments: argparse.Namespace) -> Chosen:
+def filter_values(arguments: argparse.Namespace) -> FilterValues:
     """Return what was given."""
     return {name: tuple(getattr(arguments, name)) for name in _FILTERS}
 
 
-def wanted_by(given: Chosen) -> "Filter":
+def build_filter(given: FilterValues) -> "EventFilter":
     """Return the filter of words, some of them with commas; raises ConfigError."""
-    from reactive_desched.api.event import DATA
-    from reactive_desched.journal.summary import Filter, check_types
+    from reactive_desched.api.event import DATA_TYPES
+    from reactive_desched.journal.summary import EventFilter, check_types
 
-    words = {f"{name}s": tuple(_words(name, values)) for name, values in given.items()}
-    check_types(words.get("types", ()), tuple(DATA))
-    return Filter(**words)
+    fields = {f"{name}s": tuple(_split_values(name, values)) for name, values in given.items()}
+    check_types(fields.get("types", ()), tuple(DATA_TYPES))
+    return EventFilter(**fields)
 
 
-def _words(name: str, values: Iterable[str]) -> Iterator[str]:
+def _split_values(name: str, values: Iterable[str]) -> Iterator[str]:
     from reactive_desched.errors import ConfigError
 
     for value in values:
-        words = [word.strip() for word in value.split(",")]
-        if not all(words):
+        parts = [part.strip() for part in value.split(",")]
+        if not all(parts):
             raise ConfigError(f"--{name} {value!r} holds an empty word: leave it out")
-        yield from words
+        yield from parts

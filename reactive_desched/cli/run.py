@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from reactive_desched.cli import policy_flags, upstream_flags
 from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.flag_values import yes_no
+from reactive_desched.cli.flag_values import parse_bool
 
 if TYPE_CHECKING:
     from reactive_desched.app.options import Options
-    from reactive_desched.app.overrides import Overrides
-    from reactive_desched.cli.upstream_form import Said
+    from reactive_desched.app.overrides import FlagOverrides
+    from reactive_desched.cli.upstream_form import UpstreamOptions
 
 
 def add(commands: Commands) -> None:
@@ -41,7 +41,7 @@ def _add_what(command: argparse.ArgumentParser) -> None:
         nargs="?",
         const=True,
         default=False,
-        type=yes_no,
+        type=parse_bool,
         help="do everything but evict",
     )
     command.add_argument(
@@ -73,9 +73,9 @@ def _add_where(command: argparse.ArgumentParser) -> None:
 
 def _call(arguments: argparse.Namespace) -> int:
     from reactive_desched.app.options import Options
-    from reactive_desched.cli.upstream_form import said
+    from reactive_desched.cli.upstream_form import read_upstream_options
 
-    also = said(arguments)
+    also = read_upstream_options(arguments)
     return _run(
         Options(
             policy=arguments.policy,
@@ -90,7 +90,7 @@ def _call(arguments: argparse.Namespace) -> int:
             lenient=arguments.lenient_policy,
             serve_metrics=not arguments.disable_metrics,
             overrides=_overrides(arguments, also),
-            notices=also.notices,
+            warnings=also.notices,
         ),
         once=also.once,
     )
@@ -106,14 +106,14 @@ def _run(options: "Options", *, once: bool) -> int:
     return run(options)
 
 
-def _overrides(arguments: argparse.Namespace, also: "Said") -> "Overrides":
-    from reactive_desched.app.overrides import Overrides
+def _overrides(arguments: argparse.Namespace, upstream: "UpstreamOptions") -> "FlagOverrides":
+    from reactive_desched.app.overrides import FlagOverrides
 
-    return Overrides(
+    return FlagOverrides(
         node_selector=arguments.node_selector,
         requests_per_second=arguments.requests_per_second,
         burst=arguments.burst,
         node_fit=arguments.node_fit,
-        usual_listen=also.usual_listen,
-        usual_journal_dir=also.usual_journal_dir,
+        default_listen=upstream.default_listen,
+        default_journal_dir=upstream.default_journal_dir,
     )

@@ -35,10 +35,10 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.primitives.listen_address import parse_listen
+    from reactive_desched.primitives.listen_address import parse_listen_address
     from reactive_desched.sim.command import SimulationOptions, simulate
 
-    host, port = parse_listen(arguments.listen)
+    host, port = parse_listen_address(arguments.listen)
     return simulate(
         SimulationOptions(
             nodes=arguments.nodes,

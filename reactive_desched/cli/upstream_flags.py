@@ -6,121 +6,126 @@ from typing import Any, NamedTuple
 
 from reactive_desched.cli import flag_values as read
 
-TITLE = "flags of the SIG descheduler"
-USUAL_HOST, USUAL_PORT = "0.0.0.0", 10258  # noqa: S104 -- where the SIG descheduler listens
+GROUP_TITLE = "flags of the SIG descheduler"
+DEFAULT_HOST, DEFAULT_PORT = "0.0.0.0", 10258  # noqa: S104 -- where the SIG descheduler listens
 
 
-class Flag(NamedTuple):
+class UpstreamFlag(NamedTuple):
     """A flag and what it does here; without `takes` it is a yes or no.
 
     `own` is the flag of ours that it is another name of.
     """
 
     name: str
-    takes: str
-    here: str
-    read: Callable[[str], Any] = str  # what a flag's text turns into
-    own: str = ""
+    metavar: str
+    effect: str
+    parse: Callable[[str], Any] = str  # what a flag's text turns into
+    alias_of: str = ""
     dest: str = ""
 
 
-class Idle(NamedTuple):
+class IgnoredFlags(NamedTuple):
     """Flags that do nothing here, for one reason; `switches` are those that are a yes or no.
 
     `family` names them all where there is little room.
     """
 
     family: str
-    why: str
+    message: str
     switches: Sequence[str] = ()
     valued: Sequence[str] = ()
 
 
-class Gone(NamedTuple):
+class RemovedFlag(NamedTuple):
     """A flag that releases of long ago had, and the place where it is said today."""
 
     name: str
-    instead: str
+    replacement: str
 
 
-MEANT = (
-    Flag("policy-config-file", "FILE", "the same as `--policy`", own="--policy"),
-    Flag("dry-run", "", "the same: everything but the evictions", own="--dry-run"),
-    Flag(
+SUPPORTED_FLAGS = (
+    UpstreamFlag("policy-config-file", "FILE", "the same as `--policy`", alias_of="--policy"),
+    UpstreamFlag("dry-run", "", "the same: everything but the evictions", alias_of="--dry-run"),
+    UpstreamFlag(
         "kubeconfig",
         "FILE",
         "the same; without it `$KUBECONFIG` and `~/.kube/config` are looked at before the pod's"
         " own account",
-        own="--kubeconfig",
+        alias_of="--kubeconfig",
     ),
-    Flag("client-connection-kubeconfig", "FILE", "the same as `--kubeconfig`", own="--kubeconfig"),
-    Flag(
+    UpstreamFlag(
+        "client-connection-kubeconfig",
+        "FILE",
+        "the same as `--kubeconfig`",
+        alias_of="--kubeconfig",
+    ),
+    UpstreamFlag(
         "descheduling-interval",
         "DURATION",
         "0 means `--once`; anything longer is not needed, as changes are acted on as they come",
-        read.interval,
+        read.parse_interval,
         dest="interval",
     ),
-    Flag(
+    UpstreamFlag(
         "node-selector",
         "LABELS",
         "the policy's `nodeSelector`, if it has none (releases up to v0.22)",
-        read.selector,
+        read.parse_selector_flag,
         dest="node_selector",
     ),
-    Flag(
+    UpstreamFlag(
         "client-connection-qps",
         "N",
         "`client.requestsPerSecond` of the settings; 0 leaves it",
-        read.rate,
+        read.parse_rate,
         dest="requests_per_second",
     ),
-    Flag(
+    UpstreamFlag(
         "client-connection-burst",
         "N",
         "`client.burst` of the settings; 0 leaves it",
-        read.burst,
+        read.parse_burst,
         dest="burst",
     ),
-    Flag(
+    UpstreamFlag(
         "bind-address",
         "ADDRESS",
-        f"the host of `--listen`, {USUAL_HOST} if only the port is given",
+        f"the host of `--listen`, {DEFAULT_HOST} if only the port is given",
         dest="bind_address",
     ),
-    Flag(
+    UpstreamFlag(
         "secure-port",
         "PORT",
-        f"the port of `--listen`, {USUAL_PORT} if only the address is given; plain HTTP;"
+        f"the port of `--listen`, {DEFAULT_PORT} if only the address is given; plain HTTP;"
         " 0 means any free port on loopback, so that nobody outside is served",
-        read.port,
+        read.parse_port,
         dest="secure_port",
     ),
-    Flag(
+    UpstreamFlag(
         "disable-metrics",
         "",
         "the same: no `/metrics`",
-        read.yes_no,
+        read.parse_bool,
         dest="disable_metrics",
     ),
-    Flag(
+    UpstreamFlag(
         "logging-format",
         "FORMAT",
         "`text` is `--log-format console`, `json` is `--log-format json`",
-        read.logging_format,
+        read.parse_logging_format,
         dest="log_format",
     ),
-    Flag(
+    UpstreamFlag(
         "v",
         "N",
         "4 and more is `--log-level debug`, less is `info`",
-        read.verbosity,
+        read.parse_verbosity,
         dest="log_level",
     ),
 )
 
-IDLES = (
-    Idle(
+IGNORED_FLAGS = (
+    IgnoredFlags(
         "--leader-elect…",
         "there is no leader election in this version, so run one replica",
         ["leader-elect"],
@@ -130,7 +135,7 @@ IDLES = (
             *("leader-elect-resource-name", "leader-elect-resource-namespace"),
         ],
     ),
-    Idle(
+    IgnoredFlags(
         "--tls-…, --cert-dir, --…http2…",
         "health and metrics are served over plain HTTP/1.1",
         ["enable-http2", "disable-http2-serving"],
@@ -140,17 +145,17 @@ IDLES = (
             "http2-max-streams-per-connection",
         ],
     ),
-    Idle(
+    IgnoredFlags(
         "--permit-…-sharing",
         "the address listened on is not shared",
         ["permit-address-sharing", "permit-port-sharing"],
     ),
-    Idle(
+    IgnoredFlags(
         "--feature-gates",
         "there are no feature gates; EvictionsInBackground is not built",
         valued=["feature-gates"],
     ),
-    Idle(
+    IgnoredFlags(
         "--otel-…",
         "no traces are sent",
         ["otel-fallback-no-op-on-error"],
@@ -159,7 +164,7 @@ IDLES = (
             *("otel-trace-namespace", "otel-sample-rate"),
         ],
     ),
-    Idle(
+    IgnoredFlags(
         "--vmodule, --log-… and klog's own",
         "logs go to stderr, line by line",
         [
@@ -174,74 +179,82 @@ IDLES = (
     ),
 )
 
-GONES = (
-    Gone("max-pods-to-evict-per-node", "write maxNoOfPodsToEvictPerNode into the policy"),
-    Gone("evict-local-storage-pods", "set evictLocalStoragePods in the args of DefaultEvictor"),
+REMOVED_FLAGS = (
+    RemovedFlag("max-pods-to-evict-per-node", "write maxNoOfPodsToEvictPerNode into the policy"),
+    RemovedFlag(
+        "evict-local-storage-pods", "set evictLocalStoragePods in the args of DefaultEvictor"
+    ),
 )
 
 
-def dashed(name: str) -> str:
+def as_typed(name: str) -> str:
     """Return a flag as it is typed."""
     return f"-{name}" if len(name) == 1 else f"--{name}"
 
 
 def add(command: argparse.ArgumentParser) -> None:
     """Let a command take every flag; those that are names of its own flags it adds itself."""
-    group = command.add_argument_group(TITLE, _description())
-    for flag in MEANT:
-        if not flag.own:
-            group.add_argument(*_names(flag.name), **_meaning(flag))
-    for idle in IDLES:
-        for name in idle.switches:
-            group.add_argument(dashed(name), **_IDLY, nargs="?", const=True, type=read.yes_no)
-        for name in idle.valued:
-            group.add_argument(dashed(name), **_IDLY)
-    for gone in GONES:
-        refuse = read.refusal(f"dropped by the SIG descheduler in v0.23; {gone.instead}")
-        group.add_argument(dashed(gone.name), nargs="?", const="", type=refuse, help=_HIDDEN)
+    group = command.add_argument_group(GROUP_TITLE, _description())
+    for flag in SUPPORTED_FLAGS:
+        if not flag.alias_of:
+            group.add_argument(*_names(flag.name), **_argparse_kwargs(flag))
+    for ignored in IGNORED_FLAGS:
+        for name in ignored.switches:
+            group.add_argument(
+                as_typed(name), **_IGNORED_KWARGS, nargs="?", const=True, type=read.parse_bool
+            )
+        for name in ignored.valued:
+            group.add_argument(as_typed(name), **_IGNORED_KWARGS)
+    for removed in REMOVED_FLAGS:
+        refuse = read.rejecting_parser(
+            f"dropped by the SIG descheduler in v0.23; {removed.replacement}"
+        )
+        group.add_argument(as_typed(removed.name), nargs="?", const="", type=refuse, help=_HIDDEN)
 
 
-def told(idle: Sequence[str]) -> Iterator[str]:
+def ignored_flag_notices(names: Sequence[str]) -> Iterator[str]:
     """Say of each given flag that does nothing here that it does not, and why."""
-    reasons = {name: each.why for each in IDLES for name in (*each.switches, *each.valued)}
-    for name in dict.fromkeys(idle):
-        yield f"{dashed(name)} does nothing here: {reasons[name]}"
+    reasons = {
+        name: each.message for each in IGNORED_FLAGS for name in (*each.switches, *each.valued)
+    }
+    for name in dict.fromkeys(names):
+        yield f"{as_typed(name)} does nothing here: {reasons[name]}"
 
 
 def rows() -> Iterator[tuple[str, str]]:
     """Yield each flag as it is typed, with its value, and what it does here."""
-    for flag in MEANT:
-        typed = (f"`{name} {flag.takes}".rstrip() + "`" for name in _names(flag.name))
-        yield ", ".join(typed), flag.here
-    for idle in IDLES:
-        names = (f"`{dashed(name)}`" for name in (*idle.switches, *idle.valued))
-        yield ", ".join(names), f"nothing, and a warning says so: {idle.why}"
-    for gone in GONES:
-        yield f"`{dashed(gone.name)}`", f"refused, as since v0.23: {gone.instead}"
+    for flag in SUPPORTED_FLAGS:
+        typed = (f"`{name} {flag.metavar}".rstrip() + "`" for name in _names(flag.name))
+        yield ", ".join(typed), flag.effect
+    for ignored in IGNORED_FLAGS:
+        names = (f"`{as_typed(name)}`" for name in (*ignored.switches, *ignored.valued))
+        yield ", ".join(names), f"nothing, and a warning says so: {ignored.message}"
+    for removed in REMOVED_FLAGS:
+        yield f"`{as_typed(removed.name)}`", f"refused, as since v0.23: {removed.replacement}"
 
 
 def _description() -> str:
     return (
         "A command line that begins with a flag is read as the SIG descheduler reads it: without an"
         " interval it means --once. Underscores may stand for hyphens. Also taken, though they do"
-        f" nothing but warn at start: {', '.join(idle.family for idle in IDLES)}."
+        f" nothing but warn at start: {', '.join(idle.family for idle in IGNORED_FLAGS)}."
     )
 
 
 def _names(name: str) -> tuple[str, ...]:
-    return ("-v", "--v") if name == "v" else (dashed(name),)
+    return ("-v", "--v") if name == "v" else (as_typed(name),)
 
 
-def _meaning(flag: Flag) -> dict[str, Any]:
+def _argparse_kwargs(flag: UpstreamFlag) -> dict[str, Any]:
     """Return what argparse is told of a flag."""
-    text = flag.here.replace("`", "").replace("%", "%%")
-    told = {"dest": flag.dest, "type": flag.read, "help": text}
-    if flag.takes:
-        return {**told, "metavar": flag.takes}
-    return {**told, "nargs": "?", "const": True, "default": False, "metavar": "BOOL"}
+    text = flag.effect.replace("`", "").replace("%", "%%")
+    kwargs = {"dest": flag.dest, "type": flag.parse, "help": text}
+    if flag.metavar:
+        return {**kwargs, "metavar": flag.metavar}
+    return {**kwargs, "nargs": "?", "const": True, "default": False, "metavar": "BOOL"}
 
 
-class _Idly(argparse.Action):
+class _RecordIgnoredFlag(argparse.Action):
     """Notes the name of a flag that does nothing; a switch turned off asked for nothing."""
 
     def __call__(
@@ -254,14 +267,14 @@ class _Idly(argparse.Action):
         """Add the name to those given."""
         del parser, option_string
         if values is not False:
-            given = getattr(namespace, self.dest) or ()
-            setattr(namespace, self.dest, (*given, self.option_strings[0].removeprefix("--")))
+            recorded = getattr(namespace, self.dest) or ()
+            setattr(namespace, self.dest, (*recorded, self.option_strings[0].removeprefix("--")))
 
 
 _HIDDEN = argparse.SUPPRESS
-_IDLY: dict[str, Any] = {
+_IGNORED_KWARGS: dict[str, Any] = {
     "dest": "idle",
-    "action": _Idly,
+    "action": _RecordIgnoredFlag,
     "default": (),
     "help": _HIDDEN,
 }  # keywords

@@ -6,57 +6,57 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from reactive_desched.cli.upstream_flags import USUAL_HOST, USUAL_PORT, told
+from reactive_desched.cli.upstream_flags import DEFAULT_HOST, DEFAULT_PORT, ignored_flag_notices
 
-IN_MEMORY = Path("/dev/shm/reactive-desched")  # noqa: S108 -- a pod's own memory, not a shared /tmp
+IN_MEMORY_JOURNAL = Path("/dev/shm/reactive-desched")  # noqa: S108 -- a pod's own memory, not a shared /tmp
 """Where the journal goes in a pod that was given no volume: every container can write there."""
 
-_OURS = ("-h", "--help", "--version")
+_OWN_FLAGS = ("-h", "--help", "--version")
 
 
-class Said(NamedTuple):
+class UpstreamOptions(NamedTuple):
     """What the SIG descheduler's flags come to, beyond those that pass through as they are."""
 
     once: bool
     listen: str | None
-    usual_listen: str | None
-    usual_journal_dir: str | None
+    default_listen: str | None
+    default_journal_dir: str | None
     notices: tuple[str, ...]
 
 
-def in_our_form(words: Sequence[str]) -> tuple[list[str], bool]:
+def normalize_argv(argv: Sequence[str]) -> tuple[list[str], bool]:
     """Write hyphens for underscores in flags, and `run` before a line that begins with one.
 
     Also say whether it did begin with one.
     """
-    bare = bool(words) and words[0].startswith("-") and words[0] not in _OURS
-    hyphened = [_hyphened(word) for word in words]
+    bare = bool(argv) and argv[0].startswith("-") and argv[0] not in _OWN_FLAGS
+    hyphened = [_with_hyphens(arg) for arg in argv]
     return (["run", *hyphened] if bare else hyphened), bare
 
 
-def _hyphened(word: str) -> str:
-    if not word.startswith("--"):
-        return word
-    name, equals, value = word.partition("=")
+def _with_hyphens(arg: str) -> str:
+    if not arg.startswith("--"):
+        return arg
+    name, equals, value = arg.partition("=")
     return name.replace("_", "-") + equals + value
 
 
-def said(arguments: argparse.Namespace) -> Said:
+def read_upstream_options(arguments: argparse.Namespace) -> UpstreamOptions:
     """Work out what the flags come to; the environment says where the journal could go."""
-    spare = _spare_journal(arguments, os.environ)
-    return Said(
+    spare = _fallback_journal(arguments, os.environ)
+    return UpstreamOptions(
         once=_once(arguments),
         listen=arguments.listen or _listen(arguments),
-        usual_listen=f"{USUAL_HOST}:{USUAL_PORT}" if arguments.bare else None,
-        usual_journal_dir=spare,
-        notices=(*told(arguments.idle), *_notices(arguments, spare)),
+        default_listen=f"{DEFAULT_HOST}:{DEFAULT_PORT}" if arguments.bare else None,
+        default_journal_dir=spare,
+        notices=(*ignored_flag_notices(arguments.idle), *_notices(arguments, spare)),
     )
 
 
 def _once(arguments: argparse.Namespace) -> bool:
     """Sweep once if told so, or if the SIG descheduler would."""
-    nothing_said = arguments.interval is None and arguments.bare
-    return bool(arguments.once or nothing_said or arguments.interval == 0)
+    is_upstream_default = arguments.interval is None and arguments.bare
+    return bool(arguments.once or is_upstream_default or arguments.interval == 0)
 
 
 def _listen(arguments: argparse.Namespace) -> str | None:
@@ -65,8 +65,8 @@ def _listen(arguments: argparse.Namespace) -> str | None:
         return None
     if port == 0:
         return "127.0.0.1:0"
-    host = USUAL_HOST if host is None else host
-    return f"{f'[{host}]' if ':' in host else host}:{USUAL_PORT if port is None else port}"
+    host = DEFAULT_HOST if host is None else host
+    return f"{f'[{host}]' if ':' in host else host}:{DEFAULT_PORT if port is None else port}"
 
 
 def _notices(arguments: argparse.Namespace, spare: str | None) -> Iterator[str]:
@@ -85,16 +85,20 @@ def _notices(arguments: argparse.Namespace, spare: str | None) -> Iterator[str]:
         )
 
 
-def _spare_journal(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
+def _fallback_journal(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
     """Name a place for the journal where a manifest of the SIG descheduler leaves none."""
-    from reactive_desched.journal.paths import default_directory
+    from reactive_desched.journal.paths import default_journal_directory
 
-    if not arguments.bare or arguments.journal_dir or _writable(default_directory(environ)):
+    if (
+        not arguments.bare
+        or arguments.journal_dir
+        or _is_writable(default_journal_directory(environ))
+    ):
         return None
-    return str(IN_MEMORY) if _writable(IN_MEMORY) else None
+    return str(IN_MEMORY_JOURNAL) if _is_writable(IN_MEMORY_JOURNAL) else None
 
 
-def _writable(folder: Path) -> bool:
+def _is_writable(folder: Path) -> bool:
     """Say whether a folder can be written, or made and then written."""
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    return os.access(there, os.W_OK | os.X_OK)
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    return os.access(existing, os.W_OK | os.X_OK)

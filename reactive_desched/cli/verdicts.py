@@ -6,77 +6,81 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import structs
 
-from reactive_desched.policy.diagnostics import Problem
-from reactive_desched.policy.load import Verdict
+from reactive_desched.policy.diagnostics import Diagnostic
+from reactive_desched.policy.load import PolicyCheckResult
 
-Verdicts = Mapping[str, Verdict]
+PolicyCheckResults = Mapping[str, PolicyCheckResult]
 """What was found, by the name of the file on the command line."""
 
 _LENIENT: Final = "--lenient-policy"
 
 
-class _Told(NamedTuple):
+class _RankedDiagnostic(NamedTuple):
     """A problem, and how much it matters."""
 
-    problem: Problem
+    diagnostic: Diagnostic
     severity: Literal["error", "warning"]
 
 
-def is_sound(verdicts: Verdicts) -> bool:
+def has_no_errors(results: PolicyCheckResults) -> bool:
     """Say whether there is nothing wrong in any file."""
-    return not any(verdict.problems for verdict in verdicts.values())
+    return not any(verdict.errors for verdict in results.values())
 
 
-def as_text(verdicts: Verdicts) -> str:
+def as_text(results: PolicyCheckResults) -> str:
     """Give a line for each problem, as compilers write them, and one that sums up."""
-    lines = [line(*told) for told in _all(verdicts)]
-    cut = [name for name, verdict in verdicts.items() if not verdict.complete]
+    lines = [format_diagnostic(*ranked) for ranked in _ranked_diagnostics(results)]
+    cut = [name for name, verdict in results.items() if not verdict.complete]
     lines += [f"{name}: error: there are more problems than these" for name in cut]
-    return "\n".join((*lines, _summary(verdicts))) + "\n"
+    return "\n".join((*lines, _summary(results))) + "\n"
 
 
-def as_json(verdicts: Verdicts) -> str:
+def as_json(results: PolicyCheckResults) -> str:
     """Give one object; `policy check --help` describes it."""
-    told = list(_all(verdicts))
+    ranked = list(_ranked_diagnostics(results))
     problems = [
         {"severity": severity, "file": problem.source, **structs.asdict(problem)}
-        for problem, severity in told
+        for problem, severity in ranked
     ]
     for problem in problems:
         del problem["source"]
     summary = {
-        "ok": is_sound(verdicts),
-        "errors": sum(severity == "error" for _, severity in told),
-        "warnings": sum(severity == "warning" for _, severity in told),
-        "complete": all(verdict.complete for verdict in verdicts.values()),
+        "ok": has_no_errors(results),
+        "errors": sum(severity == "error" for _, severity in ranked),
+        "warnings": sum(severity == "warning" for _, severity in ranked),
+        "complete": all(verdict.complete for verdict in results.values()),
     }
     return json.dumps({**summary, "problems": problems}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _all(verdicts: Verdicts) -> Iterator[_Told]:
+def _ranked_diagnostics(results: PolicyCheckResults) -> Iterator[_RankedDiagnostic]:
     """Give everything found, file by file in the order of the lines."""
-    for verdict in verdicts.values():
-        errors = (_Told(problem, "error") for problem in verdict.problems)
-        warnings = (_Told(problem, "warning") for problem in verdict.warnings)
-        yield from sorted((*errors, *warnings), key=_place)
+    for verdict in results.values():
+        errors = (_RankedDiagnostic(problem, "error") for problem in verdict.errors)
+        warnings = (_RankedDiagnostic(problem, "warning") for problem in verdict.warnings)
+        yield from sorted((*errors, *warnings), key=_line_and_column)
 
 
-def _place(told: _Told) -> tuple[int, int]:
-    return told.problem.line, told.problem.column
+def _line_and_column(ranked: _RankedDiagnostic) -> tuple[int, int]:
+    return ranked.diagnostic.line, ranked.diagnostic.column
 
 
-def line(problem: Problem, severity: Literal["error", "warning"]) -> str:
+def format_diagnostic(diagnostic: Diagnostic, severity: Literal["error", "warning"]) -> str:
     """Write a problem with its severity between the place and the text."""
-    where = f"{problem.source}:{problem.line}:{problem.column}" if problem.line else problem.source
-    return f"{where}: {severity}{str(problem).removeprefix(where)}"
+    where = (
+        f"{diagnostic.source}:{diagnostic.line}:{diagnostic.column}"
+        if diagnostic.line
+        else diagnostic.source
+    )
+    return f"{where}: {severity}{str(diagnostic).removeprefix(where)}"
 
 
-def _summary(verdicts: Verdicts) -> str:
+def _summary(results: PolicyCheckResults) -> str:
     """Count what was found, and say what a lenient reading would accept."""
-    told = list(_all(verdicts))
-    errors = [problem for problem, severity in told if severity == "error"]
-    counts = f"{_count(len(errors), 'error')}, {_count(len(told) - len(errors), 'warning')}"
-    files = _count(len(verdicts), "file")
+    ranked = list(_ranked_diagnostics(results))
+    errors = [problem for problem, severity in ranked if severity == "error"]
+    counts = f"{_count(len(errors), 'error')}, {_count(len(ranked) - len(errors), 'warning')}"
+    files = _count(len(results), "file")
     forgivable = sum(problem.forgivable for problem in errors)
     if not forgivable:
         return f"{files}: {counts}"
@@ -84,5 +88,5 @@ def _summary(verdicts: Verdicts) -> str:
     return f"{files}: {counts}; {forgivable} of the errors would be {only} with {_LENIENT}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -27,16 +27,16 @@ from reactive_desched.model.changes import (
     PriorityClassChanged,
     VolumeChanged,
 )
-from reactive_desched.model.decisions import Defer, Refuse, Room, WakeKey
+from reactive_desched.model.decisions import CapacityHint, Defer, Refuse, WakeKey
 from reactive_desched.model.objects import Pod
 
 K = TypeVar("K", bound=Hashable)
 C = TypeVar("C")
-Blocked = Defer | Refuse
+BlockedDecision = Defer | Refuse
 
-ROOM: WakeKey = ("room",)
-NODES: WakeKey = ("nodes",)
-_MAKE_ROOM: frozenset[type[Change]] = frozenset(
+ANY_CAPACITY: WakeKey = ("room",)
+ELIGIBLE_NODES: WakeKey = ("nodes",)
+_FREES_CAPACITY: frozenset[type[Change]] = frozenset(
     {
         *(NodeAdded, NodeRelaxed, NodeTaintsChanged, NodeLabelsChanged, PodGone),
         *(PodSpecChanged, PodLabelsChanged),  # it shrank, or no longer repels
@@ -44,14 +44,14 @@ _MAKE_ROOM: frozenset[type[Change]] = frozenset(
 )
 
 
-def makes_room(change: Change) -> bool:
+def may_free_capacity(change: Change) -> bool:
     """Say whether a pod that fitted nowhere might fit somewhere after this."""
-    return type(change) in _MAKE_ROOM
+    return type(change) in _FREES_CAPACITY
 
 
-def wakes(change: Change) -> Iterator[WakeKey]:
+def wake_keys(change: Change) -> Iterator[WakeKey]:
     """Name what this change is news for."""
-    yield from _about_nodes(change)
+    yield from _node_wake_keys(change)
     match change:
         case PodTerminating():
             return
@@ -71,18 +71,18 @@ def wakes(change: Change) -> Iterator[WakeKey]:
             yield ("priorityclasses",)
 
 
-def _about_nodes(change: Change) -> Iterator[WakeKey]:
-    if makes_room(change):
-        yield ROOM
+def _node_wake_keys(change: Change) -> Iterator[WakeKey]:
+    if may_free_capacity(change):
+        yield ANY_CAPACITY
     match change:
         case NodeAdded(node=node):
-            yield NODES
+            yield ELIGIBLE_NODES
             yield ("node", node)
         case NodeChange(node=node) | PodGone(pod=Pod(node=node)):
             yield ("node", node)
 
 
-class Parking(Generic[K, C]):
+class BlockedFindings(Generic[K, C]):
     """Blocked keys by what they wait for; bounded by the number of blocked findings.
 
     A key may have a parent, the broader subject whose judgement blocked it: judging the parent
@@ -90,89 +90,89 @@ class Parking(Generic[K, C]):
     """
 
     def __init__(self) -> None:
-        self._parked: dict[K, tuple[Blocked, C, K]] = {}
-        self._waiting: dict[WakeKey, dict[K, None]] = {}
-        self._families: dict[K, dict[K, None]] = {}
+        self._blocked: dict[K, tuple[BlockedDecision, C, K]] = {}
+        self._by_wake_key: dict[WakeKey, dict[K, None]] = {}
+        self._groups: dict[K, dict[K, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._parked)
+        return len(self._blocked)
 
     def __contains__(self, key: K) -> bool:
-        return key in self._parked
+        return key in self._blocked
 
-    def park(self, key: K, verdict: Blocked, cause: C, parent: K) -> None:
+    def add(self, key: K, decision: BlockedDecision, trigger: C, parent: K) -> None:
         """Let a key wait for what its verdict names; a key without a broader one is its own."""
-        self.leave(key)
-        self._parked[key] = (verdict, cause, parent)
+        self.remove(key)
+        self._blocked[key] = (decision, trigger, parent)
         if parent != key:
-            self._families.setdefault(parent, {})[key] = None
-        for wake in _wanted(verdict):
-            self._waiting.setdefault(wake, {})[key] = None
+            self._groups.setdefault(parent, {})[key] = None
+        for wake in _awaited(decision):
+            self._by_wake_key.setdefault(wake, {})[key] = None
 
-    def leave_family(self, key: K) -> dict[K, Blocked]:
+    def remove_group(self, key: K) -> dict[K, BlockedDecision]:
         """Take out a key and all it is the parent of; returns what each was waiting with."""
-        if key not in self._families:
-            verdict = self.leave(key)
-            return {} if verdict is None else {key: verdict}
-        members = [*self._families[key], key]
-        return {k: verdict for k in members if (verdict := self.leave(k)) is not None}
+        if key not in self._groups:
+            decision = self.remove(key)
+            return {} if decision is None else {key: decision}
+        members = [*self._groups[key], key]
+        return {k: decision for k in members if (decision := self.remove(k)) is not None}
 
-    def leave(self, key: K) -> Blocked | None:
+    def remove(self, key: K) -> BlockedDecision | None:
         """Take a key out; returns what it was waiting with."""
-        if (parked := self._parked.pop(key, None)) is None:
+        if (blocked := self._blocked.pop(key, None)) is None:
             return None
-        verdict, _, parent = parked
+        decision, _, parent = blocked
         if parent != key:
-            self._drop_from(parent, key)
-        for wake in _wanted(verdict):
-            keys = self._waiting[wake]
+            self._remove_from_group(parent, key)
+        for wake in _awaited(decision):
+            keys = self._by_wake_key[wake]
             keys.pop(key, None)
             if not keys:
-                del self._waiting[wake]
-        return verdict
+                del self._by_wake_key[wake]
+        return decision
 
-    def _drop_from(self, parent: K, key: K) -> None:
-        family = self._families[parent]
-        del family[key]
-        if not family:
-            del self._families[parent]
+    def _remove_from_group(self, parent: K, key: K) -> None:
+        group = self._groups[parent]
+        del group[key]
+        if not group:
+            del self._groups[parent]
 
-    def woken_by(self, change: Change) -> list[K]:
+    def affected_by(self, change: Change) -> list[K]:
         """Name the keys that should look again after this change."""
-        if not self._waiting:
+        if not self._by_wake_key:
             return []
-        return [key for wake in wakes(change) for key in self._waiting.get(wake, ())]
+        return [key for wake in wake_keys(change) for key in self._by_wake_key.get(wake, ())]
 
     def waiting_for(self, wake: WakeKey) -> list[K]:
         """Name the keys that wait for this."""
-        return list(self._waiting.get(wake, ()))
+        return list(self._by_wake_key.get(wake, ()))
 
-    def may_wake(self, news: Room) -> Iterator[K]:
+    def candidates_for(self, hint: CapacityHint) -> Iterator[K]:
         """Name those that wait for a room's news and may gain by it, longest waiting first."""
-        for key in self._waiting.get(news.wake, ()):
-            verdict, _, _ = self._parked[key]
-            if not news.beside or verdict.finding.pod.node != news.beside:
+        for key in self._by_wake_key.get(hint.wake, ()):
+            verdict, _, _ = self._blocked[key]
+            if not hint.exclude_node or verdict.finding.pod.node != hint.exclude_node:
                 yield key
 
-    def verdict(self, key: K) -> Blocked | None:
+    def decision_of(self, key: K) -> BlockedDecision | None:
         """Return what a key waits with."""
-        parked = self._parked.get(key)
+        parked = self._blocked.get(key)
         return None if parked is None else parked[0]
 
-    def cause(self, key: K) -> C | None:
+    def trigger_of(self, key: K) -> C | None:
         """Return what first led to a blocked key's finding."""
-        parked = self._parked.get(key)
+        parked = self._blocked.get(key)
         return None if parked is None else parked[1]
 
-    def by_gate(self) -> dict[str, int]:
+    def count_by_gate(self) -> dict[str, int]:
         """Count the parked keys per gate."""
         counts: dict[str, int] = {}
-        for verdict, _, _ in self._parked.values():
+        for verdict, _, _ in self._blocked.values():
             counts[verdict.gate] = counts.get(verdict.gate, 0) + 1
         return counts
 
 
-def _wanted(verdict: Blocked) -> Iterable[WakeKey]:
-    if isinstance(verdict, Refuse):
-        return verdict.wakes
-    return (("pod", verdict.finding.pod.uid),)
+def _awaited(decision: BlockedDecision) -> Iterable[WakeKey]:
+    if isinstance(decision, Refuse):
+        return decision.wake_on
+    return (("pod", decision.finding.pod.uid),)

@@ -3,42 +3,42 @@
 from collections.abc import Iterable, Mapping
 
 from reactive_desched.api.plugin import PluginArgs
-from reactive_desched.controller.controller import Plan, ProfilePlan
+from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.controller.subscriptions import AnyPlugin
-from reactive_desched.gate.rate_limits import Rate
+from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.plugins.duplicates import DuplicatesArgs
-from reactive_desched.plugins.failed_pods import FailedPods, FailedPodsArgs
+from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.high_node_utilization import HighNodeUtilizationArgs
 from reactive_desched.plugins.inter_pod_anti_affinity import (
-    InterPodAntiAffinity,
     InterPodAntiAffinityArgs,
+    InterPodAntiAffinityPlugin,
 )
 from reactive_desched.plugins.low_node_load import LowNodeLoadArgs
 from reactive_desched.plugins.low_node_utilization import LowNodeUtilizationArgs
-from reactive_desched.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
-from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
-from reactive_desched.plugins.too_many_restarts import TooManyRestarts, TooManyRestartsArgs
+from reactive_desched.plugins.node_affinity import NodeAffinityArgs, NodeAffinityPlugin
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.plugins.pod_life_time import PodLifeTimeArgs, PodLifeTimePlugin
+from reactive_desched.plugins.too_many_restarts import TooManyRestartsArgs, TooManyRestartsPlugin
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs
-from reactive_desched.policy.load import Configuration, load
+from reactive_desched.policy.load import Configuration, load_files
 from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.policy.registry import PluginSpec, Registry
 from reactive_desched.policy.runnable import require_runnable
-from reactive_desched.policy.settings import Budget, ReactiveSettings
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.policy.settings import RateLimitSettings, ReactiveSettings
+from reactive_desched.primitives.debounce import DebounceConfig
 
-BUILT_IN: Mapping[str, tuple[type[AnyPlugin], type[PluginArgs]]] = {
-    NodeTaints.name: (NodeTaints, NodeTaintsArgs),
-    NodeAffinity.name: (NodeAffinity, NodeAffinityArgs),
-    PodLifeTime.name: (PodLifeTime, PodLifeTimeArgs),
-    FailedPods.name: (FailedPods, FailedPodsArgs),
-    TooManyRestarts.name: (TooManyRestarts, TooManyRestartsArgs),
-    InterPodAntiAffinity.name: (InterPodAntiAffinity, InterPodAntiAffinityArgs),
+BUILT_IN_PLUGINS: Mapping[str, tuple[type[AnyPlugin], type[PluginArgs]]] = {
+    NodeTaintsPlugin.name: (NodeTaintsPlugin, NodeTaintsArgs),
+    NodeAffinityPlugin.name: (NodeAffinityPlugin, NodeAffinityArgs),
+    PodLifeTimePlugin.name: (PodLifeTimePlugin, PodLifeTimeArgs),
+    FailedPodsPlugin.name: (FailedPodsPlugin, FailedPodsArgs),
+    TooManyRestartsPlugin.name: (TooManyRestartsPlugin, TooManyRestartsArgs),
+    InterPodAntiAffinityPlugin.name: (InterPodAntiAffinityPlugin, InterPodAntiAffinityArgs),
 }
 """The plugins that come with us; third-party ones will join through the same door."""
 
 
-TO_COME: Mapping[str, type[PluginArgs]] = {
+PLANNED_PLUGINS: Mapping[str, type[PluginArgs]] = {
     "RemoveDuplicates": DuplicatesArgs,
     "RemovePodsViolatingTopologySpreadConstraint": TopologySpreadArgs,
     "LowNodeUtilization": LowNodeUtilizationArgs,
@@ -48,17 +48,17 @@ TO_COME: Mapping[str, type[PluginArgs]] = {
 """Balance plugins that a policy can configure and have checked before they are built."""
 
 
-def registry() -> Registry:
+def plugin_registry() -> Registry:
     """Tell the policy reader which plugins there are, and which are still to come."""
     built = {
-        name: PluginSpec(args, frozenset({plugin.point}))
-        for name, (plugin, args) in BUILT_IN.items()
+        name: PluginSpec(args, frozenset({plugin.extension_point}))
+        for name, (plugin, args) in BUILT_IN_PLUGINS.items()
     }
-    coming = {
-        name: PluginSpec(args, frozenset({"balance"}), is_built=False)
-        for name, args in TO_COME.items()
+    planned = {
+        name: PluginSpec(args, frozenset({"balance"}), is_implemented=False)
+        for name, args in PLANNED_PLUGINS.items()
     }
-    return {**coming, **built}
+    return {**planned, **built}
 
 
 def read_runnable(files: Iterable[str], *, lenient: bool) -> Configuration:
@@ -66,48 +66,48 @@ def read_runnable(files: Iterable[str], *, lenient: bool) -> Configuration:
 
     Raises PolicyErrors.
     """
-    configuration = load(files, registry(), lenient=lenient)
-    require_runnable(configuration.unbuilt)
+    configuration = load_files(files, plugin_registry(), lenient=lenient)
+    require_runnable(configuration.unimplemented)
     return configuration
 
 
-def plan(policy: Policy, settings: ReactiveSettings) -> Plan:
+def build_config(policy: Policy, settings: ReactiveSettings) -> ControllerConfig:
     """Turn a checked policy and settings into a plan."""
     budgets = settings.budgets
-    return Plan(
+    return ControllerConfig(
         profiles=tuple(map(_profile, policy.profiles)),
-        selects=policy.node_selector,
-        rates={
-            "cluster": _rate(budgets.cluster),
-            "node": _rate(budgets.node),
-            "namespace": _rate(budgets.namespace),
+        node_selector=policy.node_selector,
+        eviction_rates={
+            "cluster": _rate_of(budgets.cluster),
+            "node": _rate_of(budgets.node),
+            "namespace": _rate_of(budgets.namespace),
         },
-        limits={
+        eviction_limits={
             "cluster": policy.limits.total,
             "node": policy.limits.per_node,
             "namespace": policy.limits.per_namespace,
         },
-        pause=lambda plugin: Pause(*settings.debounce.waits(plugin)),
+        debounce_for=lambda plugin: DebounceConfig(*settings.debounce.delays_for(plugin)),
         backoff_first_s=settings.evictions.retry.initial_s,
         backoff_longest_s=settings.evictions.retry.max_s,
-        at_once=settings.evictions.max_in_flight,
+        max_concurrent=settings.evictions.max_in_flight,
         grace_period_s=policy.grace_period_s,
         node_fit=settings.node_fit,
     )
 
 
-def _profile(profile: Profile) -> ProfilePlan:
+def _profile(profile: Profile) -> ProfileConfig:
     names = (*profile.deschedule, *profile.balance)
-    return ProfilePlan(
+    return ProfileConfig(
         profile.name, tuple(_plugin(profile, name) for name in names), profile.evictor
     )
 
 
 def _plugin(profile: Profile, name: str) -> AnyPlugin:
-    plugin, _ = BUILT_IN[name]
+    plugin, _ = BUILT_IN_PLUGINS[name]
     made: AnyPlugin = plugin(profile.args[name])
     return made
 
 
-def _rate(budget: Budget | None) -> Rate | None:
-    return None if budget is None else Rate(budget.per_second, budget.burst)
+def _rate_of(budget: RateLimitSettings | None) -> TokenRate | None:
+    return None if budget is None else TokenRate(budget.per_second, budget.burst)

@@ -10,41 +10,46 @@ from typing import Protocol
 import anyio
 from msgspec import Struct
 
-from reactive_desched.controller.backoff import Backoff
-from reactive_desched.controller.evaluation import Judgement
-from reactive_desched.controller.evaluator import Engine
-from reactive_desched.controller.event_handler import ResourceFeed
-from reactive_desched.controller.subscriptions import AnyPlugin, Instance
-from reactive_desched.controller.suspend import Vigil
-from reactive_desched.controller.sync import Synced
-from reactive_desched.controller.worker import Clock, Stage
+from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.evaluation import Evaluation
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.event_handler import ResourceEventHandler
+from reactive_desched.controller.subscriptions import AnyPlugin, PluginInstance
+from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.controller.sync import SyncStatus
+from reactive_desched.controller.worker import MonotonicClock, Worker
 from reactive_desched.errors import Malformed
-from reactive_desched.eviction.executor import Evictions, Evictor
-from reactive_desched.eviction.executor import Ledger as IntentLedger
-from reactive_desched.fit.scheduler import SchedulerFit
-from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM, Fit, NodeSearch
-from reactive_desched.gate.conflict_partners import Leaving
-from reactive_desched.gate.disruption import DisruptionBudgets
-from reactive_desched.gate.evictor import Guards, NamespaceSelector, NodeFit, TwoNodes
-from reactive_desched.gate.filters import guards
-from reactive_desched.gate.gate import Gate, Step
-from reactive_desched.gate.in_flight import InFlight
-from reactive_desched.gate.rate_limits import Budgets, Rate
-from reactive_desched.gate.windows import Windows
-from reactive_desched.model.accounts import Account
+from reactive_desched.eviction.executor import EvictionPool, Evictor
+from reactive_desched.eviction.executor import IntentStore as IntentLedger
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM, NodeFit, UpstreamNodeFit
+from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
+from reactive_desched.gate.disruption import PdbFilter
+from reactive_desched.gate.evictor import (
+    EvictorFilters,
+    MinReadyNodes,
+    NamespaceFilter,
+    NodeFitFilter,
+)
+from reactive_desched.gate.filters import pod_filters
+from reactive_desched.gate.gate import Gate, GateFilter
+from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
+from reactive_desched.gate.windows import SlidingWindowLimits
+from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change, Resynced
-from reactive_desched.model.decisions import Decision, Evict, Room
+from reactive_desched.model.decisions import CapacityHint, Decision, Evict
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
-from reactive_desched.primitives.debounce import Pause
-from reactive_desched.state.cluster import DISPENSABLE, RESOURCES, ClusterState
+from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.state.cluster import OPTIONAL_RESOURCES, RESOURCES, ClusterState
 from reactive_desched.state.view import ClusterView
 
 
-class ProfilePlan(Struct, frozen=True):
+class ProfileConfig(Struct, frozen=True):
     """One profile, ready to be put together: its plugins in order and its evictor."""
 
     name: str
@@ -52,54 +57,54 @@ class ProfilePlan(Struct, frozen=True):
     evictor: DefaultEvictorArgs
 
 
-class Plan(Struct, frozen=True):
+class ControllerConfig(Struct, frozen=True):
     """What a policy and settings come down to; times in seconds."""
 
-    profiles: tuple[ProfilePlan, ...]
-    selects: Selector
-    rates: Mapping[str, Rate | None]
-    limits: Mapping[str, int | None]
-    pause: Callable[[str], Pause]
+    profiles: tuple[ProfileConfig, ...]
+    node_selector: Selector
+    eviction_rates: Mapping[str, TokenRate | None]
+    eviction_limits: Mapping[str, int | None]
+    debounce_for: Callable[[str], DebounceConfig]
     backoff_first_s: float = 5.0
     backoff_longest_s: float = 300.0
-    at_once: int = 50
+    max_concurrent: int = 50
     grace_period_s: int | None = None
     node_fit: str = SCHEDULER
 
 
-class Listener(Protocol):
+class Observer(Protocol):
     """Hears what happens, to count, log or print it; must be quick and must not raise."""
 
-    def changed(self, changes: Iterable[Change]) -> None:
+    def on_changes(self, changes: Iterable[Change]) -> None:
         """These changes came in."""
         ...
 
-    def judged(self, judgement: Judgement) -> None:
+    def on_decision(self, evaluation: Evaluation) -> None:
         """A finding was decided on."""
         ...
 
-    def ended(self, judgement: Judgement, outcome: Outcome, asked_at: float, /) -> None:
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float, /) -> None:
         """An eviction has its outcome; the server was asked at `asked_at`, in monotonic seconds."""
         ...
 
-    def held_back(self, reason: str | None) -> None:
+    def on_pause(self, reason: str | None) -> None:
         """Nothing is judged or evicted from now on, for this reason; None means it is again."""
         ...
 
-    def malformed(self, resource: str, error: Malformed, /) -> None:
+    def on_malformed(self, resource: str, error: Malformed, /) -> None:
         """An object could not be read and was skipped."""
         ...
 
 
-class Ledger(IntentLedger, Protocol):
+class DecisionRecorder(IntentLedger, Protocol):
     """The durable record of verdicts, of intents and of their ends."""
 
-    def decided(self, account: Account, decision: Decision) -> None:
+    def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Write down a verdict that is news, soon; nobody waits for it."""
         ...
 
 
-class Core:
+class Controller:
     """The descheduler between its edges: feeds in, evictions out.
 
     `clock` is the loop's monotonic clock, `wall_clock` the time of day, both in seconds. Nothing
@@ -108,50 +113,55 @@ class Core:
 
     def __init__(
         self,
-        plan: Plan,
+        config: ControllerConfig,
         *,
-        ledger: Ledger,
+        recorder: DecisionRecorder,
         evictor: Evictor,
-        listener: Listener,
-        clock: Clock,
+        observer: Observer,
+        clock: MonotonicClock,
         wall_clock: Callable[[], float],
-        may_write: Callable[[], str | None] = lambda: None,
-        vigil: Vigil | None = None,
+        write_block_reason: Callable[[], str | None] = lambda: None,
+        suspend_detector: SuspendDetector | None = None,
     ) -> None:
-        self.state = ClusterState(plan.selects)
+        self.state = ClusterState(config.node_selector)
         self.view = ClusterView(self.state, wall_clock)
-        self.synced = Synced(RESOURCES, self._sync_changed, dispensable=DISPENSABLE)
-        self.budgets = Budgets(plan.rates)
-        self._windows = Windows(plan.limits)
-        self.in_flight = InFlight(clock)
-        self.vigil = vigil or Vigil(clock)
-        self._plan = plan
+        self.sync_status = SyncStatus(RESOURCES, self._sync_changed, optional=OPTIONAL_RESOURCES)
+        self.rate_limiter = EvictionRateLimiter(config.eviction_rates)
+        self._window_limits = SlidingWindowLimits(config.eviction_limits)
+        self.in_flight = InFlightEvictions(clock)
+        self.suspend_detector = suspend_detector or SuspendDetector(clock)
+        self._config = config
         self._clock = clock
-        self._listener = listener
-        self._ledger = ledger
-        self._fits: dict[str, NodeSearch] = {}
-        self._fit = self._strength(plan.node_fit)
-        self._disruption = DisruptionBudgets(self.view, clock)
-        self._acting: dict[PodKey, Judgement] = {}
-        self.started = anyio.Event()
-        self._may_write = may_write
-        self.held_back: str | None = "still starting"
-        self._told: str | None = self.held_back
-        self._backoff = Backoff(plan.backoff_first_s, plan.backoff_longest_s)
-        self.engine = Engine(
+        self._observer = observer
+        self._recorder = recorder
+        self._node_fits: dict[str, NodeFit] = {}
+        self._node_fit = self._node_fit_for(config.node_fit)
+        self._pdb_filter = PdbFilter(self.view, clock)
+        self._evicting: dict[PodKey, Evaluation] = {}
+        self.initial_sync_done = anyio.Event()
+        self._write_block_reason = write_block_reason
+        self.paused_reason: str | None = "still starting"
+        self._reported_pause: str | None = self.paused_reason
+        self._backoff = PodBackoff(config.backoff_first_s, config.backoff_longest_s)
+        self.evaluator = Evaluator(
             self._instances(),
             self.view,
-            self._judged,
+            self._on_decision,
             backoff=self._backoff,
-            room_grew=self._room_grew,
-            room_news=self._room_news,
+            on_capacity_increase=self._capacity_increased,
+            capacity_hints=self._capacity_hints,
         )
-        self.stage = Stage(self.engine, self._may_judge, clock)
-        self.evictions = Evictions(
-            ledger, evictor, self.why_idle, self._ended, clock, at_once=plan.at_once
+        self.worker = Worker(self.evaluator, self._may_evaluate, clock)
+        self.evictions = EvictionPool(
+            recorder,
+            evictor,
+            self.idle_reason,
+            self._on_outcome,
+            clock,
+            max_concurrent=config.max_concurrent,
         )
 
-    def adopt(self, plan: Plan) -> None:
+    def reconfigure(self, config: ControllerConfig) -> None:
         """Go on by another plan and look at everything again.
 
         The picture stays, and so does every memory that protects: evictions under way, what was
@@ -159,145 +169,151 @@ class Core:
         is withheld. How many evictions may be under way at once stays as it was at the start.
         """
         now = self._clock()
-        self._plan = plan
-        self.evictions.recall("the policy changed")
-        self.budgets.adopt(plan.rates, self.in_flight.pods(), now)
-        self._windows.adopt(plan.limits, self.in_flight.pods())
-        self._backoff.adopt(plan.backoff_first_s, plan.backoff_longest_s)
-        changes = self.state.select(plan.selects)
-        self._fit = self._strength(plan.node_fit)
-        self._fit.restart()
-        self.engine.adopt(self._instances(), now)
-        if self.engine.started:
-            self._note([Resynced(), *changes])
-            self.stage.poke(now)
+        self._config = config
+        self.evictions.cancel_pending("the policy changed")
+        self.rate_limiter.reconfigure(config.eviction_rates, self.in_flight.pods(), now)
+        self._window_limits.reconfigure(config.eviction_limits, self.in_flight.pods())
+        self._backoff.reconfigure(config.backoff_first_s, config.backoff_longest_s)
+        changes = self.state.set_node_selector(config.node_selector)
+        self._node_fit = self._node_fit_for(config.node_fit)
+        self._node_fit.clear_unschedulable()
+        self.evaluator.reconfigure(self._instances(), now)
+        if self.evaluator.started:
+            self._notify([Resynced(), *changes])
+            self.worker.wake(now)
 
-    def feed(self, resource: str) -> ResourceFeed:
+    def event_handler(self, resource: str) -> ResourceEventHandler:
         """Make the way in for one resource."""
-        malformed = self._listener.malformed
-        return ResourceFeed(resource, self.state, self.synced, self.tell, malformed)
+        malformed = self._observer.on_malformed
+        return ResourceEventHandler(
+            resource, self.state, self.sync_status, self.apply_changes, malformed
+        )
 
-    def why_idle(self) -> str | None:
+    def idle_reason(self) -> str | None:
         """Say why nothing may be judged or evicted now, or None."""
-        self.vigil.look()
-        return self.held_because() or self._may_write()
+        self.suspend_detector.check()
+        return self.not_ready_reason() or self._write_block_reason()
 
-    def held_because(self) -> str:
+    def not_ready_reason(self) -> str:
         """Say what we were told to wait for, or what our picture lacks; empty for nothing."""
-        return self.held_back or self.synced.why_not() or ""
+        return self.paused_reason or self.sync_status.first_reason() or ""
 
-    def _may_judge(self) -> bool:
-        self.vigil.look()
-        return self._told is None and self._may_write() is None
+    def _may_evaluate(self) -> bool:
+        self.suspend_detector.check()
+        return self._reported_pause is None and self._write_block_reason() is None
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """What kept us from judging may be over."""
-        self.stage.poke(self._clock())
+        self.worker.wake(self._clock())
 
-    def hold_back(self, reason: str | None) -> None:
+    def set_paused(self, reason: str | None) -> None:
         """Judge and evict nothing, for this reason, until told None."""
-        self.held_back = reason
+        self.paused_reason = reason
         self._sync_changed()
 
     def size(self) -> dict[str, int]:
         """Count what we know of the cluster."""
-        return {"nodes": self.state.nodes.counting, "pods": len(self.state.pods)}
+        return {"nodes": self.state.nodes.eligible_count, "pods": len(self.state.pods)}
 
-    def tell(self, changes: list[Change], version: int = 0) -> None:
+    def apply_changes(self, changes: list[Change], version: int = 0) -> None:
         """Take in changes of the state and act on what is due at once.
 
         `version` is the resourceVersion of the object they came from. Until the engine has
         started they are the first picture being drawn, and no news.
         """
-        if not self.engine.started:
+        if not self.evaluator.started:
             return
-        self._note(changes)
+        self._notify(changes)
         now = self._clock()
-        self.engine.observe(changes, now, version)
-        self.stage.poke(now)
+        self.evaluator.apply_changes(changes, now, version)
+        self.worker.wake(now)
 
-    def _note(self, changes: list[Change]) -> None:
-        self._listener.changed(changes)
-        self._disruption.observe(changes)
-        self._fit.observe(changes)
+    def _notify(self, changes: list[Change]) -> None:
+        self._observer.on_changes(changes)
+        self._pdb_filter.apply_changes(changes)
+        self._node_fit.apply_changes(changes)
 
     def _sync_changed(self) -> None:
         """Begin once the first whole picture is there; go on when it is live again."""
-        reason = self.held_because() or None
-        if reason != self._told:
-            self._told = reason
-            self._listener.held_back(reason)
+        reason = self.not_ready_reason() or None
+        if reason != self._reported_pause:
+            self._reported_pause = reason
+            self._observer.on_pause(reason)
         if reason is not None:
             return
         now = self._clock()
-        if not self.engine.started:
-            self.engine.resync(now)
-            self.started.set()
-        self.stage.poke(now)
+        if not self.evaluator.started:
+            self.evaluator.resync(now)
+            self.initial_sync_done.set()
+        self.worker.wake(now)
 
-    def _judged(self, judgement: Judgement) -> None:
+    def _on_decision(self, evaluation: Evaluation) -> None:
         """Start an eviction first and tell about it then: words can wait, the request need not."""
-        if judgement.is_news:
-            account = account_of(judgement, self.view)
-            if isinstance(judgement.decision, Evict):
-                self._acting[judgement.finding.pod.uid] = judgement
-                self.evictions.submit(Intent(account, self._plan.grace_period_s))
-            self._ledger.decided(account, judgement.decision)
-        self._listener.judged(judgement)
+        if evaluation.changed:
+            context = decision_context(evaluation, self.view)
+            if isinstance(evaluation.decision, Evict):
+                self._evicting[evaluation.finding.pod.uid] = evaluation
+                self.evictions.submit(Intent(context, self._config.grace_period_s))
+            self._recorder.record_decision(context, evaluation.decision)
+        self._observer.on_decision(evaluation)
 
-    def _ended(self, intent: Intent, outcome: Outcome, asked_at: float) -> None:
-        judgement = self._acting.pop(intent.pod.uid)
+    def _on_outcome(self, intent: Intent, outcome: Outcome, sent_at: float) -> None:
+        evaluation = self._evicting.pop(intent.pod.uid)
         now = self._clock()
-        self.engine.settled(judgement, outcome, now)
-        self._listener.ended(judgement, outcome, asked_at)
-        self.stage.poke(now)
+        self.evaluator.on_outcome(evaluation, outcome, now)
+        self._observer.on_outcome(evaluation, outcome, sent_at)
+        self.worker.wake(now)
 
-    def _instances(self) -> list[Instance]:
+    def _instances(self) -> list[PluginInstance]:
         return [
-            Instance(profile.name, plugin, gate, self._plan.pause(plugin.name))
-            for profile in self._plan.profiles
+            PluginInstance(profile.name, plugin, gate, self._config.debounce_for(plugin.name))
+            for profile in self._config.profiles
             for gate in [self._gate(profile.evictor)]
             for plugin in profile.plugins
         ]
 
-    def _strength(self, name: str) -> NodeSearch:
+    def _node_fit_for(self, mode: str) -> NodeFit:
         """Return the node fit of this strength; out of use it keeps what it booked."""
-        if name not in self._fits:
-            upstream = name == UPSTREAM
-            self._fits[name] = Fit(self.view) if upstream else SchedulerFit(self.view, self._clock)
-        return self._fits[name]
+        if mode not in self._node_fits:
+            upstream = mode == UPSTREAM
+            self._node_fits[mode] = (
+                UpstreamNodeFit(self.view) if upstream else SchedulerNodeFit(self.view, self._clock)
+            )
+        return self._node_fits[mode]
 
-    def _room_grew(self) -> None:
-        self._fit.room_grew()
+    def _capacity_increased(self) -> None:
+        self._node_fit.capacity_increased()
 
-    def _room_news(self) -> Iterable[Room]:
-        return self._fit.news()
+    def _capacity_hints(self) -> Iterable[CapacityHint]:
+        return self._node_fit.take_capacity_hints()
 
     def _gate(self, args: DefaultEvictorArgs) -> Gate:
         """Set up a profile's gates: what is final first, what costs a token last."""
         mandatory = args.no_eviction is NoEvictionPolicy.MANDATORY
-        steps: list[Step] = [
+        filters: list[GateFilter] = [
             self.in_flight,
-            Guards(guards(args), self.view, mandatory_no_eviction=mandatory),
-            TwoNodes(self.view),
-            Leaving(self.view, self.in_flight),
+            EvictorFilters(pod_filters(args), self.view, mandatory_no_eviction=mandatory),
+            MinReadyNodes(self.view),
+            ConflictPartnersLeaving(self.view, self.in_flight),
         ]
         selector = args.namespace_label_selector
         if selector is not None and not selector.is_empty:
-            steps.append(NamespaceSelector(selector, self.view))
-        steps.append(NodeFit(self._fit, args.node_selector, evictor_asks=args.node_fit))
-        steps.append(self._disruption)
-        memories = (self.in_flight, self._disruption, self._fit)
-        return Gate(tuple(steps), self._windows, self.budgets, memories)
+            filters.append(NamespaceFilter(selector, self.view))
+        filters.append(
+            NodeFitFilter(self._node_fit, args.node_selector, evictor_requires=args.node_fit)
+        )
+        filters.append(self._pdb_filter)
+        trackers = (self.in_flight, self._pdb_filter, self._node_fit)
+        return Gate(tuple(filters), self._window_limits, self.rate_limiter, trackers)
 
 
-def account_of(judgement: Judgement, view: ClusterView) -> Account:
+def decision_context(evaluation: Evaluation, view: ClusterView) -> DecisionContext:
     """Gather what the record tells of a judgement."""
-    pod = judgement.finding.pod
-    return Account(
-        judgement.finding,
-        judgement.instance.profile,
-        judgement.cause.trigger,
+    pod = evaluation.finding.pod
+    return DecisionContext(
+        evaluation.finding,
+        evaluation.instance.profile,
+        evaluation.trigger.record,
         view.owner_chain(pod),
         view.zone(pod.node),
     )

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from reactive_desched.controller.subscriptions import Instance, Key
-from reactive_desched.model.changes import Change, about
+from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey
+from reactive_desched.model.changes import Change, changed_object
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.triggers import Trigger
 
 
-class Cause(Struct, frozen=True, gc=False):
+class ChangeTrigger(Struct, frozen=True, gc=False):
     """What made us look: the first change since the last look, and when it was seen.
 
     `at` is monotonic seconds. `version` is the resourceVersion of the object whose event led to
@@ -19,30 +19,30 @@ class Cause(Struct, frozen=True, gc=False):
     """
 
     change: Change
-    at: float
-    version: int = 0
+    seen_at: float
+    resource_version: int = 0
 
     @property
-    def trigger(self) -> Trigger:
+    def record(self) -> Trigger:
         """What records say of it."""
-        version = str(self.version) if self.version else ""
-        return Trigger(self.change.kind, about(self.change), version)
+        version = str(self.resource_version) if self.resource_version else ""
+        return Trigger(self.change.kind, changed_object(self.change), version)
 
     def __str__(self) -> str:
-        return str(self.trigger)
+        return str(self.record)
 
 
-class Judgement(Struct, frozen=True):
+class Evaluation(Struct, frozen=True):
     """A finding with the gate's decision on it; `is_news` unless it repeats the last one."""
 
-    key: Key
+    key: SubjectKey
     decision: Decision
-    cause: Cause
-    at: float
-    is_news: bool = True
+    trigger: ChangeTrigger
+    decided_at: float
+    changed: bool = True
 
     @property
-    def instance(self) -> Instance:
+    def instance(self) -> PluginInstance:
         """The plugin instance whose finding this is."""
         return self.key[0]
 
@@ -52,4 +52,4 @@ class Judgement(Struct, frozen=True):
         return self.decision.finding
 
 
-Report = Callable[[Judgement], None]
+OnDecision = Callable[[Evaluation], None]

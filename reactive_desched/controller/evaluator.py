@@ -7,20 +7,20 @@ small bites so that whoever drives it can let others run in between.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from reactive_desched.api.plugin import View
-from reactive_desched.controller.backoff import Backoff
-from reactive_desched.controller.blocked import Blocked, Parking, makes_room
-from reactive_desched.controller.evaluation import Cause, Judgement, Report
-from reactive_desched.controller.subscriptions import Instance, Key, Routes
+from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.blocked import BlockedDecision, BlockedFindings, may_free_capacity
+from reactive_desched.controller.evaluation import ChangeTrigger, Evaluation, OnDecision
+from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey, Subscriptions
 from reactive_desched.model.changes import Change, DisruptionBudgetChanged, Resynced, TimePassed
-from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse, Room
-from reactive_desched.model.findings import Finding, LookAgain
-from reactive_desched.model.outcomes import BUDGET_REFUSED, LEFT, Outcome
-from reactive_desched.model.subjects import OnePod, OnNode
+from reactive_desched.model.decisions import CapacityHint, Decision, Defer, Evict, Refuse
+from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
+from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.primitives.deadline_heap import Timers
-from reactive_desched.primitives.debounce import Debounce
+from reactive_desched.primitives.debounce import DebounceQueue
 
 
-class Engine:
+class Evaluator:
     """Everything between a change and a decision, for all plugin instances.
 
     Until `resync` is called nothing is judged: the first picture is state, not news. `looks`
@@ -29,49 +29,53 @@ class Engine:
 
     def __init__(
         self,
-        instances: Iterable[Instance],
+        instances: Iterable[PluginInstance],
         view: View,
-        report: Report,
+        on_decision: OnDecision,
         *,
-        backoff: Backoff,
-        room_grew: Callable[[], None],
-        room_news: Callable[[], Iterable[Room]] = tuple,
+        backoff: PodBackoff,
+        on_capacity_increase: Callable[[], None],
+        capacity_hints: Callable[[], Iterable[CapacityHint]] = tuple,
     ) -> None:
         self._view = view
-        self._report = report
+        self._on_decision = on_decision
         self._backoff = backoff
-        self._room_grew = room_grew
-        self._room_news = room_news
+        self._on_capacity_increase = on_capacity_increase
+        self._capacity_hints = capacity_hints
         self.started = False
-        self.looks = 0
+        self.evaluations = 0
         self._install(instances)
 
-    def _install(self, instances: Iterable[Instance]) -> None:
+    def _install(self, instances: Iterable[PluginInstance]) -> None:
         self._instances = tuple(instances)
-        self._routes = Routes(self._instances)
-        self._dirty = {i: Debounce[Key, Cause](i.pause) for i in self._instances}
-        self._busy: dict[Instance, Debounce[Key, Cause]] = {}  # those with anything dirty
-        self._timers: Timers[Key] = Timers()
-        self._parking: Parking[Key, Cause] = Parking()
-        self._sweeps: list[tuple[Iterator[Key], Cause]] = []
+        self._subscriptions = Subscriptions(self._instances)
+        self._queues = {
+            i: DebounceQueue[SubjectKey, ChangeTrigger](i.debounce) for i in self._instances
+        }
+        self._nonempty_queues: dict[
+            PluginInstance, DebounceQueue[SubjectKey, ChangeTrigger]
+        ] = {}  # those with anything dirty
+        self._timers: Timers[SubjectKey] = Timers()
+        self._blocked: BlockedFindings[SubjectKey, ChangeTrigger] = BlockedFindings()
+        self._resyncs: list[tuple[Iterator[SubjectKey], ChangeTrigger]] = []
 
     @property
-    def dirty(self) -> int:
+    def queued(self) -> int:
         """How many subjects wait to be judged."""
-        return sum(map(len, self._dirty.values()))
+        return sum(map(len, self._queues.values()))
 
     @property
-    def parked(self) -> dict[str, int]:
+    def blocked_by_gate(self) -> dict[str, int]:
         """How many findings are blocked, by gate."""
-        return self._parking.by_gate()
+        return self._blocked.count_by_gate()
 
     def resync(self, now: float) -> None:
         """Look at everything, spread over the coming work."""
         self.started = True
-        cause = Cause(Resynced(), now)
-        self._sweeps = [(self._everything(instance), cause) for instance in self._instances]
+        trigger = ChangeTrigger(Resynced(), now)
+        self._resyncs = [(self._all_subjects(instance), trigger) for instance in self._instances]
 
-    def adopt(self, instances: Iterable[Instance], now: float) -> None:
+    def reconfigure(self, instances: Iterable[PluginInstance], now: float) -> None:
         """Go on with other instances, and look at everything again.
 
         What the old ones had dirty, parked or timed is dropped: it was about their opinions.
@@ -81,7 +85,7 @@ class Engine:
         if self.started:
             self.resync(now)
 
-    def observe(self, changes: Iterable[Change], now: float, version: int = 0) -> None:
+    def apply_changes(self, changes: Iterable[Change], now: float, version: int = 0) -> None:
         """Mark what these changes may have made right or wrong.
 
         `version` is the resourceVersion of the object whose event led to them.
@@ -89,164 +93,171 @@ class Engine:
         if not self.started:
             return
         for change in changes:
-            cause = Cause(change, now, version)
-            for instance in self._routes.interested(change):
+            trigger = ChangeTrigger(change, now, version)
+            for instance in self._subscriptions.subscribers(change):
                 for subject in instance.plugin.subjects(change, self._view):
-                    self._touch((instance, subject), now, cause)
-            if makes_room(change):
-                self._room_grew()
-            for key in self._parking.woken_by(change):
-                self._wake(key, cause, now)
-            self._tell_of_room(cause, now)
+                    self._enqueue((instance, subject), now, trigger)
+            if may_free_capacity(change):
+                self._on_capacity_increase()
+            for key in self._blocked.affected_by(change):
+                self._unblock(key, trigger, now)
+            self._requeue_for_capacity(trigger, now)
 
-    def work(self, now: float, enough: Callable[[], bool]) -> None:
+    def process_due(self, now: float, should_yield: Callable[[], bool]) -> None:
         """Judge what is due, until nothing is or the caller has had enough."""
         while (due := self._pop_due(now)) is not None:
-            self._judge(*due, now)
-            if enough():
+            self._evaluate(*due, now)
+            if should_yield():
                 return
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work again; `now` or earlier means at once."""
-        if self._sweeps:
+        if self._resyncs:
             return now
         earliest = self._timers.next_due()
-        for dirty in self._busy.values():
+        for dirty in self._nonempty_queues.values():
             due = dirty.next_due()
             if due is not None and (earliest is None or due < earliest):
                 earliest = due
         return earliest
 
-    def settled(self, judgement: Judgement, outcome: Outcome, now: float) -> None:
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
         """Take in how an eviction ended; what did not happen is looked at again later."""
-        key, finding = judgement.key, judgement.finding
+        key, finding = evaluation.key, evaluation.finding
         pod = finding.pod
-        key[0].gate.settled(pod, outcome, now)
-        if outcome.result in LEFT:
-            self._backoff.forget(pod.uid)
+        key[0].gate.release(pod, outcome, now)
+        if outcome.result in POD_LEAVES:
+            self._backoff.reset(pod.uid)
             return
-        until = self._backoff.failed(pod.uid, outcome, now)
-        if key[0] in self._dirty:  # else it is not in force any more, and the pod merely rests
-            self._block(key, _later(finding, outcome, until), judgement.cause)
-        told = Cause(judgement.cause.change, judgement.cause.at)  # by no event of the cluster
-        for other in self._parking.waiting_for(("eviction", pod.uid)):
-            self._touch(other, now, told)
-        self._tell_of_room(told, now)
+        until = self._backoff.record_failure(pod.uid, outcome, now)
+        if key[0] in self._queues:  # else it is not in force any more, and the pod merely rests
+            self._block(key, _blocked_by_outcome(finding, outcome, until), evaluation.trigger)
+        trigger = ChangeTrigger(
+            evaluation.trigger.change, evaluation.trigger.seen_at
+        )  # by no event of the cluster
+        for other in self._blocked.waiting_for(("eviction", pod.uid)):
+            self._enqueue(other, now, trigger)
+        self._requeue_for_capacity(trigger, now)
 
-    def waiting_with(self, key: Key) -> Blocked | None:
+    def blocked_decision(self, key: SubjectKey) -> BlockedDecision | None:
         """Return the verdict a blocked subject waits with."""
-        return self._parking.verdict(key)
+        return self._blocked.decision_of(key)
 
-    def _everything(self, instance: Instance) -> Iterator[Key]:
+    def _all_subjects(self, instance: PluginInstance) -> Iterator[SubjectKey]:
         for subject in instance.plugin.subjects(Resynced(), self._view):
             yield instance, subject
 
-    def _pop_due(self, now: float) -> tuple[Key, Cause] | None:
-        for instance, dirty in self._busy.items():
+    def _pop_due(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
+        for instance, dirty in self._nonempty_queues.items():
             if (due := dirty.pop_due(now)) is not None:
                 if not dirty:
-                    del self._busy[instance]
+                    del self._nonempty_queues[instance]
                 return due
         if (key := self._timers.pop_due(now)) is not None:
-            return key, self._parking.cause(key) or Cause(TimePassed(), now)
-        while self._sweeps:
-            sweep, cause = self._sweeps[0]
-            if (next_key := next(sweep, None)) is not None:
-                return next_key, cause
-            self._sweeps.pop(0)
+            return key, self._blocked.trigger_of(key) or ChangeTrigger(TimePassed(), now)
+        while self._resyncs:
+            resync, trigger = self._resyncs[0]
+            if (next_key := next(resync, None)) is not None:
+                return next_key, trigger
+            self._resyncs.pop(0)
         return None
 
-    def _wake(self, key: Key, cause: Cause, now: float) -> None:
-        if isinstance(cause.change, DisruptionBudgetChanged):
-            verdict = self._parking.verdict(key)
-            assert verdict is not None
-            self._backoff.budget_changed(verdict.finding.pod.uid, now)
-        self._touch(key, now, cause)
+    def _unblock(self, key: SubjectKey, trigger: ChangeTrigger, now: float) -> None:
+        if isinstance(trigger.change, DisruptionBudgetChanged):
+            blocked = self._blocked.decision_of(key)
+            assert blocked is not None
+            self._backoff.pdb_changed(blocked.finding.pod.uid, now)
+        self._enqueue(key, now, trigger)
 
-    def _touch(self, key: Key, now: float, cause: Cause) -> None:
-        dirty = self._busy[key[0]] = self._dirty[key[0]]
-        dirty.touch(key, now, cause)
+    def _enqueue(self, key: SubjectKey, now: float, trigger: ChangeTrigger) -> None:
+        queue = self._nonempty_queues[key[0]] = self._queues[key[0]]
+        queue.enqueue(key, now, trigger)
 
-    def _tell_of_room(self, cause: Cause, now: float) -> None:
+    def _requeue_for_capacity(self, trigger: ChangeTrigger, now: float) -> None:
         """Wake as many as may fit now, among those who are not to look again anyway."""
-        for news in self._room_news():
-            left = news.places
-            for key in self._parking.may_wake(news):
+        for hint in self._capacity_hints():
+            left = hint.slots
+            for key in self._blocked.candidates_for(hint):
                 if left == 0:
                     break
-                if key not in self._dirty[key[0]]:
-                    self._touch(key, now, cause)
+                if key not in self._queues[key[0]]:
+                    self._enqueue(key, now, trigger)
                     left = None if left is None else left - 1
 
-    def _judge(self, key: Key, cause: Cause, now: float) -> None:
+    def _evaluate(self, key: SubjectKey, trigger: ChangeTrigger, now: float) -> None:
         instance, subject = key
-        self.looks += 1
-        before = self._parking.leave_family(key)
+        self.evaluations += 1
+        previous = self._blocked.remove_group(key)
         self._timers.cancel(key)
-        for outdated in before:
+        for outdated in previous:
             self._timers.cancel(outdated)
         findings = []
         for opinion in instance.plugin.judge(subject, self._view):
-            if isinstance(opinion, LookAgain):
-                self._timers.set_if_sooner(self._whole(key), now + opinion.after_s)
+            if isinstance(opinion, RequeueAfter):
+                self._timers.set_if_sooner(self._timer_key(key), now + opinion.delay_s)
             else:
                 findings.append(opinion)
         for finding in sorted(findings, key=_rank) if len(findings) > 1 else findings:
-            self._decide(key, finding, cause, now, before)
+            self._decide(key, finding, trigger, now, previous)
         if findings:
-            self._tell_of_room(cause, now)
+            self._requeue_for_capacity(trigger, now)
 
-    def _whole(self, key: Key) -> Key:
+    def _timer_key(self, key: SubjectKey) -> SubjectKey:
         """Return what rings for a subject: its pod's node, or there would be a timer per pod."""
         instance, subject = key
-        bound = self._view.bound(subject.pod) if isinstance(subject, OnePod) else None
-        return key if bound is None else (instance, OnNode(bound[1].name))
+        bound = self._view.pod_and_node(subject.pod) if isinstance(subject, PodSubject) else None
+        return key if bound is None else (instance, NodeSubject(bound[1].name))
 
     def _decide(
-        self, key: Key, finding: Finding, cause: Cause, now: float, before: Mapping[Key, Blocked]
+        self,
+        key: SubjectKey,
+        finding: Finding,
+        trigger: ChangeTrigger,
+        now: float,
+        previous: Mapping[SubjectKey, BlockedDecision],
     ) -> None:
-        own = _own_key(key, finding)
-        was = before.get(own)
-        rest = self._backoff.resting(finding.pod.uid, now)
+        finding_key = _finding_key(key, finding)
+        last = previous.get(finding_key)
+        backoff = self._backoff.backing_off(finding.pod.uid, now)
         decision: Decision = (
             key[0].gate.decide(finding, now)
-            if rest is None
-            else _later(finding, rest.outcome, rest.until)
+            if backoff is None
+            else _blocked_by_outcome(finding, backoff.outcome, backoff.until)
         )
         if not isinstance(decision, Evict):
-            self._block(own, decision, cause)
-        is_news = (
-            was is None
+            self._block(finding_key, decision, trigger)
+        changed = (
+            last is None
             or isinstance(decision, Evict)
-            or (was.gate, was.reason) != (decision.gate, decision.reason)
+            or (last.gate, last.message) != (decision.gate, decision.message)
         )
-        self._report(Judgement(own, decision, cause, now, is_news))
+        self._on_decision(Evaluation(finding_key, decision, trigger, now, changed))
 
-    def _block(self, key: Key, verdict: Blocked, cause: Cause) -> None:
-        self._parking.park(key, verdict, cause, _family(key, verdict.finding))
-        if verdict.until is not None:
-            self._timers.set_if_sooner(key, verdict.until)
+    def _block(self, key: SubjectKey, decision: BlockedDecision, trigger: ChangeTrigger) -> None:
+        self._blocked.add(key, decision, trigger, _group_key(key, decision.finding))
+        if decision.retry_at_s is not None:
+            self._timers.set_if_sooner(key, decision.retry_at_s)
 
 
 def _rank(finding: Finding) -> tuple[int, ...]:
     return finding.rank
 
 
-def _own_key(key: Key, finding: Finding) -> Key:
+def _finding_key(key: SubjectKey, finding: Finding) -> SubjectKey:
     """Return what to look at again for this finding: of a node's pods, the one it is about."""
     instance, subject = key
-    return (instance, OnePod(finding.pod.key)) if isinstance(subject, OnNode) else key
+    return (instance, PodSubject(finding.pod.key)) if isinstance(subject, NodeSubject) else key
 
 
-def _family(key: Key, finding: Finding) -> Key:
+def _group_key(key: SubjectKey, finding: Finding) -> SubjectKey:
     """Return whose judgement answers for this finding too: its pod's node, for places."""
     instance, subject = key
-    return (instance, OnNode(finding.pod.node)) if isinstance(subject, OnePod) else key
+    return (instance, NodeSubject(finding.pod.node)) if isinstance(subject, PodSubject) else key
 
 
-def _later(finding: Finding, outcome: Outcome, until: float) -> Blocked:
+def _blocked_by_outcome(finding: Finding, outcome: Outcome, until: float) -> BlockedDecision:
     """Say what a finding waits for whose eviction did not happen."""
-    if outcome.result != BUDGET_REFUSED:
-        return Defer(finding, "Eviction", outcome.detail or outcome.result, until)
+    if outcome.result != PDB_REFUSED:
+        return Defer(finding, "Eviction", outcome.message or outcome.result, until)
     wakes = (("budgets", finding.pod.namespace), ("pod", finding.pod.uid))
-    return Refuse(finding, "DisruptionBudget", outcome.detail, wakes, until)
+    return Refuse(finding, "DisruptionBudget", outcome.message, wakes, until)

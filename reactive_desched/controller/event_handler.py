@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from reactive_desched.controller.sync import Synced
+from reactive_desched.controller.sync import SyncStatus
 from reactive_desched.errors import Malformed
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import ClusterObject
@@ -11,7 +11,7 @@ from reactive_desched.state.cluster import ClusterState
 OnMalformed = Callable[[str, Malformed], None]
 
 
-class ResourceFeed:
+class ResourceEventHandler:
     """One resource's way in.
 
     A whole new picture is compared with the old one, so that what was missed while the link was
@@ -23,58 +23,58 @@ class ResourceFeed:
         self,
         resource: str,
         state: ClusterState,
-        synced: Synced,
-        tell: Callable[[list[Change], int], None],
+        sync_status: SyncStatus,
+        on_changes: Callable[[list[Change], int], None],
         on_malformed: OnMalformed,
     ) -> None:
         self._resource = resource
         self._state = state
-        self._synced = synced
-        self._tell = tell
+        self._sync_status = sync_status
+        self._on_changes = on_changes
         self._on_malformed = on_malformed
         self._missing: set[str] | None = None
 
-    def upsert(self, thing: ClusterObject, /) -> None:
+    def upsert(self, obj: ClusterObject, /) -> None:
         """Take in an object that is new or has changed."""
         if self._missing is not None:
-            self._missing.discard(thing.key)
-        if changes := self._state.upsert(thing):
-            self._tell(changes, thing.resource_version)
+            self._missing.discard(obj.key)
+        if changes := self._state.upsert(obj):
+            self._on_changes(changes, obj.resource_version)
 
-    def remove(self, thing: ClusterObject, /) -> None:
+    def remove(self, obj: ClusterObject, /) -> None:
         """Forget an object that is gone."""
-        if changes := self._state.remove(thing):
-            self._tell(changes, thing.resource_version)
+        if changes := self._state.remove(obj):
+            self._on_changes(changes, obj.resource_version)
 
     def begin_replace(self) -> None:
         """A whole new picture comes in; what it lacks is gone at its end."""
-        self._synced.replacing(self._resource)
+        self._sync_status.list_started(self._resource)
         self._missing = set(self._state.keys(self._resource))
 
     def end_replace(self) -> None:
         """Forget what the new picture lacks."""
         missing, self._missing = self._missing or set(), None
         for key in missing:
-            if (thing := self._state.get(self._resource, key)) is not None and (
-                changes := self._state.remove(thing)
+            if (obj := self._state.get(self._resource, key)) is not None and (
+                changes := self._state.remove(obj)
             ):
-                self._tell(changes, 0)
-        self._state.untold.discard(self._resource)
-        self._synced.replaced(self._resource)
+                self._on_changes(changes, 0)
+        self._state.unreadable_resources.discard(self._resource)
+        self._sync_status.list_finished(self._resource)
 
-    def stale(self, reason: str, /) -> None:
+    def mark_stale(self, reason: str, /) -> None:
         """The link is lost: nothing may be evicted on this picture."""
-        self._synced.stale(self._resource, reason)
+        self._sync_status.stale(self._resource, reason)
 
-    def denied(self, reason: str, /) -> None:
+    def mark_denied(self, reason: str, /) -> None:
         """The server refuses it for good, as far as anybody can tell."""
-        self._synced.denied(self._resource, reason)
-        self._state.untold.add(self._resource)
+        self._sync_status.denied(self._resource, reason)
+        self._state.unreadable_resources.add(self._resource)
 
-    def fresh(self) -> None:
+    def mark_synced(self) -> None:
         """A watch is open on a whole picture."""
-        self._synced.fresh(self._resource)
+        self._sync_status.watch_started(self._resource)
 
-    def malformed(self, error: Malformed, /) -> None:
+    def report_malformed(self, error: Malformed, /) -> None:
         """Count an object that could not be read."""
         self._on_malformed(self._resource, error)

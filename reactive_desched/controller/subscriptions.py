@@ -11,30 +11,30 @@ from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.primitives.debounce import DebounceConfig
 
 AnyPlugin = Plugin[Any, Any]  # plugins of every subject and argument type work side by side
 
 
-class Gatekeeper(Protocol):
+class DecisionGate(Protocol):
     """What decides on findings and is told how evictions ended; times are monotonic seconds."""
 
     def decide(self, finding: Finding, now: float) -> Decision:
         """Return the decision; an Evict holds its tokens."""
         ...
 
-    def settled(self, pod: Pod, outcome: Outcome, now: float) -> None:
+    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
         """Take in the end of an eviction."""
         ...
 
 
-class Instance(Struct, frozen=True, eq=False):
+class PluginInstance(Struct, frozen=True, eq=False):
     """One enabled plugin of one profile, with the profile's gate and its own patience."""
 
     profile: str
     plugin: AnyPlugin
-    gate: Gatekeeper
-    pause: Pause = Pause()
+    gate: DecisionGate
+    debounce: DebounceConfig = DebounceConfig()
 
     @property
     def name(self) -> str:
@@ -42,19 +42,19 @@ class Instance(Struct, frozen=True, eq=False):
         return self.plugin.name
 
 
-Key = tuple[Instance, Hashable]
+SubjectKey = tuple[PluginInstance, Hashable]
 """One subject as one instance sees it."""
 
 
-class Routes:
+class Subscriptions:
     """Instances by the kind of change they react to."""
 
-    def __init__(self, instances: Iterable[Instance]) -> None:
-        self._by_change: dict[type[Change], list[Instance]] = {}
+    def __init__(self, instances: Iterable[PluginInstance]) -> None:
+        self._by_change: dict[type[Change], list[PluginInstance]] = {}
         for instance in instances:
             for kind in instance.plugin.reacts_to:
                 self._by_change.setdefault(kind, []).append(instance)
 
-    def interested(self, change: Change) -> list[Instance]:
+    def subscribers(self, change: Change) -> list[PluginInstance]:
         """Return the instances that react to this kind of change."""
         return self._by_change.get(type(change), [])

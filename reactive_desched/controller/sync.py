@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 _NOT_LISTED = "not listed yet"
 
 
-class Synced:
+class SyncStatus:
     """What each resource still lacks; `on_change` is called whenever that differs.
 
     A `dispensable` resource that the server refuses counts as in order, as if there were none of
@@ -16,63 +16,63 @@ class Synced:
         self,
         resources: Iterable[str],
         on_change: Callable[[], None],
-        dispensable: Collection[str] = (),
+        optional: Collection[str] = (),
     ) -> None:
-        self.went_without: Callable[[str, str], None] = lambda *_: None
-        self._dispensable = dispensable
-        self._without: set[str] = set()
-        self._whole = dict.fromkeys(resources, False)
-        self._lacks = dict.fromkeys(self._whole, _NOT_LISTED)
+        self.resource_missing: Callable[[str, str], None] = lambda *_: None
+        self._optional = optional
+        self._missing: set[str] = set()
+        self._list_and_watch = dict.fromkeys(resources, False)
+        self._reasons = dict.fromkeys(self._list_and_watch, _NOT_LISTED)
         self._on_change = on_change
-        self._why_not = self._first_lack()
+        self._first_reason = self._find_first_reason()
 
     @property
-    def complete(self) -> bool:
+    def is_synced(self) -> bool:
         """Say whether every resource is whole and live."""
-        return self._why_not is None
+        return self._first_reason is None
 
-    def why_not(self) -> str | None:
+    def first_reason(self) -> str | None:
         """Name the first resource that is not in order and why, or None."""
-        return self._why_not
+        return self._first_reason
 
-    def lacks(self) -> dict[str, str]:
+    def reasons(self) -> dict[str, str]:
         """Return what each resource lacks; an empty text is in order."""
-        return dict(self._lacks)
+        return dict(self._reasons)
 
-    def replacing(self, resource: str) -> None:
+    def list_started(self, resource: str) -> None:
         """A new picture is being swapped in."""
-        self._whole[resource] = False
-        self._note(resource, "a new list is being taken in")
+        self._list_and_watch[resource] = False
+        self._set_reason(resource, "a new list is being taken in")
 
-    def replaced(self, resource: str) -> None:
+    def list_finished(self, resource: str) -> None:
         """The new picture is in; it counts once a watch is open on it."""
-        self._whole[resource] = True
-        self._note(resource, "waiting for a watch")
+        self._list_and_watch[resource] = True
+        self._set_reason(resource, "waiting for a watch")
 
     def stale(self, resource: str, reason: str) -> None:
         """The link is lost."""
-        if resource not in self._without:
-            self._note(resource, reason or "link lost")
+        if resource not in self._missing:
+            self._set_reason(resource, reason or "link lost")
 
     def denied(self, resource: str, reason: str) -> None:
         """The server refuses it: go without it where that can be."""
-        if resource in self._dispensable and resource not in self._without:
-            self._without.add(resource)
-            self.went_without(resource, reason)
-            self._note(resource, "")
+        if resource in self._optional and resource not in self._missing:
+            self._missing.add(resource)
+            self.resource_missing(resource, reason)
+            self._set_reason(resource, "")
 
-    def fresh(self, resource: str) -> None:
+    def watch_started(self, resource: str) -> None:
         """A watch is open; this counts only on a whole picture."""
-        self._without.discard(resource)
-        if self._whole[resource]:
-            self._note(resource, "")
+        self._missing.discard(resource)
+        if self._list_and_watch[resource]:
+            self._set_reason(resource, "")
 
-    def _note(self, resource: str, lack: str) -> None:
-        if self._lacks[resource] != lack:
-            self._lacks[resource] = lack
-            self._why_not = self._first_lack()
+    def _set_reason(self, resource: str, reason: str) -> None:
+        if self._reasons[resource] != reason:
+            self._reasons[resource] = reason
+            self._first_reason = self._find_first_reason()
             self._on_change()
 
-    def _first_lack(self) -> str | None:
-        lacks = (f"{resource}: {lack}" for resource, lack in self._lacks.items() if lack)
+    def _find_first_reason(self) -> str | None:
+        lacks = (f"{resource}: {lack}" for resource, lack in self._reasons.items() if lack)
         return next(lacks, None)

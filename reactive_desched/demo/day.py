@@ -10,24 +10,31 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
-from reactive_desched.app.controller import Controller, open_controller
-from reactive_desched.app.options import Parts
-from reactive_desched.app.telemetry_observer import Reporter
-from reactive_desched.controller.config import registry
+from reactive_desched.app.controller import RunningController, open_controller
+from reactive_desched.app.options import Dependencies
+from reactive_desched.app.telemetry_observer import TelemetryObserver
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.demo import epilogue
-from reactive_desched.demo.cluster import open_cluster
-from reactive_desched.demo.narrator import Narrator
-from reactive_desched.demo.scenes import SCENES, Result, Scene, Stage, perform, until
-from reactive_desched.demo.town import Town
-from reactive_desched.kube.auth.kubeconfig import KubeConfig
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import configure
-from reactive_desched.primitives.listen_address import Listen, parse_listen
+from reactive_desched.demo.cluster import open_demo_cluster
+from reactive_desched.demo.narrator import ConsoleObserver
+from reactive_desched.demo.scenes import (
+    SCENES,
+    Scene,
+    SceneContext,
+    SceneResult,
+    play_scene,
+    wait_until,
+)
+from reactive_desched.demo.town import DemoCluster
+from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
+from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
-from reactive_desched.telemetry.deferred_log import LateLog
+from reactive_desched.telemetry.deferred_log import DeferredLogger
 from reactive_desched.telemetry.metrics import Metrics
 
-_WIDTH_IN_A_PIPE = 130
+_PIPE_WIDTH = 130
 
 POLICY = """\
 apiVersion: descheduler/v1alpha2
@@ -56,68 +63,71 @@ sinks: {stream: {}}
 
 def play(listen: str) -> int:
     """Play the day; returns 0 only if everything that should move did, and nothing else."""
-    return anyio.run(_play, parse_listen(listen))
+    return anyio.run(_play, parse_listen_address(listen))
 
 
-async def _play(listen: Listen) -> int:
+async def _play(listen: ListenAddress) -> int:
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH_IN_A_PIPE)
+        console = Console(highlight=False, width=_PIPE_WIDTH)
     logs.configure(level="error", style="console", stream=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="reactive-desched-demo-") as name:
         folder = Path(name)
-        async with open_cluster(folder / "kubeconfig") as url, aiohttp.ClientSession() as http:
-            town = Town(http, url)
-            await town.settle()
-            await until(town.is_calm)
-            results = await _watch(console, town, listen, folder)
-        await epilogue.tell(console, folder / "journal")
+        async with open_demo_cluster(folder / "kubeconfig") as url, aiohttp.ClientSession() as http:
+            cluster = DemoCluster(http, url)
+            await cluster.create()
+            await wait_until(cluster.is_stable)
+            results = await _run_scenes(console, cluster, listen, folder)
+        await epilogue.print_audit(console, folder / "journal")
     console.print()
     console.print(_summary(results))
     return int(any(result.problem for result in results))
 
 
-async def _watch(console: Console, town: Town, listen: Listen, folder: Path) -> list[Result]:
+async def _run_scenes(
+    console: Console, cluster: DemoCluster, listen: ListenAddress, folder: Path
+) -> list[SceneResult]:
     metrics = Metrics()
-    log = LateLog(logs.logger("demo"), time.time)
-    narrator = Narrator(console, time.monotonic, Reporter(metrics, log))
-    parts = Parts(
-        configure([Source(POLICY, "the demo's policy")], registry()),
-        KubeConfig(str(folder / "kubeconfig")),
+    log = DeferredLogger(logs.logger("demo"), time.time)
+    observer = ConsoleObserver(console, time.monotonic, TelemetryObserver(metrics, log))
+    deps = Dependencies(
+        load_sources([SourceText(POLICY, "the demo's policy")], plugin_registry()),
+        KubeConfigOptions(str(folder / "kubeconfig")),
         folder / "journal",
         listen,
         metrics,
-        narrator,
+        observer,
         log,
     )
-    async with open_controller(parts) as controller:
-        await controller.core.started.wait()
-        _introduce(console, town, controller)
-        narrator.speaks = True
-        stage = Stage(town, narrator, controller.core)
-        results = [await _announced(console, scene, stage) for scene in SCENES]
-        narrator.speaks = False
+    async with open_controller(deps) as running:
+        await running.controller.initial_sync_done.wait()
+        _print_intro(console, cluster, running)
+        observer.enabled = True
+        context = SceneContext(cluster, observer, running.controller)
+        results = [await _play_scene(console, scene, context) for scene in SCENES]
+        observer.enabled = False
         return results
 
 
-async def _announced(console: Console, scene: Scene, stage: Stage) -> Result:
+async def _play_scene(console: Console, scene: Scene, context: SceneContext) -> SceneResult:
     console.print()
     console.rule(scene.title, align="left")
     console.print(scene.story, style="dim")
-    return await perform(scene, stage)
+    return await play_scene(scene, context)
 
 
-def _introduce(console: Console, town: Town, controller: Controller) -> None:
-    size = controller.core.size()
+def _print_intro(console: Console, cluster: DemoCluster, running: RunningController) -> None:
+    size = running.controller.size()
     console.print(
-        f"A simulated cluster serves {town.url}; the controller watches it over HTTP and serves\n"
-        f"{controller.url} (/readyz?verbose, /metrics, /events). "
+        f"A simulated cluster serves {cluster.url}; the controller watches it over HTTP "
+        f"and serves\n"
+        f"{running.url} (/readyz?verbose, /metrics, /events). "
         f"It knows {size['nodes']} nodes and {size['pods']} pods.\n"
         "Debounce is 200 ms; the token bucket lets 6 evictions go at once and 4 a second after."
     )
 
 
-def _summary(results: list[Result]) -> Table:
+def _summary(results: list[SceneResult]) -> Table:
     table = Table(title="The day", title_justify="left")
     for heading in ("scene", "had to move", "moved", "decision to request", "", "verdict"):
         table.add_column(heading)
@@ -125,6 +135,6 @@ def _summary(results: list[Result]) -> Table:
         latency = "-" if result.latency_ms is None else f"{result.latency_ms:.1f} ms (median)"
         verdict = result.problem or "as it should be"
         table.add_row(
-            result.title, str(result.expected), str(result.moved), latency, result.note, verdict
+            result.title, str(result.expected), str(result.moved), latency, result.remark, verdict
         )
     return table

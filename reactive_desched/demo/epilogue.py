@@ -9,31 +9,33 @@ import anyio
 from rich.console import Console
 
 from reactive_desched.api.event import EVICTION_SUCCEEDED
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.reading import read_events
 
-_LONGEST_S = 30
+_TIMEOUT_S = 30
 
 
-async def tell(console: Console, journal: Path) -> None:
+async def print_audit(console: Console, journal: Path) -> None:
     """Print what `audit show` and `audit verify` say of the day, as anybody could ask them."""
-    for words in (("audit", "show", _longest_story(journal)), ("audit", "verify")):
+    for command in (("audit", "show", _longest_case(journal)), ("audit", "verify")):
         console.print()
-        console.rule(f"reactive-desched {' '.join(words)} --journal …", align="left")
-        console.print((await _answer(*words, "--journal", str(journal))).rstrip(), highlight=False)
+        console.rule(f"reactive-desched {' '.join(command)} --journal …", align="left")
+        console.print(
+            (await _run_cli(*command, "--journal", str(journal))).rstrip(), highlight=False
+        )
 
 
-def _longest_story(journal: Path) -> str:
+def _longest_case(journal: Path) -> str:
     """Return the case of an evicted pod with the most to tell."""
-    events = list(read(journal))
+    events = list(read_events(journal))
     length = Counter(event.correlationid for event in events)
     evicted = [event.correlationid for event in events if event.type == EVICTION_SUCCEEDED]
     return max(evicted, key=lambda case: length[case])
 
 
-async def _answer(*words: str) -> str:
-    with anyio.fail_after(_LONGEST_S):
+async def _run_cli(*args: str) -> str:
+    with anyio.fail_after(_TIMEOUT_S):
         done = await anyio.run_process(
-            [sys.executable, "-m", "reactive_desched", *words],
+            [sys.executable, "-m", "reactive_desched", *args],
             stderr=subprocess.STDOUT,
             check=False,
         )

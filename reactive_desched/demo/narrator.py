@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.text import Text
 
-from reactive_desched.app.telemetry_observer import Reporter
-from reactive_desched.controller.evaluation import Judgement
+from reactive_desched.app.telemetry_observer import TelemetryObserver
+from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.errors import Malformed
 from reactive_desched.model.changes import (
     Change,
@@ -14,7 +14,7 @@ from reactive_desched.model.changes import (
     NodeChange,
     PodBound,
     PreferenceShifted,
-    about,
+    changed_object,
 )
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.outcomes import EVICTED, Outcome
@@ -23,100 +23,104 @@ CHANGES_SHOWN = 4
 """Of a burst of equal changes the first few are shown, the rest are counted."""
 
 
-class Narrator:
+class ConsoleObserver:
     """Prints changes, findings with their decisions, and outcomes with the time they took.
 
     Everything is also passed on to the ordinary reporter, so that the metrics are those of `run`.
     """
 
-    def __init__(self, console: Console, clock: Callable[[], float], reporter: Reporter) -> None:
+    def __init__(
+        self, console: Console, clock: Callable[[], float], telemetry: TelemetryObserver
+    ) -> None:
         self._console = console
         self._clock = clock
         self._started = clock()
-        self._reporter = reporter
-        self._seen: dict[str, int] = {}
-        self.evicted: dict[str, Judgement] = {}
+        self._telemetry = telemetry
+        self._shown: dict[str, int] = {}
+        self.evicted: dict[str, Evaluation] = {}
         self.latencies_ms: list[float] = []
-        self.refused: list[Judgement] = []
+        self.refused: list[Evaluation] = []
         self.deferred = 0
-        self.speaks = False
+        self.enabled = False
 
-    def begin(self) -> None:
+    def start_scene(self) -> None:
         """A new scene begins: forget the last one's figures."""
-        self._seen.clear()
+        self._shown.clear()
         self.latencies_ms.clear()
         self.refused.clear()
         self.deferred = 0
 
-    def line(self, word: str, style: str, text: str) -> None:
+    def print_line(self, label: str, style: str, text: str) -> None:
         """Print one line with the time since the start."""
-        if not self.speaks:
+        if not self.enabled:
             return
         line = Text(f"{self._clock() - self._started:8.3f}s  ")
-        line.append(f"{word:<9}", style=style)
+        line.append(f"{label:<9}", style=style)
         line.append(text)
         self._console.print(line, soft_wrap=True)
 
-    def changed(self, changes: Iterable[Change]) -> None:
+    def on_changes(self, changes: Iterable[Change]) -> None:
         """Show changes of nodes and budgets, and pods that landed."""
         changes = list(changes)
-        self._reporter.changed(changes)
+        self._telemetry.on_changes(changes)
         for change in changes:
-            if (text := _told(change)) is None:
+            if (text := _describe(change)) is None:
                 continue
-            times = self._seen[text] = self._seen.get(text, 0) + 1
+            times = self._shown[text] = self._shown.get(text, 0) + 1
             if times <= CHANGES_SHOWN:
-                self.line("change", "cyan", text)
+                self.print_line("change", "cyan", text)
             elif times == CHANGES_SHOWN + 1:
-                self.line("change", "cyan", f"{text}, again and again …")
+                self.print_line("change", "cyan", f"{text}, again and again …")
 
-    def judged(self, judgement: Judgement) -> None:
+    def on_decision(self, evaluation: Evaluation) -> None:
         """Show a finding and what was decided on it, unless it was shown before."""
-        self._reporter.judged(judgement)
-        if not judgement.is_news:
+        self._telemetry.on_decision(evaluation)
+        if not evaluation.changed:
             return
-        decision, finding = judgement.decision, judgement.finding
-        found = f"{finding.pod} {finding.reason}"
+        decision, finding = evaluation.decision, evaluation.finding
+        found = f"{finding.pod} {finding.message}"
         match decision:
             case Evict():
-                self.line("evict", "bold green", found)
-            case Defer(gate=gate, reason=reason):
+                self.print_line("evict", "bold green", found)
+            case Defer(gate=gate, message=reason):
                 self.deferred += 1
-                self.line("defer", "yellow", f"{found}; {gate}: {reason}")
-            case Refuse(gate=gate, reason=reason):
-                self.refused.append(judgement)
-                self.line("refuse", "red", f"{found}; {gate}: {reason}")
+                self.print_line("defer", "yellow", f"{found}; {gate}: {reason}")
+            case Refuse(gate=gate, message=reason):
+                self.refused.append(evaluation)
+                self.print_line("refuse", "red", f"{found}; {gate}: {reason}")
 
-    def ended(self, judgement: Judgement, outcome: Outcome, asked_at: float, /) -> None:
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float, /) -> None:
         """Show an outcome, with the time from the change to it."""
-        self._reporter.ended(judgement, outcome, asked_at)
-        pod = judgement.finding.pod
-        took_ms = (asked_at - judgement.cause.at) * 1000
-        decided_ms = (asked_at - judgement.at) * 1000
+        self._telemetry.on_outcome(evaluation, outcome, sent_at)
+        pod = evaluation.finding.pod
+        took_ms = (sent_at - evaluation.trigger.seen_at) * 1000
+        decided_ms = (sent_at - evaluation.decided_at) * 1000
         if outcome.result == EVICTED:
-            self.evicted[pod.uid] = judgement
+            self.evicted[pod.uid] = evaluation
             self.latencies_ms.append(decided_ms)
         style = "green" if outcome.result == EVICTED else "red"
         times = f"asked {took_ms:.1f} ms after the change, {decided_ms:.1f} ms after the decision"
-        self.line("outcome", style, f"{pod} {outcome.result}; {times} {outcome.detail}".rstrip())
+        self.print_line(
+            "outcome", style, f"{pod} {outcome.result}; {times} {outcome.message}".rstrip()
+        )
 
-    def held_back(self, reason: str | None) -> None:
+    def on_pause(self, reason: str | None) -> None:
         """Show why nothing is judged, and when it is again."""
-        self._reporter.held_back(reason)
+        self._telemetry.on_pause(reason)
         if reason is not None:
-            self.line("waiting", "magenta", reason)
+            self.print_line("waiting", "magenta", reason)
 
-    def malformed(self, resource: str, error: Malformed, /) -> None:
+    def on_malformed(self, resource: str, error: Malformed, /) -> None:
         """Show what could not be read."""
-        self.line("skipped", "red", f"{resource}: {error}")
+        self.print_line("skipped", "red", f"{resource}: {error}")
 
 
-def _told(change: Change) -> str | None:
+def _describe(change: Change) -> str | None:
     match change:
         case PodBound(pod=pod):
             return f"PodBound {pod} on {pod.node}"
         case NodeChange():
-            return f"{change.kind} {about(change)}"
+            return f"{change.kind} {changed_object(change)}"
         case DisruptionBudgetChanged(namespace=namespace, name=name):
             return f"{change.kind} {namespace}/{name}"
         case PreferenceShifted():

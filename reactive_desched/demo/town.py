@@ -5,27 +5,27 @@ from typing import Any
 
 import aiohttp
 
-Obj = dict[str, Any]  # any JSON object
+JsonObject = dict[str, Any]  # any JSON object
 
 SSD, BANK = {"disk": "ssd"}, {"pool": "bank"}
 _ZONES = ("a", "b", "c")
-_ROOM = {"cpu": "8", "memory": "16Gi", "pods": "40"}
-_QUICK = {
+_CAPACITY = {"cpu": "8", "memory": "16Gi", "pods": "40"}
+_FAST_ANNOTATIONS = {
     "sim.reactive-desched/start-seconds": "0.3",
     "sim.reactive-desched/shutdown-seconds": "0.3",
 }
-_MERGE = {"Content-Type": "application/merge-patch+json"}
-_PODS = 37
+_MERGE_PATCH_HEADERS = {"Content-Type": "application/merge-patch+json"}
+_EXPECTED_PODS = 37
 
 
-class Town:
+class DemoCluster:
     """What kubectl would do, said in the words of the script."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self._http = http
         self.url = url
 
-    async def settle(self) -> None:
+    async def create(self) -> None:
         """Build the cluster: six nodes and four teams' workloads."""
         for number in range(1, 7):
             labels = SSD if number in (2, 3) else BANK if number in (5, 6) else {}
@@ -45,7 +45,7 @@ class Town:
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         node = {
             "metadata": {"name": name, "labels": {**own, **labels}},
-            "status": {"capacity": _ROOM, "allocatable": _ROOM, "conditions": [ready]},
+            "status": {"capacity": _CAPACITY, "allocatable": _CAPACITY, "conditions": [ready]},
         }
         await self._create("/api/v1/nodes", node)
 
@@ -58,13 +58,13 @@ class Town:
         """Take a label off a node."""
         await self._patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {key: None}}})
 
-    async def protect(self, namespace: str, app: str) -> None:
+    async def create_pdb(self, namespace: str, app: str) -> None:
         """Put a disruption budget over an app that lets no pod go."""
         spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": app}}}
         path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
         await self._create(path, {"metadata": {"name": app}, "spec": spec})
 
-    async def relent(self, namespace: str, app: str) -> None:
+    async def relax_pdb(self, namespace: str, app: str) -> None:
         """Let one pod of the app go at a time."""
         path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{app}"
         await self._patch(path, {"spec": {"maxUnavailable": 1}})
@@ -88,32 +88,32 @@ class Town:
             if _app(pod) == app and not _is_leaving(pod)
         }
 
-    async def is_calm(self) -> bool:
+    async def is_stable(self) -> bool:
         """Say whether every wanted pod is there and ready, and none is leaving."""
         pods = await self._pods()
-        return len(pods) == _PODS and all(map(_is_settled, pods))
+        return len(pods) == _EXPECTED_PODS and all(map(_is_ready, pods))
 
-    async def _pods(self) -> list[Obj]:
+    async def _pods(self) -> list[JsonObject]:
         async with self._http.get(f"{self.url}/api/v1/pods") as reply:
-            listed: list[Obj] = (await reply.json())["items"]
+            listed: list[JsonObject] = (await reply.json())["items"]
             return listed
 
-    async def _create(self, path: str, body: Obj) -> None:
+    async def _create(self, path: str, body: JsonObject) -> None:
         async with self._http.post(f"{self.url}{path}", json=body) as reply:
             reply.raise_for_status()
 
-    async def _patch(self, path: str, body: Obj) -> None:
-        request = self._http.patch(f"{self.url}{path}", json=body, headers=_MERGE)
+    async def _patch(self, path: str, body: JsonObject) -> None:
+        request = self._http.patch(f"{self.url}{path}", json=body, headers=_MERGE_PATCH_HEADERS)
         async with request as reply:
             reply.raise_for_status()
 
     async def _deploy(
-        self, namespace: str, app: str, replicas: int, more: Obj, cpu: str = "200m"
+        self, namespace: str, app: str, replicas: int, more: JsonObject, cpu: str = "200m"
     ) -> None:
         labels = {"app": app}
         container = {"name": "main", "image": app, "resources": {"requests": {"cpu": cpu}}}
         template = {
-            "metadata": {"labels": labels, "annotations": _QUICK},
+            "metadata": {"labels": labels, "annotations": _FAST_ANNOTATIONS},
             "spec": {"containers": [container], **more},
         }
         spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
@@ -121,21 +121,21 @@ class Town:
         await self._create(path, {"metadata": {"name": app}, "spec": spec})
 
 
-def _requires(key: str, value: str) -> Obj:
+def _requires(key: str, value: str) -> JsonObject:
     term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
     required = {"nodeSelectorTerms": [term]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def _app(pod: Obj) -> str:
+def _app(pod: JsonObject) -> str:
     return str(pod["metadata"]["labels"]["app"])
 
 
-def _is_leaving(pod: Obj) -> bool:
+def _is_leaving(pod: JsonObject) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
-def _is_settled(pod: Obj) -> bool:
+def _is_ready(pod: JsonObject) -> bool:
     conditions = pod.get("status", {}).get("conditions") or []
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
     return ready and not _is_leaving(pod)

@@ -14,84 +14,84 @@ from reactive_desched.errors import ClusterError, JournalError
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import (
-    WITHHELD,
-    Answer,
+    CANCELLED,
     EvictionRequest,
+    EvictionResponse,
     Outcome,
-    PodNow,
-    outcome_of,
-    settled,
+    PodLookup,
+    outcome_from_lookup,
+    outcome_from_response,
 )
 
-FIRST_READ_S, LONGEST_READ_S = 1.0, 30.0
+INITIAL_READ_BACKOFF_S, MAX_READ_BACKOFF_S = 1.0, 30.0
 """How soon a pod is read after a call of unknown effect, and how rarely at most."""
 
 
 class Evictor(Protocol):
     """Asks for one eviction, once, and never raises; reads a pod back when asked."""
 
-    async def evict(self, request: EvictionRequest) -> Answer:
+    async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Ask the API server to evict the pod."""
         ...
 
-    async def look(self, namespace: str, name: str) -> PodNow:
+    async def get_pod(self, namespace: str, name: str) -> PodLookup:
         """Read who bears this name now; raises ClusterError when that cannot be found out."""
         ...
 
 
-class Ledger(Protocol):
+class IntentStore(Protocol):
     """The durable record of intents and their ends."""
 
-    async def begin(self, intent: Intent) -> str:
+    async def begin_intent(self, intent: Intent) -> str:
         """Return the intent's id once it is on disk; raises JournalError when it cannot be."""
         ...
 
-    async def end(self, intent_id: str, outcome: Outcome) -> None:
+    async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return once the outcome is on disk."""
         ...
 
 
-Finished = Callable[[Intent, Outcome, float], None]
+OnOutcome = Callable[[Intent, Outcome, float], None]
 """Told the intent, its outcome, and when the API server was asked (or would have been)."""
 
 
-class Means:
+class EvictionExecutor:
     """What one eviction takes: where it is written down, who asks for it, and what time it is."""
 
-    def __init__(self, ledger: Ledger, evictor: Evictor, clock: Callable[[], float]) -> None:
-        self._ledger = ledger
+    def __init__(self, intents: IntentStore, evictor: Evictor, clock: Callable[[], float]) -> None:
+        self._intents = intents
         self._evictor = evictor
         self._clock = clock
 
-    async def carry_out(
-        self, intent: Intent, why_not: Callable[[], str | None]
+    async def execute(
+        self, intent: Intent, cancel_reason: Callable[[], str | None]
     ) -> tuple[Outcome, float]:
         """Write an intent down, ask for the eviction, and write down what came of it.
 
         `why_not` is asked before each of these steps. Returns the outcome, and when the API server
         was asked (or would have been).
         """
-        if (reason := why_not()) is not None:
-            return Outcome(WITHHELD, reason), self._clock()
+        if (reason := cancel_reason()) is not None:
+            return Outcome(CANCELLED, reason), self._clock()
         try:
-            intent_id = await self._ledger.begin(intent)
+            intent_id = await self._intents.begin_intent(intent)
         except JournalError as error:
-            return Outcome(WITHHELD, str(error)), self._clock()
-        asked_at = self._clock()
-        outcome = await self._ask(intent, why_not)
-        await self._ledger.end(intent_id, outcome)
-        return outcome, asked_at
+            return Outcome(CANCELLED, str(error)), self._clock()
+        sent_at = self._clock()
+        outcome = await self._send(intent, cancel_reason)
+        await self._intents.record_outcome(intent_id, outcome)
+        return outcome, sent_at
 
-    async def _ask(self, intent: Intent, why_not: Callable[[], str | None]) -> Outcome:
+    async def _send(self, intent: Intent, cancel_reason: Callable[[], str | None]) -> Outcome:
         """Call the API server, unless things changed while the intent was being written."""
-        if (reason := why_not()) is not None:
-            return Outcome(WITHHELD, reason)
+        if (reason := cancel_reason()) is not None:
+            return Outcome(CANCELLED, reason)
         request = _request(intent)
-        answer = await self._evictor.evict(request)
-        return outcome_of(answer) or await read_back(self._evictor, request)
+        response = await self._evictor.evict(request)
+        return outcome_from_response(response) or await confirm_by_reading(self._evictor, request)
 
 
-class Evictions:
+class EvictionPool:
     """Every eviction under way; `may_act` returns why not, or None.
 
     `at_once` tasks each carry out one after the other: to hand an intent to a waiting task costs
@@ -101,93 +101,93 @@ class Evictions:
 
     def __init__(
         self,
-        ledger: Ledger,
+        intents: IntentStore,
         evictor: Evictor,
-        may_act: Callable[[], str | None],
-        finished: Finished,
+        cancel_reason: Callable[[], str | None],
+        on_outcome: OnOutcome,
         clock: Callable[[], float],
         *,
-        at_once: int = 50,
+        max_concurrent: int = 50,
     ) -> None:
-        self._means = Means(ledger, evictor, clock)
-        self._may_act = may_act
-        self._finished = finished
+        self._executor = EvictionExecutor(intents, evictor, clock)
+        self._cancel_reason = cancel_reason
+        self._on_outcome = on_outcome
         self._clock = clock
-        self._at_once = at_once
-        self._line: MemoryObjectSendStream[Intent] | None = None
-        self._under_way = 0
-        self._unasked: dict[PodKey, str | None] = {}
+        self._max_concurrent = max_concurrent
+        self._queue: MemoryObjectSendStream[Intent] | None = None
+        self._active = 0
+        self._not_yet_sent: dict[PodKey, str | None] = {}
         self._idle = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Carry out what is submitted, until cancelled."""
-        line, intents = anyio.create_memory_object_stream[Intent](inf)
+        queue, intents = anyio.create_memory_object_stream[Intent](inf)
         try:
-            async with line, intents, anyio.create_task_group() as group:
-                for _ in range(self._at_once):
-                    group.start_soon(self._carry_out_all, intents)
-                self._line = line
+            async with queue, intents, anyio.create_task_group() as group:
+                for _ in range(self._max_concurrent):
+                    group.start_soon(self._work, intents)
+                self._queue = queue
                 task_status.started()
-                await self._until_cancelled()
+                await self._sleep_until_cancelled()
         finally:
-            self._unasked.clear()
-            self._under_way = 0  # whoever still stood in line had not begun
+            self._not_yet_sent.clear()
+            self._active = 0  # whoever still stood in line had not begun
 
-    async def _until_cancelled(self) -> None:
+    async def _sleep_until_cancelled(self) -> None:
         try:
             await anyio.sleep_forever()
         finally:
-            self._line = None
+            self._queue = None
 
     def submit(self, intent: Intent) -> None:
         """Let one eviction begin; after `run` has ended it is withheld."""
-        if self._line is None:
-            self._finished(intent, Outcome(WITHHELD, "stopping"), self._clock())
+        if self._queue is None:
+            self._on_outcome(intent, Outcome(CANCELLED, "stopping"), self._clock())
         else:
-            self._under_way += 1
-            self._unasked[intent.pod.uid] = None
-            self._line.send_nowait(intent)
+            self._active += 1
+            self._not_yet_sent[intent.pod.uid] = None
+            self._queue.send_nowait(intent)
 
-    def recall(self, reason: str) -> None:
+    def cancel_pending(self, reason: str) -> None:
         """Withhold every eviction that was not asked for yet; the others go on to their end."""
-        self._unasked = dict.fromkeys(self._unasked, reason)
+        self._not_yet_sent = dict.fromkeys(self._not_yet_sent, reason)
 
-    async def ended(self) -> None:
+    async def drained(self) -> None:
         """Return when no eviction is under way."""
-        while self._under_way:
+        while self._active:
             self._idle = anyio.Event()
             await self._idle.wait()
 
-    async def _carry_out_all(self, intents: MemoryObjectReceiveStream[Intent]) -> None:
+    async def _work(self, intents: MemoryObjectReceiveStream[Intent]) -> None:
         async for intent in intents:
             try:
-                may_not = partial(self._why_not, intent)
-                outcome, asked_at = await self._means.carry_out(intent, may_not)
+                cancel_reason = partial(self._intent_cancel_reason, intent)
+                outcome, sent_at = await self._executor.execute(intent, cancel_reason)
             finally:
-                self._unasked.pop(intent.pod.uid, None)
-                self._under_way -= 1
-                if not self._under_way:
+                self._not_yet_sent.pop(intent.pod.uid, None)
+                self._active -= 1
+                if not self._active:
                     self._idle.set()
-            self._finished(intent, outcome, asked_at)
+            self._on_outcome(intent, outcome, sent_at)
 
-    def _why_not(self, intent: Intent) -> str | None:
-        return self._unasked.get(intent.pod.uid) or self._may_act()
+    def _intent_cancel_reason(self, intent: Intent) -> str | None:
+        return self._not_yet_sent.get(intent.pod.uid) or self._cancel_reason()
 
 
-async def read_back(evictor: Evictor, request: EvictionRequest) -> Outcome:
+async def confirm_by_reading(evictor: Evictor, request: EvictionRequest) -> Outcome:
     """Find out what a call of unknown effect did; keeps trying until the pod can be read."""
-    wait_s = FIRST_READ_S
+    wait_s = INITIAL_READ_BACKOFF_S
     while True:
         try:
-            now = await evictor.look(request.namespace, request.name)
+            lookup = await evictor.get_pod(request.namespace, request.name)
         except ClusterError:
             await anyio.sleep(wait_s)
-            wait_s = min(LONGEST_READ_S, wait_s * 2)
+            wait_s = min(MAX_READ_BACKOFF_S, wait_s * 2)
         else:
-            return settled(request.uid, now)
+            return outcome_from_lookup(request.uid, lookup)
 
 
 def _request(intent: Intent) -> EvictionRequest:
     pod = intent.pod
-    reason = f"{intent.account.profile}/{intent.plugin}: {intent.reason}"
+    reason = f"{intent.context.profile}/{intent.plugin}: {intent.message}"
     return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.grace_period_s)

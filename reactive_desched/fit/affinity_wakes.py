@@ -3,23 +3,23 @@
 from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeVar
 
-from reactive_desched.fit.pod_affinity import Neighbours
+from reactive_desched.fit.pod_affinity import PodAffinityFilter
 from reactive_desched.model.affinity_terms import scheduler_scope
 from reactive_desched.model.objects import Pod, PodAffinityTerm
-from reactive_desched.model.spread import binding, selector_of
+from reactive_desched.model.spread import effective_selector, hard_constraints
 
 K = TypeVar("K", bound=Hashable)
-_ANYWHERE: Final = ""  # no namespace has this name
+_ANY_NAMESPACE: Final = ""  # no namespace has this name
 
 
-class Heeding(Generic[K]):
+class AffinityWakeIndex(Generic[K]):
     """Groups, by key and a pod of each, under the namespaces that they look at."""
 
-    def __init__(self, neighbours: Neighbours) -> None:
-        self._neighbours = neighbours
+    def __init__(self, pod_affinity: PodAffinityFilter) -> None:
+        self._pod_affinity = pod_affinity
         self._pods: dict[K, Pod] = {}
-        self._looking_at: dict[str, dict[K, Pod]] = {}
-        self._at_home: dict[str, dict[K, Pod]] = {}
+        self._by_watched_namespace: dict[str, dict[K, Pod]] = {}
+        self._by_own_namespace: dict[str, dict[K, Pod]] = {}
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -30,67 +30,71 @@ class Heeding(Generic[K]):
     def add(self, key: K, pod: Pod) -> None:
         """Note a group that other pods keep off some node."""
         self._pods[key] = pod
-        self._at_home.setdefault(pod.namespace, {})[key] = pod
-        for namespace in _namespaces(pod):
-            self._looking_at.setdefault(namespace, {})[key] = pod
+        self._by_own_namespace.setdefault(pod.namespace, {})[key] = pod
+        for namespace in _watched_namespaces(pod):
+            self._by_watched_namespace.setdefault(namespace, {})[key] = pod
 
     def discard(self, key: K) -> None:
         """Forget a group."""
         pod = self._pods.pop(key, None)
         if pod is None:
             return
-        _take_out(self._at_home, pod.namespace, key)
-        for namespace in _namespaces(pod):
-            _take_out(self._looking_at, namespace, key)
+        _remove_from_index(self._by_own_namespace, pod.namespace, key)
+        for namespace in _watched_namespaces(pod):
+            _remove_from_index(self._by_watched_namespace, namespace, key)
 
-    def concerned(self, other: Pod) -> set[K]:
+    def affected_groups(self, other: Pod) -> set[K]:
         """Return the groups that look at a pod, or that it does not want near."""
         found: set[K] = set()
-        verdicts: dict[int, bool] = {}  # of one spec all look alike, but for labels to match
-        for namespace in (other.namespace, _ANYWHERE):
-            for key, pod in self._looking_at.get(namespace, {}).items():
+        selected: dict[int, bool] = {}  # of one spec all look alike, but for labels to match
+        for namespace in (other.namespace, _ANY_NAMESPACE):
+            for key, pod in self._by_watched_namespace.get(namespace, {}).items():
                 kind = id(pod.spec)
-                if kind not in verdicts or _depends_on_labels(pod):
-                    verdicts[kind] = self._looks_at(pod, other)
-                if verdicts[kind]:
+                if kind not in selected or _depends_on_labels(pod):
+                    selected[kind] = self._selects(pod, other)
+                if selected[kind]:
                     found.add(key)
         for term in other.spec.anti_affinity:
-            found.update(self._repelled(other, term))
+            found.update(self._excluded_by(other, term))
         return found
 
-    def _looks_at(self, pod: Pod, other: Pod) -> bool:
+    def _selects(self, pod: Pod, other: Pod) -> bool:
         terms = (*pod.spec.pod_affinity, *pod.spec.anti_affinity)
-        if any(self._neighbours.means(term, pod.namespace, other) for term in terms):
+        if any(self._pod_affinity.matches(term, pod.namespace, other) for term in terms):
             return True
         if other.namespace != pod.namespace:
             return False
-        selectors = (selector_of(constraint, pod.labels) for constraint in binding(pod.spec))
+        selectors = (
+            effective_selector(constraint, pod.labels) for constraint in hard_constraints(pod.spec)
+        )
         return any(s is not None and s.matches(other.labels) for s in selectors)
 
-    def _repelled(self, other: Pod, term: PodAffinityTerm) -> Iterator[K]:
+    def _excluded_by(self, other: Pod, term: PodAffinityTerm) -> Iterator[K]:
         scope = scheduler_scope(term, other.namespace)
-        namespaces = self._at_home if scope.selector is not None else scope.namespaces
+        namespaces = (
+            self._by_own_namespace if scope.namespace_selector is not None else scope.namespaces
+        )
         for namespace in namespaces:
-            for key, pod in self._at_home.get(namespace, {}).items():
-                if self._neighbours.means(term, other.namespace, pod):
+            for key, pod in self._by_own_namespace.get(namespace, {}).items():
+                if self._pod_affinity.matches(term, other.namespace, pod):
                     yield key
 
 
-def _namespaces(pod: Pod) -> Iterator[str]:
+def _watched_namespaces(pod: Pod) -> Iterator[str]:
     """Return the namespaces a pod looks at."""
     yield pod.namespace
     for term in (*pod.spec.pod_affinity, *pod.spec.anti_affinity):
         scope = scheduler_scope(term, pod.namespace)
-        if scope.selector is not None:
-            yield _ANYWHERE
+        if scope.namespace_selector is not None:
+            yield _ANY_NAMESPACE
         yield from scope.namespaces
 
 
 def _depends_on_labels(pod: Pod) -> bool:
-    return any(constraint.match_label_keys for constraint in pod.spec.spread)
+    return any(constraint.match_label_keys for constraint in pod.spec.topology_spread_constraints)
 
 
-def _take_out(index: dict[str, dict[K, Pod]], namespace: str, key: K) -> None:
+def _remove_from_index(index: dict[str, dict[K, Pod]], namespace: str, key: K) -> None:
     of_namespace = index.get(namespace)
     if of_namespace is None:
         return

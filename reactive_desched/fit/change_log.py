@@ -3,10 +3,10 @@
 from collections.abc import Collection
 from typing import Final
 
-KEPT: Final = 4096
+KEPT_CHANGES: Final = 4096
 
 
-class Trail:
+class ChangeLog:
     """Slots in the order in which they changed.
 
     Keeps the last 4,096 at least, twice as many at most; whoever is further behind is told so
@@ -24,17 +24,17 @@ class Trail:
         """Where whoever has caught up stands."""
         return self._first + len(self._slots)
 
-    def note(self, slot: int) -> None:
+    def append(self, slot: int) -> None:
         """A slot changed."""
-        if len(self._slots) >= 2 * KEPT:
-            del self._slots[:KEPT]
-            self._first += KEPT
+        if len(self._slots) >= 2 * KEPT_CHANGES:
+            del self._slots[:KEPT_CHANGES]
+            self._first += KEPT_CHANGES
         self._slots.append(slot)
 
-    def since(self, stand: int) -> Collection[int] | None:
+    def since(self, cursor: int) -> Collection[int] | None:
         """Return what changed since someone had caught up, each once; None when that is lost."""
-        if stand == self.end:
+        if cursor == self.end:
             return ()
-        if stand < self._first:
+        if cursor < self._first:
             return None
-        return set(self._slots[stand - self._first :])
+        return set(self._slots[cursor - self._first :])

@@ -12,33 +12,33 @@ from msgspec import Struct
 
 from reactive_desched.fit.bits import slots_in, with_bit
 from reactive_desched.fit.free_amounts import demands
-from reactive_desched.fit.host_ports import any_clash
-from reactive_desched.fit.node_sets import Nodes
-from reactive_desched.fit.pod_affinity import Neighbours
-from reactive_desched.fit.spread import Spread
-from reactive_desched.fit.volumes import Storage
+from reactive_desched.fit.host_ports import any_conflict
+from reactive_desched.fit.node_sets import NodeSets
+from reactive_desched.fit.pod_affinity import PodAffinityFilter
+from reactive_desched.fit.spread import TopologySpreadFilter
+from reactive_desched.fit.volumes import VolumeFilter
 from reactive_desched.model.objects import Pod, PodSpec
 from reactive_desched.model.resources import PODS
 from reactive_desched.model.scheduling import (
-    NOT_SELECTED,
-    PORTS_TAKEN,
-    TAINTED,
+    NODE_AFFINITY_MISMATCH,
+    PORTS_IN_USE,
     TOO_MANY_PODS,
     UNSCHEDULABLE,
-    insufficient,
-    stands_cordons,
+    UNTOLERATED_TAINTS,
+    insufficient_message,
+    tolerates_cordon,
 )
 from reactive_desched.model.volumes import TOO_MANY_VOLUMES
 from reactive_desched.state.view import ClusterView
 
-COMPARED: Final = 16
+MAX_COMPARED: Final = 16
 """Of so many nodes that fit, the one with most room is taken."""
 
-Objections = list[tuple[str, int]]
+Rejections = list[tuple[str, int]]
 """One filter's reasons, each with the slots that refuse for it."""
 
 
-class WhyNot(Struct, frozen=True):
+class Diagnosis(Struct, frozen=True):
     """How many nodes were looked at, and how many refused for which reason."""
 
     nodes: int
@@ -49,162 +49,165 @@ class WhyNot(Struct, frozen=True):
         return f"0/{self.nodes} nodes are available: {', '.join(counted)}"
 
 
-class Search:
+class NodeFilters:
     """Asks every filter which of the nodes refuse a pod; the nodes must be caught up."""
 
-    def __init__(self, nodes: Nodes, view: ClusterView) -> None:
+    def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
         self._nodes = nodes
-        self.storage = Storage(nodes, view)
-        self.neighbours = Neighbours(nodes, view)
-        self.spread = Spread(nodes, view)
+        self.volumes = VolumeFilter(nodes, view)
+        self.pod_affinity = PodAffinityFilter(nodes, view)
+        self.topology_spread = TopologySpreadFilter(nodes, view)
 
-    def find(self, pod: Pod, among: int) -> int | None:
+    def find_best(self, pod: Pod, among: int) -> int | None:
         """Return a slot that fits a pod: of the first sixteen that do the one with most room."""
-        for objections in self._objections(pod):
-            for _, refusing in objections:
-                among &= ~refusing
+        for objections in self._rejections(pod):
+            for _, rejecting in objections:
+                among &= ~rejecting
             if not among:
                 return None
-        return self._roomiest(pod, among)
+        return self._least_allocated(pod, among)
 
-    def fitting(self, pod: Pod, among: int) -> int:
+    def fitting_slots(self, pod: Pod, among: int) -> int:
         """Return all the slots that fit a pod."""
-        for objections in self._objections(pod):
-            for _, refusing in objections:
-                among &= ~refusing
-        return among & ~self._overloaded(pod, among)
+        for objections in self._rejections(pod):
+            for _, rejecting in objections:
+                among &= ~rejecting
+        return among & ~self._over_volume_limit(pod, among)
 
-    def why_not(self, pod: Pod, among: int) -> WhyNot:
+    def diagnose(self, pod: Pod, among: int) -> Diagnosis:
         """Count why nodes do not fit: each by the first filter that it fails."""
         reasons: Counter[str] = Counter()
         nodes = among.bit_count()
-        for objections in self._objections(pod):
-            refused = 0
-            for reason, refusing in objections:
-                if number := (among & refusing).bit_count():
+        for objections in self._rejections(pod):
+            rejected = 0
+            for reason, rejecting in objections:
+                if number := (among & rejecting).bit_count():
                     reasons[reason] += number
-                    refused |= refusing
-            among &= ~refused
-        if number := self._overloaded(pod, among).bit_count():
+                    rejected |= rejecting
+            among &= ~rejected
+        if number := self._over_volume_limit(pod, among).bit_count():
             reasons[TOO_MANY_VOLUMES] += number
-        return WhyNot(nodes, reasons)
+        return Diagnosis(nodes, reasons)
 
-    def standing(self, pod: Pod, among: int) -> int:
+    def statically_feasible(self, pod: Pod, among: int) -> int:
         """Return the slots that are open to a pod whatever sits there."""
-        for _, refusing in self._closed(pod):
-            among &= ~refusing
+        for _, rejecting in self._static_rejections(pod):
+            among &= ~rejecting
         return among
 
-    def roomy(self, pod: Pod, among: int) -> int:
+    def with_capacity(self, pod: Pod, among: int) -> int:
         """Return the slots with enough room for one more such pod, whoever is near."""
         for resource, wanted in demands(pod.spec.requests):
             among &= self._nodes.with_at_least(resource, wanted)
-        return among & ~self._nodes.ports.clashing(pod.spec.host_ports)
+        return among & ~self._nodes.ports.conflicting(pod.spec.host_ports)
 
-    def has_room(self, spec: PodSpec, wanted: list[tuple[str, int]], slot: int) -> bool:
+    def has_capacity(self, spec: PodSpec, wanted: list[tuple[str, int]], slot: int) -> bool:
         """Say whether one slot has enough room for such a pod, which demands these amounts."""
-        if not self._nodes.amounts.has(slot, wanted):
+        if not self._nodes.free.has_all(slot, wanted):
             return False
         ports = spec.host_ports
-        return not ports or not any_clash(ports, self._nodes.ports.of(slot))
+        return not ports or not any_conflict(ports, self._nodes.ports.used_in(slot))
 
     # --- the filters ---
 
-    def _objections(self, pod: Pod) -> Iterator[Objections]:
-        if (hopeless := self.storage.hopeless(pod)) is not None:
-            yield [(hopeless, self._nodes.existing)]
-        for objection in self._closed(pod):
-            yield [objection]
-        yield self._ports(pod)
-        yield self._shortages(pod)
-        for objection in self.storage.refusals(pod):
-            yield [objection]
-        for objection in self.spread.refusals(pod):
-            yield [objection]
-        for objection in self.neighbours.refusals(pod):
-            yield [objection]
+    def _rejections(self, pod: Pod) -> Iterator[Rejections]:
+        if (prefiltered := self.volumes.prefilter(pod)) is not None:
+            yield [(prefiltered, self._nodes.existing)]
+        for rejection in self._static_rejections(pod):
+            yield [rejection]
+        yield self._port_rejections(pod)
+        yield self._resource_rejections(pod)
+        for rejection in self.volumes.rejections(pod):
+            yield [rejection]
+        for rejection in self.topology_spread.rejections(pod):
+            yield [rejection]
+        for rejection in self.pod_affinity.rejections(pod):
+            yield [rejection]
 
-    def _closed(self, pod: Pod) -> Iterator[tuple[str, int]]:
+    def _static_rejections(self, pod: Pod) -> Iterator[tuple[str, int]]:
         nodes, spec = self._nodes, pod.spec
-        if nodes.cordoned and not stands_cordons(spec.tolerations):
+        if nodes.cordoned and not tolerates_cordon(spec.tolerations):
             yield UNSCHEDULABLE, nodes.cordoned
-        yield TAINTED, nodes.unsuited(spec.tolerations)
+        yield UNTOLERATED_TAINTS, nodes.untolerated(spec.tolerations)
         if spec.node_selector or spec.node_affinity is not None:
-            yield NOT_SELECTED, nodes.existing & ~nodes.labels.open_to(spec, nodes.existing)
+            yield (
+                NODE_AFFINITY_MISMATCH,
+                nodes.existing & ~nodes.labels.matching_pod(spec, nodes.existing),
+            )
 
-    def _ports(self, pod: Pod) -> Objections:
+    def _port_rejections(self, pod: Pod) -> Rejections:
         wanted = pod.spec.host_ports
         if not wanted:
             return []
-        clashing, own = self._nodes.ports.clashing(wanted), self._own_slot(pod)
+        clashing, own = self._nodes.ports.conflicting(wanted), self._own_slot(pod)
         if own is not None:
-            clashing = with_bit(clashing, own, present=self._clashes_at_home(pod, own))
-        return [(PORTS_TAKEN, clashing)]
+            clashing = with_bit(clashing, own, present=self._conflicts_on_own_node(pod, own))
+        return [(PORTS_IN_USE, clashing)]
 
-    def _clashes_at_home(self, pod: Pod, slot: int) -> bool:
-        entry = self._nodes.entry(slot)
+    def _conflicts_on_own_node(self, pod: Pod, slot: int) -> bool:
+        entry = self._nodes.node_info(slot)
         if entry is None:
             return False
-        promised = (b.pod for b in self._nodes.bookings.on(entry.name))
-        others = (p for p in (*entry.listening, *promised) if p.uid != pod.uid)
-        held = (port for other in others for port in other.spec.host_ports)
-        return any_clash(pod.spec.host_ports, held)
+        promised = (b.pod for b in self._nodes.reservations.on_node(entry.name))
+        others = (p for p in (*entry.host_port_pods, *promised) if p.uid != pod.uid)
+        used = (port for other in others for port in other.spec.host_ports)
+        return any_conflict(pod.spec.host_ports, used)
 
-    def _shortages(self, pod: Pod) -> Objections:
+    def _resource_rejections(self, pod: Pod) -> Rejections:
         own, found = self._own_slot(pod), []
         for resource, wanted in demands(pod.spec.requests):
             short = self._nodes.existing & ~self._nodes.with_at_least(resource, wanted)
             if own is not None:
-                free = self._nodes.amounts.of(resource, own) + self._held(pod, own, resource)
+                free = self._nodes.free.free_in(resource, own) + self._own_usage(pod, own, resource)
                 short = with_bit(short, own, present=free < wanted)
-            found.append((_words(resource), short))
+            found.append((_shortage_reason(resource), short))
         return found
 
     def _own_slot(self, pod: Pod) -> int | None:
-        return self._nodes.number(pod.node) if pod.node else None
+        return self._nodes.slot_of(pod.node) if pod.node else None
 
-    def _held(self, pod: Pod, slot: int, resource: str) -> int:
+    def _own_usage(self, pod: Pod, slot: int, resource: str) -> int:
         """Return what a pod itself takes of a resource on its node."""
-        entry = self._nodes.entry(slot)
+        entry = self._nodes.node_info(slot)
         here = None if entry is None else entry.active.get(pod.uid)
         if here is None:
             return 0
         if resource == PODS:
             return 1
-        return here.spec.requests.get(resource, 0) + here.resized.get(resource, 0)
+        return here.spec.requests.get(resource, 0) + here.resize_delta.get(resource, 0)
 
-    def _overloaded(self, pod: Pod, among: int) -> int:
+    def _over_volume_limit(self, pod: Pod, among: int) -> int:
         """Return which of the slots cannot attach the pod's volumes."""
         found = 0
-        if pod.claims:
+        if pod.pvc_names:
             for slot in slots_in(among):
-                if self.storage.cannot_attach(pod, slot):
+                if self.volumes.exceeds_attach_limit(pod, slot):
                     found |= 1 << slot
         return found
 
     # --- the choice ---
 
-    def _roomiest(self, pod: Pod, among: int) -> int | None:
+    def _least_allocated(self, pod: Pod, among: int) -> int | None:
         best, most, compared = None, -1.0, 0
         for slot in slots_in(among):
-            if pod.claims and self.storage.cannot_attach(pod, slot):
+            if pod.pvc_names and self.volumes.exceeds_attach_limit(pod, slot):
                 continue
-            if (room := self._room_left(pod, slot)) > most or best is None:
+            if (room := self._free_share(pod, slot)) > most or best is None:
                 best, most = slot, room
             compared += 1
-            if compared == COMPARED:
+            if compared == MAX_COMPARED:
                 break
         return best
 
-    def _room_left(self, pod: Pod, slot: int) -> float:
+    def _free_share(self, pod: Pod, slot: int) -> float:
         """Return the scarcest resource's free share of a node, once the pod is there."""
         node = self._nodes.node(slot)
         allocatable = {} if node is None else node.allocatable
         return min(
-            (self._nodes.amounts.of(resource, slot) - wanted) / (allocatable.get(resource) or 1)
+            (self._nodes.free.free_in(resource, slot) - wanted) / (allocatable.get(resource) or 1)
             for resource, wanted in demands(pod.spec.requests)
         )
 
 
-def _words(resource: str) -> str:
-    return TOO_MANY_PODS if resource == PODS else insufficient(resource)
+def _shortage_reason(resource: str) -> str:
+    return TOO_MANY_PODS if resource == PODS else insufficient_message(resource)

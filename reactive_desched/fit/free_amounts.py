@@ -4,35 +4,35 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from reactive_desched.fit import bits
-from reactive_desched.fit.change_log import Trail
-from reactive_desched.model.resources import CPU, MEMORY, PODS, Amounts
+from reactive_desched.fit.change_log import ChangeLog
+from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
 
-REMEMBERED_LEVELS: Final = 2_000
+MAX_CACHED_LEVELS: Final = 2_000
 """How many amounts it is remembered for which nodes have them; at the bound the one asked for
 longest ago is forgotten, and found out anew when it is asked for again."""
 
-REMEMBERED_RESOURCES: Final = 100
+MAX_TRACKED_RESOURCES: Final = 100
 """How many resources are kept count of; at the bound the one first asked for goes, as above."""
 
-_ALWAYS: Final = (CPU, MEMORY, PODS)
+_ALWAYS_TRACKED: Final = (CPU, MEMORY, PODS)
 
 
 class _Level:
     """The nodes with at least so much of a resource, as of a stand on the trail."""
 
-    __slots__ = ("nodes", "stand")
+    __slots__ = ("cursor", "nodes")
 
     def __init__(self) -> None:
         self.nodes = 0
-        self.stand = -1
+        self.cursor = -1
 
 
-class FreeAmounts:
+class FreeResources:
     """What is free in each slot, by resource; negative where a node is over-committed."""
 
     def __init__(self) -> None:
-        self.trail = Trail()
-        self._free: dict[str, list[int]] = {resource: [] for resource in _ALWAYS}
+        self.changes = ChangeLog()
+        self._free: dict[str, list[int]] = {resource: [] for resource in _ALWAYS_TRACKED}
         self._levels: dict[tuple[str, int], _Level] = {}
 
     @property
@@ -40,42 +40,42 @@ class FreeAmounts:
         """The resources that are kept count of."""
         return self._free
 
-    def knows(self, resource: str) -> bool:
+    def tracks(self, resource: str) -> bool:
         """Say whether a resource is kept count of."""
         return resource in self._free
 
-    def begin(self, resource: str, free: Iterable[int]) -> None:
+    def track(self, resource: str, free: Iterable[int]) -> None:
         """Keep count of one more resource, given what each slot has free."""
-        if len(self._free) >= REMEMBERED_RESOURCES:
-            oldest = next(name for name in self._free if name not in _ALWAYS)
+        if len(self._free) >= MAX_TRACKED_RESOURCES:
+            oldest = next(name for name in self._free if name not in _ALWAYS_TRACKED)
             del self._free[oldest]
             self._levels = {key: of for key, of in self._levels.items() if key[0] != oldest}
         self._free[resource] = list(free)
 
-    def grow(self) -> None:
+    def add_slot(self) -> None:
         """One more slot; nothing is free in it yet."""
         for free in self._free.values():
             free.append(0)
 
-    def set(self, slot: int, allocatable: Amounts, taken: Sequence[Amounts]) -> bool:
+    def update(self, slot: int, allocatable: ResourceList, taken: Sequence[ResourceList]) -> bool:
         """Take in what a slot offers and what is taken of it; say whether more of it is free."""
         grew = differs = False
         for resource, free in self._free.items():
-            now = left(resource, allocatable, taken)
+            now = remaining(resource, allocatable, taken)
             if now != free[slot]:
                 grew |= now > free[slot]
                 free[slot] = now
                 differs = True
         if differs:
-            self.trail.note(slot)
+            self.changes.append(slot)
         return grew
 
-    def of(self, resource: str, slot: int) -> int:
+    def free_in(self, resource: str, slot: int) -> int:
         """Return what is free in a slot, 0 of a resource that is not kept count of."""
         free = self._free.get(resource)
         return 0 if free is None else free[slot]
 
-    def has(self, slot: int, wanted: Iterable[tuple[str, int]]) -> bool:
+    def has_all(self, slot: int, wanted: Iterable[tuple[str, int]]) -> bool:
         """Say whether a slot has all these amounts free, of resources that are kept count of."""
         for resource, amount in wanted:
             free = self._free.get(resource)
@@ -87,22 +87,22 @@ class FreeAmounts:
         """Return the slots with so much of a resource free."""
         level = self._levels.pop((resource, amount), None) or _Level()
         self._levels[resource, amount] = level
-        if len(self._levels) > REMEMBERED_LEVELS:
+        if len(self._levels) > MAX_CACHED_LEVELS:
             del self._levels[next(iter(self._levels))]
-        self._catch_up(level, self._free[resource], amount)
+        self._refresh(level, self._free[resource], amount)
         return level.nodes
 
-    def _catch_up(self, level: _Level, free: list[int], amount: int) -> None:
-        changed = self.trail.since(level.stand)
+    def _refresh(self, level: _Level, free: list[int], amount: int) -> None:
+        changed = self.changes.since(level.cursor)
         if changed is None or len(changed) * 8 > len(free):
             level.nodes = bits.of_flags([of_slot >= amount for of_slot in free])
         else:
             for slot in changed:
                 level.nodes = bits.with_bit(level.nodes, slot, present=free[slot] >= amount)
-        level.stand = self.trail.end
+        level.cursor = self.changes.end
 
 
-def left(resource: str, allocatable: Amounts, taken: Iterable[Amounts]) -> int:
+def remaining(resource: str, allocatable: ResourceList, taken: Iterable[ResourceList]) -> int:
     """Return what is left of a resource; a node that does not offer it has none."""
     free = allocatable.get(resource, 0)
     for amounts in taken:
@@ -110,6 +110,6 @@ def left(resource: str, allocatable: Amounts, taken: Iterable[Amounts]) -> int:
     return free
 
 
-def demands(wanted: Amounts) -> list[tuple[str, int]]:
+def demands(wanted: ResourceList) -> list[tuple[str, int]]:
     """Return what a node must have free for a pod: what it asks for, and a place among the pods."""
     return [(PODS, 1), *((resource, amount) for resource, amount in wanted.items() if amount > 0)]

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from reactive_desched.fit import bits
 from reactive_desched.model.objects import HostPort
-from reactive_desched.model.scheduling import clashes
+from reactive_desched.model.scheduling import host_ports_conflict
 
 Ports = frozenset[HostPort]
 NO_PORTS: Ports = frozenset()
 
 
-class HeldPorts:
+class HostPortIndex:
     """Host ports by the slots where somebody listens on them, or is promised to."""
 
     def __init__(self) -> None:
@@ -18,36 +18,36 @@ class HeldPorts:
         self._nodes: dict[HostPort, int] = {}
         self._same_number: dict[tuple[int, str], set[HostPort]] = {}
 
-    def of(self, slot: int) -> Ports:
+    def used_in(self, slot: int) -> Ports:
         """Return the ports in use in a slot."""
         return self._of_slot.get(slot, NO_PORTS)
 
-    def set(self, slot: int, ports: Ports) -> bool:
+    def update(self, slot: int, ports: Ports) -> bool:
         """Take in which ports are in use in a slot; say whether any is free that was not."""
-        before = self.of(slot)
+        before = self.used_in(slot)
         if ports == before:
             return False
         for port in before - ports:
-            self._mark(port, slot, held=False)
+            self._mark(port, slot, in_use=False)
         for port in ports - before:
-            self._mark(port, slot, held=True)
+            self._mark(port, slot, in_use=True)
         if ports:
             self._of_slot[slot] = ports
         else:
             del self._of_slot[slot]
         return bool(before - ports)
 
-    def clashing(self, wanted: Iterable[HostPort]) -> int:
+    def conflicting(self, wanted: Iterable[HostPort]) -> int:
         """Return the slots where any of these ports cannot be had."""
         found = 0
         for port in wanted:
-            for held in self._same_number.get((port.port, port.protocol), ()):
-                if clashes(port, held):
-                    found |= self._nodes[held]
+            for used in self._same_number.get((port.port, port.protocol), ()):
+                if host_ports_conflict(port, used):
+                    found |= self._nodes[used]
         return found
 
-    def _mark(self, port: HostPort, slot: int, *, held: bool) -> None:
-        nodes = bits.with_bit(self._nodes.get(port, 0), slot, present=held)
+    def _mark(self, port: HostPort, slot: int, *, in_use: bool) -> None:
+        nodes = bits.with_bit(self._nodes.get(port, 0), slot, present=in_use)
         number = port.port, port.protocol
         if nodes:
             self._nodes[port] = nodes
@@ -59,7 +59,7 @@ class HeldPorts:
             del self._same_number[number]
 
 
-def any_clash(wanted: Iterable[HostPort], held: Iterable[HostPort]) -> bool:
+def any_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
     """Say whether any of the ports cannot be had beside those held."""
-    held = tuple(held)
-    return any(clashes(port, other) for port in wanted for other in held)
+    used = tuple(used)
+    return any(host_ports_conflict(port, other) for port in wanted for other in used)

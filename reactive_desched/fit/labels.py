@@ -5,30 +5,30 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from reactive_desched.fit import bits
-from reactive_desched.fit.change_log import Trail
+from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.model.labels import Labels, Requirement, Selector
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Node, PodSpec
 
-REMEMBERED_LABELS: Final = 200
+MAX_INDEXED_LABELS: Final = 200
 """How many labels are indexed; at the bound the one asked about longest ago is forgotten, and
 indexed anew when it is asked about again."""
 
 
-class _Values:
+class _LabelColumn:
     """The slots by their value of one label, as of a stand on the trail.
 
     Sets are made when they are asked for: of thousands of host names few ever are.
     """
 
-    __slots__ = ("_sets", "_slots", "_values", "present", "stand")
+    __slots__ = ("_sets", "_slots", "_values", "cursor", "present")
 
     def __init__(self) -> None:
         self._values: list[str | None] = []
         self._slots: dict[str, list[int]] = {}
         self._sets: dict[str, int] = {}
         self.present = 0
-        self.stand = -1
+        self.cursor = -1
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -39,7 +39,7 @@ class _Values:
     def __contains__(self, value: object) -> bool:
         return value in self._slots
 
-    def of(self, value: str) -> int:
+    def slots_with(self, value: str) -> int:
         """Return the slots with a value."""
         found = self._sets.get(value)
         if found is None:
@@ -49,11 +49,11 @@ class _Values:
                 self._sets[value] = found
         return found
 
-    def at(self, slot: int) -> str | None:
+    def value_in(self, slot: int) -> str | None:
         """Return the value in a slot."""
         return self._values[slot] if slot < len(self._values) else None
 
-    def begin(self, values: list[str | None]) -> None:
+    def rebuild(self, values: list[str | None]) -> None:
         """Take in the values of all slots."""
         slots: defaultdict[str, list[int]] = defaultdict(list)
         for slot, value in enumerate(values):
@@ -62,7 +62,7 @@ class _Values:
         self._values, self._slots, self._sets = values, dict(slots), {}
         self.present = bits.of_flags([value is not None for value in values])
 
-    def put(self, slot: int, value: str | None) -> None:
+    def update(self, slot: int, value: str | None) -> None:
         """Take in the value of one slot."""
         self._values += [None] * (slot + 1 - len(self._values))
         before = self._values[slot]
@@ -71,12 +71,12 @@ class _Values:
         self._values[slot] = value
         self.present = bits.with_bit(self.present, slot, present=value is not None)
         if before is not None:
-            self._take_out(slot, before)
+            self._remove(slot, before)
         if value is not None:
             self._slots.setdefault(value, []).append(slot)
             self._sets.pop(value, None)
 
-    def _take_out(self, slot: int, value: str) -> None:
+    def _remove(self, slot: int, value: str) -> None:
         slots = self._slots[value]
         slots.remove(slot)
         if not slots:
@@ -92,95 +92,97 @@ class NodeLabels:
     """
 
     def __init__(
-        self, nodes: Sequence[Node | None], numbers: Mapping[str, int], trail: Trail
+        self, nodes: Sequence[Node | None], slots_by_name: Mapping[str, int], changes: ChangeLog
     ) -> None:
         self._nodes = nodes
-        self._numbers = numbers
-        self._trail = trail
-        self._labels: dict[str, _Values] = {}
+        self._slots_by_name = slots_by_name
+        self._changes = changes
+        self._columns: dict[str, _LabelColumn] = {}
 
     def values(self, key: str) -> Collection[str]:
         """Return the values of a label that any slot bears."""
-        return self._values(key)
+        return self._column(key)
 
     def value(self, key: str, slot: int) -> str | None:
         """Return one slot's value of a label."""
-        return self._values(key).at(slot)
+        return self._column(key).value_in(slot)
 
-    def bearing(self, key: str) -> int:
+    def with_label(self, key: str) -> int:
         """Return the slots that bear a label, whatever its value."""
-        return self._values(key).present
+        return self._column(key).present
 
-    def in_any(self, key: str, values: Iterable[str]) -> int:
+    def with_label_in(self, key: str, values: Iterable[str]) -> int:
         """Return the slots whose value of a label is one of these."""
-        of, found = self._values(key).of, 0
+        of, found = self._column(key).slots_with, 0
         for value in values:
             found |= of(value)
         return found
 
-    def meeting(self, requirement: Requirement, among: int) -> int:
+    def matching_requirement(self, requirement: Requirement, among: int) -> int:
         """Return which of the slots meet one condition."""
         key, values = requirement.key, requirement.values
         match requirement.operator:
             case "In":
-                return among & self.in_any(key, values)
+                return among & self.with_label_in(key, values)
             case "NotIn":
-                return among & ~self.in_any(key, values)
+                return among & ~self.with_label_in(key, values)
             case "Exists":
-                return among & self.bearing(key)
+                return among & self.with_label(key)
             case "DoesNotExist":
-                return among & ~self.bearing(key)
+                return among & ~self.with_label(key)
             case _:
                 borne = self.values(key)
                 fitting = [value for value in borne if requirement.matches({key: value})]
-                return among & self.in_any(key, fitting)
+                return among & self.with_label_in(key, fitting)
 
-    def selected(self, selector: Selector, among: int) -> int:
+    def matching_labels(self, selector: Selector, among: int) -> int:
         """Return which of the slots a selector matches."""
         for requirement in selector.requirements:
-            among = self.meeting(requirement, among)
+            among = self.matching_requirement(requirement, among)
         return among
 
-    def chosen(self, selector: NodeSelector, among: int) -> int:
+    def matching_node_selector(self, selector: NodeSelector, among: int) -> int:
         """Return which of the slots meet any term of a node selector."""
         found = 0
         for term in selector.node_selector_terms:
-            found |= self._meeting_term(term, among) if term.usable else 0
+            found |= self._matching_term(term, among) if term.usable else 0
         return found
 
-    def open_to(self, spec: PodSpec, among: int) -> int:
+    def matching_pod(self, spec: PodSpec, among: int) -> int:
         """Return which of the slots meet a pod's node selector and required node affinity."""
         for key, value in spec.node_selector.items():
-            among &= self.in_any(key, (value,))
+            among &= self.with_label_in(key, (value,))
         if spec.node_affinity is not None and spec.node_affinity.required is not None:
-            among = self.chosen(spec.node_affinity.required, among)
+            among = self.matching_node_selector(spec.node_affinity.required, among)
         return among
 
-    def _meeting_term(self, term: NodeSelectorTerm, among: int) -> int:
+    def _matching_term(self, term: NodeSelectorTerm, among: int) -> int:
         for part in term.match_expressions:
-            among = self.meeting(part, among)
+            among = self.matching_requirement(part, among)
         for part in term.match_fields:
-            named = bits.of_slots([self._numbers[n] for n in part.values if n in self._numbers])
+            named = bits.of_slots(
+                [self._slots_by_name[n] for n in part.values if n in self._slots_by_name]
+            )
             among &= named if part.operator == "In" else ~named
         return among
 
-    def _values(self, key: str) -> _Values:
-        found = self._labels.pop(key, None) or _Values()
-        self._labels[key] = found
-        if len(self._labels) > REMEMBERED_LABELS:
-            del self._labels[next(iter(self._labels))]
-        if found.stand != self._trail.end:
-            self._catch_up(key, found)
+    def _column(self, key: str) -> _LabelColumn:
+        found = self._columns.pop(key, None) or _LabelColumn()
+        self._columns[key] = found
+        if len(self._columns) > MAX_INDEXED_LABELS:
+            del self._columns[next(iter(self._columns))]
+        if found.cursor != self._changes.end:
+            self._refresh(key, found)
         return found
 
-    def _catch_up(self, key: str, found: _Values) -> None:
-        changed = self._trail.since(found.stand)
+    def _refresh(self, key: str, found: _LabelColumn) -> None:
+        changed = self._changes.since(found.cursor)
         if changed is None:
-            found.begin([_labels_of(node).get(key) for node in self._nodes])
+            found.rebuild([_labels_of(node).get(key) for node in self._nodes])
         else:
             for slot in changed:
-                found.put(slot, _labels_of(self._nodes[slot]).get(key))
-        found.stand = self._trail.end
+                found.update(slot, _labels_of(self._nodes[slot]).get(key))
+        found.cursor = self._changes.end
 
 
 _NO_LABELS: Labels = {}

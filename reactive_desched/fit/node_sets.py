@@ -6,32 +6,32 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.fit import bits
-from reactive_desched.fit.change_log import Trail
-from reactive_desched.fit.free_amounts import FreeAmounts, left
-from reactive_desched.fit.host_ports import NO_PORTS, HeldPorts, Ports
+from reactive_desched.fit.change_log import ChangeLog
+from reactive_desched.fit.free_amounts import FreeResources, remaining
+from reactive_desched.fit.host_ports import NO_PORTS, HostPortIndex, Ports
 from reactive_desched.fit.labels import NodeLabels
-from reactive_desched.fit.reservations import Bookings
+from reactive_desched.fit.reservations import Reservations
 from reactive_desched.model.objects import Node, Pod
-from reactive_desched.model.resources import Amounts
-from reactive_desched.model.scheduling import stands_taints
+from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.scheduling import tolerates_all
 from reactive_desched.model.taints import HARD_EFFECTS, Taint, Tolerations
-from reactive_desched.state.nodes import NodeEntry
+from reactive_desched.state.nodes import NodeInfo
 from reactive_desched.state.view import ClusterView
 
-REMEMBERED_TOLERATIONS: Final = 1_000
+MAX_CACHED_TOLERATIONS: Final = 1_000
 """Tolerations for which it is remembered which nodes they do not suit; at the bound all are
 forgotten and found out anew."""
 
 
-class Refreshed(Struct, frozen=True, gc=False):
+class NodeUpdate(Struct, frozen=True, gc=False):
     """A slot that was looked at again: whether the node itself differs, and whether it has more."""
 
     slot: int
-    stands_otherwise: bool
-    grew: bool
+    attributes_changed: bool
+    capacity_grew: bool
 
 
-class Nodes:
+class NodeSets:
     """All nodes that are known as objects; follows the state when told to catch up.
 
     `existing`, `ready`, `counting` and `cordoned` are sets of slots. A slot that becomes free is
@@ -40,26 +40,26 @@ class Nodes:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self.touched = view.follow_nodes()
-        self.bookings = Bookings(self.touched.add)
-        self.existing = self.ready = self.counting = self.cordoned = 0
-        self.amounts = FreeAmounts()
-        self.ports = HeldPorts()
-        self._trail = Trail()
-        self._entries: list[NodeEntry | None] = []
+        self.dirty = view.subscribe_nodes()
+        self.reservations = Reservations(self.dirty.add)
+        self.existing = self.ready = self.eligible = self.cordoned = 0
+        self.free = FreeResources()
+        self.ports = HostPortIndex()
+        self._label_changes = ChangeLog()
+        self._node_infos: list[NodeInfo | None] = []
         self._nodes: list[Node | None] = []
-        self._numbers: dict[str, int] = {}
-        self._vacant: list[int] = []
-        self._listening: list[tuple[Pod, ...]] = []
-        self.labels = NodeLabels(self._nodes, self._numbers, self._trail)
+        self._slots_by_name: dict[str, int] = {}
+        self._free_slots: list[int] = []
+        self._host_port_pods: list[tuple[Pod, ...]] = []
+        self.labels = NodeLabels(self._nodes, self._slots_by_name, self._label_changes)
         self._tainted: dict[tuple[Taint, ...], int] = {}
-        self._unsuited: dict[int, tuple[Tolerations, int]] = {}
+        self._untolerated: dict[int, tuple[Tolerations, int]] = {}
 
     # --- questions ---
 
-    def number(self, name: str) -> int | None:
+    def slot_of(self, name: str) -> int | None:
         """Return the slot of a node, None for one that is not known as an object."""
-        return self._numbers.get(name)
+        return self._slots_by_name.get(name)
 
     def name(self, slot: int) -> str:
         """Return the name of the node in a slot."""
@@ -70,115 +70,117 @@ class Nodes:
         """Return the node in a slot."""
         return self._nodes[slot]
 
-    def entry(self, slot: int) -> NodeEntry | None:
+    def node_info(self, slot: int) -> NodeInfo | None:
         """Return what sits in a slot."""
-        return self._entries[slot]
+        return self._node_infos[slot]
 
-    def unsuited(self, tolerations: Tolerations) -> int:
+    def untolerated(self, tolerations: Tolerations) -> int:
         """Return the slots with a taint that keeps off whoever has just these tolerations."""
-        known = self._unsuited.get(id(tolerations))
+        known = self._untolerated.get(id(tolerations))
         if known is not None and known[0] is tolerations:
             return known[1]
         found = 0
         for taints, nodes in self._tainted.items():
-            if not stands_taints(tolerations, taints):
+            if not tolerates_all(tolerations, taints):
                 found |= nodes
-        if len(self._unsuited) >= REMEMBERED_TOLERATIONS:
-            self._unsuited.clear()
-        self._unsuited[id(tolerations)] = tolerations, found
+        if len(self._untolerated) >= MAX_CACHED_TOLERATIONS:
+            self._untolerated.clear()
+        self._untolerated[id(tolerations)] = tolerations, found
         return found
 
     def with_at_least(self, resource: str, amount: int) -> int:
         """Return the slots with so much of a resource free, bookings counted as taken."""
-        if not self.amounts.knows(resource):
-            self.amounts.begin(resource, [self._left(resource, slot) for slot in self._slots()])
-        return self.amounts.with_at_least(resource, amount)
+        if not self.free.tracks(resource):
+            self.free.track(
+                resource, [self._free_amount(resource, slot) for slot in self._all_slots()]
+            )
+        return self.free.with_at_least(resource, amount)
 
     # --- following the state ---
 
     @property
-    def behind(self) -> bool:
+    def is_stale(self) -> bool:
         """Say whether any node may differ from what is known here."""
-        return bool(self.touched.names) or self.touched.everything
+        return bool(self.dirty.names) or self.dirty.all_dirty
 
-    def catch_up(self, most: int | None = None) -> list[Refreshed]:
+    def sync(self, limit: int | None = None) -> list[NodeUpdate]:
         """Look again at nodes that may differ, at so many at most; say which ones did differ."""
-        if self.touched.everything:
-            self.touched.everything = False
-            names = [entry.name for entry in self._view.everywhere()]
-            self.touched.names.update(dict.fromkeys([*names, *self._numbers]))
-        waiting = self.touched.names
-        found: list[Refreshed] = []
-        while waiting and (most is None or len(found) < most):
-            name = next(iter(waiting))
-            del waiting[name]
+        if self.dirty.all_dirty:
+            self.dirty.all_dirty = False
+            names = [entry.name for entry in self._view.all_node_infos()]
+            self.dirty.names.update(dict.fromkeys([*names, *self._slots_by_name]))
+        pending = self.dirty.names
+        found: list[NodeUpdate] = []
+        while pending and (limit is None or len(found) < limit):
+            name = next(iter(pending))
+            del pending[name]
             if (refreshed := self._refresh(name)) is not None:
                 found.append(refreshed)
         return found
 
-    def _refresh(self, name: str) -> Refreshed | None:
-        entry, slot = self._view.room(name), self._numbers.get(name)
+    def _refresh(self, name: str) -> NodeUpdate | None:
+        entry, slot = self._view.node_info(name), self._slots_by_name.get(name)
         if entry is None or entry.node is None:
-            return None if slot is None else self._vacate(slot)
+            return None if slot is None else self._free_slot(slot)
         if slot is None:
-            slot = self._occupy(name)
-        self._entries[slot] = entry
-        otherwise = self._stand(slot, entry.node, counts=entry.counts)
-        grew = self.amounts.set(slot, entry.node.allocatable, self._taken(entry))
-        freed = self._listen(slot, entry)
-        return Refreshed(slot, otherwise, grew or freed)
+            slot = self._assign_slot(name)
+        self._node_infos[slot] = entry
+        otherwise = self._update_attributes(slot, entry.node, eligible=entry.eligible)
+        grew = self.free.update(slot, entry.node.allocatable, self._container_requests(entry))
+        freed = self._update_ports(slot, entry)
+        return NodeUpdate(slot, otherwise, grew or freed)
 
-    def _occupy(self, name: str) -> int:
-        if self._vacant:
-            slot = self._vacant.pop()
+    def _assign_slot(self, name: str) -> int:
+        if self._free_slots:
+            slot = self._free_slots.pop()
         else:
             slot = len(self._nodes)
             self._nodes.append(None)
-            self._entries.append(None)
-            self._listening.append(())
-            self.amounts.grow()
-        self._numbers[name] = slot
+            self._node_infos.append(None)
+            self._host_port_pods.append(())
+            self.free.add_slot()
+        self._slots_by_name[name] = slot
         self.existing = bits.with_bit(self.existing, slot, present=True)
         return slot
 
-    def _vacate(self, slot: int) -> Refreshed:
-        del self._numbers[self.name(slot)]
-        self._mark_taints(slot, self._nodes[slot], None)
-        self._nodes[slot] = self._entries[slot] = None
-        self._listening[slot] = ()
-        self._trail.note(slot)
+    def _free_slot(self, slot: int) -> NodeUpdate:
+        del self._slots_by_name[self.name(slot)]
+        self._update_taints(slot, self._nodes[slot], None)
+        self._nodes[slot] = self._node_infos[slot] = None
+        self._host_port_pods[slot] = ()
+        self._label_changes.append(slot)
         gone = ~(1 << slot)
         self.existing &= gone
         self.ready &= gone
-        self.counting &= gone
+        self.eligible &= gone
         self.cordoned &= gone
-        self.amounts.set(slot, {}, ())
-        self.ports.set(slot, NO_PORTS)
-        self._vacant.append(slot)
-        return Refreshed(slot, stands_otherwise=True, grew=False)
+        self.free.update(slot, {}, ())
+        self.ports.update(slot, NO_PORTS)
+        self._free_slots.append(slot)
+        return NodeUpdate(slot, attributes_changed=True, capacity_grew=False)
 
-    def _stand(self, slot: int, node: Node, *, counts: bool) -> bool:
+    def _update_attributes(self, slot: int, node: Node, *, eligible: bool) -> bool:
         """Take in a node's labels, taints and switches; say whether any of them differs."""
         old = self._nodes[slot]
         self._nodes[slot] = node
-        otherwise = counts != bool(self.counting >> slot & 1)
-        if otherwise:
-            self.counting = bits.with_bit(self.counting, slot, present=counts)
+        changed = eligible != bool(self.eligible >> slot & 1)
+        if changed:
+            self.eligible = bits.with_bit(self.eligible, slot, present=eligible)
         if old is node:
-            return otherwise
+            return changed
         if old is None or old.labels != node.labels or old.name != node.name:
-            self._trail.note(slot)
-            otherwise = True
+            self._label_changes.append(slot)
+            changed = True
         if old is None or old.taints != node.taints:
-            self._mark_taints(slot, old, node)
-            otherwise = True
+            self._update_taints(slot, old, node)
+            changed = True
         if old is None or (old.is_ready, old.unschedulable) != (node.is_ready, node.unschedulable):
             self.ready = bits.with_bit(self.ready, slot, present=node.is_ready)
             self.cordoned = bits.with_bit(self.cordoned, slot, present=node.unschedulable)
-            otherwise = True
-        return otherwise
+            changed = True
+        return changed
 
-    def _mark_taints(self, slot: int, old: Node | None, new: Node | None) -> None:
+    def _update_taints(self, slot: int, old: Node | None, new: Node | None) -> None:
         before, after = _hard_taints(old), _hard_taints(new)
         if before == after:
             return
@@ -190,34 +192,36 @@ class Nodes:
                 del self._tainted[before]
         if after:
             self._tainted[after] = self._tainted.get(after, 0) | 1 << slot
-        self._unsuited.clear()
+        self._untolerated.clear()
 
-    def _taken(self, entry: NodeEntry) -> list[Amounts]:
-        taken: list[Amounts] = [entry.requested]
-        if entry.resizing:
-            taken.append(entry.resizing)
-        if (booked := self.bookings.held(entry.name)) is not None:
-            taken.append(booked)
+    def _container_requests(self, entry: NodeInfo) -> list[ResourceList]:
+        taken: list[ResourceList] = [entry.requested]
+        if entry.resize_delta:
+            taken.append(entry.resize_delta)
+        if (reserved := self.reservations.reserved_on(entry.name)) is not None:
+            taken.append(reserved)
         return taken
 
-    def _listen(self, slot: int, entry: NodeEntry) -> bool:
-        booked = [b.pod for b in self.bookings.on(entry.name) if b.pod.spec.host_ports]
-        if entry.listening is self._listening[slot] and not booked:
+    def _update_ports(self, slot: int, entry: NodeInfo) -> bool:
+        reserved = [b.pod for b in self.reservations.on_node(entry.name) if b.pod.spec.host_ports]
+        if entry.host_port_pods is self._host_port_pods[slot] and not reserved:
             return False
         # With bookings the next look must not take this one for granted: they end.
-        self._listening[slot] = (*entry.listening, *booked) if booked else entry.listening
-        return self.ports.set(slot, _ports_of(self._listening[slot]))
+        self._host_port_pods[slot] = (
+            (*entry.host_port_pods, *reserved) if reserved else entry.host_port_pods
+        )
+        return self.ports.update(slot, _ports_of(self._host_port_pods[slot]))
 
-    def _left(self, resource: str, slot: int) -> int:
-        entry = self._entries[slot]
+    def _free_amount(self, resource: str, slot: int) -> int:
+        entry = self._node_infos[slot]
         if entry is None or entry.node is None:
             return 0
-        return left(resource, entry.node.allocatable, self._taken(entry))
+        return remaining(resource, entry.node.allocatable, self._container_requests(entry))
 
-    def _slots(self) -> range:
+    def _all_slots(self) -> range:
         return range(len(self._nodes))
 
-    def occupied(self) -> Iterator[int]:
+    def slots(self) -> Iterator[int]:
         """Return the slots that have a node."""
         return bits.slots_in(self.existing)
 

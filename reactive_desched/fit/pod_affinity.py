@@ -9,36 +9,36 @@ nobody company before it has come.
 from collections.abc import Iterator
 from typing import Final
 
-from reactive_desched.fit.node_sets import Nodes
+from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.affinity_terms import scheduler_scope
 from reactive_desched.model.objects import Pod, PodAffinityTerm
-from reactive_desched.state.indexes.anti_affinity.domains import Domains
+from reactive_desched.state.indexes.anti_affinity.domains import TopologyDomains
 from reactive_desched.state.view import ClusterView
 
-NO_COMPANY: Final = "node(s) didn't match pod affinity rules"
-UNWELCOME_COMPANY: Final = "node(s) didn't match pod anti-affinity rules"
-REPELLED: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+POD_AFFINITY_UNMET: Final = "node(s) didn't match pod affinity rules"
+POD_ANTI_AFFINITY_VIOLATED: Final = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-Refusals = Iterator[tuple[str, int]]
+RejectionIterator = Iterator[tuple[str, int]]
 """Reasons, each with the slots that refuse for it."""
 
 
-class Neighbours:
+class PodAffinityFilter:
     """Reads the indexes of who is meant by whom; holds nothing."""
 
-    def __init__(self, nodes: Nodes, view: ClusterView) -> None:
+    def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
         self._nodes = nodes
         self._view = view
 
-    def refusals(self, pod: Pod) -> Refusals:
+    def rejections(self, pod: Pod) -> RejectionIterator:
         """Return the slots where a pod lacks company, meets the wrong one, or is not wanted."""
         if pod.spec.pod_affinity:
-            yield NO_COMPANY, self._nodes.existing & ~self._in_company(pod)
+            yield POD_AFFINITY_UNMET, self._nodes.existing & ~self._affinity_nodes(pod)
         if pod.spec.anti_affinity:
-            yield UNWELCOME_COMPANY, self._shunned(pod)
-        yield REPELLED, self._repelled(pod)
+            yield POD_ANTI_AFFINITY_VIOLATED, self._anti_affinity_conflicts(pod)
+        yield EXISTING_ANTI_AFFINITY, self._existing_anti_affinity(pod)
 
-    def means(self, term: PodAffinityTerm, namespace: str, pod: Pod) -> bool:
+    def matches(self, term: PodAffinityTerm, namespace: str, pod: Pod) -> bool:
         """Say whether a term of a pod in this namespace means a pod."""
         if term.label_selector is None or not term.label_selector.matches(pod.labels):
             return False
@@ -46,76 +46,76 @@ class Neighbours:
         labels = {} if there is None else there.labels
         return scheduler_scope(term, namespace).covers(pod.namespace, labels)
 
-    def _in_company(self, pod: Pod) -> int:
+    def _affinity_nodes(self, pod: Pod) -> int:
         """Return the slots in whose domains some pod matches all affinity terms at once.
 
         If none does anywhere, the first pod of a group may start it wherever the labels are.
         """
         terms = pod.spec.pod_affinity
         labelled = found = self._nodes.existing
-        alone = True
+        no_match_anywhere = True
         for term in terms:
-            labelled &= self._nodes.labels.bearing(term.topology_key)
-            domains = self._view.matching(term, pod.namespace)
+            labelled &= self._nodes.labels.with_label(term.topology_key)
+            domains = self._view.pods_matching_term(term, pod.namespace)
             others = [t for t in terms if t is not term]
-            values = self._peopled(domains, pod)
+            values = self._occupied_domains(domains, pod)
             if others:
-                values = {v for v in values if self._has_company(pod, domains, v, others)}
-            alone &= not values
-            found &= self._nodes.labels.in_any(term.topology_key, values)
-        if alone and all(self.means(term, pod.namespace, pod) for term in terms):
+                values = {v for v in values if self._has_matching_pod(pod, domains, v, others)}
+            no_match_anywhere &= not values
+            found &= self._nodes.labels.with_label_in(term.topology_key, values)
+        if no_match_anywhere and all(self.matches(term, pod.namespace, pod) for term in terms):
             return labelled
         return found
 
-    def _has_company(
-        self, pod: Pod, domains: Domains, value: str, others: list[PodAffinityTerm]
+    def _has_matching_pod(
+        self, pod: Pod, domains: TopologyDomains, value: str, others: list[PodAffinityTerm]
     ) -> bool:
         """Say whether a domain has a pod, other than this one, that the other terms mean too."""
         found = (self._view.pod(uid) for uid in domains.pods(value) if uid != pod.uid)
         return any(
-            all(self.means(term, pod.namespace, other) for term in others)
+            all(self.matches(term, pod.namespace, other) for term in others)
             for other in found
             if other is not None
         )
 
-    def _shunned(self, pod: Pod) -> int:
+    def _anti_affinity_conflicts(self, pod: Pod) -> int:
         found = 0
         for term in pod.spec.anti_affinity:
-            domains = self._view.matching(term, pod.namespace)
-            values = self._peopled(domains, pod)
-            for booking in self._nodes.bookings:
-                if self.means(term, pod.namespace, booking.pod):
+            domains = self._view.pods_matching_term(term, pod.namespace)
+            values = self._occupied_domains(domains, pod)
+            for booking in self._nodes.reservations:
+                if self.matches(term, pod.namespace, booking.pod):
                     values |= self._domain_of(booking.node, term.topology_key)
-            found |= self._nodes.labels.in_any(term.topology_key, values)
+            found |= self._nodes.labels.with_label_in(term.topology_key, values)
         return found
 
-    def _repelled(self, pod: Pod) -> int:
+    def _existing_anti_affinity(self, pod: Pod) -> int:
         found = 0
-        for avoidance in self._view.repelling(pod):
-            values = self._peopled(avoidance.declarers, pod)
-            found |= self._nodes.labels.in_any(avoidance.key, values)
-        for booking in self._nodes.bookings:
+        for owned_term in self._view.terms_matching(pod):
+            values = self._occupied_domains(owned_term.owners, pod)
+            found |= self._nodes.labels.with_label_in(owned_term.topology_key, values)
+        for booking in self._nodes.reservations:
             for term in booking.pod.spec.anti_affinity:
-                if booking.pod.uid != pod.uid and self.means(term, booking.pod.namespace, pod):
+                if booking.pod.uid != pod.uid and self.matches(term, booking.pod.namespace, pod):
                     values = self._domain_of(booking.node, term.topology_key)
-                    found |= self._nodes.labels.in_any(term.topology_key, values)
+                    found |= self._nodes.labels.with_label_in(term.topology_key, values)
         return found
 
-    def _peopled(self, domains: Domains, leaving: Pod) -> set[str]:
+    def _occupied_domains(self, domains: TopologyDomains, leaving: Pod) -> set[str]:
         """Return the domains in which there is a pod beside the one that is to leave."""
         found = set(domains.values())
-        for own in self._domain_of(leaving.node, domains.key):
+        for own in self._domain_of(leaving.node, domains.topology_key):
             if own in found and not _count_others(domains, own, leaving):
                 found.discard(own)
         return found
 
     def _domain_of(self, node: str, key: str) -> set[str]:
-        slot = self._nodes.number(node)
+        slot = self._nodes.slot_of(node)
         value = None if slot is None else self._nodes.labels.value(key, slot)
         return set() if value is None else {value}
 
 
-def _count_others(domains: Domains, value: str, pod: Pod) -> int:
+def _count_others(domains: TopologyDomains, value: str, pod: Pod) -> int:
     """Count the pods of a domain but for one that is to leave."""
-    own = pod.uid in domains.counting.of(value) or pod.uid in domains.others.of(value)
+    own = pod.uid in domains.eligible.members(value) or pod.uid in domains.ineligible.members(value)
     return domains.count(value) - own

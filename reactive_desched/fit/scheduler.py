@@ -6,25 +6,25 @@ from typing import Final
 from msgspec.structs import replace
 
 from reactive_desched.fit.bits import slots_in
-from reactive_desched.fit.filters import Search, WhyNot
-from reactive_desched.fit.node_sets import Nodes
-from reactive_desched.fit.unschedulable import LOOK_AGAIN_S, Base, Stuck
-from reactive_desched.fit.upstream import Nowhere
+from reactive_desched.fit.filters import Diagnosis, NodeFilters
+from reactive_desched.fit.node_sets import NodeSets
+from reactive_desched.fit.unschedulable import RETRY_AFTER_S, CandidateSlots, UnschedulableGroups
+from reactive_desched.fit.upstream import NoFit
 from reactive_desched.model.changes import Change, PodBound
-from reactive_desched.model.decisions import Room, WakeKey
+from reactive_desched.model.decisions import CapacityHint, WakeKey
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.state.view import ClusterView
 
-NODES_AT_A_TIME: Final = 200
+NODES_PER_SYNC: Final = 200
 """How many nodes are looked at again before others get their turn: well under a millisecond."""
 
 
-ANYWHERE: Final = "*"
+ANY_NODE_SCOPE: Final = "*"
 """The scope of `anywhere`; that of `elsewhere` is the text of its selector."""
 
 
-class SchedulerFit:
+class SchedulerNodeFit:
     """The kube-scheduler's filters over the live picture; see `NodeSearch`.
 
     Readiness is as upstream's: `elsewhere` looks at ready nodes, `anywhere` at those that count.
@@ -34,138 +34,140 @@ class SchedulerFit:
     def __init__(self, view: ClusterView, clock: Callable[[], float]) -> None:
         self._view = view
         self._clock = clock
-        self._nodes = Nodes(view)
-        self._search = Search(self._nodes, view)
-        self._stuck = Stuck(self._nodes, self._search)
-        self._found: tuple[PodKey, str] | None = None
+        self._nodes = NodeSets(view)
+        self._filters = NodeFilters(self._nodes, view)
+        self._unschedulable = UnschedulableGroups(self._nodes, self._filters)
+        self._last_match: tuple[PodKey, str] | None = None
 
     # --- questions ---
 
-    def prepare(self) -> bool:
+    def sync(self) -> bool:
         """Look again at some of the nodes that were touched; say whether none is left."""
-        self._nodes.bookings.expire(self._clock())
-        self._catch_up(NODES_AT_A_TIME)
-        return not self._nodes.behind
+        self._nodes.reservations.expire(self._clock())
+        self._sync_nodes(NODES_PER_SYNC)
+        return not self._nodes.is_stale
 
-    def elsewhere(self, pod: Pod, selector: Selector) -> str | None:
+    def find_other_node(self, pod: Pod, selector: Selector) -> str | None:
         """Name a ready, selected node other than the pod's own that fits it."""
-        self._catch_up()
-        among = self._others(pod, self._ready(selector))
-        return self._told(pod, str(selector), self._search.find(pod, among))
+        self._sync_nodes()
+        among = self._other_nodes(pod, self._ready_nodes(selector))
+        return self._remember_match(pod, str(selector), self._filters.find_best(pod, among))
 
-    def anywhere(self, pod: Pod) -> str | None:
+    def find_any_node(self, pod: Pod) -> str | None:
         """Name a node that counts and fits the pod, its own if no other does."""
-        self._catch_up()
-        counting = self._nodes.counting
-        found = self._search.find(pod, self._others(pod, counting))
+        self._sync_nodes()
+        counting = self._nodes.eligible
+        found = self._filters.find_best(pod, self._other_nodes(pod, counting))
         if found is None:
-            found = self._search.find(pod, counting)
-        return self._told(pod, ANYWHERE, found)
+            found = self._filters.find_best(pod, counting)
+        return self._remember_match(pod, ANY_NODE_SCOPE, found)
 
-    def nowhere_else(self, pod: Pod, selector: Selector) -> Nowhere:
+    def diagnose_other_nodes(self, pod: Pod, selector: Selector) -> NoFit:
         """Say what the other nodes lack, and what could help."""
-        among = self._others(pod, self._ready(selector))
-        found = self._refuse(pod, str(selector), among, lambda: self._ready(selector))
-        return replace(found, reason=f"no other node fits the pod: {found.reason}")
+        among = self._other_nodes(pod, self._ready_nodes(selector))
+        found = self._no_fit(pod, str(selector), among, lambda: self._ready_nodes(selector))
+        return replace(found, reason=f"no other node fits the pod: {found.message}")
 
-    def nowhere(self, pod: Pod) -> Nowhere:
+    def diagnose_any_node(self, pod: Pod) -> NoFit:
         """Say what the nodes lack, and what could help, the pod's own node in particular."""
-        among = self._nodes.counting
+        among = self._nodes.eligible
         own = ("node", pod.node)
-        found = self._refuse(pod, ANYWHERE, among, lambda: self._nodes.counting, own)
-        return replace(found, reason=f"no node fits the pod: {found.reason}")
+        found = self._no_fit(pod, ANY_NODE_SCOPE, among, lambda: self._nodes.eligible, own)
+        return replace(found, reason=f"no node fits the pod: {found.message}")
 
-    def fitting(self, pod: Pod) -> set[str]:
+    def fitting_nodes(self, pod: Pod) -> set[str]:
         """Name every node that fits the pod, ready or not, its own included."""
-        self._catch_up()
-        fitting = self._search.fitting(pod, self._nodes.existing)
+        self._sync_nodes()
+        fitting = self._filters.fitting_slots(pod, self._nodes.existing)
         return {self._nodes.name(slot) for slot in slots_in(fitting)}
 
-    def why_not_all(self, pod: Pod) -> WhyNot:
+    def diagnose_all_nodes(self, pod: Pod) -> Diagnosis:
         """Count why nodes, ready or not, do not fit the pod."""
-        self._catch_up()
-        return self._search.why_not(pod, self._nodes.existing)
+        self._sync_nodes()
+        return self._filters.diagnose(pod, self._nodes.existing)
 
     # --- bookings and news ---
 
-    def begin(self, pod: Pod) -> None:
+    def reserve(self, pod: Pod) -> None:
         """Book room for the pod's replacement on the node that was just found for it."""
-        if self._found is not None and self._found[0] == pod.uid:
-            self._nodes.bookings.book(pod, self._found[1], self._clock())
+        if self._last_match is not None and self._last_match[0] == pod.uid:
+            self._nodes.reservations.reserve(pod, self._last_match[1], self._clock())
 
-    def end(self, pod: Pod, *, evicted: bool) -> None:
+    def release(self, pod: Pod, *, evicted: bool) -> None:
         """Give the room up again if the pod stays where it is."""
         if not evicted:
-            self._nodes.bookings.drop(pod.uid)
+            self._nodes.reservations.release(pod.uid)
 
-    def observe(self, changes: Iterable[Change]) -> None:
+    def apply_changes(self, changes: Iterable[Change]) -> None:
         """Let replacements take up what is booked for them; find out whom the changes help."""
-        bookings = self._nodes.bookings
-        if len(bookings):
-            bookings.expire(self._clock())
+        reservations = self._nodes.reservations
+        if len(reservations):
+            reservations.expire(self._clock())
             for change in changes:
                 if isinstance(change, PodBound):
-                    bookings.landed(change.pod)
-        self._stuck.observe(changes)
+                    reservations.fulfilled(change.pod)
+        self._unschedulable.apply_changes(changes)
 
-    def news(self) -> Iterable[Room]:
+    def take_capacity_hints(self) -> Iterable[CapacityHint]:
         """Return, once, who of those that fitted nowhere may fit now."""
-        if not len(self._stuck):
+        if not len(self._unschedulable):
             return ()
-        self._catch_up()
-        return self._stuck.news()
+        self._sync_nodes()
+        return self._unschedulable.take_hints()
 
-    def room_grew(self) -> None:
+    def capacity_increased(self) -> None:
         """Take no notice: nodes are followed one by one."""
 
-    def restart(self) -> None:
+    def clear_unschedulable(self) -> None:
         """Forget who fitted nowhere; what is booked stays booked."""
-        self._stuck.clear()
+        self._unschedulable.clear()
 
     # --- inside ---
 
-    def _catch_up(self, most: int | None = None) -> None:
-        if not self._nodes.behind:
+    def _sync_nodes(self, limit: int | None = None) -> None:
+        if not self._nodes.is_stale:
             return
-        refreshed = self._nodes.catch_up(most)
+        refreshed = self._nodes.sync(limit)
         for changed in refreshed:
-            self._search.storage.forget(changed.slot)
-        if len(self._stuck):
-            self._stuck.look(refreshed)
+            self._filters.volumes.invalidate(changed.slot)
+        if len(self._unschedulable):
+            self._unschedulable.update_nodes(refreshed)
 
-    def _ready(self, selector: Selector) -> int:
-        return self._nodes.labels.selected(selector, self._nodes.ready)
+    def _ready_nodes(self, selector: Selector) -> int:
+        return self._nodes.labels.matching_labels(selector, self._nodes.ready)
 
-    def _others(self, pod: Pod, among: int) -> int:
-        own = self._nodes.number(pod.node)
+    def _other_nodes(self, pod: Pod, among: int) -> int:
+        own = self._nodes.slot_of(pod.node)
         return among if own is None else among & ~(1 << own)
 
-    def _told(self, pod: Pod, scope: str, slot: int | None) -> str | None:
+    def _remember_match(self, pod: Pod, scope: str, slot: int | None) -> str | None:
         if slot is None:
-            self._found = None
+            self._last_match = None
             return None
-        self._stuck.found(scope, pod)
+        self._unschedulable.record_fit(scope, pod)
         name = self._nodes.name(slot)
-        self._found = pod.uid, name
+        self._last_match = pod.uid, name
         return name
 
-    def _refuse(self, pod: Pod, scope: str, among: int, base: Base, *wakes: WakeKey) -> Nowhere:
-        why, now = self._search.why_not(pod, among), self._clock()
-        wake = self._stuck.refused(scope, pod, base, why.reasons, now)
-        until, booked_until = now + LOOK_AGAIN_S, self._nodes.bookings.next_end()
+    def _no_fit(
+        self, pod: Pod, scope: str, among: int, candidates: CandidateSlots, *wakes: WakeKey
+    ) -> NoFit:
+        diagnosis, now = self._filters.diagnose(pod, among), self._clock()
+        wake = self._unschedulable.record_no_fit(scope, pod, candidates, diagnosis.reasons, now)
+        until, booked_until = now + RETRY_AFTER_S, self._nodes.reservations.next_expiry()
         if booked_until is not None:
             until = min(until, booked_until)
-        lacks = ", ".join(sorted(why.reasons)) or "there are none"
-        wakes = (wake, ("pod", pod.uid), *wakes, *self._about_volumes(pod))
-        return Nowhere(lacks, why, wakes, until)
+        message = ", ".join(sorted(diagnosis.reasons)) or "there are none"
+        wakes = (wake, ("pod", pod.uid), *wakes, *self._volume_wake_keys(pod))
+        return NoFit(message, diagnosis, wakes, until)
 
-    def _about_volumes(self, pod: Pod) -> Iterator[WakeKey]:
+    def _volume_wake_keys(self, pod: Pod) -> Iterator[WakeKey]:
         """Name what stands behind the pod's claims, and who else holds one that serves one pod."""
-        for name in pod.claims:
+        for name in pod.pvc_names:
             yield "claim", f"{pod.namespace}/{name}"
-            claim = self._view.claim(pod.namespace, name)
-            if claim is not None and claim.volume:
-                yield "volume", claim.volume
-            if claim is not None and claim.exclusive:
-                others = self._search.storage.other_users(pod, name)
+            pvc = self._view.pvc(pod.namespace, name)
+            if pvc is not None and pvc.volume_name:
+                yield "volume", pvc.volume_name
+            if pvc is not None and pvc.read_write_once_pod:
+                others = self._filters.volumes.other_users(pod, name)
                 yield from (("pod", other.uid) for other in others)

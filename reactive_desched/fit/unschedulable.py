@@ -9,11 +9,15 @@ they look at comes, goes or differs.
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from reactive_desched.fit.affinity_wakes import Heeding
-from reactive_desched.fit.filters import Search
+from reactive_desched.fit.affinity_wakes import AffinityWakeIndex
+from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.fit.free_amounts import demands
-from reactive_desched.fit.node_sets import Nodes, Refreshed
-from reactive_desched.fit.pod_affinity import NO_COMPANY, REPELLED, UNWELCOME_COMPANY
+from reactive_desched.fit.node_sets import NodeSets, NodeUpdate
+from reactive_desched.fit.pod_affinity import (
+    EXISTING_ANTI_AFFINITY,
+    POD_AFFINITY_UNMET,
+    POD_ANTI_AFFINITY_VIOLATED,
+)
 from reactive_desched.model.changes import (
     Change,
     NamespaceChanged,
@@ -22,79 +26,91 @@ from reactive_desched.model.changes import (
     PodLabelsChanged,
     PodTerminating,
 )
-from reactive_desched.model.decisions import Room, WakeKey
+from reactive_desched.model.decisions import CapacityHint, WakeKey
 from reactive_desched.model.objects import Pod, PodSpec
-from reactive_desched.model.scheduling import closed
-from reactive_desched.model.spread import UNEVEN, UNLABELLED
-from reactive_desched.model.volumes import NO_ZONE, NOT_REACHABLE, TOO_MANY_VOLUMES
+from reactive_desched.model.scheduling import statically_unfit
+from reactive_desched.model.spread import SPREAD_LABEL_MISSING, SPREAD_VIOLATED
+from reactive_desched.model.volumes import (
+    TOO_MANY_VOLUMES,
+    VOLUME_NODE_CONFLICT,
+    VOLUME_ZONE_CONFLICT,
+)
 
-MOST_GROUPS: Final = 4_000
+MAX_GROUPS: Final = 4_000
 """Groups remembered; at the bound the one refused longest ago is forgotten, and its pods look
 again when their time is over."""
 
-LOOK_AGAIN_S: Final = 300.0
+RETRY_AFTER_S: Final = 300.0
 """Whoever fits nowhere looks again after this, whatever happens, as the kube-scheduler does."""
 
-FORGOTTEN_AFTER_S: Final = LOOK_AGAIN_S + 60.0
+GROUP_TTL_S: Final = RETRY_AFTER_S + 60.0
 """By then everybody in a group has looked again, or has gone."""
 
-_BY_NEIGHBOURS: Final = frozenset({NO_COMPANY, UNWELCOME_COMPANY, REPELLED, UNEVEN, UNLABELLED})
-_BY_PLACE: Final = frozenset({NOT_REACHABLE, NO_ZONE})
+_POD_REASONS: Final = frozenset(
+    {
+        POD_AFFINITY_UNMET,
+        POD_ANTI_AFFINITY_VIOLATED,
+        EXISTING_ANTI_AFFINITY,
+        SPREAD_VIOLATED,
+        SPREAD_LABEL_MISSING,
+    }
+)
+_VOLUME_TOPOLOGY_REASONS: Final = frozenset({VOLUME_NODE_CONFLICT, VOLUME_ZONE_CONFLICT})
 
-Key = tuple[str, int, int, str, tuple[str, ...]]
-Base = Callable[[], int]
+GroupKey = tuple[str, int, int, str, tuple[str, ...]]
+CandidateSlots = Callable[[], int]
 """The slots that come into question, as they are now."""
 
 
-class Offer:
+class SpecFeasibility:
     """What the nodes offer to pods of one spec, and the groups of such pods.
 
     `standing` are the slots open to them whatever sits there, `open` those with room as well.
     """
 
-    __slots__ = ("base", "groups", "open", "spec", "standing", "wanted")
+    __slots__ = ("candidates", "current", "demands", "groups", "spec", "static")
 
-    def __init__(self, spec: PodSpec, base: Base) -> None:
+    def __init__(self, spec: PodSpec, base: CandidateSlots) -> None:
         self.spec = spec
-        self.base = base
-        self.wanted = demands(spec.requests)
-        self.standing = self.open = 0
-        self.groups: dict[Key, Group] = {}
+        self.candidates = base
+        self.demands = demands(spec.requests)
+        self.static = self.current = 0
+        self.groups: dict[GroupKey, UnschedulableGroup] = {}
 
 
-class Group:
+class UnschedulableGroup:
     """Pods that ask for the same and fitted nowhere; `lacks` is why, the last time."""
 
-    __slots__ = ("lacks", "offer", "pod", "refused_at", "wake")
+    __slots__ = ("feasibility", "pod", "reasons", "rejected_at", "wake_key")
 
-    def __init__(self, pod: Pod, offer: Offer, wake: WakeKey) -> None:
+    def __init__(self, pod: Pod, offer: SpecFeasibility, wake: WakeKey) -> None:
         self.pod = pod
-        self.offer = offer
-        self.wake = wake
-        self.lacks: frozenset[str] = frozenset()
-        self.refused_at = 0.0
+        self.feasibility = offer
+        self.wake_key = wake
+        self.reasons: frozenset[str] = frozenset()
+        self.rejected_at = 0.0
 
     @property
-    def heeds_neighbours(self) -> bool:
+    def depends_on_pods(self) -> bool:
         """Say whether other pods kept some node from them."""
-        return not self.lacks.isdisjoint(_BY_NEIGHBOURS)
+        return not self.reasons.isdisjoint(_POD_REASONS)
 
     @property
-    def heeds_nodes(self) -> bool:
+    def depends_on_nodes(self) -> bool:
         """Say whether any change of a node's labels or taints could help them."""
-        return self.heeds_neighbours or not self.lacks.isdisjoint(_BY_PLACE)
+        return self.depends_on_pods or not self.reasons.isdisjoint(_VOLUME_TOPOLOGY_REASONS)
 
 
-class Stuck:
+class UnschedulableGroups:
     """The groups, in the order in which they were last refused; tells the news when asked."""
 
-    def __init__(self, nodes: Nodes, search: Search) -> None:
+    def __init__(self, nodes: NodeSets, filters: NodeFilters) -> None:
         self._nodes = nodes
-        self._search = search
-        self._offers: dict[tuple[str, int], Offer] = {}
-        self._groups: dict[Key, Group] = {}
-        self._heeding: Heeding[Key] = Heeding(search.neighbours)
-        self._news: dict[tuple[WakeKey, str], Room] = {}
+        self._filters = filters
+        self._feasibility: dict[tuple[str, int], SpecFeasibility] = {}
+        self._groups: dict[GroupKey, UnschedulableGroup] = {}
+        self._affinity_index: AffinityWakeIndex[GroupKey] = AffinityWakeIndex(filters.pod_affinity)
+        self._hints: dict[tuple[WakeKey, str], CapacityHint] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -102,119 +118,125 @@ class Stuck:
 
     def clear(self) -> None:
         """Forget everybody."""
-        self._offers.clear()
+        self._feasibility.clear()
         self._groups.clear()
-        self._heeding = Heeding(self._search.neighbours)
-        self._news.clear()
+        self._affinity_index = AffinityWakeIndex(self._filters.pod_affinity)
+        self._hints.clear()
 
-    def news(self) -> list[Room]:
+    def take_hints(self) -> list[CapacityHint]:
         """Return, once, who may fit somewhere now."""
-        told = list(self._news.values())
-        self._news.clear()
-        return told
+        hints = list(self._hints.values())
+        self._hints.clear()
+        return hints
 
-    def refused(
-        self, scope: str, pod: Pod, base: Base, lacks: Iterable[str], now: float
+    def record_no_fit(
+        self, scope: str, pod: Pod, candidates: CandidateSlots, reasons: Iterable[str], now: float
     ) -> WakeKey:
         """Take in that a pod fits nowhere in a scope; returns what to wait for."""
-        key = key_of(scope, pod)
-        group = self._groups.pop(key, None) or self._begin(key, pod, base)
+        key = group_key(scope, pod)
+        group = self._groups.pop(key, None) or self._add_group(key, pod, candidates)
         self._groups[key] = group
-        group.lacks, group.refused_at = frozenset(lacks), now
-        if group.heeds_neighbours:
-            self._heeding.add(key, group.pod)
+        group.reasons, group.rejected_at = frozenset(reasons), now
+        if group.depends_on_pods:
+            self._affinity_index.add(key, group.pod)
         else:
-            self._heeding.discard(key)
-        self._forget_old(now)
-        return group.wake
+            self._affinity_index.discard(key)
+        self._drop_expired(now)
+        return group.wake_key
 
-    def found(self, scope: str, pod: Pod) -> None:
+    def record_fit(self, scope: str, pod: Pod) -> None:
         """A pod fits somewhere: perhaps another one of its group does too."""
-        if (group := self._groups.get(key_of(scope, pod))) is not None:
-            self._tell(Room(group.wake, 1))
+        if (group := self._groups.get(group_key(scope, pod))) is not None:
+            self._add_hint(CapacityHint(group.wake_key, 1))
 
-    def look(self, refreshed: Iterable[Refreshed]) -> None:
+    def update_nodes(self, updates: Iterable[NodeUpdate]) -> None:
         """Find out to whom these slots have opened."""
-        for changed in refreshed:
+        for changed in updates:
             bit = 1 << changed.slot
-            for offer in self._offers.values():
-                if changed.stands_otherwise:
-                    self._stand(offer, changed.slot)
-                was = offer.open & bit
-                if was or changed.grew or changed.stands_otherwise:
-                    self._reopen(offer, changed.slot, was)
+            for feasibility in self._feasibility.values():
+                if changed.attributes_changed:
+                    self._update_static(feasibility, changed.slot)
+                was = feasibility.current & bit
+                if was or changed.capacity_grew or changed.attributes_changed:
+                    self._update_current(feasibility, changed.slot, was)
 
-    def observe(self, changes: Iterable[Change]) -> None:
+    def apply_changes(self, changes: Iterable[Change]) -> None:
         """Wake the groups to which a change of pods or namespaces matters."""
-        if not len(self._heeding):
+        if not len(self._affinity_index):
             return
         for change in changes:
             match change:
                 case PodBound(pod=pod) | PodGone(pod=pod) | PodTerminating(pod=pod):
-                    self._wake(self._heeding.concerned(pod))
+                    self._wake_groups(self._affinity_index.affected_groups(pod))
                 case PodLabelsChanged() | NamespaceChanged():
-                    self._wake(self._heeding)
+                    self._wake_groups(self._affinity_index)
                 case _:
                     pass
 
-    def _wake(self, keys: Iterable[Key]) -> None:
+    def _wake_groups(self, keys: Iterable[GroupKey]) -> None:
         for key in keys:
-            self._tell(Room(self._groups[key].wake))
+            self._add_hint(CapacityHint(self._groups[key].wake_key))
 
-    def _begin(self, key: Key, pod: Pod, base: Base) -> Group:
-        offer = self._offers.get(key[:2])
+    def _add_group(self, key: GroupKey, pod: Pod, candidates: CandidateSlots) -> UnschedulableGroup:
+        offer = self._feasibility.get(key[:2])
         if offer is None:
-            offer = self._offers[key[:2]] = Offer(pod.spec, base)
-            offer.standing = self._search.standing(pod, base())
-            offer.open = self._search.roomy(pod, offer.standing)
+            offer = self._feasibility[key[:2]] = SpecFeasibility(pod.spec, candidates)
+            offer.static = self._filters.statically_feasible(pod, candidates())
+            offer.current = self._filters.with_capacity(pod, offer.static)
         self._count += 1
-        group = offer.groups[key] = Group(pod, offer, ("room", str(self._count)))
+        group = offer.groups[key] = UnschedulableGroup(pod, offer, ("room", str(self._count)))
         return group
 
-    def _stand(self, offer: Offer, slot: int) -> None:
+    def _update_static(self, feasibility: SpecFeasibility, slot: int) -> None:
         """Find out anew whether a slot is open to a spec whatever sits there."""
         node, bit = self._nodes.node(slot), 1 << slot
-        is_open = node is not None and offer.base() & bit != 0 and closed(offer.spec, node) is None
-        offer.standing = offer.standing | bit if is_open else offer.standing & ~bit
-        for group in offer.groups.values():
-            if group.heeds_nodes:
-                self._tell(Room(group.wake))
-
-    def _reopen(self, offer: Offer, slot: int, was: int) -> None:
-        bit = 1 << slot
-        has_room = offer.standing & bit != 0 and self._search.has_room(
-            offer.spec, offer.wanted, slot
+        is_open = (
+            node is not None
+            and feasibility.candidates() & bit != 0
+            and statically_unfit(feasibility.spec, node) is None
         )
-        offer.open = offer.open | bit if has_room else offer.open & ~bit
-        for group in offer.groups.values() if has_room else ():
-            if not was or TOO_MANY_VOLUMES in group.lacks:
-                self._tell(self._room_in(group, slot))
+        feasibility.static = feasibility.static | bit if is_open else feasibility.static & ~bit
+        for group in feasibility.groups.values():
+            if group.depends_on_nodes:
+                self._add_hint(CapacityHint(group.wake_key))
 
-    def _room_in(self, group: Group, slot: int) -> Room:
+    def _update_current(self, feasibility: SpecFeasibility, slot: int, was: int) -> None:
+        bit = 1 << slot
+        has_room = feasibility.static & bit != 0 and self._filters.has_capacity(
+            feasibility.spec, feasibility.demands, slot
+        )
+        feasibility.current = feasibility.current | bit if has_room else feasibility.current & ~bit
+        for group in feasibility.groups.values() if has_room else ():
+            if not was or TOO_MANY_VOLUMES in group.reasons:
+                self._add_hint(self._hint_for(group, slot))
+
+    def _hint_for(self, group: UnschedulableGroup, slot: int) -> CapacityHint:
         """Return the news of a slot; those who heed others must all look for themselves."""
-        if group.heeds_neighbours or group.pod.claims:
-            return Room(group.wake)
-        amounts = self._nodes.amounts
-        places = min(amounts.of(what, slot) // wanted for what, wanted in group.offer.wanted)
-        return Room(group.wake, places, self._nodes.name(slot))
+        if group.depends_on_pods or group.pod.pvc_names:
+            return CapacityHint(group.wake_key)
+        amounts = self._nodes.free
+        places = min(
+            amounts.free_in(what, slot) // wanted for what, wanted in group.feasibility.demands
+        )
+        return CapacityHint(group.wake_key, places, self._nodes.name(slot))
 
-    def _tell(self, room: Room) -> None:
+    def _add_hint(self, hint: CapacityHint) -> None:
         """Keep the news until it is asked for; of one node the latest counts."""
-        known = self._news.get((room.wake, room.beside))
-        if known is None or known.places is not None:
-            self._news[room.wake, room.beside] = room
+        pending = self._hints.get((hint.wake, hint.exclude_node))
+        if pending is None or pending.slots is not None:
+            self._hints[hint.wake, hint.exclude_node] = hint
 
-    def _forget_old(self, now: float) -> None:
+    def _drop_expired(self, now: float) -> None:
         while self._groups:
             key, group = next(iter(self._groups.items()))
-            if len(self._groups) <= MOST_GROUPS and now - group.refused_at < FORGOTTEN_AFTER_S:
+            if len(self._groups) <= MAX_GROUPS and now - group.rejected_at < GROUP_TTL_S:
                 return
-            del self._groups[key], group.offer.groups[key]
-            self._heeding.discard(key)
-            if not group.offer.groups:
-                del self._offers[key[:2]]
+            del self._groups[key], group.feasibility.groups[key]
+            self._affinity_index.discard(key)
+            if not group.feasibility.groups:
+                del self._feasibility[key[:2]]
 
 
-def key_of(scope: str, pod: Pod) -> Key:
+def group_key(scope: str, pod: Pod) -> GroupKey:
     """Tell groups apart: by scope and spec, and by what else other pods or volumes look at."""
-    return scope, id(pod.spec), id(pod.labels), pod.namespace, pod.claims
+    return scope, id(pod.spec), id(pod.labels), pod.namespace, pod.pvc_names

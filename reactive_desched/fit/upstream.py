@@ -9,13 +9,13 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from reactive_desched.fit.filters import WhyNot
+from reactive_desched.fit.filters import Diagnosis
 from reactive_desched.model.changes import Change
-from reactive_desched.model.decisions import Room, WakeKey
-from reactive_desched.model.fits import why_not
+from reactive_desched.model.decisions import CapacityHint, WakeKey
+from reactive_desched.model.fits import fit_error
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Pod, PodSpec
-from reactive_desched.state.nodes import NodeEntry
+from reactive_desched.state.nodes import NodeInfo
 from reactive_desched.state.view import ClusterView
 
 SCHEDULER: Final = "scheduler"
@@ -28,77 +28,77 @@ NO_OTHER_NODE: Final = (
 )
 """Upstream's words, whatever the reason is."""
 
-REMEMBERED_TEMPLATES: Final = 10_000
+MAX_UNFIT_TEMPLATES: Final = 10_000
 """How many hopeless templates are remembered; at the bound all are forgotten."""
 
-ROOM: Final[WakeKey] = ("room",)
+ANY_CAPACITY: Final[WakeKey] = ("room",)
 """What those wait for who may be helped by any node with more room."""
 
 
-class Nowhere(Struct, frozen=True):
+class NoFit(Struct, frozen=True):
     """The pod fits no node: why not, in words and in numbers, and what could help.
 
     `until` says when to look again regardless, in monotonic seconds.
     """
 
-    reason: str
-    why: WhyNot
-    wakes: tuple[WakeKey, ...]
+    message: str
+    diagnosis: Diagnosis
+    wake_keys: tuple[WakeKey, ...]
     until: float | None = None
 
 
-class NodeSearch(Protocol):
+class NodeFit(Protocol):
     """One strength of node fit.
 
     A search is followed by `begin` when its pod is let go; `end` tells what came of it.
     """
 
-    def prepare(self) -> bool:
+    def sync(self) -> bool:
         """Take in what happened since, for a moment at most; say whether that was all."""
         ...
 
-    def elsewhere(self, pod: Pod, selector: Selector) -> str | None:
+    def find_other_node(self, pod: Pod, selector: Selector) -> str | None:
         """Name a ready node of the selection, other than the pod's own, that fits it."""
         ...
 
-    def anywhere(self, pod: Pod) -> str | None:
+    def find_any_node(self, pod: Pod) -> str | None:
         """Name any node that counts and fits the pod, its own perhaps."""
         ...
 
-    def nowhere_else(self, pod: Pod, selector: Selector) -> Nowhere:
+    def diagnose_other_nodes(self, pod: Pod, selector: Selector) -> NoFit:
         """Say why `elsewhere` found nothing; only to be asked right after it."""
         ...
 
-    def nowhere(self, pod: Pod) -> Nowhere:
+    def diagnose_any_node(self, pod: Pod) -> NoFit:
         """Say why `anywhere` found nothing; only to be asked right after it."""
         ...
 
-    def begin(self, pod: Pod) -> None:
+    def reserve(self, pod: Pod) -> None:
         """The pod is let go: the node last found for it will be needed."""
         ...
 
-    def end(self, pod: Pod, *, evicted: bool) -> None:
+    def release(self, pod: Pod, *, evicted: bool) -> None:
         """The pod's eviction has its outcome."""
         ...
 
-    def observe(self, changes: Iterable[Change]) -> None:
+    def apply_changes(self, changes: Iterable[Change]) -> None:
         """Take in what changed."""
         ...
 
-    def news(self) -> Iterable[Room]:
+    def take_capacity_hints(self) -> Iterable[CapacityHint]:
         """Return, once, who of those that fitted nowhere may fit now."""
         ...
 
-    def room_grew(self) -> None:
+    def capacity_increased(self) -> None:
         """Any node may offer more now."""
         ...
 
-    def restart(self) -> None:
+    def clear_unschedulable(self) -> None:
         """Forget who fitted nowhere: nobody is waiting any more."""
         ...
 
 
-class Fit:
+class UpstreamNodeFit:
     """Upstream's node fit over the live picture, node by node until one fits.
 
     Where none does, that is remembered per pod template until any node has more room, so that a
@@ -107,75 +107,79 @@ class Fit:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._hopeless: dict[tuple[int, str, str], tuple[PodSpec, WhyNot]] = {}
-        self._last = WhyNot(0, Counter())
+        self._unfit_templates: dict[tuple[int, str, str], tuple[PodSpec, Diagnosis]] = {}
+        self._last_diagnosis = Diagnosis(0, Counter())
 
-    def prepare(self) -> bool:
+    def sync(self) -> bool:
         """There is nothing to prepare: every search looks at the picture itself."""
         return True
 
-    def room_grew(self) -> None:
+    def capacity_increased(self) -> None:
         """Forget who fitted nowhere: some node offers more now."""
-        self._hopeless.clear()
+        self._unfit_templates.clear()
 
-    def restart(self) -> None:
+    def clear_unschedulable(self) -> None:
         """Forget who fitted nowhere."""
-        self._hopeless.clear()
+        self._unfit_templates.clear()
 
-    def elsewhere(self, pod: Pod, selector: Selector) -> str | None:
+    def find_other_node(self, pod: Pod, selector: Selector) -> str | None:
         """Name a ready, selected node other than the pod's own that fits it."""
-        others = (r for r in self._view.ready_rooms(selector) if r.name != pod.node)
-        return self._search(pod, str(selector), others)
+        others = (r for r in self._view.ready_node_infos(selector) if r.name != pod.node)
+        return self._check_topics(pod, str(selector), others)
 
-    def anywhere(self, pod: Pod) -> str | None:
+    def find_any_node(self, pod: Pod) -> str | None:
         """Name any node that counts and fits the pod, its own included."""
-        return self._search(pod, "*", self._view.rooms())
+        return self._check_topics(pod, "*", self._view.eligible_node_infos())
 
-    def nowhere_else(self, pod: Pod, _: Selector) -> Nowhere:
+    def diagnose_other_nodes(self, pod: Pod, _: Selector) -> NoFit:
         """Say so in upstream's words; any room could help."""
-        return Nowhere(NO_OTHER_NODE, self._last, (ROOM, ("pod", pod.uid)))
+        return NoFit(NO_OTHER_NODE, self._last_diagnosis, (ANY_CAPACITY, ("pod", pod.uid)))
 
-    def nowhere(self, pod: Pod) -> Nowhere:
+    def diagnose_any_node(self, pod: Pod) -> NoFit:
         """Say so; any room could help."""
-        return Nowhere("no node fits the pod", self._last, (ROOM, ("pod", pod.uid)))
+        return NoFit("no node fits the pod", self._last_diagnosis, (ANY_CAPACITY, ("pod", pod.uid)))
 
-    def begin(self, _: Pod) -> None:
+    def reserve(self, _: Pod) -> None:
         """Upstream promises nothing to anybody."""
 
-    def end(self, _: Pod, *, evicted: bool) -> None:
+    def release(self, _: Pod, *, evicted: bool) -> None:
         """As for `begin`."""
 
-    def observe(self, _: Iterable[Change]) -> None:
+    def apply_changes(self, _: Iterable[Change]) -> None:
         """Who drives this tells of room by `room_grew`."""
 
-    def news(self) -> Iterable[Room]:
+    def take_capacity_hints(self) -> Iterable[CapacityHint]:
         """Return nothing: those that fitted nowhere wait for any room."""
         return ()
 
-    def fits(self, pod: Pod, room: NodeEntry) -> bool:
+    def fits(self, pod: Pod, node_info: NodeInfo) -> bool:
         """Say whether the pod fits one node."""
-        return self._objection(pod, room) is None
+        return self._rejection(pod, node_info) is None
 
-    def _objection(self, pod: Pod, room: NodeEntry) -> str | None:
-        if room.node is None:
+    def _rejection(self, pod: Pod, node_info: NodeInfo) -> str | None:
+        if node_info.node is None:
             return "node is not known"
-        return why_not(pod, room.node, room.requested, room.active.values())
+        return fit_error(pod, node_info.node, node_info.requested, node_info.active.values())
 
-    def _search(self, pod: Pod, scope: str, rooms: Iterable[NodeEntry]) -> str | None:
+    def _check_topics(self, pod: Pod, scope: str, node_infos: Iterable[NodeInfo]) -> str | None:
         key = (id(pod.spec), scope, pod.node)
         # Anti-affinity depends on more than the template, so only other pods share an answer.
         shareable = not pod.spec.anti_affinity
-        if shareable and (known := self._hopeless.get(key)) is not None and known[0] is pod.spec:
-            self._last = known[1]
+        if (
+            shareable
+            and (known := self._unfit_templates.get(key)) is not None
+            and known[0] is pod.spec
+        ):
+            self._last_diagnosis = known[1]
             return None
         reasons: Counter[str] = Counter()
-        for room in rooms:
-            if (objection := self._objection(pod, room)) is None:
+        for room in node_infos:
+            if (rejection := self._rejection(pod, room)) is None:
                 return room.name
-            reasons[objection] += 1
-        self._last = WhyNot(reasons.total(), reasons)
+            reasons[rejection] += 1
+        self._last_diagnosis = Diagnosis(reasons.total(), reasons)
         if shareable:
-            if len(self._hopeless) >= REMEMBERED_TEMPLATES:
-                self._hopeless.clear()
-            self._hopeless[key] = pod.spec, self._last
+            if len(self._unfit_templates) >= MAX_UNFIT_TEMPLATES:
+                self._unfit_templates.clear()
+            self._unfit_templates[key] = pod.spec, self._last_diagnosis
         return None

@@ -6,16 +6,16 @@ What the pod to move has attached to its own node is attached there already, so 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from reactive_desched.fit.node_sets import Nodes
+from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.objects import PersistentVolume, Pod
 from reactive_desched.model.volumes import (
-    IN_USE,
-    NO_VOLUME,
-    NO_ZONE,
-    NOT_REACHABLE,
-    PLACE_LABELS,
-    placed_in,
-    unusable,
+    PV_NOT_FOUND,
+    READ_WRITE_ONCE_POD_CONFLICT,
+    VOLUME_NODE_CONFLICT,
+    VOLUME_TOPOLOGY_LABELS,
+    VOLUME_ZONE_CONFLICT,
+    pvc_error,
+    topology_requirements,
 )
 from reactive_desched.state.view import ClusterView
 
@@ -25,57 +25,59 @@ Attached = dict[str, set[str]]
 _NONE: Final[Attached] = {}
 
 
-class Storage:
+class VolumeFilter:
     """Judges volumes; what is attached to a node is remembered until the node is touched."""
 
-    def __init__(self, nodes: Nodes, view: ClusterView) -> None:
+    def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
         self._nodes = nodes
         self._view = view
         self._attached: dict[int, Attached] = {}
 
-    def forget(self, slot: int) -> None:
+    def invalidate(self, slot: int) -> None:
         """What sits in a slot may differ."""
         self._attached.pop(slot, None)
 
-    def hopeless(self, pod: Pod) -> str | None:
+    def prefilter(self, pod: Pod) -> str | None:
         """Say why no node at all will do, whatever else is so, or None."""
-        for name in pod.claims:
-            claim = self._view.claim(pod.namespace, name)
-            if (why := unusable(claim, name)) is not None:
+        for name in pod.pvc_names:
+            claim = self._view.pvc(pod.namespace, name)
+            if (why := pvc_error(claim, name)) is not None:
                 return why
-            if claim is not None and claim.exclusive and any(self.other_users(pod, name)):
-                return IN_USE
+            if claim is not None and claim.read_write_once_pod and any(self.other_users(pod, name)):
+                return READ_WRITE_ONCE_POD_CONFLICT
         return None
 
     def other_users(self, pod: Pod, claim: str) -> Iterator[Pod]:
         """Return the pods beside this one that use a claim."""
-        users = self._view.claim_users(pod.namespace, claim)
+        users = self._view.pvc_users(pod.namespace, claim)
         return (user for user in users if user.uid != pod.uid)
 
-    def refusals(self, pod: Pod) -> Iterator[tuple[str, int]]:
+    def rejections(self, pod: Pod) -> Iterator[tuple[str, int]]:
         """Return the slots from which a volume of the pod cannot be reached."""
         for volume in self.volumes_of(pod):
             if volume is None:
-                if self._view.volumes_are_told:
-                    yield NO_VOLUME, self._nodes.existing
+                if self._view.pvs_readable:
+                    yield PV_NOT_FOUND, self._nodes.existing
                 continue
             existing = self._nodes.existing
-            if volume.reachable_from is not None:
-                near = self._nodes.labels.chosen(volume.reachable_from, existing)
-                yield NOT_REACHABLE, existing & ~near
-            yield NO_ZONE, self._elsewhere(volume)
+            if volume.required_node_affinity is not None:
+                near = self._nodes.labels.matching_node_selector(
+                    volume.required_node_affinity, existing
+                )
+                yield VOLUME_NODE_CONFLICT, existing & ~near
+            yield VOLUME_ZONE_CONFLICT, self._outside_topology(volume)
 
     def volumes_of(self, pod: Pod) -> Iterator[PersistentVolume | None]:
         """Return the volumes that a pod's claims are bound to; None for one we do not know."""
-        for name in pod.claims:
-            claim = self._view.claim(pod.namespace, name)
-            if claim is not None and claim.volume:
-                yield self._view.volume(claim.volume)
+        for name in pod.pvc_names:
+            claim = self._view.pvc(pod.namespace, name)
+            if claim is not None and claim.volume_name:
+                yield self._view.pv(claim.volume_name)
 
-    def cannot_attach(self, pod: Pod, slot: int) -> bool:
+    def exceeds_attach_limit(self, pod: Pod, slot: int) -> bool:
         """Say whether a pod's volumes are too many for the drivers in a slot."""
-        limits = self._view.attachable(self._nodes.name(slot))
-        wanted = self._by_driver([pod]) if limits and pod.claims else _NONE
+        limits = self._view.attach_limits(self._nodes.name(slot))
+        wanted = self._by_driver([pod]) if limits and pod.pvc_names else _NONE
         if not any(driver in limits for driver in wanted):
             return False
         attached = self._attached_in(slot)
@@ -87,34 +89,34 @@ class Storage:
 
     def _attached_in(self, slot: int) -> Attached:
         if slot not in self._attached:
-            self._attached[slot] = self._by_driver(self._mounting(slot))
+            self._attached[slot] = self._by_driver(self._pods_with_pvcs(slot))
         return self._attached[slot]
 
-    def _mounting(self, slot: int) -> Iterator[Pod]:
+    def _pods_with_pvcs(self, slot: int) -> Iterator[Pod]:
         """Return the pods with claims in a slot, and those that are promised a place there."""
-        entry = self._nodes.entry(slot)
+        entry = self._nodes.node_info(slot)
         if entry is not None:
-            yield from (pod for pod in entry.active.values() if pod.claims)
-            yield from (booking.pod for booking in self._nodes.bookings.on(entry.name))
+            yield from (pod for pod in entry.active.values() if pod.pvc_names)
+            yield from (booking.pod for booking in self._nodes.reservations.on_node(entry.name))
 
     def _by_driver(self, pods: Iterable[Pod]) -> Attached:
         found: Attached = {}
         for pod in pods:
             for volume in self.volumes_of(pod):
                 if volume is not None and volume.driver:
-                    found.setdefault(volume.driver, set()).add(volume.handle)
+                    found.setdefault(volume.driver, set()).add(volume.volume_handle)
         return found
 
-    def _elsewhere(self, volume: PersistentVolume) -> int:
+    def _outside_topology(self, volume: PersistentVolume) -> int:
         """Return the slots that say where they are, and not where the volume is."""
         labels, near, somewhere = self._nodes.labels, self._nodes.existing, 0
-        for key, todays, values in placed_in(volume):
-            here = labels.in_any(key, values)
+        for key, todays, values in topology_requirements(volume):
+            here = labels.with_label_in(key, values)
             if todays != key:
-                here |= labels.in_any(todays, values) & ~labels.bearing(key)
+                here |= labels.with_label_in(todays, values) & ~labels.with_label(key)
             near &= here
         if near == self._nodes.existing:
             return 0
-        for key in PLACE_LABELS:
-            somewhere |= labels.bearing(key)
+        for key in VOLUME_TOPOLOGY_LABELS:
+            somewhere |= labels.with_label(key)
         return somewhere & ~near

@@ -1,13 +1,13 @@
 """Of pods that exclude each other one may stay, so whoever is judged last waits for the others."""
 
-from reactive_desched.gate.in_flight import InFlight
+from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import PodKey
 from reactive_desched.state.view import ClusterView
 
 
-class Leaving:
+class ConflictPartnersLeaving:
     """Refuses a finding while every pod that it is against is gone or on its way out.
 
     When they are gone nothing may be wrong any more; if one of them stays after all, the finding
@@ -16,19 +16,24 @@ class Leaving:
 
     name = "Leaving"
 
-    def __init__(self, view: ClusterView, in_flight: InFlight) -> None:
+    def __init__(self, view: ClusterView, in_flight: InFlightEvictions) -> None:
         self._view = view
         self._in_flight = in_flight
 
-    def verdict(self, finding: Finding, _: float) -> Refuse | None:
+    def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse unless one of those the finding is against stays, as far as we know."""
-        against = finding.against
-        if not against or not all(map(self._leaves, against)):
+        partners = finding.conflicts_with
+        if not partners or not all(map(self._is_leaving, partners)):
             return None
-        wakes = [(kind, uid) for uid in against for kind in ("pod", "eviction")]
+        wakes = [(kind, uid) for uid in partners for kind in ("pod", "eviction")]
         reason = "all that it must not be together with are leaving already"
         return Refuse(finding, self.name, reason, (("pod", finding.pod.uid), *wakes))
 
-    def _leaves(self, uid: PodKey) -> bool:
+    def _is_leaving(self, uid: PodKey) -> bool:
         pod = self._view.pod(uid)
-        return pod is None or pod.is_terminating or not pod.is_active or self._in_flight.holds(uid)
+        return (
+            pod is None
+            or pod.is_terminating
+            or not pod.is_active
+            or self._in_flight.is_evicting(uid)
+        )

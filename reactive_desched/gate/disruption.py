@@ -14,13 +14,13 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodKey
 from reactive_desched.state.view import ClusterView
 
-BOOKED_BUDGETS = 10_000
-BOOKING_S = 30.0
-LOOK_AGAIN_S = 60.0
+MAX_ASSUMED_PDBS = 10_000
+ASSUME_TTL_S = 30.0
+RECHECK_AFTER_S = 60.0
 """A budget's news could be lost on the way: whoever waits for it looks again after this."""
 
 
-class DisruptionBudgets:
+class PdbFilter:
     """Refuses what a budget has no room for, counting evictions its status does not show yet.
 
     An eviction is booked on its budgets until the budget's status changes, for 30 seconds at
@@ -32,50 +32,50 @@ class DisruptionBudgets:
 
     def __init__(self, view: ClusterView, clock: Callable[[], float]) -> None:
         self._view = view
-        self._booked: TTLCache[str, frozenset[PodKey]] = TTLCache(
-            BOOKED_BUDGETS, BOOKING_S, timer=clock
+        self._assumed: TTLCache[str, frozenset[PodKey]] = TTLCache(
+            MAX_ASSUMED_PDBS, ASSUME_TTL_S, timer=clock
         )
 
-    def verdict(self, finding: Finding, now: float) -> Refuse | None:
+    def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse a Ready pod whose one budget allows no more."""
         pod = finding.pod
-        budgets = self._view.budgets_over(pod)
-        if len(budgets) != 1 or not pod.status.is_ready:
+        pdbs = self._view.pdbs_of(pod)
+        if len(pdbs) != 1 or not pod.status.is_ready:
             return None
-        budget = budgets[0]
-        booked = len(self._booked.get(budget.key, frozenset()) - {pod.uid})
-        if budget.disruptions_allowed > booked:
+        pdb = pdbs[0]
+        assumed = len(self._assumed.get(pdb.key, frozenset()) - {pod.uid})
+        if pdb.disruptions_allowed > assumed:
             return None
-        reason = f"disruption budget {budget.name} allows {budget.disruptions_allowed} now"
-        if booked and budget.disruptions_allowed:
-            reason += f", {booked} of them promised"
+        reason = f"disruption budget {pdb.name} allows {pdb.disruptions_allowed} now"
+        if assumed and pdb.disruptions_allowed:
+            reason += f", {assumed} of them promised"
         wakes = (("budgets", pod.namespace), ("pod", pod.uid))
-        return Refuse(finding, self.name, reason, wakes, until=now + LOOK_AGAIN_S)
+        return Refuse(finding, self.name, reason, wakes, retry_at_s=now + RECHECK_AFTER_S)
 
-    def begin(self, pod: Pod) -> None:
+    def reserve(self, pod: Pod) -> None:
         """Book an eviction that is about to be asked for."""
-        for budget in self._view.budgets_over(pod):
-            self._booked[budget.key] = self._booked.get(budget.key, frozenset()) | {pod.uid}
+        for pdb in self._view.pdbs_of(pod):
+            self._assumed[pdb.key] = self._assumed.get(pdb.key, frozenset()) | {pod.uid}
 
-    def end(self, pod: Pod, *, evicted: bool) -> None:
+    def release(self, pod: Pod, *, evicted: bool) -> None:
         """Drop the booking of an eviction that did not happen."""
         if not evicted:
-            for budget in self._view.budgets_over(pod):
-                self._drop(budget, {pod.uid})
+            for pdb in self._view.pdbs_of(pod):
+                self._drop_assumed(pdb, {pod.uid})
 
-    def observe(self, changes: Iterable[Change]) -> None:
+    def apply_changes(self, changes: Iterable[Change]) -> None:
         """A budget's status changed: it shows the evictions that were accepted by now."""
         for change in changes:
             if isinstance(change, DisruptionBudgetChanged):
-                self._booked.pop(f"{change.namespace}/{change.name}", None)
+                self._assumed.pop(f"{change.namespace}/{change.name}", None)
 
-    def _drop(self, budget: PodDisruptionBudget, pods: set[PodKey]) -> None:
-        left = self._booked.get(budget.key, frozenset()) - pods
+    def _drop_assumed(self, pdb: PodDisruptionBudget, pods: set[PodKey]) -> None:
+        left = self._assumed.get(pdb.key, frozenset()) - pods
         if left:
-            self._booked[budget.key] = left
+            self._assumed[pdb.key] = left
         else:
-            self._booked.pop(budget.key, None)
+            self._assumed.pop(pdb.key, None)
 
-    def booked(self) -> Iterator[str]:
+    def assumed_pdbs(self) -> Iterator[str]:
         """Name the budgets that hold bookings."""
-        return iter(self._booked)
+        return iter(self._assumed)

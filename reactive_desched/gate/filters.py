@@ -15,46 +15,46 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.protections import Protection
 from reactive_desched.state.view import ClusterView
 
-Check = Callable[[Pod, ClusterView], str | None]
+PodCheck = Callable[[Pod, ClusterView], str | None]
 
 
-def about_the_pod(pod: Pod) -> tuple[WakeKey, ...]:
+def wake_on_pod(pod: Pod) -> tuple[WakeKey, ...]:
     """Wake when something about the pod itself changes."""
     return (("pod", pod.uid),)
 
 
-def about_its_owners(pod: Pod) -> tuple[WakeKey, ...]:
+def wake_on_owner(pod: Pod) -> tuple[WakeKey, ...]:
     """Wake when an owner gains or loses pods."""
-    return (*about_the_pod(pod), *(("owner", owner.uid) for owner in pod.owners))
+    return (*wake_on_pod(pod), *(("owner", owner.uid) for owner in pod.owners))
 
 
-def about_its_claims(pod: Pod) -> tuple[WakeKey, ...]:
+def wake_on_pvc(pod: Pod) -> tuple[WakeKey, ...]:
     """Wake when a claim of the pod changes."""
-    claims = (("claim", f"{pod.namespace}/{claim}") for claim in pod.claims)
-    return (*about_the_pod(pod), *claims)
+    claims = (("claim", f"{pod.namespace}/{claim}") for claim in pod.pvc_names)
+    return (*wake_on_pod(pod), *claims)
 
 
-def about_its_budgets(pod: Pod) -> tuple[WakeKey, ...]:
+def wake_on_pdb(pod: Pod) -> tuple[WakeKey, ...]:
     """Wake when a disruption budget of the namespace changes."""
-    return (*about_the_pod(pod), ("budgets", pod.namespace))
+    return (*wake_on_pod(pod), ("budgets", pod.namespace))
 
 
-def about_priorities(pod: Pod) -> tuple[WakeKey, ...]:
+def wake_on_priority_class(pod: Pod) -> tuple[WakeKey, ...]:
     """Wake when a priority class changes."""
-    return (*about_the_pod(pod), ("priorityclasses",))
+    return (*wake_on_pod(pod), ("priorityclasses",))
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class PodFilter:
     """One reason to refuse: what it is called, how it is told, what could lift it.
 
     `opens_at_s` tells when a refusal that time alone lifts ends (seconds since the epoch).
     """
 
     name: str
-    check: Check
-    wakes: Callable[[Pod], tuple[WakeKey, ...]] = about_the_pod
-    opens_at_s: Callable[[Pod], float | None] = lambda _: None
+    check: PodCheck
+    wake_keys: Callable[[Pod], tuple[WakeKey, ...]] = wake_on_pod
+    retry_at_s: Callable[[Pod], float | None] = lambda _: None
 
 
 def mirror_pod(pod: Pod, _: ClusterView) -> str | None:
@@ -80,12 +80,12 @@ def system_critical(pod: Pod, _: ClusterView) -> str | None:
     return "pod has system critical priority and is protected against eviction"
 
 
-def bare(pod: Pod, _: ClusterView) -> str | None:
+def no_owner(pod: Pod, _: ClusterView) -> str | None:
     """Nobody makes an ownerless pod again."""
     return None if pod.owners else "pod does not have any ownerRefs"
 
 
-def bare_and_not_failed(pod: Pod, _: ClusterView) -> str | None:
+def no_owner_and_not_failed(pod: Pod, _: ClusterView) -> str | None:
     """Where failed bare pods may go, others still may not."""
     if pod.owners or pod.status.phase == FAILED:
         return None
@@ -106,17 +106,17 @@ def daemon_set_pod(pod: Pod, _: ClusterView) -> str | None:
     return "daemonset pods are protected against eviction"
 
 
-def any_claim(pod: Pod, _: ClusterView) -> str | None:
+def has_pvc(pod: Pod, _: ClusterView) -> str | None:
     """A pod with a persistent volume claim."""
-    return "pod with PVC is protected against eviction" if pod.claims else None
+    return "pod with PVC is protected against eviction" if pod.pvc_names else None
 
 
-def protected_storage_class(classes: frozenset[str]) -> Check:
+def protected_storage_class(classes: frozenset[str]) -> PodCheck:
     """Make the guard for claims of listed storage classes; a claim it cannot judge protects."""
 
     def check(pod: Pod, view: ClusterView) -> str | None:
-        for name in pod.claims:
-            claim = view.claim(pod.namespace, name)
+        for name in pod.pvc_names:
+            claim = view.pvc(pod.namespace, name)
             if claim is None:
                 return f'failed to get persistent volume claim "{pod.namespace}"/"{name}"'
             if not claim.storage_class:
@@ -128,9 +128,9 @@ def protected_storage_class(classes: frozenset[str]) -> Check:
     return check
 
 
-def no_budget(pod: Pod, view: ClusterView) -> str | None:
+def no_pdb(pod: Pod, view: ClusterView) -> str | None:
     """No disruption budget covers it, so nothing would pace its eviction."""
-    if view.budgets_over(pod):
+    if view.pdbs_of(pod):
         return None
     return "pod does not have a PodDisruptionBudget and is protected against eviction"
 
@@ -142,7 +142,7 @@ def resource_claims(pod: Pod, _: ClusterView) -> str | None:
     return "pod has ResourceClaims and descheduler is configured to protect ResourceClaims pods"
 
 
-def priority_threshold(value: int | None, class_name: str | None) -> Check:
+def priority_threshold(value: int | None, class_name: str | None) -> PodCheck:
     """Make the guard for pods at or above a priority; a named class that is missing protects."""
 
     def check(pod: Pod, view: ClusterView) -> str | None:
@@ -161,7 +161,7 @@ def priority_threshold(value: int | None, class_name: str | None) -> Check:
     return check
 
 
-def labels_outside(selector: LabelSelector) -> Check:
+def labels_not_matching(selector: LabelSelector) -> PodCheck:
     """Make the guard for pods that the policy's label selector leaves out."""
 
     def check(pod: Pod, _: ClusterView) -> str | None:
@@ -172,13 +172,13 @@ def labels_outside(selector: LabelSelector) -> Check:
     return check
 
 
-def too_few_replicas(minimum: int) -> Check:
+def too_few_replicas(minimum: int) -> PodCheck:
     """Make the guard for small owners; a pod with several owners passes, as upstream."""
 
     def check(pod: Pod, view: ClusterView) -> str | None:
         if len(pod.owners) != 1:
             return None
-        replicas = view.replicas(pod.owners[0].uid)
+        replicas = view.owner_pod_count(pod.owners[0].uid)
         if replicas >= minimum:
             return None
         return f"owner has {replicas} replicas which is less than minReplicas of {minimum}"
@@ -186,7 +186,7 @@ def too_few_replicas(minimum: int) -> Check:
     return check
 
 
-def too_young(minimum_s: float) -> Check:
+def too_young(minimum_s: float) -> PodCheck:
     """Make the guard for pods that started a short while ago, or never."""
 
     def check(pod: Pod, view: ClusterView) -> str | None:
@@ -197,54 +197,57 @@ def too_young(minimum_s: float) -> Check:
     return check
 
 
-ALWAYS: Final = (
-    Guard("MirrorPods", mirror_pod),
-    Guard("StaticPods", static_pod),
-    Guard("TerminatingPods", terminating),
+ALWAYS_ON: Final = (
+    PodFilter("MirrorPods", mirror_pod),
+    PodFilter("StaticPods", static_pod),
+    PodFilter("TerminatingPods", terminating),
 )
 
 
-def guards(args: DefaultEvictorArgs) -> tuple[Guard, ...]:
+def pod_filters(args: DefaultEvictorArgs) -> tuple[PodFilter, ...]:
     """List the guards that these arguments ask for, in upstream's order of evaluation."""
-    return (*ALWAYS, *_protections(args), *_limits(args))
+    return (*ALWAYS_ON, *_protection_filters(args), *_limit_filters(args))
 
 
-def _protections(args: DefaultEvictorArgs) -> Iterator[Guard]:
+def _protection_filters(args: DefaultEvictorArgs) -> Iterator[PodFilter]:
     active = args.protections
     if Protection.SYSTEM_CRITICAL in active:
         threshold = args.priority_threshold
-        yield Guard(Protection.SYSTEM_CRITICAL, system_critical)
-        yield Guard(
+        yield PodFilter(Protection.SYSTEM_CRITICAL, system_critical)
+        yield PodFilter(
             "PriorityThreshold",
             priority_threshold(threshold.value, threshold.name),
-            about_priorities,
+            wake_on_priority_class,
         )
-    yield Guard(
-        Protection.FAILED_BARE, bare if Protection.FAILED_BARE in active else bare_and_not_failed
+    yield PodFilter(
+        Protection.FAILED_BARE,
+        no_owner if Protection.FAILED_BARE in active else no_owner_and_not_failed,
     )
     if Protection.LOCAL_STORAGE in active:
-        yield Guard(Protection.LOCAL_STORAGE, local_storage)
+        yield PodFilter(Protection.LOCAL_STORAGE, local_storage)
     if Protection.DAEMON_SET in active:
-        yield Guard(Protection.DAEMON_SET, daemon_set_pod)
+        yield PodFilter(Protection.DAEMON_SET, daemon_set_pod)
     if Protection.PVC in active:
         classes = args.protected_storage_classes
-        claims = protected_storage_class(classes) if classes else any_claim
-        yield Guard(Protection.PVC, claims, about_its_claims)
+        claims = protected_storage_class(classes) if classes else has_pvc
+        yield PodFilter(Protection.PVC, claims, wake_on_pvc)
     if Protection.WITHOUT_PDB in active:
-        yield Guard(Protection.WITHOUT_PDB, no_budget, about_its_budgets)
+        yield PodFilter(Protection.WITHOUT_PDB, no_pdb, wake_on_pdb)
     if Protection.RESOURCE_CLAIMS in active:
-        yield Guard(Protection.RESOURCE_CLAIMS, resource_claims)
+        yield PodFilter(Protection.RESOURCE_CLAIMS, resource_claims)
 
 
-def _limits(args: DefaultEvictorArgs) -> Iterator[Guard]:
+def _limit_filters(args: DefaultEvictorArgs) -> Iterator[PodFilter]:
     if args.label_selector is not None and not args.label_selector.is_empty:
-        yield Guard("LabelSelector", labels_outside(args.label_selector))
+        yield PodFilter("LabelSelector", labels_not_matching(args.label_selector))
     if args.min_replicas > 1:
-        yield Guard("MinReplicas", too_few_replicas(args.min_replicas), about_its_owners)
+        yield PodFilter("MinReplicas", too_few_replicas(args.min_replicas), wake_on_owner)
     if args.min_pod_age_s is not None:
         age = args.min_pod_age_s
-        yield Guard("MinPodAge", too_young(age), opens_at_s=lambda pod: _old_enough_at(pod, age))
+        yield PodFilter(
+            "MinPodAge", too_young(age), retry_at_s=lambda pod: _min_age_reached_at(pod, age)
+        )
 
 
-def _old_enough_at(pod: Pod, age_s: float) -> float | None:
+def _min_age_reached_at(pod: Pod, age_s: float) -> float | None:
     return None if pod.started_s is None else pod.started_s + age_s

@@ -2,15 +2,15 @@
 
 from typing import Protocol
 
-from reactive_desched.gate.rate_limits import Budgets
-from reactive_desched.gate.windows import Windows
+from reactive_desched.gate.rate_limits import EvictionRateLimiter
+from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.outcomes import DISRUPTED, LEFT, Outcome
+from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
 
 
-class Step(Protocol):
+class GateFilter(Protocol):
     """One gate: a reason to refuse or to wait, or None. `now` is monotonic seconds."""
 
     @property
@@ -18,19 +18,19 @@ class Step(Protocol):
         """What records and metrics call it."""
         ...
 
-    def verdict(self, finding: Finding, now: float) -> Defer | Refuse | None:
+    def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Say no, not now, or nothing."""
         ...
 
 
-class Memory(Protocol):
+class EvictionTracker(Protocol):
     """Remembers evictions between the decision and their end."""
 
-    def begin(self, pod: Pod) -> None:
+    def reserve(self, pod: Pod) -> None:
         """The pod's eviction was decided."""
         ...
 
-    def end(self, pod: Pod, *, evicted: bool) -> None:
+    def release(self, pod: Pod, *, evicted: bool) -> None:
         """The pod's eviction has its outcome."""
         ...
 
@@ -40,35 +40,35 @@ class Gate:
 
     def __init__(
         self,
-        steps: tuple[Step, ...],
-        windows: Windows,
-        budgets: Budgets,
-        memories: tuple[Memory, ...] = (),
+        filters: tuple[GateFilter, ...],
+        window_limits: SlidingWindowLimits,
+        rate_limiter: EvictionRateLimiter,
+        trackers: tuple[EvictionTracker, ...] = (),
     ) -> None:
-        self.steps = (*steps, windows)
-        self._windows = windows
-        self._budgets = budgets
-        self._memories = memories
+        self.filters = (*filters, window_limits)
+        self._window_limits = window_limits
+        self._rate_limiter = rate_limiter
+        self._trackers = trackers
 
     def decide(self, finding: Finding, now: float) -> Decision:
         """Return the first gate's no, or Evict; an Evict holds its tokens."""
-        for step in self.steps:
-            if (verdict := step.verdict(finding, now)) is not None:
-                return verdict
-        spent = self._budgets.hold(finding.pod, now)
-        if spent is not None:
-            reason = f"the eviction budget of the {spent.scope} is spent"
-            return Defer(finding, "EvictionBudget", reason, spent.until)
-        self._windows.begin(finding.pod)
-        for memory in self._memories:
-            memory.begin(finding.pod)
+        for gate_filter in self.filters:
+            if (decision := gate_filter.check(finding, now)) is not None:
+                return decision
+        bucket_empty = self._rate_limiter.reserve(finding.pod, now)
+        if bucket_empty is not None:
+            reason = f"the eviction budget of the {bucket_empty.scope} is spent"
+            return Defer(finding, "EvictionBudget", reason, bucket_empty.available_at)
+        self._window_limits.reserve(finding.pod)
+        for tracker in self._trackers:
+            tracker.reserve(finding.pod)
         return Evict(finding)
 
-    def settled(self, pod: Pod, outcome: Outcome, now: float) -> None:
+    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
         """Take in the end of an eviction; only one that happened costs its tokens."""
-        left = outcome.result in LEFT
-        for memory in self._memories:
-            memory.end(pod, evicted=left)
-        evicted = outcome.result in DISRUPTED
-        self._windows.end(pod, now, evicted=evicted)
-        self._budgets.let_go(pod, now, spent=evicted)
+        left = outcome.result in POD_LEAVES
+        for tracker in self._trackers:
+            tracker.release(pod, evicted=left)
+        evicted = outcome.result in COUNTS_AGAINST_LIMITS
+        self._window_limits.release(pod, now, evicted=evicted)
+        self._rate_limiter.release(pod, now, consumed=evicted)

@@ -8,12 +8,12 @@ from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
 
-REMEMBERED_EVICTIONS = 50_000
-EXPECTED_TO_SHOW_S = 60.0
+MAX_RECENT_EVICTIONS = 50_000
+CACHE_LAG_S = 60.0
 """How long after a successful call the pod may still look untouched in our picture."""
 
 
-class InFlight:
+class InFlightEvictions:
     """Pods with an open intent, and pods just evicted whose deletion we have not seen yet.
 
     Just-evicted pods are remembered for a minute, 50,000 at most; at the bound the oldest is
@@ -24,8 +24,8 @@ class InFlight:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._open: dict[PodKey, Pod] = {}
-        self._evicted: TTLCache[PodKey, None] = TTLCache(
-            REMEMBERED_EVICTIONS, EXPECTED_TO_SHOW_S, timer=clock
+        self._recently_evicted: TTLCache[PodKey, None] = TTLCache(
+            MAX_RECENT_EVICTIONS, CACHE_LAG_S, timer=clock
         )
 
     def __len__(self) -> int:
@@ -35,26 +35,26 @@ class InFlight:
         """Return the pods whose eviction was decided and has no outcome yet."""
         return self._open.values()
 
-    def holds(self, pod: PodKey) -> bool:
+    def is_evicting(self, pod: PodKey) -> bool:
         """Say whether the pod is being evicted, or was a moment ago."""
-        return pod in self._open or pod in self._evicted
+        return pod in self._open or pod in self._recently_evicted
 
-    def verdict(self, finding: Finding, _: float) -> Refuse | None:
+    def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse a pod that is on its way already, even one that asks to be evicted."""
         pod = finding.pod
         if pod.is_terminating:
             return Refuse(finding, self.name, "pod is terminating", (("pod", pod.uid),))
-        if not self.holds(pod.uid):
+        if not self.is_evicting(pod.uid):
             return None
         wakes = (("pod", pod.uid), ("eviction", pod.uid))
         return Refuse(finding, self.name, "its eviction is under way", wakes)
 
-    def begin(self, pod: Pod) -> None:
+    def reserve(self, pod: Pod) -> None:
         """An intent for this pod is being written."""
         self._open[pod.uid] = pod
 
-    def end(self, pod: Pod, *, evicted: bool) -> None:
+    def release(self, pod: Pod, *, evicted: bool) -> None:
         """The intent has its outcome."""
         self._open.pop(pod.uid, None)
         if evicted:
-            self._evicted[pod.uid] = None
+            self._recently_evicted[pod.uid] = None

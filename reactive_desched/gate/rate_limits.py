@@ -10,82 +10,84 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from reactive_desched.model.objects import Pod
-from reactive_desched.primitives.token_bucket import Bucket, Rate
+from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 
-__all__ = ["Budgets", "Rate", "Spent"]
+__all__ = ["BucketEmpty", "EvictionRateLimiter", "TokenRate"]
 
-KEPT_BUCKETS = 20_000
+MAX_BUCKETS = 20_000
 """Buckets kept at most; beyond that those that are full again (so, as new) are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class BucketEmpty:
     """The answer "no": which scope has no token, and when it will have one for this asker."""
 
     scope: str
-    until: float
+    available_at: float
 
 
-class Budgets:
+class EvictionRateLimiter:
     """All buckets; a scope without a rate is unlimited."""
 
-    def __init__(self, rates: Mapping[str, Rate | None]) -> None:
-        self._rates = _limited(rates)
-        self._buckets: dict[tuple[str, str], Bucket] = {}
+    def __init__(self, rates: Mapping[str, TokenRate | None]) -> None:
+        self._rates = _rates_set(rates)
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
 
-    def adopt(self, rates: Mapping[str, Rate | None], under_way: Iterable[Pod], now: float) -> None:
+    def reconfigure(
+        self, rates: Mapping[str, TokenRate | None], in_flight: Iterable[Pod], now: float
+    ) -> None:
         """Go on with other rates: nobody gains a burst, and who is under way holds tokens.
 
         The buckets of a scope that becomes unlimited are forgotten.
         """
-        self._rates = _limited(rates)
+        self._rates = _rates_set(rates)
         self._buckets = {key: b for key, b in self._buckets.items() if key[0] in self._rates}
         for (scope, _), bucket in self._buckets.items():
-            bucket.adopt(self._rates[scope], now)
-        for pod in under_way:
-            for _, bucket in self._of(pod, now):
-                bucket.hold(now)
+            bucket.reconfigure(self._rates[scope], now)
+        for pod in in_flight:
+            for _, bucket in self._buckets_of(pod, now):
+                bucket.reserve(now)
 
-    def hold(self, pod: Pod, now: float) -> Spent | None:
+    def reserve(self, pod: Pod, now: float) -> BucketEmpty | None:
         """Hold one token in every scope of the pod, or none and say who refused."""
-        buckets = list(self._of(pod, now))
+        buckets = list(self._buckets_of(pod, now))
         for scope, bucket in buckets:
-            if not bucket.has_one(now):
-                return Spent(scope, bucket.promise(now))
+            if not bucket.has_token(now):
+                return BucketEmpty(scope, bucket.next_available(now))
         for _, bucket in buckets:
-            bucket.hold(now)
+            bucket.reserve(now)
         return None
 
-    def let_go(self, pod: Pod, now: float, *, spent: bool) -> None:
+    def release(self, pod: Pod, now: float, *, consumed: bool) -> None:
         """Spend what is held for a pod that was evicted, or free it for others."""
-        for _, bucket in self._of(pod, now):
-            bucket.let_go(now, spent=spent)
+        for _, bucket in self._buckets_of(pod, now):
+            bucket.release(now, consumed=consumed)
 
-    def lowest(self, now: float) -> dict[str, float]:
+    def min_available(self, now: float) -> dict[str, float]:
         """Return the fewest free tokens in any bucket of each scope."""
         lowest = {scope: float(rate.burst) for scope, rate in self._rates.items()}
-        for scope, _, level in self.levels(now):
+        for scope, _, level in self.available(now):
             lowest[scope] = min(lowest[scope], level)
         return lowest
 
-    def levels(self, now: float) -> Iterator[tuple[str, str, float]]:
+    def available(self, now: float) -> Iterator[tuple[str, str, float]]:
         """Yield scope, name and free tokens of every bucket in use."""
         for (scope, name), bucket in self._buckets.items():
-            yield scope, name, bucket.free(now)
+            yield scope, name, bucket.available(now)
 
-    def _of(self, pod: Pod, now: float) -> Iterator[tuple[str, Bucket]]:
+    def _buckets_of(self, pod: Pod, now: float) -> Iterator[tuple[str, TokenBucket]]:
         names = {"cluster": "", "node": pod.node, "namespace": pod.namespace}
         for scope, rate in self._rates.items():
             yield f"{scope} {names[scope]}".rstrip(), self._bucket((scope, names[scope]), rate, now)
 
-    def _bucket(self, key: tuple[str, str], rate: Rate, now: float) -> Bucket:
+    def _bucket(self, key: tuple[str, str], rate: TokenRate, now: float) -> TokenBucket:
         bucket = self._buckets.get(key)
         if bucket is None:
-            if len(self._buckets) >= KEPT_BUCKETS:
-                self._buckets = {k: b for k, b in self._buckets.items() if not b.is_new(now)}
-            bucket = self._buckets[key] = Bucket(rate, now)
+            if len(self._buckets) >= MAX_BUCKETS:
+                self._buckets = {k: b for k, b in self._buckets.items() if not b.is_idle(now)}
+            bucket = self._buckets[key] = TokenBucket(rate, now)
         return bucket
 
 
-def _limited(rates: Mapping[str, Rate | None]) -> dict[str, Rate]:
+def _rates_set(rates: Mapping[str, TokenRate | None]) -> dict[str, TokenRate]:
     return {scope: rate for scope, rate in rates.items() if rate is not None}

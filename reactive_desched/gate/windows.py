@@ -12,11 +12,11 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 
 WINDOW_S = 300.0
-Scope = tuple[str, str]
+LimitScope = tuple[str, str]
 """A scope and the name in it, for example ("node", "n1")."""
 
 
-class Windows:
+class SlidingWindowLimits:
     """Counts evictions per node, namespace and in all; a limit of 0 forbids them.
 
     One under way counts already, and from its end for as long as the window. Remembers at most
@@ -26,27 +26,27 @@ class Windows:
     name = "EvictionLimit"
 
     def __init__(self, limits: Mapping[str, int | None], window_s: float = WINDOW_S) -> None:
-        self._limits = _set_only(limits)
+        self._limits = _limits_set(limits)
         self._window_s = window_s
-        self._times: dict[Scope, deque[float]] = {}
-        self._under_way: Counter[Scope] = Counter()
+        self._times: dict[LimitScope, deque[float]] = {}
+        self._in_flight: Counter[LimitScope] = Counter()
 
-    def adopt(self, limits: Mapping[str, int | None], under_way: Iterable[Pod]) -> None:
+    def reconfigure(self, limits: Mapping[str, int | None], in_flight: Iterable[Pod]) -> None:
         """Go on with other limits: what was counted stays counted, in scopes that had a limit.
 
         A scope without one until now counts from here, the evictions under way included.
         """
-        self._limits = _set_only(limits)
-        self._under_way = Counter(key for pod in under_way for key, _ in self._scopes(pod))
+        self._limits = _limits_set(limits)
+        self._in_flight = Counter(key for pod in in_flight for key, _ in self._scopes(pod))
 
-    def verdict(self, finding: Finding, now: float) -> Defer | Refuse | None:
+    def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse or defer a pod whose node, namespace or cluster has had its share."""
         for key, limit in self._scopes(finding.pod):
             if limit == 0:
                 reason = f"the policy allows no evictions per {key[0]}"
                 return Refuse(finding, self.name, reason, (("pod", finding.pod.uid),))
             times = self._recent(key, now)
-            count = len(times) + self._under_way[key]
+            count = len(times) + self._in_flight[key]
             if count >= limit:
                 scope = " ".join(key).rstrip()
                 reason = f"{count} evictions in {self._window_s:g}s reached the limit of {scope}"
@@ -54,34 +54,34 @@ class Windows:
                 return Defer(finding, self.name, reason, first + self._window_s)
         return None
 
-    def begin(self, pod: Pod) -> None:
+    def reserve(self, pod: Pod) -> None:
         """Count an eviction that was decided."""
         for key, _ in self._scopes(pod):
-            self._under_way[key] += 1
+            self._in_flight[key] += 1
 
-    def end(self, pod: Pod, now: float, *, evicted: bool) -> None:
+    def release(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Start the window of an eviction that happened; forget one that did not."""
         for key, _ in self._scopes(pod):
-            self._under_way[key] -= 1
-            if not self._under_way[key]:
-                del self._under_way[key]
+            self._in_flight[key] -= 1
+            if not self._in_flight[key]:
+                del self._in_flight[key]
             if evicted:
                 times = self._times[key] = self._times.pop(key, deque())
                 times.append(now)
-        self._forget_passed(now)
+        self._drop_expired(now)
 
-    def _scopes(self, pod: Pod) -> Iterator[tuple[Scope, int]]:
+    def _scopes(self, pod: Pod) -> Iterator[tuple[LimitScope, int]]:
         names = {"cluster": "", "node": pod.node, "namespace": pod.namespace}
         for scope, limit in self._limits.items():
             yield (scope, names[scope]), limit
 
-    def _recent(self, key: Scope, now: float) -> Sequence[float]:
+    def _recent(self, key: LimitScope, now: float) -> Sequence[float]:
         times = self._times.get(key, deque())
         while times and times[0] + self._window_s <= now:
             times.popleft()
         return times
 
-    def _forget_passed(self, now: float) -> None:
+    def _drop_expired(self, now: float) -> None:
         """Drop the names whose window has passed; they stand in the order of their last time."""
         while self._times:
             key, times = next(iter(self._times.items()))
@@ -90,5 +90,5 @@ class Windows:
             del self._times[key]
 
 
-def _set_only(limits: Mapping[str, int | None]) -> dict[str, int]:
+def _limits_set(limits: Mapping[str, int | None]) -> dict[str, int]:
     return {scope: limit for scope, limit in limits.items() if limit is not None}

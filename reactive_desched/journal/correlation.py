@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from reactive_desched.model.accounts import Account
+from reactive_desched.model.accounts import DecisionContext
 
 MAX_CASES = 50_000
 """So many cases are remembered; of one that was forgotten, what follows begins another."""
 
 
-class Key(NamedTuple):
+class CaseKey(NamedTuple):
     """What makes it the same case."""
 
     uid: str
@@ -44,26 +44,26 @@ class Case:
         return f"{self.id}.requested.{self.attempts}"
 
 
-class Cases:
+class OpenCases:
     """The open cases; of MAX_CASES the one not looked at for longest is forgotten."""
 
     def __init__(self) -> None:
-        self._open: LRUCache[Key, Case] = LRUCache(MAX_CASES)
+        self._cases: LRUCache[CaseKey, Case] = LRUCache(MAX_CASES)
 
-    def find(self, account: Account) -> Case | None:
+    def find(self, context: DecisionContext) -> Case | None:
         """Return the case this belongs to, if it is open."""
-        return self._open.get(_key(account))
+        return self._cases.get(_case_key(context))
 
-    def begin(self, account: Account, id_: str) -> Case:
+    def open(self, context: DecisionContext, id_: str) -> Case:
         """Open a case."""
-        case = self._open[_key(account)] = Case(id_)
+        case = self._cases[_case_key(context)] = Case(id_)
         return case
 
     def close(self, uid: str, profile: str, plugin: str) -> None:
         """The pod has left: what is found later is another case."""
-        self._open.pop(Key(uid, profile, plugin), None)
+        self._cases.pop(CaseKey(uid, profile, plugin), None)
 
 
-def _key(account: Account) -> Key:
-    finding = account.finding
-    return Key(finding.pod.uid, account.profile, finding.plugin)
+def _case_key(context: DecisionContext) -> CaseKey:
+    finding = context.finding
+    return CaseKey(finding.pod.uid, context.profile, finding.plugin)

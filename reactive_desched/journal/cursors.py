@@ -10,23 +10,23 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal import durable
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_ENDING: Final = ".json"
+_SUFFIX: Final = ".json"
 
 
-class Position(Struct, frozen=True, gc=False):
+class Cursor(Struct, frozen=True, gc=False):
     """The last sequence that is safely with a follower, and when that was kept."""
 
     seq: int
     time: str
 
 
-_decoder: Final = msgspec.json.Decoder(Position)
+_decoder: Final = msgspec.json.Decoder(Cursor)
 
 
-class Positions:
+class Cursors:
     """Durable positions by the follower's name, each in a small file of its own.
 
     The folder lies in the journal's, and is made with the first position. One writer per name.
@@ -34,44 +34,46 @@ class Positions:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._pen = Lock()
+        self._write_lock = Lock()
 
-    def read(self, name: str) -> Position | None:
+    def read(self, name: str) -> Cursor | None:
         """Return the position; None when none was kept, or its file cannot be read. Blocks."""
         try:
             found = _decoder.decode(self._path(name).read_bytes())
-        except (OSError, *UNDECODABLE):
+        except (OSError, *DECODE_ERRORS):
             return None
         return found if found.seq >= 0 else None
 
-    def is_there(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         """Say whether a position was kept, even if its file cannot be read. Blocks."""
         return self._path(name).exists()
 
-    def keep(self, name: str, seq: int, time: str) -> None:
+    def save(self, name: str, seq: int, time: str) -> None:
         """Make this the position, durably; blocks, and raises OSError: then the old one stays."""
         path = self._path(name)
-        with self._pen:  # else who was given up on while it waited for the disk is in the way
+        with (
+            self._write_lock
+        ):  # else who was given up on while it waited for the disk is in the way
             durable.make_directory(self._directory)
-            durable.replace(path, msgspec.json.encode(Position(seq, time)))
+            durable.replace(path, msgspec.json.encode(Cursor(seq, time)))
 
-    def all(self) -> dict[str, Position]:
+    def all(self) -> dict[str, Cursor]:
         """Return every position that can be read, by name in order. Blocks."""
         try:
             names = sorted(path.name for path in self._directory.iterdir())
         except OSError:
             return {}
-        stems = (name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING))
+        stems = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
         read = {stem: self.read(stem) for stem in stems if _NAME.fullmatch(stem)}
         return {stem: position for stem, position in read.items() if position is not None}
 
     def _path(self, name: str) -> Path:
-        return file_of(self._directory, name)
+        return follower_file(self._directory, name)
 
 
-def file_of(directory: Path, name: str) -> Path:
+def follower_file(directory: Path, name: str) -> Path:
     """Return the file kept for a follower of this name; ConfigError when it cannot be one."""
     if not _NAME.fullmatch(name):
         message = f"{name!r} cannot be the name of a follower of the journal"
         raise ConfigError(f"{message}: use lower-case letters, digits and dashes")
-    return directory / (name + _ENDING)
+    return directory / (name + _SUFFIX)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from reactive_desched.journal.durable import sync_directory
 
-ROOM_BYTES = 1 << 18
+PROBE_BYTES = 1 << 18
 """After a fault the journal counts as well only when so much can be written."""
 
-_ROOM = "room"
-_WRITE = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_DSYNC
+_PROBE_FILE = "room"
+_WRITE_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_DSYNC
 
 
 class Disk:
@@ -18,7 +18,7 @@ class Disk:
 
     def create(self, path: Path) -> int:
         """Return a descriptor of a new, empty file whose name is durable."""
-        descriptor = os.open(path, _WRITE | os.O_CREAT | os.O_TRUNC, 0o640)
+        descriptor = os.open(path, _WRITE_FLAGS | os.O_CREAT | os.O_TRUNC, 0o640)
         try:
             sync_directory(path.parent)
         except OSError:
@@ -28,9 +28,9 @@ class Disk:
 
     def reopen(self, path: Path, size: int) -> int:
         """Return a descriptor of a file cut to this size, durably."""
-        descriptor = os.open(path, _WRITE)
+        descriptor = os.open(path, _WRITE_FLAGS)
         try:
-            _cut(descriptor, path, size)
+            _truncate(descriptor, path, size)
         except OSError:
             os.close(descriptor)
             raise
@@ -46,35 +46,35 @@ class Disk:
         while rest:
             rest = rest[os.write(descriptor, rest) :]
 
-    def prove_place(self, descriptor: int, path: Path) -> None:
+    def check_same_file(self, descriptor: int, path: Path) -> None:
         """Raise OSError unless the path still names this file: else nobody will find the records.
 
         A folder that is removed, moved away or unmounted takes writes as before.
         """
-        there, ours = path.stat(), os.fstat(descriptor)
-        if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+        current, ours = path.stat(), os.fstat(descriptor)
+        if (current.st_dev, current.st_ino) != (ours.st_dev, ours.st_ino):
             raise OSError(errno.ESTALE, "another file has the name of the journal's", str(path))
 
-    def prove_room(self, directory: Path) -> None:
+    def check_free_space(self, directory: Path) -> None:
         """Write ROOM_BYTES and remove them again: a last small record may fit on a full disk."""
-        path = directory / _ROOM
+        path = directory / _PROBE_FILE
         descriptor = self.create(path)
         try:
-            self.append(descriptor, bytes(ROOM_BYTES))
+            self.append(descriptor, bytes(PROBE_BYTES))
         finally:
             self.close(descriptor)
             path.unlink()
 
-    def forget_room(self, directory: Path) -> None:
+    def remove_space_probe(self, directory: Path) -> None:
         """Remove what a crash left of `prove_room`."""
-        (directory / _ROOM).unlink(missing_ok=True)
+        (directory / _PROBE_FILE).unlink(missing_ok=True)
 
     def close(self, descriptor: int) -> None:
         """Close the descriptor."""
         os.close(descriptor)
 
 
-def _cut(descriptor: int, path: Path, size: int) -> None:
+def _truncate(descriptor: int, path: Path, size: int) -> None:
     if os.fstat(descriptor).st_size < size:  # it would be filled up with zeros
         raise OSError(errno.EIO, "the journal's file has become shorter", str(path))
     os.ftruncate(descriptor, size)

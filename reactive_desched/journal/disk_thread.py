@@ -13,7 +13,7 @@ import anyio
 from anyio.lowlevel import current_token
 
 _T = TypeVar("_T")
-_Tell = Callable[[Callable[[], None]], object]
+_CallSoon = Callable[[Callable[[], None]], object]
 
 
 class DiskThread:
@@ -24,10 +24,10 @@ class DiskThread:
 
     def __init__(self, name: str = "journal disk") -> None:
         self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()  # jobs of every kind of result
-        self._tell = _teller()
-        Thread(target=self._work, name=name, daemon=True).start()
+        self._call_soon = _call_soon_threadsafe()
+        Thread(target=self._run_jobs, name=name, daemon=True).start()
 
-    async def do(self, work: Callable[[], _T]) -> _T:
+    async def run(self, work: Callable[[], _T]) -> _T:
         """Return or raise what the work does; when cancelled, it goes on and nobody hears of it."""
         job = _Job(work)
         self._jobs.put(job)
@@ -40,11 +40,11 @@ class DiskThread:
         """End the thread when it has done what was asked for."""
         self._jobs.put(None)
 
-    def _work(self) -> None:
+    def _run_jobs(self) -> None:
         while (job := self._jobs.get()) is not None:
             job.run()
             with suppress(RuntimeError):  # the loop has ended, and with it who waited
-                self._tell(job.done.set)
+                self._call_soon(job.done.set)
 
 
 class _Job(Generic[_T]):
@@ -66,11 +66,11 @@ class _Job(Generic[_T]):
             self.error = error
 
 
-def _teller() -> _Tell:
+def _call_soon_threadsafe() -> _CallSoon:
     """Return how another thread has something called in this event loop.
 
     `anyio.from_thread` would also wait for the call: two more switches between the threads.
     """
     loop: Any = current_token().native_token  # asyncio's loop, or trio's token
-    tell: _Tell = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
-    return tell
+    call_soon: _CallSoon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+    return call_soon

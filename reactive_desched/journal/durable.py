@@ -4,20 +4,20 @@ import os
 from pathlib import Path
 from typing import Final
 
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-UNFINISHED: Final = ".tmp"
+_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+TEMP_SUFFIX: Final = ".tmp"
 """What the name of a file that is still being written ends in."""
 
 
-def replace(path: Path, raw: bytes) -> None:
+def replace(path: Path, content: bytes) -> None:
     """Make these the file's bytes, all or nothing, and durable; blocks, and raises OSError.
 
     One caller at a time for each path: the unfinished file has one name.
     """
-    unfinished = path.with_name(path.name + UNFINISHED)
-    descriptor = os.open(unfinished, _NEW, 0o640)
+    unfinished = path.with_name(path.name + TEMP_SUFFIX)
+    descriptor = os.open(unfinished, _CREATE_FLAGS, 0o640)
     try:
-        rest = memoryview(raw)
+        rest = memoryview(content)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
         os.fsync(descriptor)

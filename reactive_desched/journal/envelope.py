@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from reactive_desched.api.event import DATA, Event, dataschema
+from reactive_desched.api.event import DATA_TYPES, Event, dataschema
 from reactive_desched.journal.records import AnyEvent
 
-_SCHEMAS: Final[Mapping[str, str]] = {type_: dataschema(type_) for type_ in DATA}
+_SCHEMAS: Final[Mapping[str, str]] = {type_: dataschema(type_) for type_ in DATA_TYPES}
 _ID_CHARACTERS: Final = 26
 
 
-class Story(Struct, frozen=True, gc=False):
+class Correlation(Struct, frozen=True, gc=False):
     """What the events of one case share: its id, what it is about, and where its order holds."""
 
     id: str
@@ -23,8 +23,15 @@ class Story(Struct, frozen=True, gc=False):
     partition_key: str
 
 
-def envelope(
-    source: str, type_: str, story: Story, time: datetime, data: Any, *, id_: str, cause: str
+def build_event(
+    source: str,
+    type_: str,
+    correlation: Correlation,
+    time: datetime,
+    data: Any,
+    *,
+    id_: str,
+    causation_id: str,
 ) -> AnyEvent:
     """Return the event; the journal adds its place when it writes it."""
     return Event(
@@ -34,24 +41,24 @@ def envelope(
         type=type_,
         datacontenttype="application/json",
         dataschema=_SCHEMAS[type_],
-        subject=story.subject,
+        subject=correlation.subject,
         time=time,
-        partitionkey=story.partition_key,
-        correlationid=story.id,
-        causationid=cause,
-        traceparent=_trace(story.id, id_),
+        partitionkey=correlation.partition_key,
+        correlationid=correlation.id,
+        causationid=causation_id,
+        traceparent=traceparent_for(correlation.id, id_),
         data=data,
     )
 
 
-def about_journal(
-    source: str, type_: str, last: int, time: datetime, data: Any, mark: str = ""
+def journal_event(
+    source: str, type_: str, last_seq: int, time: datetime, data: Any, id_suffix: str = ""
 ) -> AnyEvent:
     """Return an event about the journal itself, told when `last` was its last record."""
-    epoch, kind = epoch_of(source), type_.split(".")[-2]
-    id_ = ".".join(part for part in (epoch, kind, mark, str(last)) if part)
-    story, cause = Story(epoch, "journal", epoch), f"{epoch}.record.{last}"
-    return envelope(source, type_, story, time, data, id_=id_, cause=cause)
+    epoch, kind = journal_epoch(source), type_.split(".")[-2]
+    id_ = ".".join(part for part in (epoch, kind, id_suffix, str(last_seq)) if part)
+    correlation, causation_id = Correlation(epoch, "journal", epoch), f"{epoch}.record.{last_seq}"
+    return build_event(source, type_, correlation, time, data, id_=id_, causation_id=causation_id)
 
 
 def digest_id(*parts: str) -> str:
@@ -60,12 +67,12 @@ def digest_id(*parts: str) -> str:
     return b32encode(digest)[:_ID_CHARACTERS].decode().lower()
 
 
-def epoch_of(source: str) -> str:
+def journal_epoch(source: str) -> str:
     """Return the part of a source that names one journal's life."""
     return source.rpartition("/")[2]
 
 
-def _trace(case: str, id_: str) -> str:
+def traceparent_for(correlation_id: str, id_: str) -> str:
     """Return a W3C traceparent: the case is the trace, the event its span; none is sampled."""
-    trace = hashlib.sha256(case.encode()).hexdigest()[:32]
+    trace = hashlib.sha256(correlation_id.encode()).hexdigest()[:32]
     return f"00-{trace}-{hashlib.sha256(id_.encode()).hexdigest()[:16]}-00"

@@ -5,23 +5,23 @@ from typing import Any, Final
 
 import msgspec
 
-from reactive_desched.api.event import DATA, Event
+from reactive_desched.api.event import DATA_TYPES, Event
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
-_known: Final[Mapping[str, msgspec.json.Decoder[AnyEvent]]] = {
+_decoders: Final[Mapping[str, msgspec.json.Decoder[AnyEvent]]] = {
     type_: msgspec.json.Decoder(Event[data])  # type: ignore[valid-type]  # made from the table of types
-    for type_, data in DATA.items()
+    for type_, data in DATA_TYPES.items()
 }
-_unknown: Final[msgspec.json.Decoder[AnyEvent]] = msgspec.json.Decoder(Event[Any])
+_fallback_decoder: Final[msgspec.json.Decoder[AnyEvent]] = msgspec.json.Decoder(Event[Any])
 
 
-def event(type_: str, raw: bytes) -> AnyEvent | None:
+def decode_event(type_: str, raw: bytes) -> AnyEvent | None:
     """Return the event of a line of this type; None when it is damaged.
 
     The data of a type unknown here, one of a later version, is plain JSON.
     """
     try:
-        return _known.get(type_, _unknown).decode(raw)
-    except UNDECODABLE:
+        return _decoders.get(type_, _fallback_decoder).decode(raw)
+    except DECODE_ERRORS:
         return None

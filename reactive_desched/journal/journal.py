@@ -15,14 +15,19 @@ from reactive_desched.api.event import JOURNAL_RESUMED, JournalResumed
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.disk_thread import DiskThread
-from reactive_desched.journal.envelope import about_journal
-from reactive_desched.journal.log import Written
+from reactive_desched.journal.envelope import journal_event
+from reactive_desched.journal.log import CommitResult
 from reactive_desched.journal.open_intents import OpenIntents
-from reactive_desched.journal.opened import Making, Opened, said, take
+from reactive_desched.journal.opened import (
+    JournalConfig,
+    OpenedJournal,
+    open_directory,
+    os_error_text,
+)
 from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import OpenIntent
-from reactive_desched.journal.tail import Tail
-from reactive_desched.journal.write_health import Fitness
+from reactive_desched.journal.tail import LiveTail
+from reactive_desched.journal.write_health import WriteHealth
 
 MAX_BUFFERED = 10_000
 """So many records may be on their way to disk; further appends wait for a place."""
@@ -30,10 +35,10 @@ MAX_BUFFERED = 10_000
 MAX_BATCH = 256
 """One write takes so many records at most: more would hold the event loop when they land."""
 
-FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
+FIRST_RETRY_S, MAX_RETRY_S = 0.1, 5.0
 """After a disk error the disk is tried again this soon, then ever less often."""
 
-FLUSH_WITHIN_S = 5.0
+FLUSH_TIMEOUT_S = 5.0
 """When stopping, buffered records have this long to reach the disk."""
 
 _T = TypeVar("_T")
@@ -44,17 +49,17 @@ _REAL_DISK = Disk()
 class _Pending:
     """A record on its way to disk, and the one who waits for it, if anyone does."""
 
-    __slots__ = ("body", "done", "event", "failure", "seq")
+    __slots__ = ("encoded", "event", "failure", "seq", "written")
 
     def __init__(self, event: AnyEvent, done: anyio.Event | None) -> None:
         self.event = event
-        self.body = encode(event)
-        self.done = done
+        self.encoded = encode(event)
+        self.written = done
         self.seq = 0
         self.failure = ""
 
 
-def _measure_nothing(records: int, seconds: float) -> None:
+def _ignore_commit(records: int, seconds: float) -> None:
     """Take no notice of a commit."""
 
 
@@ -68,48 +73,48 @@ class Journal:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenedJournal,
         clock: Callable[[], datetime],
-        committed: Callable[[int, float], None],
+        on_commit: Callable[[int, float], None],
     ) -> None:
         recovery = opened.recovery
         self.recovery = recovery
-        self.source = opened.log.source
-        self.seals = opened.seals
-        self.tail = Tail(
+        self.source = opened.writer.source
+        self.checkpointer = opened.checkpointer
+        self.tail = LiveTail(
             opened.directory,
             self.source,
             recovery.oldest_seq,
-            opened.log.last,
+            opened.writer.last_seq,
         )
         self.records_written = 0
         self.records_refused = 0
         self.records_unrecorded = 0
-        self.when_better: Callable[[], None] = _do_nothing
-        self._log = opened.log
+        self.on_recovered: Callable[[], None] = _ignore_recovery
+        self._writer = opened.writer
         self._lock = opened.lock
         self._clock = clock
-        self._committed = committed
-        self._intents = OpenIntents(recovery.open.values())
-        self._fitness = Fitness()
+        self._on_commit = on_commit
+        self._intents = OpenIntents(recovery.open_intents.values())
+        self._health = WriteHealth()
         self._buffer: list[_Pending] = []
         self._unrecorded = 0
         self._slots = anyio.Semaphore(MAX_BUFFERED, fast_acquire=True)
         self._thread = DiskThread()
-        self._work = anyio.Event()
+        self._work_available = anyio.Event()
         self._stop = anyio.Event()
         self._stopped = anyio.Event()
         self._stopped.set()
-        self._stuck = False
+        self._disk_stuck = False
 
     @classmethod
     async def open(
         cls,
         directory: Path,
-        making: Making,
+        config: JournalConfig,
         *,
         clock: Callable[[], datetime],
-        committed: Callable[[int, float], None] = _measure_nothing,
+        on_commit: Callable[[int, float], None] = _ignore_commit,
         disk: Disk = _REAL_DISK,
     ) -> "Journal":
         """Take the directory, repair a torn end, and go on behind the last record.
@@ -121,10 +126,10 @@ class Journal:
         """
         thread = DiskThread("journal opening")
         try:
-            opened = await thread.do(partial(take, directory, disk, making, clock))
+            opened = await thread.run(partial(open_directory, directory, disk, config, clock))
         finally:
             thread.close()
-        return cls(opened, clock, committed)
+        return cls(opened, clock, on_commit)
 
     @property
     def healthy(self) -> bool:
@@ -136,7 +141,7 @@ class Journal:
         """Why records cannot be written now; empty when they can."""
         if self._stop.is_set():
             return _CLOSED
-        return self._fitness.unfit(anyio.current_time)
+        return self._health.reason(anyio.current_time)
 
     @property
     def open_intents(self) -> tuple[OpenIntent, ...]:
@@ -144,16 +149,16 @@ class Journal:
         return self._intents.all()
 
     @property
-    def segment_began(self) -> int:
+    def active_first_seq(self) -> int:
         """The first record of the file that is being written."""
-        return self._log.first_seq
+        return self._writer.first_seq
 
     def open_intent(self, key: str) -> OpenIntent | None:
         """Return an intent on disk that has no outcome yet, by its id."""
         return self._intents.get(key)
 
     @property
-    def oldest_open(self) -> int | None:
+    def oldest_open_seq(self) -> int | None:
         """Where the oldest intent without outcome stands."""
         return self._intents.oldest_seq
 
@@ -164,24 +169,24 @@ class Journal:
         when the disk does not take it; whoever waits here may be cancelled, but the record may
         reach the disk all the same.
         """
-        self._refuse_if_unfit()
+        self._raise_if_unhealthy()
         done = anyio.Event()
         pending = _Pending(event, done)
         await self._slots.acquire()
         try:
-            self._refuse_if_unfit()
+            self._raise_if_unhealthy()
             self._intents.admit(event)
         except JournalError:
             self._slots.release()
             raise
         self._buffer.append(pending)
-        self._work.set()
+        self._work_available.set()
         await done.wait()
         if pending.failure:
             raise JournalUnavailable(pending.failure)
         return pending.seq
 
-    async def append_lasting(self, event: AnyEvent) -> int:
+    async def append_until_durable(self, event: AnyEvent) -> int:
         """Append, waiting out every fault of the disk: what it tells is a fact already.
 
         Raises JournalError only when its intent is not open, or the journal is closed.
@@ -192,21 +197,21 @@ class Journal:
             except JournalUnavailable as error:
                 if self._stop.is_set():
                     raise JournalUnavailable(_CLOSED) from error
-                await self._fitness.until_better(anyio.current_time)
+                await self._health.wait_recovered(anyio.current_time)
 
-    def note(self, event: AnyEvent) -> None:
+    def append_nowait(self, event: AnyEvent) -> None:
         """Have it written soon, before whatever is appended later; nobody waits for it.
 
         It outlasts faults of the disk. While MAX_BUFFERED records are on their way it is left out
         and counted.
         """
         if len(self._buffer) >= MAX_BUFFERED or self._stop.is_set():
-            self.leave_out()
+            self.drop()
             return
         self._buffer.append(_Pending(event, None))
-        self._work.set()
+        self._work_available.set()
 
-    def leave_out(self) -> None:
+    def drop(self) -> None:
         """Count a record that is not written; the next checkpoint tells how many there were."""
         self._unrecorded += 1
         self.records_unrecorded += 1
@@ -216,13 +221,13 @@ class Journal:
         self._stopped = anyio.Event()
         flushing = anyio.CancelScope(shield=True)
         async with anyio.create_task_group() as group:
-            group.start_soon(self._write, flushing)
+            group.start_soon(self._write_loop, flushing)
             task_status.started()
             try:
                 await self._stop.wait()
             finally:
                 self._request_stop()
-                flushing.deadline = anyio.current_time() + FLUSH_WITHIN_S
+                flushing.deadline = anyio.current_time() + FLUSH_TIMEOUT_S
 
     async def finish(self) -> None:
         """Flush and write the last checkpoint; later appends are refused, readers read on."""
@@ -234,155 +239,161 @@ class Journal:
         """Finish, and let the directory go."""
         with anyio.CancelScope(shield=True):
             await self.finish()
-            self._settle_failed(self._taken(), _CLOSED)
+            self._fail_batch(self._take_pending(), _CLOSED)
             self._thread.close()
-            if not self._stuck:  # else a thread still uses the file: the process's end frees it
-                self._log.close()
+            if (
+                not self._disk_stuck
+            ):  # else a thread still uses the file: the process's end frees it
+                self._writer.close()
                 self._lock.close()
 
     def _request_stop(self) -> None:
         self._stop.set()
-        self._work.set()
+        self._work_available.set()
 
-    def _refuse_if_unfit(self) -> None:
+    def _raise_if_unhealthy(self) -> None:
         if reason := self.reason:
             self.records_refused += 1
             raise JournalUnavailable(reason)
 
-    def _taken(self, limit: int = 2 * MAX_BUFFERED) -> list[_Pending]:
+    def _take_pending(self, limit: int = 2 * MAX_BUFFERED) -> list[_Pending]:
         taken = self._buffer[:limit]
         del self._buffer[:limit]
         return taken
 
-    async def _write(self, flushing: anyio.CancelScope) -> None:
+    async def _write_loop(self, flushing: anyio.CancelScope) -> None:
         try:
             with flushing:
                 while not (self._stop.is_set() and not self._buffer):
                     if self._buffer:
-                        await self._commit(self._taken(MAX_BATCH))
+                        await self._commit(self._take_pending(MAX_BATCH))
                     else:
-                        await self._idle()
-                    if self._stop.is_set() and self._fitness.unfit(anyio.current_time):
+                        await self._wait_for_work()
+                    if self._stop.is_set() and self._health.reason(anyio.current_time):
                         break
-                if self._fitness.unfit(anyio.current_time) == "":
-                    await self._commit([], seal=True)
+                if self._health.reason(anyio.current_time) == "":
+                    await self._commit([], force_checkpoint=True)
         finally:
-            self._settle_failed(self._taken(), _CLOSED)
-            self._fitness.announce()
+            self._fail_batch(self._take_pending(), _CLOSED)
+            self._health.notify_waiters()
             self._stopped.set()
 
-    async def _idle(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Wait for work; a checkpoint may come due meanwhile."""
-        self._work = anyio.Event()
-        with anyio.move_on_after(self.seals.every_s):
-            await self._work.wait()
-        if not self._buffer and self._log.seal_is_due():
+        self._work_available = anyio.Event()
+        with anyio.move_on_after(self.checkpointer.every_s):
+            await self._work_available.wait()
+        if not self._buffer and self._writer.checkpoint_due():
             await self._commit([])
 
-    async def _commit(self, batch: list[_Pending], *, seal: bool = False) -> None:
+    async def _commit(self, batch: list[_Pending], *, force_checkpoint: bool = False) -> None:
         try:
-            written = await self._timed_write(batch, seal=seal)
+            written = await self._timed_write(batch, force_checkpoint=force_checkpoint)
         except OSError as error:
             refused_before = self.records_refused
-            self._settle_failed([*batch, *self._taken()], said(error))
-            await self._mend(error, refused_before)
+            self._fail_batch([*batch, *self._take_pending()], os_error_text(error))
+            await self._retry_until_recovered(error, refused_before)
         except BaseException:
-            self._settle_failed(batch, _CLOSED)
+            self._fail_batch(batch, _CLOSED)
             raise
         else:
-            self._settle_written(batch, written)
+            self._complete_batch(batch, written)
 
-    async def _timed_write(self, batch: list[_Pending], *, seal: bool = False) -> Written:
+    async def _timed_write(
+        self, batch: list[_Pending], *, force_checkpoint: bool = False
+    ) -> CommitResult:
         began = anyio.current_time()
-        self._fitness.writing(began)
-        bodies, events = [one.body for one in batch], [one.event for one in batch]
-        told = partial(self._intents.context, events, self._unrecorded)
+        self._health.write_started(began)
+        encoded, events = [one.encoded for one in batch], [one.event for one in batch]
+        context_for = partial(self._intents.checkpoint_context, events, self._unrecorded)
         try:
-            written = await self._in_thread(lambda: self._log.commit(bodies, told, seal=seal))
+            written = await self._on_disk_thread(
+                lambda: self._writer.commit(encoded, context_for, force_checkpoint=force_checkpoint)
+            )
         finally:
-            self._fitness.returned(anyio.current_time())
-        self._unrecorded -= written.unrecorded
-        self.records_written += len(written.entries)
-        self._committed(len(bodies), anyio.current_time() - began)
+            self._health.write_finished(anyio.current_time())
+        self._unrecorded -= written.unrecorded_reported
+        self.records_written += len(written.records)
+        self._on_commit(len(encoded), anyio.current_time() - began)
         return written
 
-    async def _mend(self, error: OSError, refused_before: int) -> None:
+    async def _retry_until_recovered(self, error: OSError, refused_before: int) -> None:
         """Try the disk again until it takes a record that tells of the fault, or until stopped."""
         delay_s = FIRST_RETRY_S
-        self._fitness.failed(said(error), anyio.current_time())
+        self._health.mark_failed(os_error_text(error), anyio.current_time())
         while not self._stop.is_set():
             with anyio.move_on_after(delay_s):
                 await self._stop.wait()
-            delay_s = min(2 * delay_s, LAST_RETRY_S)
+            delay_s = min(2 * delay_s, MAX_RETRY_S)
             try:
-                await self._in_thread(self._log.heal)
+                await self._on_disk_thread(self._writer.check_space_and_repair)
                 written = await self._timed_write(
-                    [_Pending(self._resumption(refused_before), None)]
+                    [_Pending(self._resumed_event(refused_before), None)]
                 )
-            except OSError as again:
-                self._fitness.failed(said(again), anyio.current_time())
+            except OSError as retry_error:
+                self._health.mark_failed(os_error_text(retry_error), anyio.current_time())
             else:
-                self._fitness.recovered()
-                self.tail.published(written.entries)
-                self.when_better()
+                self._health.mark_recovered()
+                self.tail.publish(written.records)
+                self.on_recovered()
                 return
 
-    def _resumption(self, refused_before: int) -> AnyEvent:
+    def _resumed_event(self, refused_before: int) -> AnyEvent:
         now = anyio.current_time()
         data = JournalResumed(
-            down_ms=round(self._fitness.down_s(now) * 1000),
-            reason=self._fitness.unfit(anyio.current_time),
+            down_ms=round(self._health.down_s(now) * 1000),
+            reason=self._health.reason(anyio.current_time),
             refused=self.records_refused - refused_before,
         )
-        last = self._log.last
-        return about_journal(self.source, JOURNAL_RESUMED, last, self._clock(), data)
+        last = self._writer.last_seq
+        return journal_event(self.source, JOURNAL_RESUMED, last, self._clock(), data)
 
-    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+    async def _on_disk_thread(self, work: Callable[[], _T]) -> _T:
         try:
-            return await self._thread.do(work)
+            return await self._thread.run(work)
         except anyio.get_cancelled_exc_class():
-            self._stuck = True
+            self._disk_stuck = True
             raise
 
-    def _settle_written(self, batch: list[_Pending], written: Written) -> None:
-        if written.entries:
-            self.tail.published(written.entries)
-        for seq, pending in enumerate(batch, written.first):
+    def _complete_batch(self, batch: list[_Pending], written: CommitResult) -> None:
+        if written.records:
+            self.tail.publish(written.records)
+        for seq, pending in enumerate(batch, written.first_seq):
             pending.seq = seq
-            self._intents.landed(pending.event, seq)
-            self._let_go(pending)
+            self._intents.committed(pending.event, seq)
+            self._release(pending)
 
-    def _settle_failed(self, batch: list[_Pending], reason: str) -> None:
+    def _fail_batch(self, batch: list[_Pending], message: str) -> None:
         """Tell those who wait; what nobody waits for is kept for when the disk is better."""
-        notes = [pending for pending in batch if pending.done is None]
+        unawaited = [pending for pending in batch if pending.written is None]
         for pending in batch:
-            if pending.done is not None:
+            if pending.written is not None:
                 self.records_refused += 1
-                pending.failure = reason
-                self._intents.withdrawn(pending.event)
-                self._let_go(pending)
-        if reason != _CLOSED:
-            self._buffer[:0] = notes
+                pending.failure = message
+                self._intents.discarded(pending.event)
+                self._release(pending)
+        if message != _CLOSED:
+            self._buffer[:0] = unawaited
             return
-        for _ in notes:
-            self.leave_out()
+        for _ in unawaited:
+            self.drop()
 
-    def _let_go(self, pending: _Pending) -> None:
-        if pending.done is not None:
-            pending.done.set()
+    def _release(self, pending: _Pending) -> None:
+        if pending.written is not None:
+            pending.written.set()
             self._slots.release()
 
 
 @asynccontextmanager
 async def open_journal(
     directory: Path,
-    making: Making,
+    config: JournalConfig,
     *,
     clock: Callable[[], datetime],
-    committed: Callable[[int, float], None] = _measure_nothing,
+    on_commit: Callable[[int, float], None] = _ignore_commit,
 ) -> AsyncIterator[Journal]:
     """Open a journal, write what the block appends, and flush and close it at the end."""
-    journal = await Journal.open(directory, making, clock=clock, committed=committed)
+    journal = await Journal.open(directory, config, clock=clock, on_commit=on_commit)
     async with anyio.create_task_group() as group:
         await group.start(journal.run)
         try:
@@ -391,5 +402,5 @@ async def open_journal(
             await journal.close()
 
 
-def _do_nothing() -> None:
+def _ignore_recovery() -> None:
     """Hear of it and do nothing."""

@@ -14,34 +14,34 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         """Take the lock; raise JournalError naming the process that has it."""
-        self._descriptor: int | None = _open(directory)
+        self._lock_file_fd: int | None = _open_lock_file(directory)
         try:
-            self._folder: int | None = _open_folder(directory)
+            self._directory_fd: int | None = _lock_directory(directory)
         except BaseException:
-            os.close(self._descriptor)
+            os.close(self._lock_file_fd)
             raise
 
     def close(self) -> None:
         """Let the directory go; again does nothing."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-        if self._folder is not None:
-            os.close(self._folder)
-            self._folder = None
+        if self._lock_file_fd is not None:
+            os.close(self._lock_file_fd)
+            self._lock_file_fd = None
+        if self._directory_fd is not None:
+            os.close(self._directory_fd)
+            self._directory_fd = None
 
 
-def _open(directory: Path) -> int:
+def _open_lock_file(directory: Path) -> int:
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
-        _lock(descriptor, directory)
+        _lock_file(descriptor, directory)
     except (OSError, JournalError):
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _open_folder(directory: Path) -> int | None:
+def _lock_directory(directory: Path) -> int | None:
     """Lock the folder too, where that can be done: the lock's file may be removed meanwhile."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -58,7 +58,7 @@ def _open_folder(directory: Path) -> int | None:
     return descriptor
 
 
-def _lock(descriptor: int, directory: Path) -> None:
+def _lock_file(descriptor: int, directory: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -9,10 +9,16 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from reactive_desched.journal.disk import Disk
-from reactive_desched.journal.records import GENESIS, Body, Entry, digest, line
+from reactive_desched.journal.records import (
+    GENESIS,
+    EncodedEvent,
+    JournalRecord,
+    digest,
+    format_line,
+)
 from reactive_desched.journal.recovery import Recovery
-from reactive_desched.journal.segments import segment
-from reactive_desched.journal.signing.checkpointer import Context, Seals
+from reactive_desched.journal.segments import segment_at
+from reactive_desched.journal.signing.checkpointer import CheckpointContext, Checkpointer
 
 
 class Rotation(Struct, frozen=True):
@@ -22,22 +28,22 @@ class Rotation(Struct, frozen=True):
     max_age_s: float
 
 
-class Written(NamedTuple):
+class CommitResult(NamedTuple):
     """What one commit wrote: all its records, and where those begin that were asked for.
 
     `unrecorded` is what the checkpoints among them told of verdicts left out.
     """
 
-    entries: list[Entry]
-    first: int
-    unrecorded: int
+    records: list[JournalRecord]
+    first_seq: int
+    unrecorded_reported: int
 
 
-Told = Callable[[int | None], Context]
+ContextProvider = Callable[[int | None], CheckpointContext]
 """What a checkpoint tells behind a batch that begins at this sequence; before it, if None."""
 
 
-class Log:
+class SegmentWriter:
     """Appends lines to the last of a directory's files and begins a new one when it is full.
 
     Each file begins with a checkpoint over everything before it. Every method blocks; one caller
@@ -51,7 +57,7 @@ class Log:
         *,
         disk: Disk,
         rotation: Rotation,
-        seals: Seals,
+        checkpointer: Checkpointer,
         clock: Callable[[], datetime],
     ) -> None:
         self.source = ""
@@ -59,43 +65,49 @@ class Log:
         self._directory = directory
         self._disk = disk
         self._rotation = rotation
-        self._seals = seals
+        self._checkpointer = checkpointer
         self._clock = clock
         self._path = directory
         self._descriptor: int | None = None
         self._size = 0
-        self._began = clock()
+        self._started = clock()
         self._next_seq = 1
         self._prev = GENESIS
-        self._unsealed = 0
+        self._records_since_checkpoint = 0
         self._must_repair = self._must_rotate = False
-        self._untold: list[Entry] = []
-        self._unrecorded_told = 0
+        self._unpublished: list[JournalRecord] = []
+        self._unrecorded_reported = 0
 
-    def resume(self, found: Recovery, source: str) -> None:
+    def resume(self, recovery: Recovery, source: str) -> None:
         """Go on where the last writer ended; a journal without a line begins with its heading."""
         self.source = source
-        self._next_seq, self._prev = found.next_seq, found.prev
-        self._unsealed = found.unsealed
-        if found.last is not None and found.size > 0:
-            self._path, self._size = found.last.path, found.size
-            self.first_seq = found.last.first_seq
-            self._began = found.began or self._began
+        self._next_seq, self._prev = recovery.next_seq, recovery.prev
+        self._records_since_checkpoint = recovery.records_since_checkpoint
+        if recovery.last_segment is not None and recovery.last_segment_bytes > 0:
+            self._path, self._size = recovery.last_segment.path, recovery.last_segment_bytes
+            self.first_seq = recovery.last_segment.first_seq
+            self._started = recovery.segment_started or self._started
             self.repair()
         else:
-            self._begin_segment(Context(found.oldest_open))
-            self._untold.clear()  # nobody follows yet
+            self._begin_segment(CheckpointContext(recovery.oldest_open_seq))
+            self._unpublished.clear()  # nobody follows yet
 
     @property
-    def last(self) -> int:
+    def last_seq(self) -> int:
         """The sequence of the last record written."""
         return self._next_seq - 1
 
-    def seal_is_due(self) -> bool:
+    def checkpoint_due(self) -> bool:
         """Say whether an empty commit would write a checkpoint."""
-        return self._seals.is_due(self._unsealed)
+        return self._checkpointer.is_due(self._records_since_checkpoint)
 
-    def commit(self, bodies: Sequence[Body], told: Told, *, seal: bool = False) -> Written:
+    def commit(
+        self,
+        events: Sequence[EncodedEvent],
+        context_for: ContextProvider,
+        *,
+        force_checkpoint: bool = False,
+    ) -> CommitResult:
         """Write the events durably, in one write, and what is due besides.
 
         A new file's heading comes before them, a checkpoint after them. A file may outgrow its
@@ -104,19 +116,26 @@ class Log:
         if self._must_repair:
             self.repair()
         if self._is_full():
-            self._begin_segment(told(None))
+            self._begin_segment(context_for(None))
         first = self._next_seq
-        entries, prev = self._chained(bodies)
-        unsealed, size = self._unsealed + len(entries), self.last + len(entries)
-        if seals := self._seals.is_due(unsealed) or (seal and unsealed > 0):
-            context = told(first)
-            body = self._sealing(size, prev, context)
-            entries.append(Entry(size + 1, line(body, prev, self._recorded(), size + 1)))
+        entries, prev = self._chain_records(events)
+        since_checkpoint, size = (
+            self._records_since_checkpoint + len(entries),
+            self.last_seq + len(entries),
+        )
+        if checkpoint_is_due := self._checkpointer.is_due(since_checkpoint) or (
+            force_checkpoint and since_checkpoint > 0
+        ):
+            context = context_for(first)
+            body = self._encode_checkpoint(size, prev, context)
+            entries.append(
+                JournalRecord(size + 1, format_line(body, prev, self._recorded_time(), size + 1))
+            )
         self._write(entries)
-        if seals:
-            self._sealed(size, prev, context)
-        self._unsealed = 0 if seals else unsealed
-        return self._written(entries, first)
+        if checkpoint_is_due:
+            self._checkpoint_written(size, prev, context)
+        self._records_since_checkpoint = 0 if checkpoint_is_due else since_checkpoint
+        return self._take_result(entries, first)
 
     def repair(self) -> None:
         """Cut off whatever a failed write left behind what is known to be written."""
@@ -125,9 +144,9 @@ class Log:
         self._descriptor = self._disk.reopen(self._path, self._size)
         self._must_repair = False
 
-    def heal(self) -> None:
+    def check_space_and_repair(self) -> None:
         """Repair after a fault, provided there is room for more than the next record."""
-        self._disk.prove_room(self._directory)
+        self._disk.check_free_space(self._directory)
         self.repair()
 
     def close(self) -> None:
@@ -138,61 +157,63 @@ class Log:
                 self._disk.close(descriptor)
 
     def _is_full(self) -> bool:
-        age_s = (self._clock() - self._began).total_seconds()
+        age_s = (self._clock() - self._started).total_seconds()
         too_old = abs(age_s) >= self._rotation.max_age_s  # the clock may have been set back
         return self._must_rotate or too_old or self._size >= self._rotation.max_bytes
 
-    def _sealing(self, size: int, root: str, told: Context) -> Body:
+    def _encode_checkpoint(self, size: int, root: str, context: CheckpointContext) -> EncodedEvent:
         """Return a checkpoint that tells what none has told before."""
-        left = told._replace(unrecorded=told.unrecorded - self._unrecorded_told)
-        return self._seals.body(self.source, size, root, left)
+        unreported = context._replace(unrecorded=context.unrecorded - self._unrecorded_reported)
+        return self._checkpointer.encode_checkpoint(self.source, size, root, unreported)
 
-    def _sealed(self, size: int, root: str, told: Context) -> None:
-        self._seals.sealed(size, root)
-        self._unrecorded_told = told.unrecorded
+    def _checkpoint_written(self, size: int, root: str, context: CheckpointContext) -> None:
+        self._checkpointer.checkpointed(size, root)
+        self._unrecorded_reported = context.unrecorded
 
-    def _written(self, entries: Sequence[Entry], first: int) -> Written:
+    def _take_result(self, entries: Sequence[JournalRecord], first: int) -> CommitResult:
         """Return what was written since this was last asked, by a commit that failed too."""
-        written = Written([*self._untold, *entries], first, self._unrecorded_told)
-        self._untold, self._unrecorded_told = [], 0
+        written = CommitResult([*self._unpublished, *entries], first, self._unrecorded_reported)
+        self._unpublished, self._unrecorded_reported = [], 0
         return written
 
-    def _chained(self, bodies: Iterable[Body]) -> tuple[list[Entry], str]:
-        recorded, seq, prev = self._recorded(), self._next_seq, self._prev
+    def _chain_records(self, events: Iterable[EncodedEvent]) -> tuple[list[JournalRecord], str]:
+        recorded, seq, prev = self._recorded_time(), self._next_seq, self._prev
         entries = []
-        for body in bodies:
-            raw = line(body, prev, recorded, seq)
-            entries.append(Entry(seq, raw))
+        for body in events:
+            raw = format_line(body, prev, recorded, seq)
+            entries.append(JournalRecord(seq, raw))
             seq, prev = seq + 1, digest(raw)
         return entries, prev
 
-    def _recorded(self) -> str:
+    def _recorded_time(self) -> str:
         return self._clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
-    def _write(self, entries: Sequence[Entry]) -> None:
+    def _write(self, entries: Sequence[JournalRecord]) -> None:
         if not entries:
             return
         assert self._descriptor is not None, "it is open unless it must be repaired first"
-        data = _joined(entries)
+        data = _join_lines(entries)
         self._must_repair = True
         self._disk.append(self._descriptor, data)
-        self._disk.prove_place(self._descriptor, self._path)
+        self._disk.check_same_file(self._descriptor, self._path)
         self._must_repair = False
         self._size += len(data)
-        self._went_on(entries[-1])
+        self._advance(entries[-1])
 
-    def _went_on(self, last: Entry) -> None:
+    def _advance(self, last: JournalRecord) -> None:
         self._next_seq, self._prev = last.seq + 1, digest(last.raw)
 
-    def _begin_segment(self, told: Context) -> None:
+    def _begin_segment(self, context: CheckpointContext) -> None:
         """Replace the file; on failure the old one stays, and nothing is added to it any more.
 
         What a failure left of the new file would else stand in the way of what the old one got.
         """
         self._must_rotate = True
-        body = self._sealing(self.last, self._prev, told)
-        heading = Entry(self._next_seq, line(body, self._prev, self._recorded(), self._next_seq))
-        path, data = segment(self._directory, heading.seq).path, _joined([heading])
+        body = self._encode_checkpoint(self.last_seq, self._prev, context)
+        first_record = JournalRecord(
+            self._next_seq, format_line(body, self._prev, self._recorded_time(), self._next_seq)
+        )
+        path, data = segment_at(self._directory, first_record.seq).path, _join_lines([first_record])
         descriptor = self._disk.create(path)
         try:
             self._disk.append(descriptor, data)
@@ -200,13 +221,17 @@ class Log:
             self._disk.close(descriptor)
             raise
         self.close()
-        self._sealed(self.last, self._prev, told)
+        self._checkpoint_written(self.last_seq, self._prev, context)
         self._path, self._descriptor, self._size = path, descriptor, len(data)
-        self._began, self.first_seq, self._unsealed = self._clock(), heading.seq, 0
+        self._started, self.first_seq, self._records_since_checkpoint = (
+            self._clock(),
+            first_record.seq,
+            0,
+        )
         self._must_rotate = False
-        self._went_on(heading)
-        self._untold.append(heading)
+        self._advance(first_record)
+        self._unpublished.append(first_record)
 
 
-def _joined(entries: Iterable[Entry]) -> bytes:
+def _join_lines(entries: Iterable[JournalRecord]) -> bytes:
     return b"".join([piece for entry in entries for piece in (entry.raw, b"\n")])

@@ -12,17 +12,17 @@ from msgspec import Struct
 from reactive_desched.errors import ConfigError, JournalError
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.lock import DirectoryLock
-from reactive_desched.journal.log import Log, Rotation
-from reactive_desched.journal.os_error_hints import remedy
+from reactive_desched.journal.log import Rotation, SegmentWriter
+from reactive_desched.journal.os_error_hints import os_error_hint
 from reactive_desched.journal.recovery import Recovery, recover
-from reactive_desched.journal.signing.checkpointer import Seals
-from reactive_desched.journal.signing.signer import Signer, open_signer
-from reactive_desched.journal.truncation import reached, step_back
+from reactive_desched.journal.signing.checkpointer import Checkpointer
+from reactive_desched.journal.signing.signer import Ed25519Signer, open_signer
+from reactive_desched.journal.truncation import highest_acked, rewind
 
 _EPOCH_BYTES = 8
 
 
-class Making(Struct, frozen=True):
+class JournalConfig(Struct, frozen=True):
     """How a journal is kept; cluster and instance name it when it is begun, and stay."""
 
     rotation: Rotation
@@ -33,17 +33,19 @@ class Making(Struct, frozen=True):
     key_file: str = ""
 
 
-class Opened(NamedTuple):
+class OpenedJournal(NamedTuple):
     """A directory that is ours now."""
 
     directory: Path
     lock: DirectoryLock
     recovery: Recovery
-    log: Log
-    seals: Seals
+    writer: SegmentWriter
+    checkpointer: Checkpointer
 
 
-def take(directory: Path, disk: Disk, making: Making, clock: Callable[[], datetime]) -> Opened:
+def open_directory(
+    directory: Path, disk: Disk, config: JournalConfig, clock: Callable[[], datetime]
+) -> OpenedJournal:
     """Lock the directory, repair what the last writer left, and let a log go on behind it.
 
     Where the end is missing, by what followers had of it, another epoch begins: its sequences are
@@ -53,59 +55,63 @@ def take(directory: Path, disk: Disk, making: Making, clock: Callable[[], dateti
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         lock = DirectoryLock(directory)
     except OSError as error:
-        raise _unusable(directory, error) from error
+        raise _unusable_error(directory, error) from error
     try:
-        disk.forget_room(directory)
+        disk.remove_space_probe(directory)
         recovery = recover(directory)
-        recovery.cut_to = _cut_to(directory, recovery.next_seq - 1)
-        is_same = recovery.source and not recovery.cut_to
-        source = recovery.source if is_same else _source(making)
-        signer = open_signer(directory, making.key_file, source.removeprefix("//"))
-        recovery.has_new_key = signer.is_new and recovery.next_seq > 1
-        seals = _seals(signer, making, clock, recovery)
-        log = Log(directory, disk=disk, rotation=making.rotation, seals=seals, clock=clock)
+        recovery.truncated_from = _truncated_from(directory, recovery.next_seq - 1)
+        is_same = recovery.source and not recovery.truncated_from
+        source = recovery.source if is_same else _new_source(config)
+        signer = open_signer(directory, config.key_file, source.removeprefix("//"))
+        recovery.has_new_key = signer.replaces_key and recovery.next_seq > 1
+        checkpointer = _checkpointer(signer, config, clock, recovery)
+        log = SegmentWriter(
+            directory, disk=disk, rotation=config.rotation, checkpointer=checkpointer, clock=clock
+        )
         log.resume(recovery, source)
-        step_back(directory, recovery.next_seq - 1, clock().isoformat())
+        rewind(directory, recovery.next_seq - 1, clock().isoformat())
     except OSError as error:
         lock.close()
-        raise _unusable(directory, error) from error
+        raise _unusable_error(directory, error) from error
     except (JournalError, ConfigError):
         lock.close()
         raise
-    return Opened(directory, lock, recovery, log, seals)
+    return OpenedJournal(directory, lock, recovery, log, checkpointer)
 
 
-def _cut_to(directory: Path, last: int) -> int:
+def _truncated_from(directory: Path, last_seq: int) -> int:
     """Return how far the journal once reached if its end is missing; else 0."""
-    far = reached(directory)
-    return far if far > last else 0
+    acked = highest_acked(directory)
+    return acked if acked > last_seq else 0
 
 
-def _seals(
-    signer: Signer, making: Making, clock: Callable[[], datetime], recovery: Recovery
-) -> Seals:
-    return Seals(
+def _checkpointer(
+    signer: Ed25519Signer, config: JournalConfig, clock: Callable[[], datetime], recovery: Recovery
+) -> Checkpointer:
+    return Checkpointer(
         signer,
-        every_records=making.every_records,
-        every_s=making.every_s,
+        every_records=config.every_records,
+        every_s=config.every_s,
         clock=clock,
         monotonic=time.monotonic,
-        size=recovery.sealed,
-        root=recovery.sealed_root,
+        size=recovery.checkpoint_size,
+        root=recovery.checkpoint_root,
     )
 
 
-def _source(making: Making) -> str:
+def _new_source(config: JournalConfig) -> str:
     """Name a new journal; nobody else's is called so."""
     epoch = secrets.token_hex(_EPOCH_BYTES)
-    return f"//{making.cluster}/descheduler/{making.instance}/{epoch}"
+    return f"//{config.cluster}/descheduler/{config.instance}/{epoch}"
 
 
-def _unusable(directory: Path, error: OSError) -> JournalError:
-    what_to_do = remedy(error, "name a directory that this process may write to")
-    return JournalError(f"{directory}: cannot keep a journal here: {said(error)}; {what_to_do}")
+def _unusable_error(directory: Path, error: OSError) -> JournalError:
+    what_to_do = os_error_hint(error, "name a directory that this process may write to")
+    return JournalError(
+        f"{directory}: cannot keep a journal here: {os_error_text(error)}; {what_to_do}"
+    )
 
 
-def said(error: OSError) -> str:
+def os_error_text(error: OSError) -> str:
     """Return the operating system's words for an error."""
     return error.strerror or str(error)

@@ -3,15 +3,15 @@
 import errno
 from typing import Final
 
-__all__ = ["remedy"]
+__all__ = ["os_error_hint"]
 
-_REMEDIES: Final = {
+_HINTS: Final = {
     errno.ENOSPC: "free some space, or keep less of it (journal.retention)",
     errno.EDQUOT: "raise the quota, or keep less of it (journal.retention)",
     errno.EIO: "the disk fails: replace it, or name a directory on another",
 }
 
 
-def remedy(error: OSError, otherwise: str) -> str:
+def os_error_hint(error: OSError, default: str) -> str:
     """Return what helps against a full or failing disk, and else what the caller says."""
-    return _REMEDIES.get(error.errno or 0, otherwise)
+    return _HINTS.get(error.errno or 0, default)

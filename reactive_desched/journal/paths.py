@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-POSITIONS: Final = "positions"
+CURSORS_DIR: Final = "positions"
 """The folder of the sinks' positions, in the journal's."""
-DEAD_LETTERS: Final = "dead-letters"
+DEAD_LETTERS_DIR: Final = "dead-letters"
 """The folder of what sinks would not take, in the journal's."""
 
 
-def default_directory(environ: Mapping[str, str]) -> Path:
+def default_journal_directory(environ: Mapping[str, str]) -> Path:
     """Return where records go when nobody says: the service's state folder, or the user's."""
     if state := environ.get("STATE_DIRECTORY"):
         return Path(state) / "journal"

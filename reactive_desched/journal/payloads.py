@@ -19,43 +19,43 @@ from reactive_desched.api.event import (
     Who,
     Why,
 )
-from reactive_desched.model.accounts import Account
+from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.outcomes import EVICTED, REHEARSED, UNKNOWN, Outcome
+from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN, Outcome
 
 EVICT: Final = "evict"
 
-LONGEST_TEXT: Final = 4096
+MAX_TEXT_CHARS: Final = 4096
 """Longer texts are cut, and say so: no reason may make a record too long for the journal."""
 
-_ENDS: Final[Mapping[str, str]] = {
+_OUTCOME_TYPES: Final[Mapping[str, str]] = {
     EVICTED: EVICTION_SUCCEEDED,
-    REHEARSED: EVICTION_REHEARSED,
+    DRY_RUN: EVICTION_REHEARSED,
     UNKNOWN: EVICTION_UNKNOWN,
 }
 
-LARGEST_NUMBER: Final = 2**53 - 1
+MAX_SAFE_INTEGER: Final = 2**53 - 1
 """Larger numbers are written as text: a reader that counts in doubles would change them."""
 
 
-def bounded(text: str, most: int = LONGEST_TEXT) -> str:
+def truncate(text: str, limit: int = MAX_TEXT_CHARS) -> str:
     """Return the text, cut if it has more characters."""
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    return f"{text[:most]}… ({len(text) - most} more characters)"
+    return f"{text[:limit]}… ({len(text) - limit} more characters)"
 
 
-def _figure(value: int | str) -> int | str:
+def _safe_json_value(value: int | str) -> int | str:
     """Return what every reader of JSON understands alike: RFC 8785, section 3.2.2.3."""
     if isinstance(value, str):
-        return bounded(value)
-    return value if abs(value) <= LARGEST_NUMBER else str(value)
+        return truncate(value)
+    return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
 
 
-def who(account: Account) -> Who:
+def who_payload(context: DecisionContext) -> Who:
     """Tell of the pod."""
-    pod = account.finding.pod
+    pod = context.finding.pod
     return Who(
         name=pod.name,
         namespace=pod.namespace,
@@ -63,73 +63,75 @@ def who(account: Account) -> Who:
         owners=tuple(
             [
                 Owner(api_version=o.api_version, kind=o.kind, name=o.name, uid=o.uid)
-                for o in account.owners
+                for o in context.owners
             ]
         ),
         uid=pod.uid,
-        zone=account.zone,
+        zone=context.zone,
     )
 
 
-def why(account: Account, revision: str) -> Why:
+def why_payload(context: DecisionContext, revision: str) -> Why:
     """Tell of the opinion."""
-    finding = account.finding
-    numbers = {name: _figure(value) for name, value in finding.numbers.items()}
+    finding = context.finding
+    numbers = {name: _safe_json_value(value) for name, value in finding.details.items()}
     return Why(
         numbers=numbers,
         plugin=finding.plugin,
         policy_revision=revision,
-        profile=account.profile,
-        reason=bounded(finding.reason),
+        profile=context.profile,
+        reason=truncate(finding.message),
     )
 
 
-def cause(account: Account) -> Cause:
+def trigger_payload(context: DecisionContext) -> Cause:
     """Tell of the change that made us look."""
-    trigger = account.trigger
+    trigger = context.trigger
     return Cause(
-        change=trigger.change, object=trigger.about, resource_version=trigger.resource_version
+        change=trigger.change, object=trigger.object_name, resource_version=trigger.resource_version
     )
 
 
-def cause_id(account: Account) -> str:
+def trigger_id(context: DecisionContext) -> str:
     """Return an id of that change, as far as a change has one."""
-    trigger = account.trigger
+    trigger = context.trigger
     return "/".join(part for part in (str(trigger), trigger.resource_version) if part) or "start"
 
 
-def what(grace_period_s: int | None = None) -> What:
+def action_payload(grace_period_s: int | None = None) -> What:
     """Tell of the action."""
     return What(action=EVICT, grace_period_seconds=grace_period_s)
 
 
-def partition_key(account: Account) -> str:
+def partition_key(context: DecisionContext) -> str:
     """Return where order holds: the topmost owner, else the pod itself."""
-    return account.owners[-1].uid if account.owners else account.finding.pod.uid
+    return context.owners[-1].uid if context.owners else context.finding.pod.uid
 
 
-def subject(pod: Pod) -> str:
+def pod_subject(pod: Pod) -> str:
     """Name the pod as people do."""
     return f"{pod.namespace}/{pod.name}"
 
 
-def verdict(decision: Decision) -> tuple[str, Verdict]:
+def decision_payload(decision: Decision) -> tuple[str, Verdict]:
     """Return the type of a decision's event, and what it says."""
     match decision:
         case Evict():
             return DECISION_EVICT, Verdict(verdict=EVICT)
-        case Defer(gate=gate, reason=reason):
-            return DECISION_DEFER, Verdict(verdict="defer", gate=gate, reason=bounded(reason))
-        case Refuse(gate=gate, reason=reason, detail=detail):
-            said, more = bounded(reason), bounded(detail)
-            return DECISION_REFUSE, Verdict(verdict="refuse", gate=gate, reason=said, detail=more)
+        case Defer(gate=gate, message=reason):
+            return DECISION_DEFER, Verdict(verdict="defer", gate=gate, reason=truncate(reason))
+        case Refuse(gate=gate, message=reason, detail=detail):
+            bounded_reason, bounded_detail = truncate(reason), truncate(detail)
+            return DECISION_REFUSE, Verdict(
+                verdict="refuse", gate=gate, reason=bounded_reason, detail=bounded_detail
+            )
 
 
-def ending(outcome: Outcome, took_ms: int | None) -> Ending:
+def outcome_payload(outcome: Outcome, took_ms: int | None) -> Ending:
     """Tell what came of an eviction."""
-    return Ending(result=outcome.result, detail=bounded(outcome.detail), took_ms=took_ms)
+    return Ending(result=outcome.result, detail=truncate(outcome.message), took_ms=took_ms)
 
 
-def ending_type(outcome: Outcome) -> str:
+def outcome_event_type(outcome: Outcome) -> str:
     """Return the type of the event that ends an eviction like this."""
-    return _ENDS.get(outcome.result, EVICTION_REFUSED)
+    return _OUTCOME_TYPES.get(outcome.result, EVICTION_REFUSED)

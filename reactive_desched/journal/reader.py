@@ -13,40 +13,40 @@ from os import SEEK_END
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-from reactive_desched.journal.records import MAX_RECORD_BYTES, Entry, mark
-from reactive_desched.journal.segments import BROKEN, Segment, segments
+from reactive_desched.journal.records import MAX_RECORD_BYTES, JournalRecord, parse_header
+from reactive_desched.journal.segments import DAMAGE_ERRORS, Segment, list_segments
 
-MAX_BYTES: Final = 4 << 20
+MAX_BATCH_BYTES: Final = 4 << 20
 """A portion ends at the line that brings it to this size."""
 
 _ATTEMPTS: Final = 3
 
 
-class Portion(NamedTuple):
+class LineBatch(NamedTuple):
     """Lines of one segment, one behind the other, each with its end; the last may lack it.
 
     `broken` says that nothing can be read behind them although there should be more.
     """
 
-    segment: int
+    first_seq: int
     offset: int
     lines: list[bytes]
-    broken: bool = False
+    damaged: bool = False
 
     @property
-    def behind(self) -> tuple[int, int]:
+    def next_position(self) -> tuple[int, int]:
         """The segment and offset to go on from; behind damage, with whatever comes next."""
-        if self.broken:
-            return self.segment + 1, 0
-        return self.segment, self.offset + sum(map(len, self.lines))
+        if self.damaged:
+            return self.first_seq + 1, 0
+        return self.first_seq, self.offset + sum(map(len, self.lines))
 
-    def entries(self) -> list[Entry]:
+    def records(self) -> list[JournalRecord]:
         """Return the whole records among the lines."""
-        marked = [(mark(raw), raw) for raw in self.lines if raw.endswith(b"\n")]
-        return [Entry(found.seq, raw[:-1]) for found, raw in marked if found is not None]
+        marked = [(parse_header(raw), raw) for raw in self.lines if raw.endswith(b"\n")]
+        return [JournalRecord(found.seq, raw[:-1]) for found, raw in marked if found is not None]
 
 
-class Reader:
+class SegmentReader:
     """Hands out the lines of a journal in order; keeps its file open from portion to portion.
 
     Each portion is what stands in the file when it is asked for: of what was read ahead before,
@@ -63,65 +63,65 @@ class Reader:
             self._open[1].close()
             self._open = None
 
-    def read(self, segment: int, offset: int, most: int) -> Portion | None:
+    def read(self, first_seq: int, offset: int, limit: int) -> LineBatch | None:
         """Return at most so many lines from there on; None when there is nothing more yet."""
         for _ in range(_ATTEMPTS - 1):
             with suppress(FileNotFoundError):
-                return self._read(segment, offset, most)
-        return self._read(segment, offset, most)
+                return self._read(first_seq, offset, limit)
+        return self._read(first_seq, offset, limit)
 
-    def _read(self, segment: int, offset: int, most: int) -> Portion | None:
-        for one, is_last in self._files(segment):
-            start = offset if one.first_seq == segment else 0
-            portion = self._portion(one, start, most, is_last=is_last)
-            if portion.lines or portion.broken:
-                return portion
+    def _read(self, first_seq: int, offset: int, limit: int) -> LineBatch | None:
+        for one, is_last in self._files(first_seq):
+            start = offset if one.first_seq == first_seq else 0
+            batch = self._read_batch(one, start, limit, is_last=is_last)
+            if batch.lines or batch.damaged:
+                return batch
         return None
 
-    def _files(self, segment: int) -> Iterator[tuple[Segment, bool]]:
+    def _files(self, first_seq: int) -> Iterator[tuple[Segment, bool]]:
         """Yield the files from there on, and whether more may be written to them."""
-        if self._open is not None and self._open[0].first_seq == segment:
+        if self._open is not None and self._open[0].first_seq == first_seq:
             yield self._open[0], True  # while there is more in it, no other is looked for
-        files = [each for each in segments(self._directory) if each.first_seq >= segment]
+        files = [each for each in list_segments(self._directory) if each.first_seq >= first_seq]
         yield from ((each, each is files[-1]) for each in files)
 
-    def _portion(self, one: Segment, offset: int, most: int, *, is_last: bool) -> Portion:
+    def _read_batch(self, segment: Segment, offset: int, limit: int, *, is_last: bool) -> LineBatch:
         """Return lines; none at the end of the file."""
         found: list[bytes] = []
         try:
-            is_end = _take(self._file(one, offset), found, most)
-        except BROKEN:
+            is_end = _read_lines(self._seek_file(segment, offset), found, limit)
+        except DAMAGE_ERRORS:
             self.close()
-            return Portion(one.first_seq, offset, found, broken=True)
+            return LineBatch(segment.first_seq, offset, found, damaged=True)
         except OSError as error:
-            error.filename = str(one.path)  # a disk that fails does not name it
+            error.filename = str(segment.path)  # a disk that fails does not name it
             raise
         if is_end and is_last and found and not found[-1].endswith(b"\n"):
             found.pop()
-        if is_end and not one.is_compressed:
+        if is_end and not segment.is_compressed:
             self.close()  # what more there is may come in another file of this name
-        return Portion(one.first_seq, offset, found)
+        return LineBatch(segment.first_seq, offset, found)
 
-    def _file(self, one: Segment, offset: int) -> IO[bytes]:
+    def _seek_file(self, segment: Segment, offset: int) -> IO[bytes]:
         """Return the file, about to read from there."""
-        if self._open is None or self._open[0] != one:
+        if self._open is None or self._open[0] != segment:
             self.close()
-            self._open = one, one.open()
+            self._open = segment, segment.open()
         file = self._open[1]
-        if not one.is_compressed:
+        if not segment.is_compressed:
             file.seek(0, SEEK_END)  # lets go of what was read ahead
         file.seek(offset)
         return file
 
 
-def _take(file: IO[bytes], into: list[bytes], most: int) -> bool:
+def _read_lines(file: IO[bytes], batch: list[bytes], limit: int) -> bool:
     """Take lines from a file; say whether that was its end."""
-    room = MAX_BYTES
+    bytes_left = MAX_BATCH_BYTES
     for raw in iter(partial(file.readline, MAX_RECORD_BYTES), b""):
-        into.append(raw)
+        batch.append(raw)
         if not raw.endswith(b"\n"):
             return len(raw) < MAX_RECORD_BYTES  # else it is a piece of what is no line
-        room -= len(raw)
-        if len(into) >= most or room <= 0:
+        bytes_left -= len(raw)
+        if len(batch) >= limit or bytes_left <= 0:
             return False
     return True

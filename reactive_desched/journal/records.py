@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from reactive_desched.api.event import Event
 from reactive_desched.errors import JournalError
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 MAX_RECORD_BYTES: Final = 1 << 18
 """No line is longer: a longer record is refused, a longer line counts as damaged."""
@@ -21,31 +21,31 @@ MAX_RECORD_BYTES: Final = 1 << 18
 GENESIS: Final = "0" * 64
 """What stands as `prev` in the first record there ever was."""
 
-_STAMPS_BYTES: Final = 200
-_UNSTAMPED: Final = b'"prev":"","recordedtime":"","sequence":"",'
+_WRITER_FIELDS_BYTES: Final = 200
+_EMPTY_WRITER_FIELDS: Final = b'"prev":"","recordedtime":"","sequence":"",'
 _encoder = msgspec.json.Encoder(order="sorted")
 AnyEvent = Event[Any]  # any kind of data
 
 
-class Entry(NamedTuple):
+class JournalRecord(NamedTuple):
     """One record as every reader gets it: its sequence and its line, without the line's end."""
 
     seq: int
     raw: bytes
 
 
-class Body(NamedTuple):
+class EncodedEvent(NamedTuple):
     """An event in canonical form, in two pieces: the writer's stamps come between them."""
 
     head: bytes
     tail: bytes
 
 
-class _Recorded(Struct, frozen=True, gc=False):
+class _RecordedTime(Struct, frozen=True, gc=False):
     recordedtime: datetime
 
 
-class Mark(Struct, frozen=True, gc=False):
+class LineHeader(Struct, frozen=True, gc=False):
     """What every whole line has, whatever its type."""
 
     prev: str
@@ -58,29 +58,29 @@ class Mark(Struct, frozen=True, gc=False):
         return int(self.sequence)
 
 
-_mark_decoder = msgspec.json.Decoder(Mark)
-_recorded_decoder = msgspec.json.Decoder(_Recorded)
+_header_decoder = msgspec.json.Decoder(LineHeader)
+_recorded_time_decoder = msgspec.json.Decoder(_RecordedTime)
 
 
-def encode(event: AnyEvent) -> Body:
+def encode(event: AnyEvent) -> EncodedEvent:
     """Return the event without its stamps, which `line` adds; refuse what no reader takes."""
     try:
         raw = _encoder.encode(event)
     except UnicodeEncodeError as error:
         raise JournalError(f"{event.type} {event.id} holds text that is not Unicode") from error
-    if len(raw) > MAX_RECORD_BYTES - _STAMPS_BYTES:
+    if len(raw) > MAX_RECORD_BYTES - _WRITER_FIELDS_BYTES:
         raise JournalError(
             f"{event.type} {event.id} of {len(raw)} bytes is too long for the journal"
             f" (at most {MAX_RECORD_BYTES}): shorten its reason or detail"
         )
-    head, _, tail = raw.rpartition(_UNSTAMPED)  # what follows it holds no object
-    return Body(head, tail)
+    head, _, tail = raw.rpartition(_EMPTY_WRITER_FIELDS)  # what follows it holds no object
+    return EncodedEvent(head, tail)
 
 
-def line(body: Body, prev: str, recorded: str, seq: int) -> bytes:
+def format_line(encoded: EncodedEvent, prev: str, recorded_time: str, seq: int) -> bytes:
     """Return the whole line of an encoded event, without its end."""
-    stamps = f'"prev":"{prev}","recordedtime":"{recorded}","sequence":"{seq:020}",'
-    return b"".join((body.head, stamps.encode(), body.tail))
+    stamps = f'"prev":"{prev}","recordedtime":"{recorded_time}","sequence":"{seq:020}",'
+    return b"".join((encoded.head, stamps.encode(), encoded.tail))
 
 
 def digest(raw: bytes) -> str:
@@ -88,11 +88,11 @@ def digest(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def mark(raw: bytes) -> Mark | None:
+def parse_header(raw: bytes) -> LineHeader | None:
     """Return the place and type of a line, with or without its end; None when it is damaged."""
     try:
-        found = _mark_decoder.decode(raw)
-    except UNDECODABLE:
+        found = _header_decoder.decode(raw)
+    except DECODE_ERRORS:
         return None
     return found if len(found.sequence) == 20 and found.sequence.isdecimal() else None  # noqa: PLR2004 -- as `line` writes it
 
@@ -100,6 +100,6 @@ def mark(raw: bytes) -> Mark | None:
 def recorded_at(raw: bytes) -> datetime | None:
     """Return when a line was written; None when it is damaged."""
     try:
-        return _recorded_decoder.decode(raw).recordedtime
-    except UNDECODABLE:
+        return _recorded_time_decoder.decode(raw).recordedtime
+    except DECODE_ERRORS:
         return None

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from reactive_desched.api.event import (
     CHECKPOINT,
-    DRY_RUN,
+    EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
-    OUTCOMES,
+    MODE_DRY_RUN,
     Checkpoint,
     Event,
     EvictionRequested,
@@ -19,14 +19,20 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.durable import sync_directory
-from reactive_desched.journal.events import event
+from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import GENESIS, AnyEvent, digest, recorded_at
-from reactive_desched.journal.segments import BROKEN, Line, Segment, lines, segments
+from reactive_desched.journal.segments import (
+    DAMAGE_ERRORS,
+    JournalLine,
+    Segment,
+    list_segments,
+    read_lines,
+)
 
-MAX_NAMED = 20
+MAX_DAMAGED_NAMED = 20
 """So many damaged lines are named; further ones are only counted."""
 
-_FORMER = re.compile(rb'\{"seq":\d+,"kind":')
+_OLD_FORMAT = re.compile(rb'\{"seq":\d+,"kind":')
 
 
 @dataclass
@@ -49,7 +55,7 @@ class OpenIntent:
     @property
     def is_dry_run(self) -> bool:
         """Say whether nothing was to be asked."""
-        return self.event.data.mode == DRY_RUN
+        return self.event.data.mode == MODE_DRY_RUN
 
 
 @dataclass
@@ -66,30 +72,30 @@ class Recovery:
     prev: str = GENESIS
     oldest_seq: int = 1
     source: str = ""
-    last: Segment | None = None
-    size: int = 0
-    began: datetime | None = None
-    unsealed: int = 0
-    sealed: int = 0
-    sealed_root: str = ""
-    open: dict[str, OpenIntent] = field(default_factory=dict)
-    torn: Path | None = None
+    last_segment: Segment | None = None
+    last_segment_bytes: int = 0
+    segment_started: datetime | None = None
+    records_since_checkpoint: int = 0
+    checkpoint_size: int = 0
+    checkpoint_root: str = ""
+    open_intents: dict[str, OpenIntent] = field(default_factory=dict)
+    torn_file: Path | None = None
     torn_bytes: int = 0
     damaged_lines: int = 0
-    damaged: list[str] = field(default_factory=list)
-    cut_to: int = 0
+    damage_locations: list[str] = field(default_factory=list)
+    truncated_from: int = 0
     has_new_key: bool = False
 
     @property
-    def oldest_open(self) -> int | None:
+    def oldest_open_seq(self) -> int | None:
         """Where in the journal the oldest open intent stands."""
-        return next((intent.seq for intent in self.open.values()), None)
+        return next((intent.seq for intent in self.open_intents.values()), None)
 
-    def note_damage(self, path: Path, line: Line) -> None:
+    def add_damage(self, path: Path, line: JournalLine) -> None:
         """Count and name a line that cannot be read."""
         self.damaged_lines += 1
-        if len(self.damaged) < MAX_NAMED:
-            self.damaged.append(f"{path}: byte {line.offset}")
+        if len(self.damage_locations) < MAX_DAMAGED_NAMED:
+            self.damage_locations.append(f"{path}: byte {line.offset}")
 
 
 def recover(directory: Path) -> Recovery:
@@ -100,148 +106,154 @@ def recover(directory: Path) -> Recovery:
     whose last file is compressed: no writer leaves that.
     """
     found = Recovery()
-    files = segments(directory)
+    files = list_segments(directory)
     if files:
         if files[-1].is_compressed:
             raise JournalError(
                 f"{files[-1].path}: the last segment is compressed, so later ones are missing;"
                 " restore them, or move this journal away and begin another"
             )
-        found.last = files[-1]
+        found.last_segment = files[-1]
         found.next_seq = files[-1].first_seq
         found.oldest_seq = files[0].first_seq
-        _repair(files, found)
-        _find_open(files, found)
+        _repair_last_segment(files, found)
+        _find_open_intents(files, found)
     return found
 
 
-def _repair(files: list[Segment], found: Recovery) -> None:
-    last, end = files[-1], None
-    for line in lines(last):
-        if line.mark is not None:
-            _note_whole(last.path, line, found)
+def _repair_last_segment(segment_files: list[Segment], recovery: Recovery) -> None:
+    last, end = segment_files[-1], None
+    for line in read_lines(last):
+        if line.header is not None:
+            _add_whole_line(last.path, line, recovery)
             end = line
-        elif _FORMER.match(line.raw):
+        elif _OLD_FORMAT.match(line.raw):
             raise JournalError(
                 f"{last.path}: written by an earlier version, whose records are not chained;"
                 " move the folder away, and another is begun"
             )
-    if last.path.stat().st_size > found.size:
-        _set_aside(last.path, found)
-    if end is None and len(files) > 1:
-        end = _link_to(files[-2], found)
-    found.source = _source_of(end)
+    if last.path.stat().st_size > recovery.last_segment_bytes:
+        _set_aside(last.path, recovery)
+    if end is None and len(segment_files) > 1:
+        end = _chain_head_from(segment_files[-2], recovery)
+    recovery.source = _source_of(end)
 
 
-def _note_whole(path: Path, line: Line, found: Recovery) -> None:
+def _add_whole_line(path: Path, line: JournalLine, recovery: Recovery) -> None:
     """Take in a whole line of the last file: the next one follows the last of them."""
-    assert line.mark is not None
-    raw, mark = line.raw[:-1], line.mark
-    if found.size and mark.prev != found.prev:
-        found.note_damage(path, line)  # a whole line, but not the one that was written here
-    found.size = line.end
-    found.next_seq = max(found.next_seq, mark.seq + 1)
-    found.prev = digest(raw)
-    found.unsealed += 1
+    assert line.header is not None
+    raw, mark = line.raw[:-1], line.header
+    if recovery.last_segment_bytes and mark.prev != recovery.prev:
+        recovery.add_damage(path, line)  # a whole line, but not the one that was written here
+    recovery.last_segment_bytes = line.end
+    recovery.next_seq = max(recovery.next_seq, mark.seq + 1)
+    recovery.prev = digest(raw)
+    recovery.records_since_checkpoint += 1
     if mark.type == CHECKPOINT:  # it signs everything before it
-        found.unsealed, found.sealed, found.sealed_root = 0, mark.seq - 1, mark.prev
-    found.began = found.began or recorded_at(raw)
+        recovery.records_since_checkpoint, recovery.checkpoint_size, recovery.checkpoint_root = (
+            0,
+            mark.seq - 1,
+            mark.prev,
+        )
+    recovery.segment_started = recovery.segment_started or recorded_at(raw)
 
 
-def _link_to(before: Segment, found: Recovery) -> Line | None:
+def _chain_head_from(segment: Segment, recovery: Recovery) -> JournalLine | None:
     """Find the link of a file that was begun and has no whole line: the last line before it."""
     end = None
-    for line in _whole(before):
-        if line.mark is not None:
-            found.prev = digest(line.raw[:-1])
+    for line in _read_whole_segment(segment):
+        if line.header is not None:
+            recovery.prev = digest(line.raw[:-1])
             end = line
     return end
 
 
-def _source_of(line: Line | None) -> str:
+def _source_of(line: JournalLine | None) -> str:
     """Return the source of a whole line; nothing when there is none."""
-    if line is None or line.mark is None:
+    if line is None or line.header is None:
         return ""
-    found = event(line.mark.type, line.raw[:-1])
+    found = decode_event(line.header.type, line.raw[:-1])
     return "" if found is None else found.source
 
 
-def _whole(segment: Segment) -> Iterator[Line]:
+def _read_whole_segment(segment: Segment) -> Iterator[JournalLine]:
     """Yield a file's lines; raises JournalError where a compressed one is damaged."""
     try:
-        yield from lines(segment)
-    except BROKEN as error:
+        yield from read_lines(segment)
+    except DAMAGE_ERRORS as error:
         raise JournalError(
             f"{segment.path}: is damaged, and what comes next must follow its last record: {error};"
             " restore it, or move this journal away and begin another"
         ) from error
 
 
-def _set_aside(path: Path, found: Recovery) -> None:
+def _set_aside(path: Path, recovery: Recovery) -> None:
     """Copy the torn end away, durably, before cutting it off: it may be evidence."""
-    found.torn = path.with_name(path.name + ".torn")
-    with path.open("r+b") as file, found.torn.open("ab") as torn:
-        file.seek(found.size)
+    recovery.torn_file = path.with_name(path.name + ".torn")
+    with path.open("r+b") as file, recovery.torn_file.open("ab") as torn:
+        file.seek(recovery.last_segment_bytes)
         while chunk := file.read(1 << 20):
-            found.torn_bytes += torn.write(chunk)
+            recovery.torn_bytes += torn.write(chunk)
         torn.flush()
         fsync(torn.fileno())
         sync_directory(path.parent)  # the name must not be lost while the cut stays
-        file.truncate(found.size)
+        file.truncate(recovery.last_segment_bytes)
         fsync(file.fileno())
 
 
-def _find_open(files: list[Segment], found: Recovery) -> None:
-    for segment in files[_first_needed(files) :]:
-        for line in _readable(segment, found):
-            if line.mark is None:
-                found.note_damage(segment.path, line)
-            elif line.mark.type == EVICTION_REQUESTED or line.mark.type in OUTCOMES:
-                _take(line, event(line.mark.type, line.raw[:-1]), found)
+def _find_open_intents(files: list[Segment], recovery: Recovery) -> None:
+    for segment in files[_first_segment_to_read(files) :]:
+        for line in _readable_lines(segment, recovery):
+            if line.header is None:
+                recovery.add_damage(segment.path, line)
+            elif (
+                line.header.type == EVICTION_REQUESTED or line.header.type in EVICTION_OUTCOME_TYPES
+            ):
+                _track_intent(line, decode_event(line.header.type, line.raw[:-1]), recovery)
 
 
-def _readable(segment: Segment, found: Recovery) -> Iterator[Line]:
+def _readable_lines(segment: Segment, recovery: Recovery) -> Iterator[JournalLine]:
     """Yield a file's lines; where a compressed one is damaged, note that and end."""
     end = 0
     try:
-        for line in lines(segment):
+        for line in read_lines(segment):
             end = line.end
             yield line
-    except BROKEN:
-        found.note_damage(segment.path, Line(b"", end, None))
+    except DAMAGE_ERRORS:
+        recovery.add_damage(segment.path, JournalLine(b"", end, None))
 
 
-def _take(line: Line, event_: AnyEvent | None, found: Recovery) -> None:
+def _track_intent(line: JournalLine, event_: AnyEvent | None, recovery: Recovery) -> None:
     if event_ is None:
         return
     if isinstance(event_.data, EvictionRequested):
-        assert line.mark is not None
-        found.open[event_.id] = OpenIntent(line.mark.seq, event_)
+        assert line.header is not None
+        recovery.open_intents[event_.id] = OpenIntent(line.header.seq, event_)
     else:
-        found.open.pop(event_.causationid, None)
+        recovery.open_intents.pop(event_.causationid, None)
 
 
-def _first_needed(files: list[Segment]) -> int:
+def _first_segment_to_read(files: list[Segment]) -> int:
     """Return the index of the segment to read from: the newest readable heading tells."""
     for index in range(len(files) - 1, -1, -1):
-        heading = _heading(files[index])
+        heading = _first_checkpoint(files[index])
         if heading is not None:
-            return _holding(files, index, heading.oldest_open)
+            return _segment_containing(files, index, heading.oldest_open)
     return 0
 
 
-def _holding(files: list[Segment], index: int, seq: int | None) -> int:
+def _segment_containing(files: list[Segment], index: int, seq: int | None) -> int:
     while index > 0 and seq is not None and files[index].first_seq > seq:
         index -= 1
     return index
 
 
-def _heading(segment: Segment) -> Checkpoint | None:
+def _first_checkpoint(segment: Segment) -> Checkpoint | None:
     try:
-        first = next(lines(segment), None)
-    except BROKEN:
+        first = next(read_lines(segment), None)
+    except DAMAGE_ERRORS:
         return None
-    if first is None or first.mark is None or first.mark.type != CHECKPOINT:
+    if first is None or first.header is None or first.header.type != CHECKPOINT:
         return None
-    found = event(CHECKPOINT, first.raw[:-1])
+    found = decode_event(CHECKPOINT, first.raw[:-1])
     return None if found is None else found.data

@@ -8,14 +8,19 @@ from gzip import BadGzipFile
 from pathlib import Path
 from typing import IO, Final, NamedTuple, cast
 
-from reactive_desched.journal.records import MAX_RECORD_BYTES, Entry, Mark, mark
+from reactive_desched.journal.records import (
+    MAX_RECORD_BYTES,
+    JournalRecord,
+    LineHeader,
+    parse_header,
+)
 
-_NAME: Final = re.compile(r"journal-(\d{20})\.jsonl(\.gz)?")
-BROKEN: Final = (EOFError, BadGzipFile, zlib.error)
+_FILE_NAME: Final = re.compile(r"journal-(\d{20})\.jsonl(\.gz)?")
+DAMAGE_ERRORS: Final = (EOFError, BadGzipFile, zlib.error)
 """What reading a compressed segment raises where it is damaged."""
-UNREADABLE: Final = (OSError, *BROKEN)
+READ_ERRORS: Final = (OSError, *DAMAGE_ERRORS)
 """The same, and what a disk raises that fails, or a file that is compressed or removed by now."""
-COMPRESSED: Final = ".gz"
+GZIP_SUFFIX: Final = ".gz"
 """What the name of a compressed segment ends in."""
 
 
@@ -28,7 +33,7 @@ class Segment(NamedTuple):
     @property
     def is_compressed(self) -> bool:
         """Say whether the file is compressed."""
-        return self.path.name.endswith(COMPRESSED)
+        return self.path.name.endswith(GZIP_SUFFIX)
 
     def open(self) -> IO[bytes]:
         """Open it to read its lines; raises OSError."""
@@ -37,12 +42,12 @@ class Segment(NamedTuple):
         return self.path.open("rb")
 
 
-class Line(NamedTuple):
+class JournalLine(NamedTuple):
     """One line with its end, if it has one; `mark` is None when it is torn or damaged."""
 
     raw: bytes
     offset: int
-    mark: Mark | None
+    header: LineHeader | None
 
     @property
     def end(self) -> int:
@@ -52,39 +57,39 @@ class Line(NamedTuple):
     @property
     def seq(self) -> int | None:
         """Its place in the journal; None when it is torn or damaged."""
-        return None if self.mark is None else self.mark.seq
+        return None if self.header is None else self.header.seq
 
 
-def segment(directory: Path, first_seq: int) -> Segment:
+def segment_at(directory: Path, first_seq: int) -> Segment:
     """Return the segment that begins with this seq."""
     return Segment(first_seq, directory / f"journal-{first_seq:020}.jsonl")
 
 
-def segments(directory: Path) -> list[Segment]:
+def list_segments(directory: Path) -> list[Segment]:
     """Return the directory's segments, oldest first.
 
     Of a segment that is there twice, because its compression was cut short, the plain one counts.
     """
-    named = ((_NAME.fullmatch(path.name), path) for path in directory.iterdir())
+    named = ((_FILE_NAME.fullmatch(path.name), path) for path in directory.iterdir())
     found = sorted(Segment(int(match[1]), path) for match, path in named if match)
     plain = {one.first_seq for one in found if not one.is_compressed}
     return [one for one in found if not (one.is_compressed and one.first_seq in plain)]
 
 
-def lines(one: Segment) -> Iterator[Line]:
+def read_lines(segment: Segment) -> Iterator[JournalLine]:
     """Yield the file's lines; what is too long for a line comes in damaged pieces.
 
     Raises one of UNREADABLE where a file cannot be read, or a compressed one is damaged.
     """
     offset = 0
-    with one.open() as file:
+    with segment.open() as file:
         while raw := file.readline(MAX_RECORD_BYTES):
-            yield Line(raw, offset, mark(raw) if raw.endswith(b"\n") else None)
+            yield JournalLine(raw, offset, parse_header(raw) if raw.endswith(b"\n") else None)
             offset += len(raw)
 
 
-def entries(one: Segment) -> Iterator[Entry]:
+def read_records(segment: Segment) -> Iterator[JournalRecord]:
     """Yield the whole records of a file; damaged lines are left out."""
-    for line in lines(one):
+    for line in read_lines(segment):
         if line.seq is not None:
-            yield Entry(line.seq, line.raw[:-1])
+            yield JournalRecord(line.seq, line.raw[:-1])

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
-from reactive_desched.errors import ConfigError, RecordsGone
+from reactive_desched.errors import ConfigError, RecordsExpired
 from reactive_desched.policy.durations import DurationError, parse_duration
 
 OLDEST: Final = "oldest"
@@ -15,28 +15,28 @@ _TIME: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_LONGEST_SAID: Final = 60
-HOW: Final = (
+_MAX_QUOTED_CHARS: Final = 60
+START_FORMATS_HELP: Final = (
     "a sequence, an id of the stream, oldest, now, a day such as 2026-05-01 (UTC), an RFC 3339"
     " time such as 2026-05-01T12:00:00Z, or how long ago in h, m or s, such as 72h or 10m"
 )
 """What a start can be, for messages and help."""
 
 
-class After(NamedTuple):
+class AfterSequence(NamedTuple):
     """Behind the record with this sequence; `epoch` names the journal, if it was said."""
 
     seq: int
     epoch: str = ""
 
 
-class Since(NamedTuple):
+class SinceTime(NamedTuple):
     """With the first record written at this moment or later."""
 
     moment: datetime
 
 
-Start = After | Since | Literal["oldest", "now"]
+Start = AfterSequence | SinceTime | Literal["oldest", "now"]
 
 
 def parse_start(text: str, now: datetime) -> Start:
@@ -46,35 +46,37 @@ def parse_start(text: str, now: datetime) -> Start:
     if (after := parse_id(text)) is not None:
         return after
     try:
-        return Since(_moment(text, now))
+        return SinceTime(_parse_moment(text, now))
     except (DurationError, ValueError, OverflowError) as error:
-        said = text if len(text) <= _LONGEST_SAID else f"{text[:_LONGEST_SAID]}…"
-        raise ConfigError(f"{said!r} is no place to begin from: write {HOW}") from error
+        quoted = text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
+        raise ConfigError(
+            f"{quoted!r} is no place to begin from: write {START_FORMATS_HELP}"
+        ) from error
 
 
-def checked(place: After, epoch: str, oldest: int, last: int) -> int:
+def validate_position(position: AfterSequence, epoch: str, oldest_seq: int, last_seq: int) -> int:
     """Return the sequence of a place in this journal; raises RecordsGone if it is not there."""
-    if place.epoch and place.epoch != epoch:
-        raise RecordsGone("that is an id of another journal", oldest)
-    if place.seq > last:
-        raise RecordsGone(f"there is no record {place.seq} yet", oldest)
-    if place.seq + 1 < oldest:
-        raise RecordsGone(f"record {place.seq + 1} was removed", oldest)
-    return place.seq
+    if position.epoch and position.epoch != epoch:
+        raise RecordsExpired("that is an id of another journal", oldest_seq)
+    if position.seq > last_seq:
+        raise RecordsExpired(f"there is no record {position.seq} yet", oldest_seq)
+    if position.seq + 1 < oldest_seq:
+        raise RecordsExpired(f"record {position.seq + 1} was removed", oldest_seq)
+    return position.seq
 
 
-def parse_id(text: str) -> After | None:
+def parse_id(text: str) -> AfterSequence | None:
     """Read an id of the stream, or a bare sequence; None when it is neither."""
     match = _AFTER.fullmatch(text)
-    return None if match is None else After(int(match[2]), match[1] or "")
+    return None if match is None else AfterSequence(int(match[2]), match[1] or "")
 
 
-def written_id(epoch: str, seq: int) -> str:
+def format_id(epoch: str, seq: int) -> str:
     """Return the id of the record at this place: what the stream says, and takes back."""
     return f"{epoch}.{seq}"
 
 
-def _moment(text: str, now: datetime) -> datetime:
+def _parse_moment(text: str, now: datetime) -> datetime:
     if _DAY.fullmatch(text):
         text = f"{text}T00:00:00Z"
     if _TIME.fullmatch(text):

@@ -3,7 +3,7 @@
 from reactive_desched.journal.journal import Journal
 
 
-class Numbers:
+class JournalStats:
     """A journal in numbers, as they are at the moment of asking."""
 
     def __init__(self, journal: Journal) -> None:
@@ -32,7 +32,7 @@ class Numbers:
     @property
     def last_seq(self) -> int:
         """The sequence of the newest durable record."""
-        return self._journal.tail.last
+        return self._journal.tail.last_seq
 
     @property
     def torn_bytes(self) -> int:
@@ -47,9 +47,9 @@ class Numbers:
     @property
     def checkpoint_size(self) -> int:
         """How many records the last checkpoint covers."""
-        return self._journal.seals.size
+        return self._journal.checkpointer.size
 
     @property
     def checkpoint_root(self) -> str:
         """The hash that the last checkpoint signs; empty before there is one."""
-        return self._journal.seals.root
+        return self._journal.checkpointer.root

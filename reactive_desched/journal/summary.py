@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.model.event_types import names_of, short
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.model.event_types import short_type, type_names
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 
 class OwnerSummary(Struct, frozen=True, gc=False):
@@ -20,7 +20,7 @@ class OwnerSummary(Struct, frozen=True, gc=False):
     uid: str = ""
 
 
-class WhoSummary(Struct, frozen=True, gc=False):
+class PodSummary(Struct, frozen=True, gc=False):
     """The pod."""
 
     namespace: str = ""
@@ -30,7 +30,7 @@ class WhoSummary(Struct, frozen=True, gc=False):
     owners: tuple[OwnerSummary, ...] = ()
 
 
-class WhySummary(Struct, frozen=True, gc=False):
+class FindingSummary(Struct, frozen=True, gc=False):
     """Whose opinion it was."""
 
     plugin: str = ""
@@ -38,7 +38,7 @@ class WhySummary(Struct, frozen=True, gc=False):
     reason: str = ""
 
 
-class VerdictSummary(Struct, frozen=True, gc=False):
+class DecisionSummary(Struct, frozen=True, gc=False):
     """What the gates said."""
 
     verdict: str = ""
@@ -47,7 +47,7 @@ class VerdictSummary(Struct, frozen=True, gc=False):
     detail: str = ""
 
 
-class EndingSummary(Struct, frozen=True, gc=False):
+class OutcomeSummary(Struct, frozen=True, gc=False):
     """What came of it."""
 
     result: str = ""
@@ -58,13 +58,13 @@ class DataSummary(Struct, frozen=True, gc=False):
     """The parts of data, each empty where a type has none of it."""
 
     mode: str = ""
-    who: WhoSummary = WhoSummary()
-    why: WhySummary = WhySummary()
-    decision: VerdictSummary = VerdictSummary()
-    outcome: EndingSummary = EndingSummary()
+    who: PodSummary = PodSummary()
+    why: FindingSummary = FindingSummary()
+    decision: DecisionSummary = DecisionSummary()
+    outcome: OutcomeSummary = OutcomeSummary()
 
 
-class Summary(Struct, frozen=True, gc=False):
+class EventSummary(Struct, frozen=True, gc=False):
     """An event, as far as lists and filters care; `time` is RFC 3339 in UTC."""
 
     id: str
@@ -85,33 +85,33 @@ class Summary(Struct, frozen=True, gc=False):
     @property
     def kind(self) -> str:
         """The type without our prefix and without its version, such as eviction.succeeded."""
-        return short(self.type)
+        return short_type(self.type)
 
-    def names(self, field: str) -> Collection[str]:
+    def field_values(self, field: str) -> Collection[str]:
         """Return what the event goes by in this field of a Filter."""
-        return _NAMES[field](self)
+        return _FIELD_VALUES[field](self)
 
 
-_decoder: Final = msgspec.json.Decoder(Summary)
+_decoder: Final = msgspec.json.Decoder(EventSummary)
 
 
-def summary(raw: bytes) -> Summary | None:
+def parse_summary(raw: bytes) -> EventSummary | None:
     """Return the summary of a line; None when it is damaged."""
     try:
         return _decoder.decode(raw)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return None
 
 
-class Named(Protocol):
+class Filterable(Protocol):
     """What a Filter is asked about: a Summary, or somebody who remembers what it said."""
 
-    def names(self, field: str) -> Collection[str]:
+    def field_values(self, field: str) -> Collection[str]:
         """Return what the event goes by in this field of a Filter."""
         ...
 
 
-class Filter(Struct, frozen=True, kw_only=True, dict=True):
+class EventFilter(Struct, frozen=True, kw_only=True, dict=True):
     """Which events are wanted: for each field that is not empty, one of its words must fit.
 
     A type fits as eviction.succeeded, as its family (eviction), or in full. An owner fits by name,
@@ -129,44 +129,44 @@ class Filter(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def is_empty(self) -> bool:
         """Say whether everything is wanted."""
-        return not self._asked
+        return not self._criteria
 
-    def wants(self, event: Named) -> bool:
+    def matches(self, event: Filterable) -> bool:
         """Say whether this event is wanted."""
-        for field, words in self._asked:  # noqa: SIM110  # many clients ask: all() takes twice as long
-            if words.isdisjoint(event.names(field)):
+        for field, accepted in self._criteria:  # many clients ask: all() takes twice as long
+            if accepted.isdisjoint(event.field_values(field)):
                 return False
         return True
 
     @cached_property
-    def _asked(self) -> tuple[tuple[str, frozenset[str]], ...]:
-        chosen = ((field, getattr(self, field)) for field in self.__struct_fields__)
-        return tuple((field, frozenset(words)) for field, words in chosen if words)
+    def _criteria(self) -> tuple[tuple[str, frozenset[str]], ...]:
+        fields = ((field, getattr(self, field)) for field in self.__struct_fields__)
+        return tuple((field, frozenset(words)) for field, words in fields if words)
 
 
-def check_types(words: tuple[str, ...], known: tuple[str, ...]) -> None:
+def check_types(types: tuple[str, ...], known_types: tuple[str, ...]) -> None:
     """Raise ConfigError for a word that fits none of the known types."""
-    for word in words:
-        if not any(word in names_of(type_) for type_ in known):
-            names = ", ".join(sorted(map(short, known)))
-            raise ConfigError(f"no type of event is called {word!r}; there are {names}")
+    for type_name in types:
+        if not any(type_name in type_names(type_) for type_ in known_types):
+            names = ", ".join(sorted(map(short_type, known_types)))
+            raise ConfigError(f"no type of event is called {type_name!r}; there are {names}")
 
 
-def _names_of_pod(event: Summary) -> tuple[str, ...]:
+def _pod_names(event: EventSummary) -> tuple[str, ...]:
     who = event.data.who
     return (who.name, f"{who.namespace}/{who.name}", who.uid) if who.uid else ()
 
 
-def _names_of_owners(event: Summary) -> list[str]:
+def _owner_names(event: EventSummary) -> list[str]:
     owners = event.data.who.owners
     return [name for one in owners for name in (one.name, f"{one.kind}/{one.name}", one.uid)]
 
 
-_NAMES: Final[Mapping[str, Callable[[Summary], Collection[str]]]] = {
-    "types": lambda event: names_of(event.type),
+_FIELD_VALUES: Final[Mapping[str, Callable[[EventSummary], Collection[str]]]] = {
+    "types": lambda event: type_names(event.type),
     "namespaces": lambda event: (event.data.who.namespace,),
-    "owners": _names_of_owners,
-    "pods": _names_of_pod,
+    "owners": _owner_names,
+    "pods": _pod_names,
     "nodes": lambda event: (event.data.who.node,),
     "plugins": lambda event: (event.data.why.plugin,),
     "outcomes": lambda event: (event.data.outcome.result,),

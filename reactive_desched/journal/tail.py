@@ -10,151 +10,151 @@ from typing import Final
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from reactive_desched.errors import RecordsGone
-from reactive_desched.journal.follower import AT_ONCE, Follower
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.segments import segments
+from reactive_desched.errors import RecordsExpired
+from reactive_desched.journal.follower import READ_LINES, JournalFollower
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.segments import list_segments
 
-KEPT_RECORDS: Final = 4096
-KEPT_BYTES: Final = 8 << 20
+MEMORY_RECORDS: Final = 4096
+MEMORY_BYTES: Final = 8 << 20
 """So many records, and so many bytes of them, are kept in memory; older ones are in the files."""
 
-MOST_BYTES: Final = 1 << 20
+MAX_READ_BYTES: Final = 1 << 20
 """One reading gives so many bytes of records, and one record more at most."""
 
 OPEN_FILES: Final = 16
 """So many readers of files keep their file open between two readings."""
 
 
-class Tail:
+class LiveTail:
     """The records that are durable, for any number of followers; each remembers its own place."""
 
-    def __init__(self, directory: Path, source: str, oldest: int, last: int) -> None:
+    def __init__(self, directory: Path, source: str, oldest_seq: int, last_seq: int) -> None:
         self.source = source
-        self.oldest = oldest
-        self.last = last
-        self._recent = _Recent()
-        self._files = _Files(directory)
-        self._news = anyio.Event()
+        self.oldest_seq = oldest_seq
+        self.last_seq = last_seq
+        self._recent = _RecentRecords()
+        self._files = _FileReaders(directory)
+        self._changed = anyio.Event()
         self._threads = CapacityLimiter(4)
 
-    def published(self, new: Sequence[Entry]) -> None:
+    def publish(self, records: Sequence[JournalRecord]) -> None:
         """Take in records that have just become durable."""
-        self._recent.add(new)
-        self.last = new[-1].seq
-        self._news.set()
-        self._news = anyio.Event()
+        self._recent.add(records)
+        self.last_seq = records[-1].seq
+        self._changed.set()
+        self._changed = anyio.Event()
 
-    def removed_before(self, seq: int) -> None:
+    def set_oldest(self, seq: int) -> None:
         """Take in that this is now the oldest record there is."""
-        self.oldest = seq
+        self.oldest_seq = seq
 
-    async def after(self, seq: int, most: int = 500) -> list[Entry]:
+    async def read_after(self, seq: int, limit: int = 500) -> list[JournalRecord]:
         """Return the records behind this place, none if there is none yet, in order.
 
         At most `most` of them, and MOST_BYTES. Raises RecordsGone when the next one was removed,
         or when the place lies beyond the last: then it is a place in another journal. Raises
         OSError where files cannot be read.
         """
-        if seq >= self.last:
-            if seq > self.last:
-                raise RecordsGone(f"there is no record {seq} yet: that was another journal", 0)
+        if seq >= self.last_seq:
+            if seq > self.last_seq:
+                raise RecordsExpired(f"there is no record {seq} yet: that was another journal", 0)
             return []
-        if (recent := self._recent.after(seq, most)) is not None:
+        if (recent := self._recent.read_after(seq, limit)) is not None:
             return recent
-        if seq + 1 < self.oldest:
-            raise RecordsGone(f"record {seq + 1} was removed", self.oldest)
-        last = self.last
+        if seq + 1 < self.oldest_seq:
+            raise RecordsExpired(f"record {seq + 1} was removed", self.oldest_seq)
+        last = self.last_seq
         return await to_thread.run_sync(
-            lambda: self._files.after(seq, most, last), limiter=self._threads
+            lambda: self._files.read_after(seq, limit, last), limiter=self._threads
         )
 
-    async def beyond(self, seq: int) -> None:
+    async def wait_past(self, seq: int) -> None:
         """Return when there is a record behind this place."""
-        while self.last <= seq:
-            await self._news.wait()
+        while self.last_seq <= seq:
+            await self._changed.wait()
 
 
-class _Recent:
+class _RecentRecords:
     """The newest records; beyond its bounds the oldest of them are dropped."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._records: list[JournalRecord] = []
         self._bytes = 0
 
-    def add(self, new: Sequence[Entry]) -> None:
+    def add(self, records: Sequence[JournalRecord]) -> None:
         """Append records."""
-        self._entries += new
-        self._bytes += sum(len(entry.raw) for entry in new)
-        if len(self._entries) > 2 * KEPT_RECORDS or self._bytes > 2 * KEPT_BYTES:
+        self._records += records
+        self._bytes += sum(len(entry.raw) for entry in records)
+        if len(self._records) > 2 * MEMORY_RECORDS or self._bytes > 2 * MEMORY_BYTES:
             self._trim()
 
-    def after(self, seq: int, most: int) -> list[Entry] | None:
+    def read_after(self, seq: int, limit: int) -> list[JournalRecord] | None:
         """Return the records behind a place; None when that is further back than this reaches."""
-        if not self._entries or seq + 1 < self._entries[0].seq:
+        if not self._records or seq + 1 < self._records[0].seq:
             return None
-        at = seq + 1 - self._entries[0].seq
-        return list(_bounded(self._entries[at : at + most]))
+        start = seq + 1 - self._records[0].seq
+        return list(_limit_bytes(self._records[start : start + limit]))
 
     def _trim(self) -> None:
         """Drop half at a time, so that dropping costs nothing per record."""
-        drop = len(self._entries) - KEPT_RECORDS
-        self._bytes -= sum(len(entry.raw) for entry in self._entries[: max(0, drop)])
-        while self._bytes > KEPT_BYTES:
+        drop = len(self._records) - MEMORY_RECORDS
+        self._bytes -= sum(len(entry.raw) for entry in self._records[: max(0, drop)])
+        while self._bytes > MEMORY_BYTES:
             drop = max(0, drop)
-            self._bytes -= len(self._entries[drop].raw)
+            self._bytes -= len(self._records[drop].raw)
             drop += 1
-        del self._entries[: max(0, drop)]
+        del self._records[: max(0, drop)]
 
 
-class _Files:
+class _FileReaders:
     """The records in the files; whoever reads on in order finds the file still open."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._open: dict[int, Iterator[Entry]] = {}
+        self._readers: dict[int, Iterator[JournalRecord]] = {}
 
-    def after(self, seq: int, most: int, last: int) -> list[Entry]:
+    def read_after(self, seq: int, limit: int, last_seq: int) -> list[JournalRecord]:
         """Return records behind a place and up to `last`; blocks."""
-        reader = self._open.pop(seq, None) or self._reader(seq)
-        found: list[Entry] = []
-        for entry in _bounded(islice(reader, most)):
+        reader = self._readers.pop(seq, None) or self._open_reader(seq)
+        found: list[JournalRecord] = []
+        for entry in _limit_bytes(islice(reader, limit)):
             if entry.seq != seq + 1 + len(found):
-                return found or self._missing(seq, entry)
+                return found or self._raise_missing(seq, entry)
             found.append(entry)
-            if entry.seq >= last:
+            if entry.seq >= last_seq:
                 return found
         if not found:
-            self._prove_there()
-            raise RecordsGone(f"record {seq + 1} cannot be read", last + 1)
+            self._check_files_exist()
+            raise RecordsExpired(f"record {seq + 1} cannot be read", last_seq + 1)
         # Nearer to the end, what is read ahead may be a write that then failed.
-        if found[-1].seq + AT_ONCE < last:
-            self._keep(found[-1].seq, reader)
+        if found[-1].seq + READ_LINES < last_seq:
+            self._cache_reader(found[-1].seq, reader)
         return found
 
-    def _prove_there(self) -> None:
+    def _check_files_exist(self) -> None:
         """Raise OSError when there is no file at all: then a volume is away, and may come back."""
-        if not segments(self._directory):
+        if not list_segments(self._directory):
             raise FileNotFoundError(ENOENT, "the journal's files are away", str(self._directory))
 
-    def _missing(self, seq: int, found: Entry) -> list[Entry]:
-        raise RecordsGone(f"record {seq + 1} cannot be read", found.seq)
+    def _raise_missing(self, seq: int, next_record: JournalRecord) -> list[JournalRecord]:
+        raise RecordsExpired(f"record {seq + 1} cannot be read", next_record.seq)
 
-    def _keep(self, seq: int, reader: Iterator[Entry]) -> None:
-        while len(self._open) >= OPEN_FILES:
-            self._open.pop(next(iter(self._open)), None)
-        self._open[seq] = reader
+    def _cache_reader(self, seq: int, reader: Iterator[JournalRecord]) -> None:
+        while len(self._readers) >= OPEN_FILES:
+            self._readers.pop(next(iter(self._readers)), None)
+        self._readers[seq] = reader
 
-    def _reader(self, seq: int) -> Iterator[Entry]:
+    def _open_reader(self, seq: int) -> Iterator[JournalRecord]:
         """Yield everything behind a place that can be read, from one file to the next."""
-        with closing(Follower(self._directory, seq, lambda *_: None)) as follower:
-            yield from follower.new()
+        with closing(JournalFollower(self._directory, seq, lambda *_: None)) as follower:
+            yield from follower.read_new()
 
 
-def _bounded(found: Iterable[Entry]) -> Iterator[Entry]:
+def _limit_bytes(records: Iterable[JournalRecord]) -> Iterator[JournalRecord]:
     size = 0
-    for entry in found:
+    for entry in records:
         yield entry
         size += len(entry.raw)
-        if size >= MOST_BYTES:
+        if size >= MAX_READ_BYTES:
             return

@@ -8,16 +8,16 @@ STALLED_AFTER_S = 1.0
 """A write that takes longer makes the journal unfit until it returns."""
 
 
-class Fitness:
+class WriteHealth:
     """Knows of the fault there is and of the write under way; told the time by the writer."""
 
     def __init__(self) -> None:
         self._fault = ""
         self._fault_since = 0.0
         self._writing_since: float | None = None
-        self._better = anyio.Event()
+        self._recovered = anyio.Event()
 
-    def unfit(self, clock: Callable[[], float]) -> str:
+    def reason(self, clock: Callable[[], float]) -> str:
         """Return why nothing can be written at this moment; empty when it can."""
         if self._fault:
             return self._fault
@@ -25,42 +25,42 @@ class Fitness:
             return f"a write has been under way for more than {STALLED_AFTER_S:g} s"
         return ""
 
-    async def until_better(self, clock: Callable[[], float]) -> None:
+    async def wait_recovered(self, clock: Callable[[], float]) -> None:
         """Return when the present trouble is over, at once when there is none."""
-        if self.unfit(clock):
-            await self._better.wait()
+        if self.reason(clock):
+            await self._recovered.wait()
 
-    def failed(self, reason: str, now: float) -> None:
+    def mark_failed(self, message: str, now: float) -> None:
         """Note a fault; it lasts until `recovered`."""
         if not self._fault:
             self._fault_since = now
-        self._fault = reason
+        self._fault = message
 
     def down_s(self, now: float) -> float:
         """Return how long the fault has lasted."""
         return now - self._fault_since
 
-    def recovered(self) -> None:
+    def mark_recovered(self) -> None:
         """Note that writing works again."""
         self._fault = ""
-        self.announce()
+        self.notify_waiters()
 
-    def writing(self, now: float) -> None:
+    def write_started(self, now: float) -> None:
         """Note that a write has begun."""
         self._writing_since = now
 
-    def returned(self, now: float) -> None:
+    def write_finished(self, now: float) -> None:
         """Note that the write has returned, well or not."""
         was_stalled = self._is_stalled(now)
         self._writing_since = None
         if was_stalled:
-            self.announce()
+            self.notify_waiters()
 
     def _is_stalled(self, now: float) -> bool:
         since = self._writing_since
         return since is not None and now - since > STALLED_AFTER_S
 
-    def announce(self) -> None:
+    def notify_waiters(self) -> None:
         """Wake whoever waits for better times, to look again."""
-        self._better.set()
-        self._better = anyio.Event()
+        self._recovered.set()
+        self._recovered = anyio.Event()

@@ -7,7 +7,7 @@ from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.triggers import Trigger
 
 
-class Account(Struct, frozen=True, gc=False):
+class DecisionContext(Struct, frozen=True, gc=False):
     """A finding, whose opinion it is, what made us look, and where its pod belonged just then.
 
     `owners` are the pod's controller, that one's controller and so on.

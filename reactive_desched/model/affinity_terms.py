@@ -10,38 +10,40 @@ from msgspec import Struct
 from reactive_desched.model.labels import Labels, LabelSelector, Requirement
 from reactive_desched.model.objects import PodAffinityTerm
 
-SelectorContent = tuple[tuple[tuple[str, str], ...], tuple[Requirement, ...]]
+SelectorKey = tuple[tuple[tuple[str, str], ...], tuple[Requirement, ...]]
 
 
-class Scope(Struct, frozen=True, gc=False):
+class NamespaceScope(Struct, frozen=True, gc=False):
     """The namespaces listed, and those whose labels a selector matches, if there is one."""
 
     namespaces: tuple[str, ...]
-    selector: LabelSelector | None = None
+    namespace_selector: LabelSelector | None = None
 
     def covers(self, namespace: str, labels: Labels) -> bool:
         """Say whether a namespace with these labels is in it."""
         return namespace in self.namespaces or (
-            self.selector is not None and self.selector.matches(labels)
+            self.namespace_selector is not None and self.namespace_selector.matches(labels)
         )
 
     @property
-    def content(self) -> Hashable:
+    def key(self) -> Hashable:
         """What makes two scopes the same, as a key."""
-        return self.namespaces, None if self.selector is None else content(self.selector)
+        return self.namespaces, None if self.namespace_selector is None else selector_key(
+            self.namespace_selector
+        )
 
 
-def content(selector: LabelSelector) -> SelectorContent:
+def selector_key(selector: LabelSelector) -> SelectorKey:
     """Return what makes two selectors the same, as a key: a selector itself holds a dict."""
     return tuple(sorted(selector.match_labels.items())), selector.match_expressions
 
 
-def descheduler_scope(term: PodAffinityTerm, namespace: str) -> Scope:
+def descheduler_scope(term: PodAffinityTerm, namespace: str) -> NamespaceScope:
     """Read a term's namespaces as the SIG descheduler: those listed, else the pod's own."""
-    return Scope(tuple(sorted(set(term.namespaces))) or (namespace,))
+    return NamespaceScope(tuple(sorted(set(term.namespaces))) or (namespace,))
 
 
-def scheduler_scope(term: PodAffinityTerm, namespace: str) -> Scope:
+def scheduler_scope(term: PodAffinityTerm, namespace: str) -> NamespaceScope:
     """Read a term's namespaces as the kube-scheduler.
 
     With a namespaceSelector the pod's own namespace is not implied; an empty one selects all.
@@ -49,5 +51,5 @@ def scheduler_scope(term: PodAffinityTerm, namespace: str) -> Scope:
     if term.namespace_selector is None:
         return descheduler_scope(term, namespace)
     if term.namespace_selector.is_empty:
-        return Scope((), term.namespace_selector)
-    return Scope(tuple(sorted(set(term.namespaces))), term.namespace_selector)
+        return NamespaceScope((), term.namespace_selector)
+    return NamespaceScope(tuple(sorted(set(term.namespaces))), term.namespace_selector)

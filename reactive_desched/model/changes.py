@@ -148,7 +148,7 @@ class TimePassed(Change, frozen=True, gc=False):
     """A plugin asked to look again after a time, and it has passed."""
 
 
-def about(change: Change) -> str:
+def changed_object(change: Change) -> str:
     """Name the object a change is about, or nothing."""
     match change:
         case PodChange(pod=pod):

@@ -8,15 +8,15 @@ WakeKey = tuple[str, ...]
 """What a blocked finding waits for, for example ("pod", uid) or ("room",)."""
 
 
-class Room(Struct, frozen=True, gc=False):
+class CapacityHint(Struct, frozen=True, gc=False):
     """News that those who wait for `wake` may fit somewhere now.
 
     So many of them at most (None: all), and none that sits on the node `beside`.
     """
 
     wake: WakeKey
-    places: int | None = None
-    beside: str = ""
+    slots: int | None = None
+    exclude_node: str = ""
 
 
 class Evict(Struct, frozen=True, gc=False):
@@ -30,8 +30,8 @@ class Defer(Struct, frozen=True, gc=False):
 
     finding: Finding
     gate: str
-    reason: str
-    until: float
+    message: str
+    retry_at_s: float
 
 
 class Refuse(Struct, frozen=True, gc=False):
@@ -43,9 +43,9 @@ class Refuse(Struct, frozen=True, gc=False):
 
     finding: Finding
     gate: str
-    reason: str
-    wakes: tuple[WakeKey, ...] = ()
-    until: float | None = None
+    message: str
+    wake_on: tuple[WakeKey, ...] = ()
+    retry_at_s: float | None = None
     detail: str = ""
 
 

@@ -2,23 +2,23 @@
 
 from typing import Final
 
-PREFIX: Final = "io.reactive-desched.descheduler."
+TYPE_PREFIX: Final = "io.reactive-desched.descheduler."
 _VERSION: Final = ".v1"
 
 
-def full(kind: str) -> str:
+def full_type(kind: str) -> str:
     """Return the type that is called so in short, such as eviction.succeeded."""
-    return f"{PREFIX}{kind}{_VERSION}"
+    return f"{TYPE_PREFIX}{kind}{_VERSION}"
 
 
-def short(type_: str) -> str:
+def short_type(type_: str) -> str:
     """Return a type without our prefix and its version."""
-    return type_.removeprefix(PREFIX).rpartition(".v")[0] or type_
+    return type_.removeprefix(TYPE_PREFIX).rpartition(".v")[0] or type_
 
 
-def names_of(type_: str) -> list[str]:
+def type_names(type_: str) -> list[str]:
     """Return all that a type is called: in full, in short, and each family it belongs to."""
-    kind = short(type_)
+    kind = short_type(type_)
     names, dot = [type_, kind], kind.find(".")
     while dot >= 0:
         names.append(kind[:dot])

@@ -18,14 +18,14 @@ class Finding(Struct, frozen=True, gc=False):
 
     pod: Pod
     plugin: str
-    reason: str
+    message: str
     needs_fit: bool = False
     rank: tuple[int, ...] = ()
-    against: tuple[PodKey, ...] = ()
-    numbers: Mapping[str, int | str] = {}
+    conflicts_with: tuple[PodKey, ...] = ()
+    details: Mapping[str, int | str] = {}
 
 
-class LookAgain(Struct, frozen=True, gc=False):
+class RequeueAfter(Struct, frozen=True, gc=False):
     """Only time can change the verdict on this subject: judge it again then."""
 
-    after_s: float
+    delay_s: float

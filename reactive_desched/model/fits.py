@@ -12,8 +12,8 @@ from reactive_desched.model.resources import PODS
 from reactive_desched.model.taints import HARD_EFFECTS, untolerated
 
 
-def why_not(
-    pod: Pod, node: Node, requested: Mapping[str, int], residents: Iterable[Pod]
+def fit_error(
+    pod: Pod, node: Node, requested: Mapping[str, int], pods_on_node: Iterable[Pod]
 ) -> str | None:
     """Say why the pod does not fit the node, or None when it does.
 
@@ -28,15 +28,15 @@ def why_not(
     hard = (taint for taint in node.taints if taint.effect in HARD_EFFECTS)
     if next(untolerated(spec.tolerations, hard), None) is not None:
         return "pod does not tolerate taints on the node"
-    if spec.anti_affinity and _is_repelled(pod, node, residents):
+    if spec.anti_affinity and _violates_anti_affinity(pod, node, pods_on_node):
         return "pod matches inter-pod anti-affinity rule of other pod on node"
-    return None if pod.node == node.name else _shortage(pod, node, requested)
+    return None if pod.node == node.name else _resource_error(pod, node, requested)
 
 
-def _is_repelled(pod: Pod, node: Node, residents: Iterable[Pod]) -> bool:
+def _violates_anti_affinity(pod: Pod, node: Node, pods_on_node: Iterable[Pod]) -> bool:
     terms = [term for term in pod.spec.anti_affinity if term.topology_key in node.labels]
     return bool(terms) and any(
-        _conflicts(pod, term, other) for other in residents for term in terms
+        _conflicts(pod, term, other) for other in pods_on_node for term in terms
     )
 
 
@@ -50,7 +50,7 @@ def _conflicts(pod: Pod, term: PodAffinityTerm, other: Pod) -> bool:
     )
 
 
-def _shortage(pod: Pod, node: Node, requested: Mapping[str, int]) -> str | None:
+def _resource_error(pod: Pod, node: Node, requested: Mapping[str, int]) -> str | None:
     for resource, wanted in pod.spec.requests.items():
         if wanted > node.allocatable.get(resource, 0) - requested.get(resource, 0):
             if wanted == 0 and resource not in node.allocatable:

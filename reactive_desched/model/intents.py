@@ -2,27 +2,27 @@
 
 from msgspec import Struct
 
-from reactive_desched.model.accounts import Account
+from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.objects import Pod
 
 
 class Intent(Struct, frozen=True, gc=False):
     """One eviction that every gate agreed to, and the account of what led to it."""
 
-    account: Account
+    context: DecisionContext
     grace_period_s: int | None = None
 
     @property
     def pod(self) -> Pod:
         """The pod to evict."""
-        return self.account.finding.pod
+        return self.context.finding.pod
 
     @property
     def plugin(self) -> str:
         """Whose finding it is."""
-        return self.account.finding.plugin
+        return self.context.finding.plugin
 
     @property
-    def reason(self) -> str:
+    def message(self) -> str:
         """Why the pod should leave, for a person to read."""
-        return self.account.finding.reason
+        return self.context.finding.message

@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _NAME_MAX: Final = 63
 _PREFIX_MAX: Final = 253
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,63}")
-_INT64_END: Final = 2**63
+_INT64_LIMIT: Final = 2**63
 
 
 class Requirement(Struct, frozen=True, gc=False):
@@ -41,11 +41,11 @@ class Requirement(Struct, frozen=True, gc=False):
             case "DoesNotExist":
                 return value is None
             case "Gt" | "Lt":
-                return self._compares(value)
+                return self._compare_int64(value)
             case _:
                 return False
 
-    def _compares(self, value: str | None) -> bool:
+    def _compare_int64(self, value: str | None) -> bool:
         """Compare as int64, as the node selector's Gt and Lt; unparsable is no match."""
         if value is None or len(self.values) != 1:
             return False
@@ -54,9 +54,9 @@ class Requirement(Struct, frozen=True, gc=False):
             return False
         return left > right if self.operator == "Gt" else left < right
 
-    def problem(self) -> str | None:
+    def validation_error(self) -> str | None:
         """Say what makes this requirement invalid as part of a label selector, or None."""
-        if (wrong := key_problem(self.key)) is not None:
+        if (wrong := label_key_error(self.key)) is not None:
             return wrong
         match self.operator:
             case "In" | "NotIn":
@@ -73,7 +73,7 @@ class Requirement(Struct, frozen=True, gc=False):
                     f"{self.key}: {other!r} is not a valid label selector operator; "
                     "use In, NotIn, Exists or DoesNotExist"
                 )
-        return next(filter(None, map(value_problem, self.values)), None)
+        return next(filter(None, map(label_value_error, self.values)), None)
 
     def __str__(self) -> str:
         match self.operator:
@@ -108,18 +108,18 @@ class LabelSelector(Struct, frozen=True, gc=False, rename="camel"):
         """Say whether this selector has no parts and so matches everything."""
         return not self.match_labels and not self.match_expressions
 
-    def problems(self) -> list[str]:
+    def validation_errors(self) -> list[str]:
         """List what makes this selector invalid (as LabelSelectorAsSelector would refuse)."""
         found: list[str] = []
         for key, value in self.match_labels.items():
-            found += filter(None, (key_problem(key), value_problem(value)))
+            found += filter(None, (label_key_error(key), label_value_error(value)))
         for requirement in self.match_expressions:
             if requirement.operator in ("Gt", "Lt"):
                 found.append(
                     f"{requirement.key}: {requirement.operator!r} is not a valid label selector "
                     "operator; use In, NotIn, Exists or DoesNotExist"
                 )
-            elif (wrong := requirement.problem()) is not None:
+            elif (wrong := requirement.validation_error()) is not None:
                 found.append(wrong)
         return found
 
@@ -141,7 +141,7 @@ EVERYTHING: Final = Selector()
 NOTHING: Final = Selector((Requirement("", "In"),))
 
 
-def key_problem(key: str) -> str | None:
+def label_key_error(key: str) -> str | None:
     """Say why a text is not a label key, or None when it is one."""
     prefix, slash, name = key.rpartition("/")
     if len(name) > _NAME_MAX or not _NAME.fullmatch(name):
@@ -151,7 +151,7 @@ def key_problem(key: str) -> str | None:
     return None
 
 
-def value_problem(value: str) -> str | None:
+def label_value_error(value: str) -> str | None:
     """Say why a text is not a label value, or None when it is one."""
     if value and (len(value) > _NAME_MAX or not _NAME.fullmatch(value)):
         return f"{value!r} is not a label value"
@@ -163,7 +163,7 @@ def _int64(text: str) -> int | None:
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)
-    return number if -_INT64_END <= number < _INT64_END else None
+    return number if -_INT64_LIMIT <= number < _INT64_LIMIT else None
 
 
 def parse_selector(text: str) -> Selector:
@@ -186,7 +186,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = _TOKEN.findall(text)
-        self._at = 0
+        self._position = 0
 
     def selector(self) -> Selector:
         requirements: list[Requirement] = []
@@ -195,15 +195,15 @@ class _Parser:
         requirements.append(self._requirement())
         while self._take(","):
             requirements.append(self._requirement())
-        if self._at < len(self._tokens):
-            raise self._error(f"unexpected {self._tokens[self._at]!r}")
+        if self._position < len(self._tokens):
+            raise self._error(f"unexpected {self._tokens[self._position]!r}")
         return Selector(tuple(requirements))
 
     def _requirement(self) -> Requirement:
         if self._take("!"):
-            return self._checked(Requirement(self._word("a label key"), "DoesNotExist"))
-        key = self._word("a label key")
-        return self._checked(self._after_key(key))
+            return self._validate(Requirement(self._read_token("a label key"), "DoesNotExist"))
+        key = self._read_token("a label key")
+        return self._validate(self._after_key(key))
 
     def _after_key(self, key: str) -> Requirement:
         match self._next():
@@ -222,13 +222,13 @@ class _Parser:
             case None:
                 return Requirement(key, "Exists")
             case ",":
-                self._at -= 1
+                self._position -= 1
                 return Requirement(key, "Exists")
             case other:
                 raise self._error(f"unexpected {other!r} after {key!r}")
 
-    def _checked(self, requirement: Requirement) -> Requirement:
-        if (wrong := requirement.problem()) is not None:
+    def _validate(self, requirement: Requirement) -> Requirement:
+        if (wrong := requirement.validation_error()) is not None:
             raise self._error(wrong)
         return requirement
 
@@ -244,33 +244,35 @@ class _Parser:
 
     def _value(self) -> str:
         """Read a value; it may be empty, as in "a=" or "a in (b,)"."""
-        if self._at < len(self._tokens) and self._tokens[self._at] not in _PUNCTUATION:
+        if self._position < len(self._tokens) and self._tokens[self._position] not in _PUNCTUATION:
             return self._next() or ""
         return ""
 
-    def _word(self, what: str) -> str:
+    def _read_token(self, expected: str) -> str:
         token = self._next()
         if token is None or token in _PUNCTUATION:
-            raise self._error(f"expected {what}, found {token!r}" if token else f"expected {what}")
+            raise self._error(
+                f"expected {expected}, found {token!r}" if token else f"expected {expected}"
+            )
         return token
 
     def _next(self) -> str | None:
-        if self._at >= len(self._tokens):
+        if self._position >= len(self._tokens):
             return None
-        self._at += 1
-        return str(self._tokens[self._at - 1])
+        self._position += 1
+        return str(self._tokens[self._position - 1])
 
     def _take(self, token: str) -> bool:
-        if self._at < len(self._tokens) and self._tokens[self._at] == token:
-            self._at += 1
+        if self._position < len(self._tokens) and self._tokens[self._position] == token:
+            self._position += 1
             return True
         return False
 
-    def _error(self, reason: str) -> SelectorError:
-        return SelectorError(f"label selector {self._text!r}: {reason}")
+    def _error(self, message: str) -> SelectorError:
+        return SelectorError(f"label selector {self._text!r}: {message}")
 
 
-def selector_from(raw: object) -> LabelSelector:
+def parse_label_selector(raw: object) -> LabelSelector:
     """Read a selector as people write it: matchLabels and matchExpressions.
 
     Raises SelectorError listing everything wrong with it.
@@ -281,6 +283,6 @@ def selector_from(raw: object) -> LabelSelector:
         selector = convert(raw, LabelSelector)
     except ValidationError as error:
         raise SelectorError(f"not a label selector: {error}") from error
-    if problems := selector.problems():
-        raise SelectorError("; ".join(problems))
+    if errors := selector.validation_errors():
+        raise SelectorError("; ".join(errors))
     return selector

@@ -19,7 +19,7 @@ class NodeSelectorTerm(Struct, frozen=True, gc=False, rename="camel"):
     """Whether the term has parts and parses; found out once, when the term is made."""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "usable", self._parses())
+        msgspec.structs.force_setattr(self, "usable", self._validate())
 
     def matches(self, name: str, labels: Labels) -> bool:
         """Say whether a node of this name and these labels satisfies the term."""
@@ -32,16 +32,16 @@ class NodeSelectorTerm(Struct, frozen=True, gc=False, rename="camel"):
             part.matches({_FIELD: name}) for part in self.match_fields
         )
 
-    def _parses(self) -> bool:
+    def _validate(self) -> bool:
         return bool(self.match_expressions or self.match_fields) and (
-            all(part.problem() is None for part in self.match_expressions)
+            all(part.validation_error() is None for part in self.match_expressions)
             and all(
                 part.key == _FIELD and part.operator in ("In", "NotIn") and len(part.values) == 1
                 for part in self.match_fields
             )
         )
 
-    def keys(self) -> Iterable[str]:
+    def label_keys(self) -> Iterable[str]:
         """Name the labels this term reads."""
         return (part.key for part in self.match_expressions)
 

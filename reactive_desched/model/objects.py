@@ -101,7 +101,7 @@ class PodSpec(Struct, frozen=True, gc=False):
     node_affinity: NodeAffinity | None = None
     pod_affinity: tuple[PodAffinityTerm, ...] = ()
     anti_affinity: tuple[PodAffinityTerm, ...] = ()
-    spread: tuple[TopologySpreadConstraint, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     requests: Mapping[str, int] = {}
     qos_class: str = BEST_EFFORT
@@ -125,9 +125,9 @@ class ContainerStatus(Struct, frozen=True, gc=False):
     """
 
     name: str
-    restarts: int = 0
-    waiting: str = ""
-    terminated: str = ""
+    restart_count: int = 0
+    waiting_reason: str = ""
+    terminated_reason: str = ""
     exit_code: int | None = None
 
 
@@ -142,9 +142,9 @@ class PodStatus(Struct, frozen=True, gc=False):
     init_containers: tuple[ContainerStatus, ...] = ()
     ephemeral_containers: tuple[ContainerStatus, ...] = ()
 
-    def app_containers(self, *, and_init: bool) -> tuple[ContainerStatus, ...]:
+    def app_containers(self, *, include_init: bool) -> tuple[ContainerStatus, ...]:
         """Return the app containers, and the init containers if asked for; no ephemeral ones."""
-        return self.containers + self.init_containers if and_init else self.containers
+        return self.containers + self.init_containers if include_init else self.containers
 
     @property
     def is_ready(self) -> bool:
@@ -175,12 +175,12 @@ class Pod(Struct, frozen=True, gc=False):
     owners: tuple[OwnerReference, ...] = ()
     spec: PodSpec = _NO_SPEC
     status: PodStatus = _NO_STATUS
-    claims: tuple[str, ...] = ()
+    pvc_names: tuple[str, ...] = ()
     created_s: int = 0
     started_s: int | None = None
     deletion_s: int | None = None
-    transitions: tuple[int | None, ...] = ()
-    resized: Mapping[str, int] = {}
+    condition_transitions: tuple[int | None, ...] = ()
+    resize_delta: Mapping[str, int] = {}
 
     @property
     def key(self) -> PodKey:
@@ -216,7 +216,7 @@ class Node(Struct, frozen=True, gc=False):
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     allocatable: Mapping[str, int] = {}
-    ready: str | None = None
+    ready_status: str | None = None
 
     @property
     def key(self) -> str:
@@ -226,7 +226,7 @@ class Node(Struct, frozen=True, gc=False):
     @property
     def is_ready(self) -> bool:
         """Say whether no Ready condition says otherwise (upstream: absent counts as ready)."""
-        return self.ready in (None, "True")
+        return self.ready_status in (None, "True")
 
     @property
     def zone(self) -> str:
@@ -297,9 +297,9 @@ class PersistentVolumeClaim(Struct, frozen=True, gc=False):
     uid: str = ""
     resource_version: int = 0
     storage_class: str = ""
-    volume: str = ""
+    volume_name: str = ""
     phase: str = ""
-    exclusive: bool = False
+    read_write_once_pod: bool = False
     deletion_s: int | None = None
 
     @property
@@ -318,11 +318,11 @@ class PersistentVolume(Struct, frozen=True, gc=False):
     name: str
     uid: str = ""
     resource_version: int = 0
-    reachable_from: NodeSelector | None = None
-    places: Labels = {}
+    required_node_affinity: NodeSelector | None = None
+    topology_labels: Labels = {}
     driver: str = ""
-    handle: str = ""
-    claim: str = ""
+    volume_handle: str = ""
+    claim_ref: str = ""
 
     @property
     def key(self) -> str:
@@ -336,7 +336,7 @@ class CSINode(Struct, frozen=True, gc=False):
     name: str
     uid: str = ""
     resource_version: int = 0
-    attachable: Mapping[str, int] = {}
+    attach_limits: Mapping[str, int] = {}
 
     @property
     def key(self) -> str:
@@ -344,7 +344,7 @@ class CSINode(Struct, frozen=True, gc=False):
         return self.name
 
 
-class Controlled(Struct, frozen=True, gc=False):
+class IntermediateOwner(Struct, frozen=True, gc=False):
     """An object that stands between pods and what controls it; nothing else of it is kept."""
 
     uid: str
@@ -357,11 +357,11 @@ class Controlled(Struct, frozen=True, gc=False):
         return self.uid
 
 
-class ReplicaSet(Controlled, frozen=True, gc=False):
+class ReplicaSet(IntermediateOwner, frozen=True, gc=False):
     """One ReplicaSet; a Deployment controls it, as a rule."""
 
 
-class Job(Controlled, frozen=True, gc=False):
+class Job(IntermediateOwner, frozen=True, gc=False):
     """One Job; a CronJob may control it."""
 
 

@@ -9,20 +9,20 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from reactive_desched.model.objects import BEST_EFFORT, BURSTABLE, GUARANTEED
-from reactive_desched.model.quantities import milli
+from reactive_desched.model.quantities import milli_value
 from reactive_desched.model.resources import CPU, MEMORY
 
 Quantities = Mapping[str, str]
 
 
-class Asks(Struct, frozen=True, gc=False):
+class ResourceRequirements(Struct, frozen=True, gc=False):
     """What one container requests and is limited to, as quantity texts."""
 
     requests: Quantities = {}
     limits: Quantities = {}
 
 
-def computed_qos(containers: Iterable[Asks]) -> str:
+def compute_qos_class(containers: Iterable[ResourceRequirements]) -> str:
     """Return BestEffort, Burstable or Guaranteed. Raises QuantityError."""
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
@@ -39,7 +39,7 @@ def _add(total: dict[str, int], quantities: Quantities) -> set[str]:
     """Add cpu and memory to a total; returns which of them were above zero."""
     above_zero = set()
     for resource in quantities.keys() & {CPU, MEMORY}:
-        if (amount := milli(quantities[resource])) > 0:
+        if (amount := milli_value(quantities[resource])) > 0:
             total[resource] = total.get(resource, 0) + amount
             above_zero.add(resource)
     return above_zero

@@ -10,7 +10,7 @@ from typing import Final
 
 from reactive_desched.errors import QuantityError
 
-_SHAPE: Final = re.compile(
+_QUANTITY: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)"
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]+))?"
 )
@@ -36,7 +36,7 @@ _BINARY: Final = frozenset({"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
 _NANO: Final = 10**9
 # Nearly every quantity is an integer with one of these; they need no fractions.
 _PLAIN: Final = re.compile(r"([0-9]{1,62})([KMGTPE]i|[mkMGTPE])?")
-_THOUSANDTHS: Final = {
+_MILLI_SCALE: Final = {
     suffix: int(scale * 1000) for suffix, scale in _SCALE.items() if suffix not in ("n", "u")
 }
 # Quantities with a binary suffix are capped here, as upstream does.
@@ -51,7 +51,7 @@ def parse_quantity(text: str) -> Fraction:
 
     Raises QuantityError when the text is not a quantity ("1KB", "1 Gi", "").
     """
-    match = _SHAPE.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if match is None:
         raise QuantityError(f"{text!r} is not a quantity; write for example 250m, 2, 1.5Gi or 1e3")
     exponent = int(match["exponent"] or 0)
@@ -66,27 +66,27 @@ def parse_quantity(text: str) -> Fraction:
     return -nano if match["sign"] == "-" else nano
 
 
-def milli(text: str) -> int:
+def milli_value(text: str) -> int:
     """Return thousandths, rounded away from zero (as Quantity.MilliValue): "0.1m" is 1."""
-    if (plain := _plain_thousandths(text)) is not None:
+    if (plain := _plain_milli_value(text)) is not None:
         return plain
     return _away_from_zero(parse_quantity(text) * 1000)
 
 
-def whole(text: str) -> int:
+def integer_value(text: str) -> int:
     """Return units, rounded away from zero (as Quantity.Value): "1500m" is 2."""
-    if (plain := _plain_thousandths(text)) is not None:
+    if (plain := _plain_milli_value(text)) is not None:
         return -(-plain // 1000)
     return _away_from_zero(parse_quantity(text))
 
 
-def _plain_thousandths(text: str) -> int | None:
+def _plain_milli_value(text: str) -> int | None:
     """Return thousandths of an unsigned integer with a common suffix, None for other shapes."""
     match = _PLAIN.fullmatch(text)
     if match is None:
         return None
     number, suffix = match.groups()
-    value = int(number) * _THOUSANDTHS[suffix]
+    value = int(number) * _MILLI_SCALE[suffix]
     return min(value, _BINARY_MAX * 1000) if suffix in _BINARY else value
 
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.model.quantities import milli, whole
+from reactive_desched.model.quantities import integer_value, milli_value
 
-Amounts = Mapping[str, int]
+ResourceList = Mapping[str, int]
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -27,14 +27,14 @@ class ContainerRequests(Struct, frozen=True, gc=False):
     is_sidecar: bool = False
 
 
-def amount(resource: str, quantity: str) -> int:
+def parse_amount(resource: str, quantity: str) -> int:
     """Return milli-cores for cpu and whole units for everything else."""
-    return milli(quantity) if resource == CPU else whole(quantity)
+    return milli_value(quantity) if resource == CPU else integer_value(quantity)
 
 
-def amounts(quantities: Mapping[str, str]) -> dict[str, int]:
+def parse_resource_list(quantities: Mapping[str, str]) -> dict[str, int]:
     """Convert a resource list, for example a node's allocatable."""
-    return {resource: amount(resource, text) for resource, text in quantities.items()}
+    return {resource: parse_amount(resource, text) for resource, text in quantities.items()}
 
 
 def pod_requests(
@@ -51,16 +51,16 @@ def pod_requests(
     """
     total: dict[str, int] = {}
     for requests in containers:
-        add(total, amounts(requests))
+        add_resources(total, parse_resource_list(requests))
     peak = _with_sidecars(total, init_containers)
     for resource, value in peak.items():
         total[resource] = max(total.get(resource, 0), value)
     total |= {
         resource: value
-        for resource, value in amounts(pod_level or {}).items()
+        for resource, value in parse_resource_list(pod_level or {}).items()
         if resource in (CPU, MEMORY) or resource.startswith(_POD_LEVEL_PREFIX)
     }
-    add(total, amounts(overhead or {}))
+    add_resources(total, parse_resource_list(overhead or {}))
     return total
 
 
@@ -71,26 +71,26 @@ def _with_sidecars(
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in init_containers:
-        own = amounts(container.requests)
+        own = parse_resource_list(container.requests)
         if container.is_sidecar:
-            add(total, own)
-            add(sidecars, own)
+            add_resources(total, own)
+            add_resources(sidecars, own)
             step = sidecars
         else:
             step = dict(sidecars)
-            add(step, own)
+            add_resources(step, own)
         for resource, value in step.items():
             peak[resource] = max(peak.get(resource, 0), value)
     return peak
 
 
-def add(total: dict[str, int], more: Amounts) -> None:
+def add_resources(total: dict[str, int], more: ResourceList) -> None:
     """Add one set of amounts to another in place."""
     for resource, value in more.items():
         total[resource] = total.get(resource, 0) + value
 
 
-def subtract(total: dict[str, int], less: Amounts) -> None:
+def subtract_resources(total: dict[str, int], less: ResourceList) -> None:
     """Take amounts away in place; a resource that reaches zero is dropped."""
     for resource, value in less.items():
         left = total.get(resource, 0) - value

@@ -12,53 +12,53 @@ from reactive_desched.model.objects import HostPort, Node, PodSpec
 from reactive_desched.model.taints import HARD_EFFECTS, NO_SCHEDULE, Taint, Tolerations, untolerated
 
 UNSCHEDULABLE: Final = "node(s) were unschedulable"
-TAINTED: Final = "node(s) had untolerated taint(s)"
-NOT_SELECTED: Final = "node(s) didn't match Pod's node affinity/selector"
-PORTS_TAKEN: Final = "node(s) didn't have free ports for the requested pod ports"
+UNTOLERATED_TAINTS: Final = "node(s) had untolerated taint(s)"
+NODE_AFFINITY_MISMATCH: Final = "node(s) didn't match Pod's node affinity/selector"
+PORTS_IN_USE: Final = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS: Final = "Too many pods"
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 -- any address, as the API means it
 
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
 
 
-def stands_cordons(tolerations: Tolerations) -> bool:
+def tolerates_cordon(tolerations: Tolerations) -> bool:
     """Say whether a pod may go to cordoned nodes: it tolerates the taint that they bear."""
     return any(toleration.tolerates(_CORDON) for toleration in tolerations)
 
 
-def stands_taints(tolerations: Tolerations, taints: Iterable[Taint]) -> bool:
+def tolerates_all(tolerations: Tolerations, taints: Iterable[Taint]) -> bool:
     """Say whether a pod tolerates every taint that keeps pods off."""
     hard = (taint for taint in taints if taint.effect in HARD_EFFECTS)
     return next(untolerated(tolerations, hard), None) is None
 
 
-def closed(spec: PodSpec, node: Node) -> str | None:
+def statically_unfit(spec: PodSpec, node: Node) -> str | None:
     """Say why a node is closed to a pod whatever sits there, or None when it is open."""
-    if node.unschedulable and not stands_cordons(spec.tolerations):
+    if node.unschedulable and not tolerates_cordon(spec.tolerations):
         return UNSCHEDULABLE
-    if not stands_taints(spec.tolerations, node.taints):
-        return TAINTED
+    if not tolerates_all(spec.tolerations, node.taints):
+        return UNTOLERATED_TAINTS
     if not satisfies_required(spec.node_selector, spec.node_affinity, node.name, node.labels):
-        return NOT_SELECTED
+        return NODE_AFFINITY_MISMATCH
     return None
 
 
-def insufficient(resource: str) -> str:
+def insufficient_message(resource: str) -> str:
     """Say that a node has too little of a resource."""
     return f"Insufficient {resource}"
 
 
-def shortages(requests: Mapping[str, int], free: Mapping[str, int]) -> list[str]:
+def insufficient_resources(requests: Mapping[str, int], free: Mapping[str, int]) -> list[str]:
     """Say what a node has too little of; a request of zero is met even where nothing is left."""
     return [
-        insufficient(resource)
+        insufficient_message(resource)
         for resource, wanted in requests.items()
         if wanted > 0 and wanted > free.get(resource, 0)
     ]
 
 
-def clashes(wanted: HostPort, held: HostPort) -> bool:
+def host_ports_conflict(requested: HostPort, used: HostPort) -> bool:
     """Say whether two host ports cannot both be had on one node."""
-    if (wanted.port, wanted.protocol) != (held.port, held.protocol):
+    if (requested.port, requested.protocol) != (used.port, used.protocol):
         return False
-    return wanted.ip == held.ip or ANY_ADDRESS in (wanted.ip, held.ip)
+    return requested.ip == used.ip or ANY_ADDRESS in (requested.ip, used.ip)

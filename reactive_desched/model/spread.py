@@ -8,18 +8,20 @@ import msgspec
 from reactive_desched.model.labels import Labels, LabelSelector, Requirement
 from reactive_desched.model.objects import PodSpec, TopologySpreadConstraint
 
-UNEVEN: Final = "node(s) didn't match pod topology spread constraints"
-UNLABELLED: Final = f"{UNEVEN} (missing required label)"
+SPREAD_VIOLATED: Final = "node(s) didn't match pod topology spread constraints"
+SPREAD_LABEL_MISSING: Final = f"{SPREAD_VIOLATED} (missing required label)"
 _HARD: Final = "DoNotSchedule"
 HONOR: Final = "Honor"
 
 
-def binding(spec: PodSpec) -> list[TopologySpreadConstraint]:
+def hard_constraints(spec: PodSpec) -> list[TopologySpreadConstraint]:
     """Return the constraints that keep a pod off nodes."""
-    return [c for c in spec.spread if c.when_unsatisfiable == _HARD]
+    return [c for c in spec.topology_spread_constraints if c.when_unsatisfiable == _HARD]
 
 
-def selector_of(constraint: TopologySpreadConstraint, labels: Labels) -> LabelSelector | None:
+def effective_selector(
+    constraint: TopologySpreadConstraint, labels: Labels
+) -> LabelSelector | None:
     """Return whom a constraint of a pod with these labels counts; None is nobody.
 
     The label keys to match join the selector with the pod's own values. Where the API server has
@@ -33,8 +35,11 @@ def selector_of(constraint: TopologySpreadConstraint, labels: Labels) -> LabelSe
     return msgspec.structs.replace(selector, match_expressions=expressions)
 
 
-def overfull(
-    constraint: TopologySpreadConstraint, counts: Mapping[str, int], domains: int, own: int
+def domains_over_max_skew(
+    constraint: TopologySpreadConstraint,
+    counts: Mapping[str, int],
+    domain_count: int,
+    self_match: int,
 ) -> list[str]:
     """Name the domains where one more pod would be too many.
 
@@ -42,7 +47,7 @@ def overfull(
     is 1 for a pod that counts itself. Too few domains to meet minDomains stand as if one more
     were empty.
     """
-    everywhere = len(counts) >= domains >= (constraint.min_domains or 1)
-    least = min(counts.values()) if counts and everywhere else 0
-    most = constraint.max_skew + least - own
-    return [domain for domain, count in counts.items() if count > most]
+    all_occupied = len(counts) >= domain_count >= (constraint.min_domains or 1)
+    least = min(counts.values()) if counts and all_occupied else 0
+    limit = constraint.max_skew + least - self_match
+    return [domain for domain, count in counts.items() if count > limit]

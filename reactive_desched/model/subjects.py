@@ -5,16 +5,16 @@ from msgspec import Struct
 from reactive_desched.model.objects import PodKey
 
 
-class OnNode(Struct, frozen=True, gc=False):
+class NodeSubject(Struct, frozen=True, gc=False):
     """Every active pod of one node: what a change of the node concerns."""
 
     node: str
 
 
-class OnePod(Struct, frozen=True, gc=False):
+class PodSubject(Struct, frozen=True, gc=False):
     """One pod: what a change of the pod concerns, and how a blocked finding is looked at again."""
 
     pod: PodKey
 
 
-Places = OnNode | OnePod
+NodeOrPod = NodeSubject | PodSubject

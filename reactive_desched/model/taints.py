@@ -12,7 +12,7 @@ NO_EXECUTE: Final = "NoExecute"
 HARD_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 
 _CANONICAL_INT: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_INT64_END: Final = 2**63
+_INT64_LIMIT: Final = 2**63
 
 
 class Taint(Struct, frozen=True, gc=False):
@@ -48,11 +48,11 @@ class Toleration(Struct, frozen=True, gc=False, rename="camel"):
             case "Exists":
                 return True
             case "Gt" | "Lt":
-                return self._compares(taint.value)
+                return self._compare_int64(taint.value)
             case _:
                 return False
 
-    def _compares(self, taint_value: str) -> bool:
+    def _compare_int64(self, taint_value: str) -> bool:
         """Compare canonical decimal int64 numbers; anything else is not tolerated."""
         taint, own = _canonical_int64(taint_value), _canonical_int64(self.value)
         if taint is None or own is None:
@@ -64,7 +64,7 @@ def _canonical_int64(text: str) -> int | None:
     if not _CANONICAL_INT.fullmatch(text):
         return None
     number = int(text)
-    return number if -_INT64_END <= number < _INT64_END else None
+    return number if -_INT64_LIMIT <= number < _INT64_LIMIT else None
 
 
 Tolerations = tuple[Toleration, ...]

@@ -12,8 +12,8 @@ class Trigger(Struct, frozen=True, gc=False):
     """
 
     change: str = ""
-    about: str = ""
+    object_name: str = ""
     resource_version: str = ""
 
     def __str__(self) -> str:
-        return f"{self.change} {self.about}".rstrip()
+        return f"{self.change} {self.object_name}".rstrip()

@@ -4,14 +4,14 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-__all__ = ["aligned"]
+__all__ = ["align"]
 
 _GAP: Final = "  "
-_LEAST_ROOM: Final = 30
-_DEEPER: Final = "      "
+_MIN_TAIL_WIDTH: Final = 30
+_TAIL_INDENT: Final = "      "
 
 
-def aligned(
+def align(
     rows: Sequence[Sequence[str]],
     *,
     width: int | None = None,
@@ -31,20 +31,23 @@ def aligned(
             yield indent + _GAP.join(cells).rstrip()
         else:
             head = _GAP.join(map(str.ljust, row[:-1], widths))
-            yield from _with_tail(indent + head, row[-1], width)
+            yield from _append_tail(indent + head, row[-1], width)
 
 
-def _with_tail(head: str, tail: str, width: int | None) -> Iterator[str]:
+def _append_tail(head: str, tail: str, width: int | None) -> Iterator[str]:
     """Write the last cell after the others, folded if there is a width to fold it to."""
     start = len(head) + len(_GAP)
     if width is None or start + len(tail) <= width:
         yield f"{head}{_GAP}{tail}".rstrip()
-    elif width - start >= _LEAST_ROOM:
+    elif width - start >= _MIN_TAIL_WIDTH:
         first, *more = textwrap.wrap(tail, width - start)
         yield f"{head}{_GAP}{first}"
         yield from (" " * start + line for line in more)
     else:
         yield head.rstrip()
         yield from textwrap.wrap(
-            tail, max(width, 2 * _LEAST_ROOM), initial_indent=_DEEPER, subsequent_indent=_DEEPER
+            tail,
+            max(width, 2 * _MIN_TAIL_WIDTH),
+            initial_indent=_TAIL_INDENT,
+            subsequent_indent=_TAIL_INDENT,
         )

@@ -13,26 +13,32 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.controller.config import plan, read_runnable
-from reactive_desched.controller.controller import Plan
+from reactive_desched.controller.config import build_config, read_runnable
+from reactive_desched.controller.controller import ControllerConfig
 from reactive_desched.errors import ConfigError
 from reactive_desched.fit.upstream import UPSTREAM
-from reactive_desched.kube.auth.kubeconfig import KubeConfig
-from reactive_desched.plan.evaluation import Judged, judge
-from reactive_desched.plan.missing_inputs import missing_nodes, unmet_needs
+from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
+from reactive_desched.plan.evaluation import SweepResult, run_sweeps
+from reactive_desched.plan.missing_inputs import missing_inputs, missing_nodes
 from reactive_desched.plan.output import write
-from reactive_desched.plan.progress import Bar, Progress
+from reactive_desched.plan.progress import Progress, ProgressBar
 from reactive_desched.plan.reading import read_files
-from reactive_desched.plan.report import LookedAt, NodeCounts, PolicyName, Report
-from reactive_desched.plan.snapshot import Picture
-from reactive_desched.plan.timestamps import parse_moment, written_moment
-from reactive_desched.plan.totals import summary
-from reactive_desched.plan.unaffected_pods import bystanders
+from reactive_desched.plan.report import NodeCounts, PlanInputs, PlanReport, PolicyRef
+from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.plan.timestamps import format_timestamp, parse_timestamp
+from reactive_desched.plan.totals import summarize
+from reactive_desched.plan.unaffected_pods import unaffected_pods
 from reactive_desched.policy.load import Configuration
-from reactive_desched.policy.settings import Client
-from reactive_desched.state.cluster import NODES, OWNERS, PODS, RESOURCES, STORAGE
+from reactive_desched.policy.settings import ClientSettings
+from reactive_desched.state.cluster import (
+    NODES,
+    OWNER_RESOURCES,
+    PODS,
+    RESOURCES,
+    STORAGE_RESOURCES,
+)
 
-__all__ = ["PlanOptions", "preview", "run"]
+__all__ = ["PlanOptions", "build_report", "run"]
 
 _FETCH: Final = (
     "kubectl get nodes,pods,namespaces,priorityclasses,poddisruptionbudgets,"
@@ -56,25 +62,25 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     passes: int = 1
     profile: str | None = None
     node_fit: str = UPSTREAM
-    others: bool = False
+    show_unaffected: bool = False
     output: str = "table"
 
 
-class Seen(Struct, frozen=True):
+class LoadedSnapshot(Struct, frozen=True):
     """A picture; of a live cluster with the address of its server."""
 
-    picture: Picture
+    snapshot: Snapshot
     server: str | None = None
 
 
 def run(options: PlanOptions) -> int:
     """Print what would be evicted; the exit status does not depend on it."""
-    progress = Bar(sys.stderr, time.monotonic) if sys.stderr.isatty() else Progress()
-    with _no_collections():
+    progress = ProgressBar(sys.stderr, time.monotonic) if sys.stderr.isatty() else Progress()
+    with _gc_disabled():
         try:
-            report = preview(options, progress)
+            report = build_report(options, progress)
         finally:
-            progress.end()
+            progress.finish()
         for warning in report.warnings:
             sys.stderr.write(f"warning: {warning}\n")
         try:
@@ -85,26 +91,32 @@ def run(options: PlanOptions) -> int:
     return 0
 
 
-def preview(options: PlanOptions, progress: Progress) -> Report:
+def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     """Look and judge, and change nothing.
 
     Raises ConfigError where something a person wrote is wrong, CannotLook where a whole picture is
     not to be had.
     """
-    moment = None if options.now is None else parse_moment(options.now)
+    moment = None if options.now is None else parse_timestamp(options.now)
     configuration = _configuration(options)
-    ours = _plan(configuration, options)
-    seen = _seen(options, configuration.settings.client, progress)
+    config = _build_config(configuration, options)
+    loaded = _load_snapshot(options, configuration.settings.client, progress)
     moment = moment or datetime.now(UTC)
-    judged = judge(ours, seen.picture, moment.timestamp(), options.node_fit, options.passes)
-    others = bystanders(ours, seen.picture, judged) if options.others else None
-    return Report(
-        looked_at=_looked_at(options, configuration, seen, judged, written_moment(moment)),
-        warnings=tuple(_warnings(configuration, ours, seen)),
-        skipped=judged.skipped,
-        decisions=judged.verdicts,
-        others=None if others is None else tuple(others),
-        summary=summary(judged.verdicts),
+    result = run_sweeps(
+        config, loaded.snapshot, moment.timestamp(), options.node_fit, options.passes
+    )
+    unaffected = (
+        unaffected_pods(config, loaded.snapshot, result) if options.show_unaffected else None
+    )
+    return PlanReport(
+        looked_at=_describe_inputs(
+            options, configuration, loaded, result, format_timestamp(moment)
+        ),
+        warnings=tuple(_warnings(configuration, config, loaded)),
+        skipped=result.skipped,
+        decisions=result.decisions,
+        others=None if unaffected is None else tuple(unaffected),
+        summary=summarize(result.decisions),
     )
 
 
@@ -113,87 +125,99 @@ def _configuration(options: PlanOptions) -> Configuration:
     return read_runnable(files, lenient=options.lenient)
 
 
-def _plan(configuration: Configuration, options: PlanOptions) -> Plan:
+def _build_config(configuration: Configuration, options: PlanOptions) -> ControllerConfig:
     """Make the plan, of one profile only if one is named."""
-    ours = plan(configuration.policy, configuration.settings)
+    config = build_config(configuration.policy, configuration.settings)
     if options.profile is None:
-        return ours
-    profiles = tuple(each for each in ours.profiles if each.name == options.profile)
+        return config
+    profiles = tuple(each for each in config.profiles if each.name == options.profile)
     if not profiles:
-        names = ", ".join(each.name for each in ours.profiles) or "none at all"
+        names = ", ".join(each.name for each in config.profiles) or "none at all"
         raise ConfigError(
             f'--profile: the policy has no profile "{options.profile}"; its profiles are: {names}'
         )
-    return msgspec.structs.replace(ours, profiles=profiles)
+    return msgspec.structs.replace(config, profiles=profiles)
 
 
-def _seen(options: PlanOptions, client: Client, progress: Progress) -> Seen:
+def _load_snapshot(
+    options: PlanOptions, client: ClientSettings, progress: Progress
+) -> LoadedSnapshot:
     if not options.files:
-        return _live(options, client, progress)
+        return _load_live_snapshot(options, client, progress)
     if options.kubeconfig is not None or options.context is not None:
         raise ConfigError("--kubeconfig and --context mean nothing with -f; leave one of them out")
     picture = read_files(options.files, progress)
     for resource in (NODES, PODS):
-        if not picture.things[resource]:
+        if not picture.objects[resource]:
             raise ConfigError(
                 f"{', '.join(options.files)}: there are no {resource} in here, so nothing can be"
                 f" said; write the file with {_FETCH}"
             )
-    return Seen(picture)
+    return LoadedSnapshot(picture)
 
 
-def _live(options: PlanOptions, client: Client, progress: Progress) -> Seen:
+def _load_live_snapshot(
+    options: PlanOptions, client: ClientSettings, progress: Progress
+) -> LoadedSnapshot:
     """Look at a live cluster; what no decision asks about is not listed."""
-    from reactive_desched.plan.live import read_cluster
+    from reactive_desched.plan.live import read_live_snapshot
 
-    spared = OWNERS | STORAGE if options.node_fit == UPSTREAM else OWNERS
+    spared = (
+        OWNER_RESOURCES | STORAGE_RESOURCES if options.node_fit == UPSTREAM else OWNER_RESOURCES
+    )
     resources = [resource for resource in RESOURCES if resource not in spared]
-    kube = KubeConfig(options.kubeconfig, options.context)
+    kube = KubeConfigOptions(options.kubeconfig, options.context)
     try:
-        return Seen(*anyio.run(read_cluster, kube, client, resources, progress))
+        return LoadedSnapshot(*anyio.run(read_live_snapshot, kube, client, resources, progress))
     except ConfigError as error:
         raise ConfigError(f"{error}; or pass -f FILE with what {_FETCH} wrote") from error
 
 
-def _warnings(configuration: Configuration, ours: Plan, seen: Seen) -> Iterator[str]:
+def _warnings(
+    configuration: Configuration, config: ControllerConfig, loaded: LoadedSnapshot
+) -> Iterator[str]:
     """Say what is worth knowing about the policy and the picture."""
     yield from map(str, configuration.warnings)
-    picture = seen.picture
-    for each in picture.unread:
+    snapshot = loaded.snapshot
+    for each in snapshot.unreadable:
         yield f"{each.kind} {each.name} cannot be read and was left out: {each.reason}"
-    if (more := picture.unread_count - len(picture.unread)) > 0:
+    if (more := snapshot.unreadable_count - len(snapshot.unreadable)) > 0:
         yield f"{more} more objects cannot be read and were left out"
-    yield from picture.pages
-    yield from missing_nodes(picture)
-    if seen.server is None:
-        yield from unmet_needs(ours, picture)
+    yield from snapshot.partial_lists
+    yield from missing_nodes(snapshot)
+    if loaded.server is None:
+        yield from missing_inputs(config, snapshot)
 
 
-def _looked_at(
-    options: PlanOptions, configuration: Configuration, seen: Seen, judged: Judged, now: str
-) -> LookedAt:
-    picture, policy = seen.picture, configuration.policy
-    counts = {resource: len(things) for resource, things in sorted(picture.things.items())}
-    return LookedAt(
+def _describe_inputs(
+    options: PlanOptions,
+    configuration: Configuration,
+    loaded: LoadedSnapshot,
+    result: SweepResult,
+    now: str,
+) -> PlanInputs:
+    snapshot, policy = loaded.snapshot, configuration.policy
+    counts = {resource: len(objects) for resource, objects in sorted(snapshot.objects.items())}
+    return PlanInputs(
         now=now,
         files=options.files,
-        server=seen.server,
-        policy=PolicyName(policy.source, policy.revision),
+        server=loaded.server,
+        policy=PolicyRef(policy.source, policy.revision),
         node_fit=options.node_fit,
         passes=options.passes,
-        whole=picture.is_whole,
-        nodes=NodeCounts(counts.pop(NODES), judged.view.counting_nodes),
+        whole=snapshot.is_complete,
+        nodes=NodeCounts(counts.pop(NODES), result.view.eligible_node_count),
         pods=counts.pop(PODS),
         objects=counts,
-        ignored=picture.ignored,
-        repeated=picture.repeated,
-        unread_count=picture.unread_count,
-        unread=picture.unread,
+        ignored=snapshot.ignored,
+        repeated=snapshot.duplicates,
+        unread_count=snapshot.unreadable_count,
+        unread=snapshot.unreadable,
     )
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
+def _gc_disabled() -> Iterator[None]:
     """Spare the collector: the picture is large, holds no cycles, and is gone with the command."""
     was_enabled = gc.isenabled()
     gc.disable()

@@ -15,49 +15,49 @@ from reactive_desched.model.objects import (
     Pod,
     PodDisruptionBudget,
 )
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
-__all__ = ["completed", "in_a_namespace", "is_stand_in", "with_own_uid"]
+__all__ = ["is_default_uid", "with_default_namespace", "with_default_uid", "with_default_uids"]
 
 _DEFAULT_NAMESPACE: Final = "default"
 _NAMESPACED: Final = (Pod, PodDisruptionBudget, PersistentVolumeClaim)
 
 
-def is_stand_in(uid: str) -> bool:
+def is_default_uid(uid: str) -> bool:
     """Say whether a uid is one of ours."""
     return "/" in uid
 
 
-def with_own_uid(pod: Pod) -> Pod:
+def with_default_uid(pod: Pod) -> Pod:
     """Give a pod the stand-in for its uid."""
     return msgspec.structs.replace(pod, uid=f"{pod.namespace}/{pod.name}")
 
 
-def in_a_namespace(thing: ClusterObject) -> ClusterObject:
+def with_default_namespace(obj: ClusterObject) -> ClusterObject:
     """Put what names no namespace into the one kubectl would put it into."""
-    if isinstance(thing, _NAMESPACED) and not thing.namespace:
-        return msgspec.structs.replace(thing, namespace=_DEFAULT_NAMESPACE)
-    return thing
+    if isinstance(obj, _NAMESPACED) and not obj.namespace:
+        return msgspec.structs.replace(obj, namespace=_DEFAULT_NAMESPACE)
+    return obj
 
 
-def completed(raw: Raw) -> bytes | None:
+def with_default_uids(raw: Raw) -> bytes | None:
     """Return the JSON of a pod with the uids it lacks, or None if it lacks none."""
     try:
         pod = msgspec.json.decode(raw)
-        lacking = _complete(pod["metadata"])
-    except (*UNDECODABLE, TypeError, KeyError, AttributeError):
+        was_incomplete = _fill_uids(pod["metadata"])
+    except (*DECODE_ERRORS, TypeError, KeyError, AttributeError):
         return None  # something else is wrong with it
-    return msgspec.json.encode(pod) if lacking else None
+    return msgspec.json.encode(pod) if was_incomplete else None
 
 
-def _complete(metadata: dict[str, Any]) -> bool:  # any JSON
+def _fill_uids(metadata: dict[str, Any]) -> bool:  # any JSON
     """Add the uids that are missing; say whether there were any."""
     namespace = metadata.get("namespace") or _DEFAULT_NAMESPACE
-    lacking = not metadata.get("uid")
-    if lacking:
+    was_incomplete = not metadata.get("uid")
+    if was_incomplete:
         metadata["uid"] = f"{namespace}/{metadata['name']}"
     for owner in metadata.get("ownerReferences") or ():
         if not owner.get("uid"):
             owner["uid"] = f"{namespace}/{owner['kind']}/{owner['name']}"
-            lacking = True
-    return lacking
+            was_incomplete = True
+    return was_incomplete

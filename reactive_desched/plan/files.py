@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from reactive_desched.errors import CannotLook, ConfigError
+from reactive_desched.errors import ConfigError, SnapshotUnavailable
 from reactive_desched.plan.json_text import BYTE_ORDER_MARK, JsonText
 from reactive_desched.plan.yaml_text import yaml_to_json
 
-__all__ = ["STDIN", "named_files", "open_text"]
+__all__ = ["STDIN", "expand_files", "open_text"]
 
 STDIN: Final = "-"
 _ENDINGS: Final = frozenset({".json", ".yaml", ".yml"})
@@ -24,41 +24,41 @@ _SPOOL_BUFFER: Final = 2**20
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _GZIP: Final = b"\x1f\x8b"
 
-Progress = Callable[[str, int, int], None]
+FileProgress = Callable[[str, int, int], None]
 """Told what is being read, how far reading has come, and how far it will go."""
 
 
-def named_files(names: Iterable[str]) -> Iterator[str]:
+def expand_files(names: Iterable[str]) -> Iterator[str]:
     """Yield the files that are meant, those of a folder sorted; raises ConfigError."""
     for name in names:
         if name == STDIN or not Path(name).is_dir():
             yield name
             continue
-        inside = sorted(_inside(Path(name)))
+        inside = sorted(_files_in(Path(name)))
         if not inside:
             raise ConfigError(f"{name}: no file in this folder ends in .json, .yaml or .yml")
         yield from inside
 
 
-def _inside(folder: Path) -> Iterator[str]:
+def _files_in(folder: Path) -> Iterator[str]:
     """Yield the files of a folder and of those in it; what begins with a dot is left alone."""
-    for place, folders, files in os.walk(folder):
+    for directory, folders, files in os.walk(folder):
         folders[:] = [each for each in folders if not each.startswith(".")]
         for file in files:
             if not file.startswith(".") and Path(file).suffix.lower() in _ENDINGS:
-                yield str(Path(place, file))
+                yield str(Path(directory, file))
 
 
-def open_text(name: str, progress: Progress) -> JsonText:
+def open_text(name: str, progress: FileProgress) -> JsonText:
     """Open one file as JSON, whatever it is written in; raises ConfigError or CannotLook.
 
     What is no plain file, and what is YAML, passes through a temporary file.
     """
     shown = "standard input" if name == STDIN else name
-    with _opened(name) as given, _spooled(given, shown) as file:
+    with _opened(name) as stream, _mappable(stream, shown) as file:
         head = file.read(_FIRST_BYTES)
         file.seek(0)
-        if (reason := _unreadable(head)) is not None:
+        if (reason := _unreadable_message(head)) is not None:
             raise ConfigError(f"{shown}: {reason}")
         if head.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
             return JsonText(_mapped(file), shown)
@@ -68,7 +68,7 @@ def open_text(name: str, progress: Progress) -> JsonText:
             return JsonText(_mapped(converted), shown)
 
 
-def _unreadable(head: bytes) -> str | None:
+def _unreadable_message(head: bytes) -> str | None:
     """Recognise files that are neither JSON nor YAML by how they begin."""
     if not head.strip():
         return "this is empty; write it with kubectl get … -o json"
@@ -94,13 +94,13 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _spooled(given: BinaryIO, name: str) -> Iterator[BinaryIO]:
+def _mappable(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
     """Give the file itself if it can be mapped, else a temporary file of what comes out of it."""
-    if _is_plain_file(given):
-        yield given
+    if _is_mappable(stream):
+        yield stream
         return
     with _temporary(name) as spool:
-        shutil.copyfileobj(given, spool, _SPOOL_BUFFER)
+        shutil.copyfileobj(stream, spool, _SPOOL_BUFFER)
         spool.flush()
         spool.seek(0)
         yield spool
@@ -115,12 +115,14 @@ def _temporary(name: str) -> Iterator[BinaryIO]:
     except OSError as error:
         folder, reason = tempfile.gettempdir(), error.strerror or str(error)
         remedy = "make room there, or set TMPDIR to a folder with room"
-        raise CannotLook(f"{name}: cannot be kept in {folder}: {reason}; {remedy}") from error
+        raise SnapshotUnavailable(
+            f"{name}: cannot be kept in {folder}: {reason}; {remedy}"
+        ) from error
 
 
-def _is_plain_file(given: BinaryIO) -> bool:
+def _is_mappable(stream: BinaryIO) -> bool:
     try:
-        return stat.S_ISREG(os.fstat(given.fileno()).st_mode) and given.tell() == 0
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and stream.tell() == 0
     except OSError:  # not a file of the system at all
         return False
 

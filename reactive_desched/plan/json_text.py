@@ -14,19 +14,19 @@ from msgspec import Raw
 from msgspec.json import Decoder
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 __all__ = ["BYTE_ORDER_MARK", "WINDOW_BYTES", "JsonText"]
 
 WINDOW_BYTES: Final = 2**20
 """How far the end of a value is looked for at first; doubled while that is too short."""
 
-_GIVEN_BACK_BYTES: Final = 2**26
+_RELEASE_EVERY_BYTES: Final = 2**26
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _KEY: Final = re.compile(rb'("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
-_REST: Final = re.compile(r"trailing characters \(byte (\d+)\)")
-_PLACE: Final = re.compile(r" \(byte (\d+)\)$")
+_TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
+_BYTE_OFFSET: Final = re.compile(r" \(byte (\d+)\)$")
 
 
 class JsonText:
@@ -44,7 +44,7 @@ class JsonText:
         self._view: Final = memoryview(data)
         self._window: Final = window
         self._value: Final = Decoder(Raw).decode
-        self._given_back = 0
+        self._released_bytes = 0
         if bytes(self._view[: len(BYTE_ORDER_MARK)]) == BYTE_ORDER_MARK:
             self.at = len(BYTE_ORDER_MARK)
 
@@ -56,35 +56,35 @@ class JsonText:
         self._skip_space()
         return bytes(self._view[self.at : self.at + 1])
 
-    def take(self) -> Raw:
+    def read_value(self) -> Raw:
         """Return the value here, uncopied, and go on to what follows it."""
         begins = self.at
-        self.at = self._end(begins)
-        self._give_back()
+        self.at = self._value_end(begins)
+        self._release_pages()
         return Raw(self._view[begins : self.at])
 
-    def since(self, begins: int) -> Raw:
+    def slice_from(self, begins: int) -> Raw:
         """Return what stands between an earlier place and here, uncopied."""
         return Raw(self._view[begins : self.at])
 
     def members(self) -> Iterator[str]:
         """Go through the object here: yield a key with `at` on its value, which must be taken."""
-        for _ in self._parts(b"}"):
+        for _ in self._separated(b"}"):
             key = _KEY.match(self._view, self.at)
             if key is None:
-                raise self.wrong("the name of a member is expected here")
+                raise self.syntax_error("the name of a member is expected here")
             self.at = key.end()
             yield self._text(key)
 
     def elements(self) -> Iterator[None]:
         """Go through the array here: yield with `at` on each element, which must be taken."""
-        yield from self._parts(b"]")
+        yield from self._separated(b"]")
 
-    def wrong(self, reason: str) -> ConfigError:
+    def syntax_error(self, reason: str) -> ConfigError:
         """Describe what is wrong with the text at this place."""
         return ConfigError(f"{self.name}: not valid JSON at byte {self.at}: {reason}")
 
-    def _parts(self, closing: bytes) -> Iterator[None]:
+    def _separated(self, closing: bytes) -> Iterator[None]:
         """Go through what stands between brackets, separated by commas."""
         self.at += 1
         if self.next() == closing:
@@ -98,10 +98,10 @@ class JsonText:
                 return
             if sign != b",":
                 self.at -= 1
-                raise self.wrong(f"a comma or {closing.decode()} is expected here")
+                raise self.syntax_error(f"a comma or {closing.decode()} is expected here")
             self._skip_space()
 
-    def _end(self, begins: int) -> int:
+    def _value_end(self, begins: int) -> int:
         """Find the end of a value; msgspec tells it as the place where the rest begins."""
         window = self._window
         while True:
@@ -109,9 +109,9 @@ class JsonText:
             try:
                 self._value(part)
             except RecursionError:
-                raise self.wrong("it is nested too deeply") from None
+                raise self.syntax_error("it is nested too deeply") from None
             except msgspec.DecodeError as error:
-                if (rest := _REST.search(str(error))) is not None:
+                if (rest := _TRAILING.search(str(error))) is not None:
                     return begins + int(rest[1]) - 1  # it has read the first byte of the rest
                 if begins + window >= len(self):
                     raise self._not_json(begins, str(error)) from error
@@ -121,11 +121,13 @@ class JsonText:
                     return len(self)
                 window *= 2  # a value that ends with the window may go on beyond it
 
-    def _not_json(self, begins: int, said: str) -> ConfigError:
-        if (place := _PLACE.search(said)) is None:
-            return self.wrong("the text ends in the middle of this value: is the file complete?")
-        self.at = begins + int(place[1])
-        return self.wrong(said[: place.start()].removeprefix("JSON is malformed: "))
+    def _not_json(self, begins: int, error: str) -> ConfigError:
+        if (offset := _BYTE_OFFSET.search(error)) is None:
+            return self.syntax_error(
+                "the text ends in the middle of this value: is the file complete?"
+            )
+        self.at = begins + int(offset[1])
+        return self.syntax_error(error[: offset.start()].removeprefix("JSON is malformed: "))
 
     def _skip_space(self) -> None:
         space = _SPACE.match(self._view, self.at)
@@ -135,15 +137,18 @@ class JsonText:
     def _text(self, key: "re.Match[bytes]") -> str:
         try:
             return msgspec.json.decode(key[1], type=str)
-        except UNDECODABLE as error:
+        except DECODE_ERRORS as error:
             self.at = key.start()
-            raise self.wrong("the name of a member cannot be read") from error
+            raise self.syntax_error("the name of a member cannot be read") from error
 
-    def _give_back(self) -> None:
+    def _release_pages(self) -> None:
         """Let go of the pages behind us: they are in the file, should they be needed again."""
-        if not isinstance(self._data, mmap.mmap) or self.at - self._given_back < _GIVEN_BACK_BYTES:
+        if (
+            not isinstance(self._data, mmap.mmap)
+            or self.at - self._released_bytes < _RELEASE_EVERY_BYTES
+        ):
             return
-        begins = self._given_back
-        self._given_back = self.at - self.at % mmap.PAGESIZE
+        begins = self._released_bytes
+        self._released_bytes = self.at - self.at % mmap.PAGESIZE
         if hasattr(mmap, "MADV_DONTNEED"):  # not everywhere
-            self._data.madvise(mmap.MADV_DONTNEED, begins, self._given_back - begins)
+            self._data.madvise(mmap.MADV_DONTNEED, begins, self._released_bytes - begins)

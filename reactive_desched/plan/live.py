@@ -5,91 +5,93 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from reactive_desched.errors import CannotLook, Malformed, Refused
+from reactive_desched.errors import Malformed, RequestRejected, SnapshotUnavailable
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.config import limits_of, rate_of
-from reactive_desched.kube.client.session import KubeConfig, Transport, open_session
-from reactive_desched.kube.decode.codec import Codec, Page, WatchEvent
-from reactive_desched.kube.decode.interning import SharedParts
-from reactive_desched.kube.watch.snapshot import read_all
-from reactive_desched.plan.kinds import kinds
+from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
+from reactive_desched.kube.decode.codec import Codec, RawListPage, WatchEvent
+from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.kube.watch.snapshot import list_once
+from reactive_desched.plan.kinds import resource_kinds
 from reactive_desched.plan.progress import Progress
-from reactive_desched.plan.snapshot import Gathering, Picture
-from reactive_desched.policy.settings import Client
+from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
+from reactive_desched.policy.settings import ClientSettings
 
-__all__ = ["list_everything", "read_cluster"]
+__all__ = ["list_snapshot", "read_live_snapshot"]
 
-TRIES: Final = 3
-_PAUSE_S: Final = 1.0
+MAX_ATTEMPTS: Final = 3
+_RETRY_DELAY_S: Final = 1.0
 
 AnyCodec = Codec[Any]  # every resource has its own records
 
 
-async def read_cluster(
-    kube: KubeConfig, client: Client, resources: Iterable[str], progress: Progress
-) -> tuple[Picture, str]:
+async def read_live_snapshot(
+    kube: KubeConfigOptions, client: ClientSettings, resources: Iterable[str], progress: Progress
+) -> tuple[Snapshot, str]:
     """List these resources; return the picture and the server's address.
 
     Raises ConfigError when there is no way in, and CannotLook as `list_everything`.
     """
-    async with open_session(kube, limits=limits_of(client), rate=rate_of(client)) as session:
-        return await list_everything(session, resources, progress), session.server
+    async with open_session(kube, limits=limits_of(client), rate_limit=rate_of(client)) as session:
+        return await list_snapshot(session, resources, progress), session.server
 
 
-async def list_everything(
+async def list_snapshot(
     session: Transport,
     resources: Iterable[str],
     progress: Progress,
     clock: Clock | None = None,
-    dispensable: Collection[str] = (),
-) -> Picture:
+    optional_resources: Collection[str] = (),
+) -> Snapshot:
     """List these resources, each in up to three tries.
 
     Raises CannotLook when one is not to be had whole, naming all that are refused: half a picture
     would mislead. A `dispensable` one that is refused is done without.
     """
-    codecs = {kind.resource: kind.codec for kind in kinds(SharedParts()).values()}
-    gathering, missing = Gathering(), []
+    codecs = {kind.resource: kind.codec for kind in resource_kinds(InternTables()).values()}
+    builder, missing = SnapshotBuilder(), []
     resources = tuple(resources)
     for resource in resources:
-        codec = _Counted(codecs[resource], f"listing {resource}:", progress)
+        codec = _CountingCodec(codecs[resource], f"listing {resource}:", progress)
         try:
-            things, unreadable = await _listed(session, codec, clock or SystemClock())
-        except Refused as error:
-            if resource in dispensable and not error.retryable:
-                gathering.refused(resource, str(error))
+            objects, unreadable = await _list_resource(session, codec, clock or SystemClock())
+        except RequestRejected as error:
+            if resource in optional_resources and not error.retryable:
+                builder.add_forbidden(resource, str(error))
                 continue
             missing.append(f"  {resource}: {error}")
             if error.retryable:
                 break  # the server is not there, or not well: the others would wait for it as long
         else:
-            for thing in things:
-                gathering.add(resource, thing)
+            for obj in objects:
+                builder.add(resource, obj)
             for malformed in unreadable:
-                gathering.malformed(malformed)
+                builder.add_malformed(malformed)
     if missing:
-        raise CannotLook(_refusal(missing, [r for r in resources if r not in dispensable]))
-    return gathering.picture()
+        raise SnapshotUnavailable(
+            _refused_message(missing, [r for r in resources if r not in optional_resources])
+        )
+    return builder.build()
 
 
-async def _listed(
+async def _list_resource(
     session: Transport, codec: AnyCodec, clock: Clock
 ) -> tuple[list[Any], list[Malformed]]:
     """List a resource, beginning anew when a try breaks off; nothing of that try is kept."""
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(MAX_ATTEMPTS)):
         unreadable: list[Malformed] = []
         try:
-            staged = await read_all(session, codec, unreadable.append, clock=clock)
-        except Refused as error:
+            result = await list_once(session, codec, unreadable.append, clock=clock)
+        except RequestRejected as error:
             if not (error.retryable and left):
                 raise
-            await clock.sleep(_PAUSE_S)
+            await clock.sleep(_RETRY_DELAY_S)
         else:
-            return staged.items, unreadable
+            return result.items, unreadable
     raise AssertionError("the last try returns or raises")
 
 
-def _refusal(missing: Iterable[str], resources: Iterable[str]) -> str:
+def _refused_message(missing: Iterable[str], resources: Iterable[str]) -> str:
     lines = "\n".join(missing)
     return (
         f"the cluster cannot be looked at whole, so nothing is said about it:\n{lines}\n"
@@ -98,26 +100,26 @@ def _refusal(missing: Iterable[str], resources: Iterable[str]) -> str:
     )
 
 
-class _Counted:
+class _CountingCodec:
     """A codec that shows how many objects it has decoded."""
 
     def __init__(self, codec: AnyCodec, what: str, progress: Progress) -> None:
-        self.kind, self.path, self.forms = codec.kind, codec.path, codec.forms
+        self.kind, self.path, self.accept = codec.kind, codec.path, codec.accept
         self._codec = codec
         self._what = what
         self._progress = progress
         self._count = 0
 
-    def event(self, line: bytes) -> WatchEvent[Any]:  # of any resource
+    def decode_event(self, line: bytes) -> WatchEvent[Any]:  # of any resource
         """Decode one watch line."""
-        return self._codec.event(line)
+        return self._codec.decode_event(line)
 
-    def page(self, body: bytes) -> Page:
+    def split_page(self, body: bytes) -> RawListPage:
         """Split one list page into undecoded items."""
-        return self._codec.page(body)
+        return self._codec.split_page(body)
 
-    def item(self, raw: Raw | bytes) -> Any:  # a record of any resource
+    def decode_object(self, raw: Raw | bytes) -> Any:  # a record of any resource
         """Decode one object and count it."""
         self._count += 1
-        self._progress.tell(self._what, self._count)
-        return self._codec.item(raw)
+        self._progress.update(self._what, self._count)
+        return self._codec.decode_object(raw)

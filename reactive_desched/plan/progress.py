@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Final, TextIO
 
-__all__ = ["Bar", "Progress"]
+__all__ = ["Progress", "ProgressBar"]
 
-_TIMES_A_SECOND: Final = 10
+_UPDATES_PER_S: Final = 10
 _CELLS: Final = 30
 _CLEAR: Final = "\r\x1b[K"
 
@@ -13,14 +13,14 @@ _CLEAR: Final = "\r\x1b[K"
 class Progress:
     """Shows nothing."""
 
-    def tell(self, what: str, done: int, of: int = 0) -> None:
+    def update(self, what: str, done: int, total: int = 0) -> None:
         """Take note that `done` of `of` has been read; 0 stands for an end that is not known."""
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Take note that there is nothing more to tell."""
 
 
-class Bar(Progress):
+class ProgressBar(Progress):
     """One line on a terminal, which changes ten times a second at most."""
 
     def __init__(self, terminal: TextIO, clock: Callable[[], float]) -> None:
@@ -29,17 +29,19 @@ class Bar(Progress):
         self._next_s = 0.0
         self._shown = False
 
-    def tell(self, what: str, done: int, of: int = 0) -> None:
+    def update(self, what: str, done: int, total: int = 0) -> None:
         """Show the bar, or a number where there is no end to measure it by."""
         now_s = self._clock()
         if now_s < self._next_s:
             return
-        self._next_s = now_s + 1 / _TIMES_A_SECOND
+        self._next_s = now_s + 1 / _UPDATES_PER_S
         self._shown = True
-        self._terminal.write(f"{_CLEAR}{what} {_bar(min(done / of, 1.0)) if of else f'{done:,}'}")
+        self._terminal.write(
+            f"{_CLEAR}{what} {_bar(min(done / total, 1.0)) if total else f'{done:,}'}"
+        )
         self._terminal.flush()
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Take the line away, if there is one."""
         if self._shown:
             self._terminal.write(_CLEAR)

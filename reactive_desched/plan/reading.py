@@ -3,36 +3,38 @@
 from collections.abc import Iterable
 from functools import partial
 
-from reactive_desched.plan.files import named_files, open_text
-from reactive_desched.plan.input_objects import objects
+from reactive_desched.plan.files import expand_files, open_text
+from reactive_desched.plan.input_objects import read_objects
 from reactive_desched.plan.progress import Progress
-from reactive_desched.plan.snapshot import Gathering, Picture
+from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 
 __all__ = ["read_files"]
 
 
-def read_files(names: Iterable[str], progress: Progress) -> Picture:
+def read_files(names: Iterable[str], progress: Progress) -> Snapshot:
     """Read everything in the files and folders named, and nothing else.
 
     Raises ConfigError where a file cannot be read, CannotLook where there is no room to.
     """
-    gathering = Gathering()
-    for name in named_files(names):
-        _read(name, gathering, progress)
-    return gathering.picture()
+    builder = SnapshotBuilder()
+    for name in expand_files(names):
+        _read(name, builder, progress)
+    return builder.build()
 
 
-def _read(name: str, gathering: Gathering, progress: Progress) -> None:
-    text = open_text(name, lambda what, at, of: progress.tell(f"converting {what}", at, of))
+def _read(name: str, builder: SnapshotBuilder, progress: Progress) -> None:
+    text = open_text(name, lambda what, at, of: progress.update(f"converting {what}", at, of))
     what, size = f"reading {text.name}", len(text)
     try:
-        for given in objects(text, partial(_page, gathering, text.name)):
-            gathering.take(given, text.name)
-            progress.tell(what, text.at, size)
+        for item in read_objects(text, partial(_add_partial_list, builder, text.name)):
+            builder.add_input(item, text.name)
+            progress.update(what, text.at, size)
     except RecursionError:  # lists in lists in lists
-        raise text.wrong("it is nested too deeply") from None
+        raise text.syntax_error("it is nested too deeply") from None
 
 
-def _page(gathering: Gathering, source: str, kind: str, lacking: int | None) -> None:
-    rest = f"{lacking} more objects" if lacking else "more objects"
-    gathering.page(f"{source}: a {kind} is one page of several; {rest} are not in it")
+def _add_partial_list(
+    builder: SnapshotBuilder, source: str, kind: str, missing: int | None
+) -> None:
+    rest = f"{missing} more objects" if missing else "more objects"
+    builder.add_partial_list(f"{source}: a {kind} is one page of several; {rest} are not in it")

@@ -7,28 +7,28 @@ from msgspec import Struct
 __all__ = [
     "API_VERSION",
     "KIND",
-    "Bystander",
-    "Counts",
-    "LookedAt",
+    "DecisionCounts",
+    "DecisionSummary",
     "NodeCounts",
-    "Objection",
-    "PodName",
-    "PolicyName",
-    "Report",
-    "Summary",
-    "Unread",
-    "Verdict",
+    "PlanInputs",
+    "PlanReport",
+    "PlannedDecision",
+    "PodRef",
+    "PolicyRef",
+    "Rejection",
+    "UnaffectedPod",
+    "UnreadableObject",
 ]
 
 API_VERSION = "reactive-desched/v1alpha1"
 KIND = "Plan"
 
 
-class Part(Struct, frozen=True, gc=False, rename="camel"):
+class ReportPart(Struct, frozen=True, gc=False, rename="camel"):
     """Base of all: camel case in JSON and YAML."""
 
 
-class PodName(Part, frozen=True, gc=False):
+class PodRef(ReportPart, frozen=True, gc=False):
     """Which pod; `uid` is null where the file gave none."""
 
     namespace: str
@@ -39,14 +39,14 @@ class PodName(Part, frozen=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
 
-class Objection(Part, frozen=True, gc=False):
+class Rejection(ReportPart, frozen=True, gc=False):
     """A reason to leave a pod alone, and the gate that gave it."""
 
     gate: str
     reason: str
 
 
-class Verdict(Part, frozen=True, gc=False):
+class PlannedDecision(ReportPart, frozen=True, gc=False):
     """One decision: `reason` is why the plugin wants the pod gone.
 
     `action` is Evict, Refuse or Defer; an eviction has no gate and no objections. `gate` is the
@@ -55,31 +55,31 @@ class Verdict(Part, frozen=True, gc=False):
     """
 
     action: str
-    pod: PodName
+    pod: PodRef
     node: str
     owner: str | None
     profile: str
     plugin: str
     reason: str
     gate: str | None = None
-    objections: tuple[Objection, ...] = ()
+    objections: tuple[Rejection, ...] = ()
 
 
-class Bystander(Part, frozen=True, gc=False):
+class UnaffectedPod(ReportPart, frozen=True, gc=False):
     """A pod about which nothing was decided.
 
     `looked_at_by` names the plugins that looked at it and found nothing, as profile/plugin; when
     none did, `reason` says why.
     """
 
-    pod: PodName
+    pod: PodRef
     node: str
     owner: str | None
     looked_at_by: tuple[str, ...]
     reason: str
 
 
-class Counts(Part, frozen=True, gc=False):
+class DecisionCounts(ReportPart, frozen=True, gc=False):
     """How many findings were decided in which way."""
 
     evict: int = 0
@@ -87,32 +87,32 @@ class Counts(Part, frozen=True, gc=False):
     defer: int = 0
 
 
-class Summary(Part, frozen=True, gc=False):
+class DecisionSummary(ReportPart, frozen=True, gc=False):
     """Decisions counted; one pod may be refused to several plugins."""
 
-    total: Counts
-    by_plugin: Mapping[str, Counts]
-    by_profile: Mapping[str, Counts]
-    by_node: Mapping[str, Counts]
-    by_namespace: Mapping[str, Counts]
+    total: DecisionCounts
+    by_plugin: Mapping[str, DecisionCounts]
+    by_profile: Mapping[str, DecisionCounts]
+    by_node: Mapping[str, DecisionCounts]
+    by_namespace: Mapping[str, DecisionCounts]
     by_gate: Mapping[str, int]
 
 
-class PolicyName(Part, frozen=True, gc=False):
+class PolicyRef(ReportPart, frozen=True, gc=False):
     """Which policy; `revision` is the beginning of the SHA-256 of the text it was read from."""
 
     file: str
     revision: str
 
 
-class NodeCounts(Part, frozen=True, gc=False):
+class NodeCounts(ReportPart, frozen=True, gc=False):
     """How many nodes there are, and how many are ready and selected by the policy."""
 
     total: int
     counting: int
 
 
-class Unread(Part, frozen=True, gc=False):
+class UnreadableObject(ReportPart, frozen=True, gc=False):
     """An object that could not be read and was left out."""
 
     kind: str
@@ -120,7 +120,7 @@ class Unread(Part, frozen=True, gc=False):
     reason: str
 
 
-class LookedAt(Part, frozen=True, gc=False):
+class PlanInputs(ReportPart, frozen=True, gc=False):
     """What was judged, and when: `files`, or the `server` of a live cluster.
 
     `whole` is false when objects are known to be missing: `unread_count` of them could not be
@@ -132,7 +132,7 @@ class LookedAt(Part, frozen=True, gc=False):
     now: str
     files: tuple[str, ...]
     server: str | None
-    policy: PolicyName
+    policy: PolicyRef
     node_fit: str
     passes: int
     whole: bool
@@ -142,10 +142,10 @@ class LookedAt(Part, frozen=True, gc=False):
     ignored: Mapping[str, int]
     repeated: int
     unread_count: int
-    unread: tuple[Unread, ...]
+    unread: tuple[UnreadableObject, ...]
 
 
-class Report(Part, frozen=True, gc=False, kw_only=True):
+class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     """A whole preview: decisions in the order in which they are made.
 
     `skipped` says why nothing was judged at all, if so. `others` has the pods about which nothing
@@ -154,9 +154,9 @@ class Report(Part, frozen=True, gc=False, kw_only=True):
 
     api_version: str = API_VERSION
     kind: str = KIND
-    looked_at: LookedAt
+    looked_at: PlanInputs
     warnings: tuple[str, ...] = ()
     skipped: str | None
-    decisions: tuple[Verdict, ...]
-    others: tuple[Bystander, ...] | None = None
-    summary: Summary
+    decisions: tuple[PlannedDecision, ...]
+    others: tuple[UnaffectedPod, ...] | None = None
+    summary: DecisionSummary

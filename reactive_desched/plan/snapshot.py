@@ -9,26 +9,37 @@ from typing import Any, Final, TypeVar
 from msgspec import Raw, Struct
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import ClusterObject, Node, Pod
-from reactive_desched.plan.defaults import completed, in_a_namespace, with_own_uid
-from reactive_desched.plan.input_objects import Given
-from reactive_desched.plan.kinds import Kind, kinds
-from reactive_desched.plan.report import Unread
-from reactive_desched.state.cluster import NODES, OWNERS, PODS, RESOURCES, STORAGE, ClusterState
+from reactive_desched.plan.defaults import (
+    with_default_namespace,
+    with_default_uid,
+    with_default_uids,
+)
+from reactive_desched.plan.input_objects import InputObject
+from reactive_desched.plan.kinds import ResourceKind, resource_kinds
+from reactive_desched.plan.report import UnreadableObject
+from reactive_desched.state.cluster import (
+    NODES,
+    OWNER_RESOURCES,
+    PODS,
+    RESOURCES,
+    STORAGE_RESOURCES,
+    ClusterState,
+)
 
-__all__ = ["NAMED", "Gathering", "Picture"]
+__all__ = ["MAX_NAMED", "Snapshot", "SnapshotBuilder"]
 
-NAMED: Final = 100
+MAX_NAMED: Final = 100
 """How many objects that cannot be read are named; all are counted."""
 
-_NAMELESS: Final = "(no kind)"
+_NO_KIND: Final = "(no kind)"
 
 T = TypeVar("T", bound=ClusterObject)
 
 
-class Picture(Struct, frozen=True, gc=False):
+class Snapshot(Struct, frozen=True, gc=False):
     """Everything that was given, by resource.
 
     `unread` names the first of the objects that could not be read, `unread_count` says how many
@@ -37,41 +48,43 @@ class Picture(Struct, frozen=True, gc=False):
     of resources that can be done without why they were not to be had.
     """
 
-    things: Mapping[str, Sequence[ClusterObject]]
-    unread: tuple[Unread, ...] = ()
-    unread_count: int = 0
-    pages: tuple[str, ...] = ()
+    objects: Mapping[str, Sequence[ClusterObject]]
+    unreadable: tuple[UnreadableObject, ...] = ()
+    unreadable_count: int = 0
+    partial_lists: tuple[str, ...] = ()
     ignored: Mapping[str, int] = {}
-    refused: Mapping[str, str] = {}
-    repeated: int = 0
+    forbidden: Mapping[str, str] = {}
+    duplicates: int = 0
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Say whether nothing is known to be missing."""
-        return not (self.unread_count or self.pages)
+        return not (self.unreadable_count or self.partial_lists)
 
     @property
     def nodes(self) -> Sequence[Node]:
         """The nodes, by name."""
-        return self.things[NODES]  # type: ignore[return-value]  # what is kept under this name
+        return self.objects[NODES]  # type: ignore[return-value]  # what is kept under this name
 
     @property
     def pods(self) -> Sequence[Pod]:
         """The pods, by namespace and name."""
-        return self.things[PODS]  # type: ignore[return-value]  # what is kept under this name
+        return self.objects[PODS]  # type: ignore[return-value]  # what is kept under this name
 
-    def state(self, selects: Selector) -> ClusterState:
+    def build_state(self, selects: Selector) -> ClusterState:
         """Make a state of it, which may then be changed."""
         state = ClusterState(selects)
-        state.untold.update(resource for resource in STORAGE if not self.things[resource])
-        state.untold.update(self.refused)
+        state.unreadable_resources.update(
+            resource for resource in STORAGE_RESOURCES if not self.objects[resource]
+        )
+        state.unreadable_resources.update(self.forbidden)
         for resource in RESOURCES:
-            for thing in self.things.get(resource, ()):
-                state.upsert(thing)
+            for obj in self.objects.get(resource, ()):
+                state.upsert(obj)
         return state
 
 
-class Gathering:
+class SnapshotBuilder:
     """Takes objects in whatever order they come, and makes a picture of them.
 
     Of those given in files, what only tells of owners' owners is ignored: no decision needs it.
@@ -79,109 +92,115 @@ class Gathering:
 
     def __init__(self) -> None:
         self.count = 0
-        self._kinds: Mapping[str, Kind] = {
-            name: kind for name, kind in kinds(SharedParts()).items() if kind.resource not in OWNERS
+        self._kinds: Mapping[str, ResourceKind] = {
+            name: kind
+            for name, kind in resource_kinds(InternTables()).items()
+            if kind.resource not in OWNER_RESOURCES
         }
-        self._things: dict[str, list[ClusterObject]] = {
+        self._objects: dict[str, list[ClusterObject]] = {
             kind.resource: [] for kind in self._kinds.values()
         }
-        self._refused: dict[str, str] = {}
-        self._unread: list[Unread] = []
-        self._unread_count = 0
-        self._pages: list[str] = []
+        self._forbidden: dict[str, str] = {}
+        self._unreadable: list[UnreadableObject] = []
+        self._unreadable_count = 0
+        self._partial_lists: list[str] = []
         self._ignored: Counter[str] = Counter()
 
-    def take(self, given: Given, source: str) -> None:
+    def add_input(self, item: InputObject, source: str) -> None:
         """Take one object as it was given in a file."""
-        kind = self._kinds.get(given.kind)
-        if kind is None or not kind.means(given.api_version):
-            self._leave(given, source)
+        kind = self._kinds.get(item.kind)
+        if kind is None or not kind.accepts(item.api_version):
+            self._ignore(item, source)
             return
         try:
-            self.add(kind.resource, in_a_namespace(_read(kind, given.raw)))
+            self.add(kind.resource, with_default_namespace(_decode(kind, item.raw)))
         except Malformed as error:
-            self.malformed(error)
+            self.add_malformed(error)
 
-    def add(self, resource: str, thing: ClusterObject) -> None:
+    def add(self, resource: str, obj: ClusterObject) -> None:
         """Take one object that has been read."""
-        self._things.setdefault(resource, []).append(thing)
+        self._objects.setdefault(resource, []).append(obj)
         self.count += 1
 
-    def malformed(self, error: Malformed) -> None:
+    def add_malformed(self, error: Malformed) -> None:
         """Count an object that cannot be read, and name it if there is room."""
-        self._unread_count += 1
-        if len(self._unread) < NAMED:
-            self._unread.append(Unread(error.kind, error.name or "(no name)", error.reason))
+        self._unreadable_count += 1
+        if len(self._unreadable) < MAX_NAMED:
+            self._unreadable.append(
+                UnreadableObject(error.kind, error.name or "(no name)", error.message)
+            )
 
-    def refused(self, resource: str, reason: str) -> None:
+    def add_forbidden(self, resource: str, reason: str) -> None:
         """Note that a resource was not to be had, and is done without."""
-        self._refused[resource] = reason
+        self._forbidden[resource] = reason
 
-    def page(self, text: str) -> None:
+    def add_partial_list(self, text: str) -> None:
         """Note that of a list only a part was given."""
-        if len(self._pages) < NAMED:
-            self._pages.append(text)
+        if len(self._partial_lists) < MAX_NAMED:
+            self._partial_lists.append(text)
 
-    def picture(self) -> Picture:
+    def build(self) -> Snapshot:
         """Put everything in order, the newest of what was given more than once."""
-        things = {resource: _newest(found) for resource, found in self._things.items()}
-        kept = sum(map(len, things.values()))
-        things[PODS] = _told_apart(things[PODS])
-        return Picture(
-            things=things,
-            unread=tuple(sorted(self._unread, key=lambda each: (each.kind, each.name))),
-            unread_count=self._unread_count,
-            pages=tuple(sorted(self._pages)),
+        objects = {
+            resource: _newest_of_each(unsorted) for resource, unsorted in self._objects.items()
+        }
+        kept = sum(map(len, objects.values()))
+        objects[PODS] = _with_unique_uids(objects[PODS])
+        return Snapshot(
+            objects=objects,
+            unreadable=tuple(sorted(self._unreadable, key=lambda each: (each.kind, each.name))),
+            unreadable_count=self._unreadable_count,
+            partial_lists=tuple(sorted(self._partial_lists)),
             ignored=dict(sorted(self._ignored.items())),
-            refused=self._refused,
-            repeated=self.count - kept,
+            forbidden=self._forbidden,
+            duplicates=self.count - kept,
         )
 
-    def _leave(self, given: Given, source: str) -> None:
-        if given.kind in self._kinds:  # of another API group
-            self._ignored[f"{given.kind} ({given.api_version})"] += 1
-        elif given.kind:
-            self._ignored[given.kind] += 1
+    def _ignore(self, item: InputObject, source: str) -> None:
+        if item.kind in self._kinds:  # of another API group
+            self._ignored[f"{item.kind} ({item.api_version})"] += 1
+        elif item.kind:
+            self._ignored[item.kind] += 1
         else:
             reason = "it does not say its kind"
-            self.malformed(Malformed(_NAMELESS, f"in {source}", reason))
+            self.add_malformed(Malformed(_NO_KIND, f"in {source}", reason))
 
 
-def _read(kind: Kind, raw: Raw) -> ClusterObject:
+def _decode(kind: ResourceKind, raw: Raw) -> ClusterObject:
     """Read one object, with stand-ins for what a person left out."""
     try:
-        thing: ClusterObject = kind.codec.item(raw)
+        obj: ClusterObject = kind.codec.decode_object(raw)
     except Malformed:
-        if kind.resource != PODS or (whole := completed(raw)) is None:
+        if kind.resource != PODS or (completed_raw := with_default_uids(raw)) is None:
             raise
-        thing = kind.codec.item(whole)
-    return thing
+        obj = kind.codec.decode_object(completed_raw)
+    return obj
 
 
-def _newest(things: list[ClusterObject]) -> list[ClusterObject]:
+def _newest_of_each(objects: list[ClusterObject]) -> list[ClusterObject]:
     """Sort by name and keep the newest of each; of equally new ones the one given last."""
-    by_name = _naming(things)
-    things.sort(key=by_name)
-    same = (list(group) for _, group in groupby(things, by_name))
+    by_name = _identity(objects)
+    objects.sort(key=by_name)
+    same = (list(group) for _, group in groupby(objects, by_name))
     return [max(reversed(group), key=attrgetter("resource_version")) for group in same]
 
 
-def _naming(things: list[ClusterObject]) -> Callable[[ClusterObject], Any]:  # names compare
+def _identity(objects: list[ClusterObject]) -> Callable[[ClusterObject], Any]:  # names compare
     """Return what tells objects of one kind apart; all that is kept of some is the uid."""
-    if not things or not hasattr(things[0], "name"):
+    if not objects or not hasattr(objects[0], "name"):
         return attrgetter("key")
     return (
-        attrgetter("namespace", "name") if hasattr(things[0], "namespace") else attrgetter("name")
+        attrgetter("namespace", "name") if hasattr(objects[0], "namespace") else attrgetter("name")
     )
 
 
-def _told_apart(pods: Iterable[ClusterObject]) -> list[ClusterObject]:
+def _with_unique_uids(pods: Iterable[ClusterObject]) -> list[ClusterObject]:
     """Give a pod whose uid another one has already a stand-in: they are two, whoever copied it."""
     seen: set[str] = set()
     apart: list[ClusterObject] = []
     for pod in pods:
         assert isinstance(pod, Pod), "nothing else is kept under this name"
-        own = with_own_uid(pod) if pod.uid in seen else pod
+        own = with_default_uid(pod) if pod.uid in seen else pod
         seen.add(own.uid)
         apart.append(own)
     return apart

@@ -7,17 +7,23 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.plan.columns import aligned
+from reactive_desched.plan.columns import align
 from reactive_desched.plan.files import STDIN
-from reactive_desched.plan.report import Bystander, Counts, LookedAt, Report, Verdict
+from reactive_desched.plan.report import (
+    DecisionCounts,
+    PlanInputs,
+    PlannedDecision,
+    PlanReport,
+    UnaffectedPod,
+)
 
-__all__ = ["Look", "lines"]
+__all__ = ["TextStyle", "lines"]
 
-MOST_ROWS: Final = 10
+MAX_ROWS: Final = 10
 """Rows of each part of the summary unless it is wide; the others are counted in one line."""
 
 
-class Look(Struct, frozen=True):
+class TextStyle(Struct, frozen=True):
     """How to write: a `width` folds lines, and `wide` has more columns and every row."""
 
     width: int | None = None
@@ -36,27 +42,27 @@ class Look(Struct, frozen=True):
         return f"\x1b[{code}m{text}\x1b[0m" if self.colours else text
 
 
-def lines(report: Report, look: Look) -> Iterator[str]:
+def lines(report: PlanReport, style: TextStyle) -> Iterator[str]:
     """Yield the report line by line."""
-    for part in _parts(report, look):
+    for part in _parts(report, style):
         written = list(part)
         if written:
             yield from written
             yield ""
-    yield from _looked_at(report.looked_at, look)
+    yield from _inputs_lines(report.looked_at, style)
 
 
-def _parts(report: Report, look: Look) -> Iterator[Iterable[str]]:
-    yield [look.heading(_headline(report))]
-    yield from _evictions(report, look)
-    yield _by_gate(report, look)
+def _parts(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
+    yield [style.heading(_headline(report))]
+    yield from _eviction_tables(report, style)
+    yield _gate_table(report, style)
     if report.others is not None:
-        yield _refusals(report, look)
-        yield _others(report.others, look)
-    yield _summary(report, look)
+        yield _blocked_table(report, style)
+        yield _unaffected_table(report.others, style)
+    yield _summary(report, style)
 
 
-def _headline(report: Report) -> str:
+def _headline(report: PlanReport) -> str:
     leaving = report.summary.total.evict
     if report.skipped is not None:
         return f"Nothing would be evicted: {report.skipped}."
@@ -65,123 +71,136 @@ def _headline(report: Report) -> str:
     return f"{leaving} of {_pods(report.looked_at.pods)} would be evicted, in this order:"
 
 
-def _evictions(report: Report, look: Look) -> Iterator[Iterable[str]]:
+def _eviction_tables(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
     """Yield a table for each turn of a plugin."""
     leaving = [verdict for verdict in report.decisions if verdict.action == "Evict"]
     for (profile, plugin), turn in groupby(leaving, lambda each: (each.profile, each.plugin)):
-        rows = [_columns(look, str(each.pod), each.node, each.owner, each.reason) for each in turn]
-        yield _table(f"{plugin} (profile {profile})", "REASON", rows, look)
+        rows = [_columns(style, str(each.pod), each.node, each.owner, each.reason) for each in turn]
+        yield _table(f"{plugin} (profile {profile})", "REASON", rows, style)
 
 
-def _by_gate(report: Report, look: Look) -> Iterator[str]:
+def _gate_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
     """Count what is refused by gate, with the reason it gives most."""
-    held = [verdict for verdict in report.decisions if verdict.gate is not None]
-    if not held:
+    blocked = [verdict for verdict in report.decisions if verdict.gate is not None]
+    if not blocked:
         return
     which = " (--all tells which)" if report.others is None else ""
-    yield look.heading(f"{_findings(len(held))} held back{which}:")
-    by_gate = Counter(verdict.gate or "" for verdict in held)
+    yield style.heading(f"{_findings(len(blocked))} held back{which}:")
+    by_gate = Counter(verdict.gate or "" for verdict in blocked)
     rows = [["GATE", "COUNT", "MOSTLY BECAUSE"]]
-    rows += [[gate, str(n), _usual(held, gate)] for gate, n in sorted(by_gate.items(), key=_most)]
-    yield from aligned(rows, width=look.width)
-
-
-def _usual(held: Iterable[Verdict], gate: str) -> str:
-    reasons = Counter(each.objections[0].reason for each in held if each.gate == gate)
-    return min(reasons.items(), key=_most)[0]
-
-
-def _refusals(report: Report, look: Look) -> Iterator[str]:
-    held = [verdict for verdict in report.decisions if verdict.gate is not None]
-    rows = [
-        _columns(look, str(each.pod), each.node, each.owner, f"{each.plugin}: {_against(each)}")
-        for each in held
+    rows += [
+        [gate, str(n), _most_common_message(blocked, gate)]
+        for gate, n in sorted(by_gate.items(), key=_by_count_then_name)
     ]
-    yield from _table("each of them:", "PLUGIN: WHY NOT", rows, look)
+    yield from align(rows, width=style.width)
 
 
-def _against(verdict: Verdict) -> str:
+def _most_common_message(blocked: Iterable[PlannedDecision], gate: str) -> str:
+    reasons = Counter(each.objections[0].reason for each in blocked if each.gate == gate)
+    return min(reasons.items(), key=_by_count_then_name)[0]
+
+
+def _blocked_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
+    blocked = [verdict for verdict in report.decisions if verdict.gate is not None]
+    rows = [
+        _columns(
+            style,
+            str(each.pod),
+            each.node,
+            each.owner,
+            f"{each.plugin}: {_rejection_messages(each)}",
+        )
+        for each in blocked
+    ]
+    yield from _table("each of them:", "PLUGIN: WHY NOT", rows, style)
+
+
+def _rejection_messages(verdict: PlannedDecision) -> str:
     return "; ".join(objection.reason for objection in verdict.objections)
 
 
-def _others(others: Sequence[Bystander], look: Look) -> Iterator[str]:
-    rows = [_columns(look, str(each.pod), each.node, each.owner, each.reason) for each in others]
-    yield from _table(f"{_pods(len(others))} with nothing to decide:", "WHY", rows, look)
+def _unaffected_table(unaffected: Sequence[UnaffectedPod], style: TextStyle) -> Iterator[str]:
+    rows = [
+        _columns(style, str(each.pod), each.node, each.owner, each.reason) for each in unaffected
+    ]
+    yield from _table(f"{_pods(len(unaffected))} with nothing to decide:", "WHY", rows, style)
 
 
-def _table(title: str, last: str, rows: list[list[str]], look: Look) -> Iterator[str]:
+def _table(title: str, last: str, rows: list[list[str]], style: TextStyle) -> Iterator[str]:
     if not rows:
         return
-    yield look.heading(title)
-    yield from aligned([_columns(look, "POD", "NODE", "OWNER", last), *rows], width=look.width)
+    yield style.heading(title)
+    yield from align([_columns(style, "POD", "NODE", "OWNER", last), *rows], width=style.width)
 
 
-def _columns(look: Look, pod: str, node: str, owner: str | None, last: str) -> list[str]:
-    return [pod, node or "-", *([owner or "-"] if look.wide else []), last]
+def _columns(style: TextStyle, pod: str, node: str, owner: str | None, last: str) -> list[str]:
+    return [pod, node or "-", *([owner or "-"] if style.wide else []), last]
 
 
-def _summary(report: Report, look: Look) -> Iterator[str]:
+def _summary(report: PlanReport, style: TextStyle) -> Iterator[str]:
     """Count decisions per plugin, node and namespace, the most evictions first."""
     summary = report.summary
-    if summary.total == Counts():
+    if summary.total == DecisionCounts():
         return
     rows = [["SUMMARY", "EVICT", "REFUSE", "DEFER"], _row("all", summary.total)]
-    rows += _counted("plugin", summary.by_plugin, look)
-    rows += _counted("node", summary.by_node, look)
-    rows += _counted("namespace", summary.by_namespace, look)
+    rows += _count_rows("plugin", summary.by_plugin, style)
+    rows += _count_rows("node", summary.by_node, style)
+    rows += _count_rows("namespace", summary.by_namespace, style)
     if not summary.total.defer:
         rows = [row[:3] for row in rows]
-    first, *others = aligned(rows, numbers=True, indent="")
-    yield look.heading(first)
-    yield from others
+    first, *rest = align(rows, numbers=True, indent="")
+    yield style.heading(first)
+    yield from rest
 
 
-def _counted(what: str, counts: Mapping[str, Counts], look: Look) -> Iterator[list[str]]:
+def _count_rows(
+    what: str, counts: Mapping[str, DecisionCounts], style: TextStyle
+) -> Iterator[list[str]]:
     ranked = sorted(counts.items(), key=lambda each: (-each[1].evict, -each[1].refuse, each[0]))
-    shown = ranked if look.wide else ranked[:MOST_ROWS]
+    shown = ranked if style.wide else ranked[:MAX_ROWS]
     for name, count in shown:
         yield _row(f"{what} {name}", count)
     if len(ranked) > len(shown):
         rest = [count for _, count in ranked[len(shown) :]]
-        sums = Counts(*(sum(column) for column in zip(*map(_numbers, rest), strict=True)))
+        sums = DecisionCounts(*(sum(column) for column in zip(*map(_numbers, rest), strict=True)))
         yield _row(f"{len(rest)} more, see -o wide", sums)
 
 
-def _row(name: str, counts: Counts) -> list[str]:
+def _row(name: str, counts: DecisionCounts) -> list[str]:
     return [name, *map(str, _numbers(counts))]
 
 
-def _numbers(counts: Counts) -> tuple[int, int, int]:
+def _numbers(counts: DecisionCounts) -> tuple[int, int, int]:
     return counts.evict, counts.refuse, counts.defer
 
 
-def _looked_at(seen: LookedAt, look: Look) -> Iterator[str]:
+def _inputs_lines(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:
     """Say what all of it rests on, and what is missing."""
     rows = [
         [
             "looked at",
-            f"{seen.nodes.total} nodes, {seen.nodes.counting} of them ready and selected",
+            f"{inputs.nodes.total} nodes, {inputs.nodes.counting} of them ready and selected",
         ],
-        ["", _objects({"pods": seen.pods, **seen.objects})],
-        ["in", f"the cluster at {seen.server}" if seen.server else _names(seen.files)],
-        ["as of", f"{seen.now}, node fit as {seen.node_fit}"],
-        ["policy", f"{seen.policy.file}, revision {seen.policy.revision}"],
+        ["", _objects({"pods": inputs.pods, **inputs.objects})],
+        ["in", f"the cluster at {inputs.server}" if inputs.server else _names(inputs.files)],
+        ["as of", f"{inputs.now}, node fit as {inputs.node_fit}"],
+        ["policy", f"{inputs.policy.file}, revision {inputs.policy.revision}"],
     ]
-    if seen.ignored:
-        rows.append(["not needed", _objects(seen.ignored)])
-    if seen.repeated:
-        rows.append(["repeated", f"{seen.repeated}; the newest of each counts"])
-    yield from aligned(rows, width=look.width, indent="")
-    if not seen.whole:
-        yield from _missing(seen, look)
+    if inputs.ignored:
+        rows.append(["not needed", _objects(inputs.ignored)])
+    if inputs.repeated:
+        rows.append(["repeated", f"{inputs.repeated}; the newest of each counts"])
+    yield from align(rows, width=style.width, indent="")
+    if not inputs.whole:
+        yield from _incomplete_warning(inputs, style)
 
 
-def _missing(seen: LookedAt, look: Look) -> Iterator[str]:
-    yield look.alarm("NOT WHOLE: objects are missing here, so the cluster may answer otherwise")
-    rows = [[f"{each.kind} {each.name}", each.reason] for each in seen.unread]
-    if (more := seen.unread_count - len(rows)) > 0:
+def _incomplete_warning(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:
+    yield style.alarm("NOT WHOLE: objects are missing here, so the cluster may answer otherwise")
+    rows = [[f"{each.kind} {each.name}", each.reason] for each in inputs.unread]
+    if (more := inputs.unread_count - len(rows)) > 0:
         rows.append([f"and {more} more", ""])
-    yield from aligned(rows, width=look.width)
+    yield from align(rows, width=style.width)
 
 
 def _objects(counts: Mapping[str, int]) -> str:
@@ -200,5 +219,5 @@ def _findings(count: int) -> str:
     return f"{count} finding{'' if count == 1 else 's'}"
 
 
-def _most(counted: tuple[str, int]) -> tuple[int, str]:
+def _by_count_then_name(counted: tuple[str, int]) -> tuple[int, str]:
     return -counted[1], counted[0]

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 from typing import Final
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.policy.diagnostics import quoted
+from reactive_desched.policy.diagnostics import quote
 
-__all__ = ["parse_moment", "written_moment"]
+__all__ = ["format_timestamp", "parse_timestamp"]
 
 _RFC3339: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 
 
-def parse_moment(text: str) -> datetime:
+def parse_timestamp(text: str) -> datetime:
     """Read an RFC 3339 time; raises ConfigError for anything else."""
     try:
         if _RFC3339.fullmatch(text):
@@ -22,10 +22,10 @@ def parse_moment(text: str) -> datetime:
     except (ValueError, OverflowError):
         pass  # said below: there is no such day or hour
     raise ConfigError(
-        f"--now: {quoted(text)} is no RFC 3339 time; write for example 2026-05-01T12:00:00Z"
+        f"--now: {quote(text)} is no RFC 3339 time; write for example 2026-05-01T12:00:00Z"
     )
 
 
-def written_moment(moment: datetime) -> str:
+def format_timestamp(timestamp: datetime) -> str:
     """Write a moment the way the API does."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return timestamp.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -4,68 +4,74 @@ from collections.abc import Iterator
 from functools import cache
 
 from reactive_desched.api.scope import NamespacedArgs
-from reactive_desched.controller.controller import Plan
+from reactive_desched.controller.controller import ControllerConfig
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.objects import Pod
-from reactive_desched.plan.evaluation import Judged, named, owner_of
-from reactive_desched.plan.report import Bystander
-from reactive_desched.plan.snapshot import Picture
+from reactive_desched.plan.evaluation import SweepResult, first_owner, pod_ref
+from reactive_desched.plan.report import UnaffectedPod
+from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.state.view import ClusterView
 
-__all__ = ["bystanders"]
+__all__ = ["unaffected_pods"]
 
 
-def bystanders(plan: Plan, picture: Picture, judged: Judged) -> Iterator[Bystander]:
+def unaffected_pods(
+    config: ControllerConfig, snapshot: Snapshot, result: SweepResult
+) -> Iterator[UnaffectedPod]:
     """Yield every pod of the picture that no decision is about."""
-    decided = {(verdict.pod.namespace, verdict.pod.name) for verdict in judged.verdicts}
-    placed = cache(lambda node: _why_not_placed(node, judged.view))
+    decided = {(verdict.pod.namespace, verdict.pod.name) for verdict in result.decisions}
+    placed = cache(lambda node: _node_message(node, result.view))
     plugins = [
         (f"{profile.name}/{plugin.name}", plugin)
-        for profile in plan.profiles
+        for profile in config.profiles
         for plugin in profile.plugins
     ]
-    for pod in picture.pods:
+    for pod in snapshot.pods:
         if (pod.namespace, pod.name) not in decided:
-            reason = judged.skipped or placed(pod.node)
-            yield _bystander(pod, plugins, reason)
+            reason = result.skipped or placed(pod.node)
+            yield _unaffected_pod(pod, plugins, reason)
 
 
-def _bystander(pod: Pod, plugins: list[tuple[str, AnyPlugin]], reason: str | None) -> Bystander:
-    looked = () if reason else tuple(name for name, plugin in plugins if _looks_at(plugin, pod))
-    if looked:
-        reason = f"nothing found by {', '.join(looked)}"
-    return Bystander(
-        pod=named(pod),
+def _unaffected_pod(
+    pod: Pod, plugins: list[tuple[str, AnyPlugin]], reason: str | None
+) -> UnaffectedPod:
+    evaluated_by = (
+        () if reason else tuple(name for name, plugin in plugins if _is_evaluated_by(plugin, pod))
+    )
+    if evaluated_by:
+        reason = f"nothing found by {', '.join(evaluated_by)}"
+    return UnaffectedPod(
+        pod=pod_ref(pod),
         node=pod.node,
-        owner=owner_of(pod),
-        looked_at_by=looked,
-        reason=reason or _why_nobody(pod, plugins),
+        owner=first_owner(pod),
+        looked_at_by=evaluated_by,
+        reason=reason or _not_evaluated_message(pod, plugins),
     )
 
 
-def _looks_at(plugin: AnyPlugin, pod: Pod) -> bool:
+def _is_evaluated_by(plugin: AnyPlugin, pod: Pod) -> bool:
     """Say whether a plugin was asked to look at pods such as this one."""
-    if not pod.is_active and not plugin.sees_ended:
+    if not pod.is_active and not plugin.judges_completed_pods:
         return False
     return not isinstance(plugin.args, NamespacedArgs) or plugin.args.covers(pod)
 
 
-def _why_nobody(pod: Pod, plugins: list[tuple[str, AnyPlugin]]) -> str:
+def _not_evaluated_message(pod: Pod, plugins: list[tuple[str, AnyPlugin]]) -> str:
     if not plugins:
         return "the policy enables no plugin"
-    if not pod.is_active and not any(plugin.sees_ended for _, plugin in plugins):
+    if not pod.is_active and not any(plugin.judges_completed_pods for _, plugin in plugins):
         return f"the pod has ended ({pod.status.phase}), and no plugin looks at such pods"
     return "no plugin looks at it: outside the namespaces or labels they are limited to"
 
 
-def _why_not_placed(node: str, view: ClusterView) -> str | None:
+def _node_message(node: str, view: ClusterView) -> str | None:
     """Say why the pods of a node are not looked at, if so."""
     if not node:
         return "the pod is on no node yet"
-    room = view.room(node)
+    room = view.node_info(node)
     if room is None or room.node is None:
         return f"node {node} is not there"
-    if room.counts:
+    if room.eligible:
         return None
     if not room.node.is_ready:
         return f"node {node} is not ready"

@@ -13,21 +13,21 @@ import msgspec
 
 from reactive_desched.errors import ConfigError
 
-__all__ = ["Progress", "yaml_to_json"]
+__all__ = ["OffsetProgress", "yaml_to_json"]
 
-REMEMBERED_SCALARS: Final = 100_000
+MAX_CACHED_SCALARS: Final = 100_000
 """Plain scalars whose JSON is remembered; at the bound all are forgotten."""
 
-_WRITTEN_AT_ONCE: Final = 4096
+_FLUSH_AFTER_PARTS: Final = 4096
 _TEXT_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 _COLLECTION_TAGS: Final = frozenset({None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
-_WORDS: Final = (
+_CONSTANTS: Final = (
     dict.fromkeys(("", "~", "null", "Null", "NULL"), "null")
     | dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"), "true")
     | dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"), "false")
 )
 _JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_WHOLE: Final = re.compile(r"([-+]?)(?:0b([01_]+)|0x([0-9a-fA-F_]+)|0o?([0-7_]+)|([1-9][0-9_]*))")
+_INTEGER: Final = re.compile(r"([-+]?)(?:0b([01_]+)|0x([0-9a-fA-F_]+)|0o?([0-7_]+)|([1-9][0-9_]*))")
 _BASES: Final = (2, 16, 8, 10)
 _FRACTION: Final = re.compile(
     r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
@@ -35,11 +35,11 @@ _FRACTION: Final = re.compile(
 _SEQUENCE, _KEY, _VALUE = range(3)
 
 Event = Any  # PyYAML's events are not typed
-Progress = Callable[[int], None]
+OffsetProgress = Callable[[int], None]
 """Told how far reading has come."""
 
 
-def yaml_to_json(source: BinaryIO, into: BinaryIO, name: str, progress: Progress) -> None:
+def yaml_to_json(source: BinaryIO, into: BinaryIO, name: str, progress: OffsetProgress) -> None:
     """Write every document as one line of JSON; raises ConfigError naming line and column."""
     import yaml  # type: ignore[import-untyped]  # it ships no types
 
@@ -47,13 +47,13 @@ def yaml_to_json(source: BinaryIO, into: BinaryIO, name: str, progress: Progress
     writer = _JsonWriter(name)
     try:
         for number, event in enumerate(yaml.parse(source, Loader=loader)):
-            writer.take(event)
-            if number % _WRITTEN_AT_ONCE == 0:
-                into.write(writer.written())
+            writer.write_event(event)
+            if number % _FLUSH_AFTER_PARTS == 0:
+                into.write(writer.flush())
                 progress(event.start_mark.index)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise _not_yaml(name, error) from error
-    into.write(writer.written())
+        raise _syntax_error(name, error) from error
+    into.write(writer.flush())
 
 
 class _JsonWriter:
@@ -63,8 +63,8 @@ class _JsonWriter:
         self._name = name
         self._parts: list[str] = []
         self._inside: list[int] = []
-        self._known: dict[str, str] = {}
-        self._takes: dict[str, Callable[[Event], None]] = {
+        self._scalar_cache: dict[str, str] = {}
+        self._handlers: dict[str, Callable[[Event], None]] = {
             "ScalarEvent": self._scalar,
             "MappingStartEvent": self._mapping,
             "SequenceStartEvent": self._sequence,
@@ -74,13 +74,13 @@ class _JsonWriter:
             "AliasEvent": self._alias,
         }
 
-    def take(self, event: Event) -> None:
+    def write_event(self, event: Event) -> None:
         """Write what the event stands for."""
-        take = self._takes.get(type(event).__name__)
+        take = self._handlers.get(type(event).__name__)
         if take is not None:
             take(event)
 
-    def written(self) -> bytes:
+    def flush(self) -> bytes:
         """Hand over what is written but for its end, which the next event may alter."""
         parts = self._parts
         self._parts = [parts.pop()] if parts[-1:] == [","] else []
@@ -89,22 +89,24 @@ class _JsonWriter:
     def _scalar(self, event: Event) -> None:
         plain = event.tag is None and event.implicit[0]
         if not plain and event.tag is not None and event.tag not in _TEXT_TAGS:
-            raise self._refused(event, f"the tag {event.tag} is not read here; write it plainly")
+            raise self._unsupported(
+                event, f"the tag {event.tag} is not read here; write it plainly"
+            )
         if self._inside and self._inside[-1] == _KEY:
             self._inside[-1] = _VALUE
             self._parts += (_quoted(event.value), ":")
         else:
-            self._parts.append(self._meaning(event.value) if plain else _quoted(event.value))
-            self._ended()
+            self._parts.append(self._cached_scalar(event.value) if plain else _quoted(event.value))
+            self._end_value()
 
-    def _meaning(self, text: str) -> str:
+    def _cached_scalar(self, text: str) -> str:
         """Return the JSON of a plain scalar; most repeat, so they are remembered."""
-        known = self._known.get(text)
-        if known is None:
-            if len(self._known) >= REMEMBERED_SCALARS:
-                self._known.clear()
-            known = self._known[text] = _meaning(text)
-        return known
+        cached = self._scalar_cache.get(text)
+        if cached is None:
+            if len(self._scalar_cache) >= MAX_CACHED_SCALARS:
+                self._scalar_cache.clear()
+            cached = self._scalar_cache[text] = _scalar_to_json(text)
+        return cached
 
     def _mapping(self, event: Event) -> None:
         self._open(event, "{", _KEY)
@@ -114,9 +116,11 @@ class _JsonWriter:
 
     def _open(self, event: Event, bracket: str, inside: int) -> None:
         if event.tag not in _COLLECTION_TAGS:
-            raise self._refused(event, f"the tag {event.tag} is not read here; write it plainly")
+            raise self._unsupported(
+                event, f"the tag {event.tag} is not read here; write it plainly"
+            )
         if self._inside and self._inside[-1] == _KEY:
-            raise self._refused(event, "a key must be a text")
+            raise self._unsupported(event, "a key must be a text")
         self._parts.append(bracket)
         self._inside.append(inside)
 
@@ -125,9 +129,9 @@ class _JsonWriter:
             self._parts.pop()
         self._inside.pop()
         self._parts.append(bracket)
-        self._ended()
+        self._end_value()
 
-    def _ended(self) -> None:
+    def _end_value(self) -> None:
         """Follow a value by a comma, which the end of what is around it takes back."""
         if self._inside:
             self._inside[-1] = _KEY if self._inside[-1] else _SEQUENCE
@@ -137,9 +141,9 @@ class _JsonWriter:
         self._parts[-1] = "\n"
 
     def _alias(self, event: Event) -> None:
-        raise self._refused(event, f"the alias *{event.anchor} is not read here; write it out")
+        raise self._unsupported(event, f"the alias *{event.anchor} is not read here; write it out")
 
-    def _refused(self, event: Event, reason: str) -> ConfigError:
+    def _unsupported(self, event: Event, reason: str) -> ConfigError:
         mark = event.start_mark
         return ConfigError(f"{self._name}:{mark.line + 1}:{mark.column + 1}: {reason}")
 
@@ -148,34 +152,34 @@ def _quoted(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 
-def _meaning(text: str) -> str:
+def _scalar_to_json(text: str) -> str:
     """Return what a plain scalar means, in JSON: a word, a number, or a text."""
-    if (word := _WORDS.get(text)) is not None:
-        return word
+    if (constant := _CONSTANTS.get(text)) is not None:
+        return constant
     if text[0] not in "+-.0123456789":
         return _quoted(text)
     if _JSON_NUMBER.fullmatch(text):
         return text
-    if (whole := _WHOLE.fullmatch(text)) is not None:
-        return _integer(whole)
+    if (integer := _INTEGER.fullmatch(text)) is not None:
+        return _integer(integer)
     if _FRACTION.fullmatch(text) and math.isfinite(float(text)):
         return repr(float(text))
     return _quoted(text)
 
 
-def _integer(whole: "re.Match[str]") -> str:
+def _integer(match: "re.Match[str]") -> str:
     """Write a whole number of any base as JSON has it."""
-    sign, *digits = whole.groups("")
+    sign, *digits = match.groups("")
     base, written = next((b, d) for b, d in zip(_BASES, digits, strict=True) if d)
     try:
         return str(int(f"{sign}{written.replace('_', '')}", base))
     except ValueError:
-        return _quoted(whole[0])  # nothing but underscores, or endless
+        return _quoted(match[0])  # nothing but underscores, or endless
 
 
-def _not_yaml(name: str, error: Exception) -> ConfigError:
+def _syntax_error(name: str, error: Exception) -> ConfigError:
     """Say where the parser stumbled and over what."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-    said = " ".join(filter(None, (getattr(error, "context", ""), getattr(error, "problem", ""))))
-    return ConfigError(f"{where}: not valid YAML: {said or ' '.join(str(error).split())}")
+    problem = " ".join(filter(None, (getattr(error, "context", ""), getattr(error, "problem", ""))))
+    return ConfigError(f"{where}: not valid YAML: {problem or ' '.join(str(error).split())}")

@@ -7,9 +7,9 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.api.scope import ExcludedNamespaces
-from reactive_desched.policy.diagnostics import Complaint, quoted, refuse_if_any, under
+from reactive_desched.policy.diagnostics import FieldError, prefixed, quote, raise_field_errors
 from reactive_desched.policy.fields import SignedCount
-from reactive_desched.policy.percentages import Percentages, below_one, out_of_range
+from reactive_desched.policy.percentages import Percentages, fraction_warnings, percentage_errors
 
 
 class EvictionMode(StrEnum):
@@ -42,24 +42,26 @@ class HighNodeUtilizationArgs(PluginArgs):
 
     @field_validator("thresholds")
     @classmethod
-    def _in_range(cls, written: Percentages, info: ValidationInfo) -> Percentages:
-        refuse_if_any(out_of_range(written), info.context)
+    def _validate_thresholds(cls, written: Percentages, info: ValidationInfo) -> Percentages:
+        raise_field_errors(percentage_errors(written), info.context)
         return written
 
     @field_validator("eviction_modes")
     @classmethod
-    def _known(cls, written: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        refuse_if_any(_unknown(written), info.context)
+    def _validate_eviction_modes(
+        cls, written: tuple[str, ...], info: ValidationInfo
+    ) -> tuple[str, ...]:
+        raise_field_errors(_unknown_modes(written), info.context)
         return written
 
-    def notes(self) -> Iterator[Complaint]:
+    def warnings(self) -> Iterator[FieldError]:
         """Say what is accepted and probably means something else."""
-        return under("thresholds", below_one(self.thresholds))
+        return prefixed("thresholds", fraction_warnings(self.thresholds))
 
 
-def _unknown(modes: tuple[str, ...]) -> Iterator[Complaint]:
+def _unknown_modes(modes: tuple[str, ...]) -> Iterator[FieldError]:
     """Refuse what is no eviction mode."""
     for index, mode in enumerate(modes):
         if mode not in tuple(EvictionMode):
             hint = f"the only one is {EvictionMode.ONLY_THRESHOLDING_RESOURCES}"
-            yield Complaint(f"invalid eviction mode {quoted(mode)}", hint, (index,))
+            yield FieldError(f"invalid eviction mode {quote(mode)}", hint, (index,))

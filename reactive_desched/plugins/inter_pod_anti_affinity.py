@@ -26,9 +26,9 @@ from reactive_desched.model.objects import (
     PodAffinityTerm,
     PodKey,
 )
-from reactive_desched.model.subjects import OnePod, OnNode
+from reactive_desched.model.subjects import NodeSubject, PodSubject
 
-LISTED_PARTNERS: Final = 32
+MAX_LISTED_CONFLICTS: Final = 32
 """A finding names so many pods that it is against; if there are more, it names none."""
 
 _QOS_RANKS: Final = {BEST_EFFORT: 0, BURSTABLE: 1, GUARANTEED: 2}
@@ -38,7 +38,7 @@ class InterPodAntiAffinityArgs(ScopedArgs):
     """Which pods to look at; the others are not seen as partners either."""
 
 
-class InterPodAntiAffinity(Plugin[OnePod, InterPodAntiAffinityArgs]):
+class InterPodAntiAffinityPlugin(Plugin[PodSubject, InterPodAntiAffinityArgs]):
     """Pods whose own required anti-affinity forbids a pod in the same topology domain.
 
     The pod that declares the term goes, never the one that it forbids. Of pods that exclude each
@@ -62,71 +62,71 @@ class InterPodAntiAffinity(Plugin[OnePod, InterPodAntiAffinityArgs]):
         AntiAffinityEased,
     )
 
-    def subjects(self, change: Change, view: View) -> Iterable[OnePod]:
+    def subjects(self, change: Change, view: View) -> Iterable[PodSubject]:
         """Name the pods that may be near a forbidden one, or no longer, least important first."""
         match change:
             case NodeAdded(node=node):
-                return _in_order(view.avoiding(OnNode(node)))
+                return _by_importance(view.violated_by(NodeSubject(node)))
             case NodeLabelsChanged(node=node, keys=keys):
-                return _in_order(view.avoiding(OnNode(node), keys))
+                return _by_importance(view.violated_by(NodeSubject(node), keys))
             case PodSpecChanged(pod=pod):
-                return (OnePod(pod.key),)
+                return (PodSubject(pod.key),)
             case PodChange(pod=pod):
-                return _in_order(view.avoiding(OnePod(pod.key)))
+                return _by_importance(view.violated_by(PodSubject(pod.key)))
             case AntiAffinityEased(pods=pods):
-                return map(OnePod, pods)
+                return map(PodSubject, pods)
             case _:
-                return _everybody(view)
+                return _all_subjects(view)
 
-    def judge(self, subject: OnePod, view: View) -> Iterator[Finding]:
+    def judge(self, subject: PodSubject, view: View) -> Iterator[Finding]:
         """Flag the pod if a term of its required anti-affinity means a pod near it."""
-        if (placed := view.placed(subject.pod)) is None:
+        if (pod_and_node := view.active_pod(subject.pod)) is None:
             return
-        pod, node = placed
+        pod, node = pod_and_node
         if not pod.spec.anti_affinity or not self.args.covers(pod):
             return
-        if not (partners := self._partners(pod, node, view)):
+        if not (conflicts := self._conflicting_pods(pod, node, view)):
             return
-        term, other = min(partners.values(), key=lambda pair: str(pair[1]))
-        against = tuple(partners) if len(partners) <= LISTED_PARTNERS else ()
+        term, other = min(conflicts.values(), key=lambda pair: str(pair[1]))
+        conflicts_with = tuple(conflicts) if len(conflicts) <= MAX_LISTED_CONFLICTS else ()
         yield Finding(
             pod,
             self.name,
-            _reason(term, node, other),
-            against=against,
-            numbers=_numbers(term, node, other),
+            _message(term, node, other),
+            conflicts_with=conflicts_with,
+            details=_details(term, node, other),
         )
 
-    def _partners(
+    def _conflicting_pods(
         self, pod: Pod, node: Node, view: View
     ) -> dict[PodKey, tuple[PodAffinityTerm, Pod]]:
         """Find the forbidden pods near this one; one more than are listed is enough to know."""
         found: dict[PodKey, tuple[PodAffinityTerm, Pod]] = {}
-        for term, nearby in view.avoided(pod, node):
+        for term, nearby in view.forbidden_near(pod, node):
             if nearby is None:
                 break
             for other in nearby:
                 if other.name != pod.name and self.args.covers(other):
                     found.setdefault(other.uid, (term, other))
-                    if len(found) > LISTED_PARTNERS:
+                    if len(found) > MAX_LISTED_CONFLICTS:
                         return found
         return found
 
 
-def _everybody(view: View) -> Iterator[OnePod]:
+def _all_subjects(view: View) -> Iterator[PodSubject]:
     """Name all pods with terms, node by node; each node's once it is its turn."""
-    for node in sorted(view.declaring()):
-        place = view.place(OnNode(node))
-        if place is not None:
-            yield from _in_order([pod for pod in place[1] if pod.spec.anti_affinity])
+    for node in sorted(view.nodes_with_anti_affinity()):
+        node_and_pods = view.pods_of(NodeSubject(node))
+        if node_and_pods is not None:
+            yield from _by_importance([pod for pod in node_and_pods[1] if pod.spec.anti_affinity])
 
 
-def _in_order(pods: Iterable[Pod]) -> list[OnePod]:
+def _by_importance(pods: Iterable[Pod]) -> list[PodSubject]:
     """Name pods, each once, least important first."""
     chosen = {pod.uid: pod for pod in pods}
     if len(chosen) <= 1:
-        return list(map(OnePod, chosen))
-    return [OnePod(pod.uid) for pod in sorted(chosen.values(), key=_importance)]
+        return list(map(PodSubject, chosen))
+    return [PodSubject(pod.uid) for pod in sorted(chosen.values(), key=_importance)]
 
 
 def _importance(pod: Pod) -> tuple[bool, int, int, bool, str, str]:
@@ -141,7 +141,7 @@ def _importance(pod: Pod) -> tuple[bool, int, int, bool, str, str]:
     )
 
 
-def _numbers(term: PodAffinityTerm, node: Node, other: Pod) -> dict[str, int | str]:
+def _details(term: PodAffinityTerm, node: Node, other: Pod) -> dict[str, int | str]:
     """Name the domain they share, empty where the node lacks the label, and the other pod."""
     return {
         "topologyKey": term.topology_key,
@@ -151,7 +151,7 @@ def _numbers(term: PodAffinityTerm, node: Node, other: Pod) -> dict[str, int | s
     }
 
 
-def _reason(term: PodAffinityTerm, node: Node, other: Pod) -> str:
+def _message(term: PodAffinityTerm, node: Node, other: Pod) -> str:
     value = node.labels.get(term.topology_key)
     shared = f"node {node.name}" if value is None else f"{term.topology_key}={value}"
     return f"shares {shared} with {other}, which its anti-affinity forbids"

@@ -11,9 +11,9 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.api.scope import Namespaces
-from reactive_desched.policy.diagnostics import Complaint, refuse_if_any, under
-from reactive_desched.policy.fields import INT64_MAX, Seconds, Section, SelectorObject, written_name
-from reactive_desched.policy.percentages import Percentages, below_one
+from reactive_desched.policy.diagnostics import FieldError, prefixed, raise_field_errors
+from reactive_desched.policy.fields import INT64_MAX, Seconds, Section, SelectorObject, file_key
+from reactive_desched.policy.percentages import Percentages, fraction_warnings
 
 UINT32_MAX: Final = 2**32 - 1
 
@@ -23,13 +23,13 @@ _CEILINGS: Final[Mapping[str, str]] = {
     "prod_low_thresholds": "prod_high_thresholds",
 }
 _WRITE_BOTH: Final = "write highThresholds and lowThresholds"
-_MAPS: Final = ("high_thresholds", *_CEILINGS)
+_THRESHOLD_FIELDS: Final = ("high_thresholds", *_CEILINGS)
 _PAIRS: Final = (
     ("low_thresholds", "high_thresholds"),
     ("prod_low_thresholds", "prod_high_thresholds"),
 )
 
-Maps = Mapping[str, Percentages | None]
+ThresholdMaps = Mapping[str, Percentages | None]
 """The four maps, by field."""
 
 
@@ -104,13 +104,15 @@ class LoadThresholds(PluginArgs):
         "those that have thresholds.",
     )
 
-    @field_validator(*_MAPS)
+    @field_validator(*_THRESHOLD_FIELDS)
     @classmethod
-    def _sound(cls, written: Percentages | None, info: ValidationInfo) -> Percentages | None:
+    def _validate_thresholds(
+        cls, written: Percentages | None, info: ValidationInfo
+    ) -> Percentages | None:
         field = info.field_name or ""
         ceiling = info.data.get(_CEILINGS.get(field, ""))
-        crossed = _crossed(field, written, ceiling)
-        refuse_if_any(chain(_negative(written), crossed), info.context)
+        crossed = _ceiling_errors(field, written, ceiling)
+        raise_field_errors(chain(_negative_errors(written), crossed), info.context)
         return written
 
 
@@ -126,7 +128,7 @@ class NodePool(LoadThresholds):
 class LowNodeLoadArgs(LoadThresholds):
     """When a node counts as overloaded by measurement, and which of its pods may leave."""
 
-    model_config = ConfigDict(alias_generator=written_name)
+    model_config = ConfigDict(alias_generator=file_key)
 
     anomaly_condition: AnomalyCondition = Field(
         default=AnomalyCondition(), description="How often an overload must be found."
@@ -159,73 +161,75 @@ class LowNodeLoadArgs(LoadThresholds):
 
     @field_validator("node_pools")
     @classmethod
-    def _pools_sound(
+    def _validate_node_pools(
         cls, written: tuple[NodePool, ...], info: ValidationInfo
     ) -> tuple[NodePool, ...]:
-        for_all = {field: info.data[field] for field in _MAPS if field in info.data}
-        refuse_if_any(_pools_crossed(written, for_all), info.context)
+        for_all = {field: info.data[field] for field in _THRESHOLD_FIELDS if field in info.data}
+        raise_field_errors(_pool_ceiling_errors(written, for_all), info.context)
         return written
 
-    def notes(self) -> Iterator[Complaint]:
+    def warnings(self) -> Iterator[FieldError]:
         """Say which thresholds do nothing, and which stop everything."""
-        for_all = {field: getattr(self, field) for field in _MAPS}
+        for_all = {field: getattr(self, field) for field in _THRESHOLD_FIELDS}
         if not (any(for_all.values()) or self.node_pools):
-            yield Complaint("without thresholds nothing is evicted", _WRITE_BOTH)
-        yield from _notes(for_all, for_all)
+            yield FieldError("without thresholds nothing is evicted", _WRITE_BOTH)
+        yield from _threshold_warnings(for_all, for_all)
         for index, pool in enumerate(self.node_pools):
-            notes = _notes(_inheriting(pool, for_all), pool.model_fields_set)
-            yield from under("nodePools", under(index, notes))
+            found = _threshold_warnings(_with_defaults(pool, for_all), pool.model_fields_set)
+            yield from prefixed("nodePools", prefixed(index, found))
 
 
-def _negative(written: Percentages | None) -> Iterator[Complaint]:
+def _negative_errors(written: Percentages | None) -> Iterator[FieldError]:
     """Refuse what is no share of a node; above 100 is allowed."""
     for resource, percent in (written or {}).items():
         if percent < 0:
             message = "percentage must be greater than or equal to 0"
-            yield Complaint(message, f"it is {percent:g}", (resource,))
+            yield FieldError(message, f"it is {percent:g}", (resource,))
 
 
-def _crossed(
+def _ceiling_errors(
     field: str, written: Percentages | None, ceiling: Percentages | None
-) -> Iterator[Complaint]:
+) -> Iterator[FieldError]:
     """Refuse a threshold above the one that bounds it."""
     for resource, percent in (written or {}).items():
         if ceiling is not None and resource in ceiling and percent > ceiling[resource]:
             which = field.removesuffix("_thresholds").replace("_", " ")
-            bound = written_name(_CEILINGS[field])
+            bound = file_key(_CEILINGS[field])
             message = f"{which} percentage must be less than or equal to {bound}"
-            yield Complaint(message, f"{percent:g} is above {ceiling[resource]:g}", (resource,))
+            yield FieldError(message, f"{percent:g} is above {ceiling[resource]:g}", (resource,))
 
 
-def _inheriting(pool: NodePool, for_all: Maps) -> Maps:
+def _with_defaults(pool: NodePool, for_all: ThresholdMaps) -> ThresholdMaps:
     """Give a pool's maps, each from above where the pool has none; an empty one is one."""
     own = {field: getattr(pool, field) for field in for_all}
     return {field: for_all[field] if own[field] is None else own[field] for field in for_all}
 
 
-def _pools_crossed(pools: tuple[NodePool, ...], for_all: Maps) -> Iterator[Complaint]:
+def _pool_ceiling_errors(
+    pools: tuple[NodePool, ...], for_all: ThresholdMaps
+) -> Iterator[FieldError]:
     """Check what pools inherit against what they have themselves."""
     for index, pool in enumerate(pools):
-        maps = _inheriting(pool, for_all)
+        maps = _with_defaults(pool, for_all)
         for field, ceiling in _CEILINGS.items():
             is_mixed = (getattr(pool, field) is None) != (getattr(pool, ceiling) is None)
             if is_mixed and field in maps and ceiling in maps:
-                crossed = _crossed(field, maps[field], maps[ceiling])
-                yield from under(index, under(written_name(field), crossed))
+                crossed = _ceiling_errors(field, maps[field], maps[ceiling])
+                yield from prefixed(index, prefixed(file_key(field), crossed))
 
 
-def _notes(maps: Maps, own: Collection[str]) -> Iterator[Complaint]:
+def _threshold_warnings(maps: ThresholdMaps, own: Collection[str]) -> Iterator[FieldError]:
     """Say what the maps in force lack, where one of them is its own."""
     for low, high in _PAIRS:
         lows, highs = maps[low] or {}, maps[high] or {}
         if low not in own and high not in own:
             continue
         for resource in highs.keys() - lows.keys():
-            message = f"has no effect: {written_name(low)} has no {resource}"
-            yield Complaint(message, "add it there", (written_name(high), resource))
+            message = f"has no effect: {file_key(low)} has no {resource}"
+            yield FieldError(message, "add it there", (file_key(high), resource))
         for resource in lows.keys() - highs.keys():
-            message = f"{written_name(high)} has no {resource}, which counts as 0"
+            message = f"{file_key(high)} has no {resource}, which counts as 0"
             hint = "add it there: as it is, nothing is evicted"
-            yield Complaint(message, hint, (written_name(low), resource))
+            yield FieldError(message, hint, (file_key(low), resource))
     for field in own:
-        yield from under(written_name(field), below_one(maps.get(field)))
+        yield from prefixed(file_key(field), fraction_warnings(maps.get(field)))

@@ -9,16 +9,16 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.api.scope import ExcludedNamespaces
-from reactive_desched.policy.diagnostics import Complaint, quoted, refuse_if_any, under
+from reactive_desched.policy.diagnostics import FieldError, prefixed, quote, raise_field_errors
 from reactive_desched.policy.fields import Count, SignedCount
 from reactive_desched.policy.hints import did_you_mean
-from reactive_desched.policy.percentages import Percentages, below_one, out_of_range
+from reactive_desched.policy.percentages import Percentages, fraction_warnings, percentage_errors
 
 METRIC_RESOURCE: Final = "MetricResource"
 """What thresholds are about where a Prometheus query measures."""
 
 
-class MetricsSource(StrEnum):
+class UtilizationSource(StrEnum):
     """Where measured use comes from."""
 
     KUBERNETES = "KubernetesMetrics"
@@ -44,7 +44,7 @@ class MetricsUtilization(PluginArgs):
         default="",
         validate_default=True,
         description="KubernetesMetrics or Prometheus, configured under metricsProviders as well.",
-        json_schema_extra={"enum": ["", *MetricsSource]},
+        json_schema_extra={"enum": ["", *UtilizationSource]},
     )
     prometheus: PrometheusQuery | None = Field(
         default=None,
@@ -54,17 +54,17 @@ class MetricsUtilization(PluginArgs):
 
     @field_validator("source")
     @classmethod
-    def _one_source(cls, source: str, info: ValidationInfo) -> str:
-        refuse_if_any(_source_complaints(source, info), info.context)
+    def _validate_source(cls, source: str, info: ValidationInfo) -> str:
+        raise_field_errors(_source_errors(source, info), info.context)
         return source
 
     @field_validator("prometheus")
     @classmethod
-    def _fits_source(
+    def _validate_prometheus(
         cls, prometheus: PrometheusQuery | None, info: ValidationInfo
     ) -> PrometheusQuery | None:
         if (source := info.data.get("source")) is not None:
-            refuse_if_any(_query_complaints(prometheus, source), info.context)
+            raise_field_errors(_query_errors(prometheus, source), info.context)
         return prometheus
 
 
@@ -110,65 +110,65 @@ class LowNodeUtilizationArgs(PluginArgs):
 
     @field_validator("thresholds")
     @classmethod
-    def _low(cls, written: Percentages, info: ValidationInfo) -> Percentages:
-        refuse_if_any(_threshold_complaints("thresholds", written, info), info.context)
+    def _validate_thresholds(cls, written: Percentages, info: ValidationInfo) -> Percentages:
+        raise_field_errors(_threshold_errors("thresholds", written, info), info.context)
         return written
 
     @field_validator("target_thresholds")
     @classmethod
-    def _high(cls, written: Percentages, info: ValidationInfo) -> Percentages:
-        alone = _threshold_complaints("targetThresholds", written, info)
-        refuse_if_any(chain(alone, _pair_complaints(written, info)), info.context)
+    def _validate_target_thresholds(cls, written: Percentages, info: ValidationInfo) -> Percentages:
+        alone = _threshold_errors("targetThresholds", written, info)
+        raise_field_errors(chain(alone, _pair_errors(written, info)), info.context)
         return written
 
-    def notes(self) -> Iterator[Complaint]:
+    def warnings(self) -> Iterator[FieldError]:
         """Say what is accepted and probably means something else."""
-        yield from under("thresholds", below_one(self.thresholds))
-        yield from under("targetThresholds", below_one(self.target_thresholds))
+        yield from prefixed("thresholds", fraction_warnings(self.thresholds))
+        yield from prefixed("targetThresholds", fraction_warnings(self.target_thresholds))
 
 
-def _source_complaints(source: str, info: ValidationInfo) -> Iterator[Complaint]:
+def _source_errors(source: str, info: ValidationInfo) -> Iterator[FieldError]:
     """Check the source, and that the deprecated switch does not ask for one as well."""
     is_switched = info.data.get("metrics_server")  # None where it is no true or false
-    if source and source not in tuple(MetricsSource):
-        hint = did_you_mean(source, tuple(MetricsSource))
-        yield Complaint(f"unrecognized metrics source {quoted(source)}", hint, forgivable=True)
+    if source and source not in tuple(UtilizationSource):
+        hint = did_you_mean(source, tuple(UtilizationSource))
+        yield FieldError(f"unrecognized metrics source {quote(source)}", hint, lenient_ok=True)
     elif is_switched and source:
         message = f'it is not allowed to set both "{source}" source and metricsServer'
-        is_accepted = source != MetricsSource.KUBERNETES
-        yield Complaint(message, "remove metricsServer: it is deprecated", forgivable=is_accepted)
+        is_accepted = source != UtilizationSource.KUBERNETES
+        yield FieldError(message, "remove metricsServer: it is deprecated", lenient_ok=is_accepted)
     elif is_switched is False and not source:
-        hint = f"write source: {MetricsSource.KUBERNETES} or {MetricsSource.PROMETHEUS}"
-        yield Complaint("metrics source is empty", hint, forgivable=True)
+        hint = f"write source: {UtilizationSource.KUBERNETES} or {UtilizationSource.PROMETHEUS}"
+        yield FieldError("metrics source is empty", hint, lenient_ok=True)
 
 
-def _query_complaints(prometheus: PrometheusQuery | None, source: str) -> Iterator[Complaint]:
+def _query_errors(prometheus: PrometheusQuery | None, source: str) -> Iterator[FieldError]:
     """Check that there is a query exactly where Prometheus is asked."""
     query = prometheus.query if prometheus is not None else ""
-    if source == MetricsSource.PROMETHEUS and not query:
+    if source == UtilizationSource.PROMETHEUS and not query:
         message = f'prometheus query is required when metrics source is set to "{source}"'
-        yield Complaint(message, "write prometheus: {query: …} beside source")
-    elif source == MetricsSource.KUBERNETES and prometheus is not None:
+        yield FieldError(message, "write prometheus: {query: …} beside source")
+    elif source == UtilizationSource.KUBERNETES and prometheus is not None:
         message = f'prometheus configuration is not allowed to set when source is set to "{source}"'
-        yield Complaint(message, f"remove it, or write source: {MetricsSource.PROMETHEUS}")
+        yield FieldError(message, f"remove it, or write source: {UtilizationSource.PROMETHEUS}")
 
 
-def _threshold_complaints(
+def _threshold_errors(
     field: str, written: Percentages, info: ValidationInfo
-) -> Iterator[Complaint]:
+) -> Iterator[FieldError]:
     """Check one map by itself, and against what is measured."""
-    yield from out_of_range(written, f"{field} config is not valid: ")
+    yield from percentage_errors(written, f"{field} config is not valid: ")
     measured = info.data.get("metrics_utilization")
-    by_query = measured is not None and measured.source == MetricsSource.PROMETHEUS
+    by_query = measured is not None and measured.source == UtilizationSource.PROMETHEUS
     if by_query and written and set(written) != {METRIC_RESOURCE}:
         message = (
             f'{field} are expected to specify a single instance of "{METRIC_RESOURCE}" resource, '
             f"got [{' '.join(sorted(written))}] instead"
         )
-        yield Complaint(message, f"a Prometheus query measures one thing: {METRIC_RESOURCE}")
+        yield FieldError(message, f"a Prometheus query measures one thing: {METRIC_RESOURCE}")
 
 
-def _pair_complaints(high: Percentages, info: ValidationInfo) -> Iterator[Complaint]:
+def _pair_errors(high: Percentages, info: ValidationInfo) -> Iterator[FieldError]:
     """Check the maps against each other, where both say something."""
     low: Percentages = info.data.get("thresholds", {})
     if not (low and high):
@@ -179,15 +179,15 @@ def _pair_complaints(high: Percentages, info: ValidationInfo) -> Iterator[Compla
     ]
     if unmatched:
         message = "thresholds and targetThresholds configured different resources"
-        yield Complaint(message, "; ".join(unmatched))
+        yield FieldError(message, "; ".join(unmatched))
     if info.data.get("use_deviation_thresholds") is False:
-        yield from _crossed(low, high)
+        yield from _crossed_errors(low, high)
 
 
-def _crossed(low: Percentages, high: Percentages) -> Iterator[Complaint]:
+def _crossed_errors(low: Percentages, high: Percentages) -> Iterator[FieldError]:
     """Refuse a lower threshold above the upper one."""
     for name in sorted(low.keys() & high.keys()):
         if low[name] > high[name]:
             message = f"thresholds' {name} percentage is greater than targetThresholds'"
             hint = f"{low[name]:g} is above {high[name]:g}"
-            yield Complaint(message, hint, (name,))
+            yield FieldError(message, hint, (name,))

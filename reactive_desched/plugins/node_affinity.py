@@ -5,7 +5,7 @@ from typing import Final, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from reactive_desched.api.places import PlacePlugin
+from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
@@ -20,20 +20,20 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import Node, Pod
-from reactive_desched.model.subjects import Places
+from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.policy.diagnostics import (
-    Complaint,
-    Complaints,
+    FieldError,
+    FieldErrors,
     Path,
-    quoted,
-    refuse_if_any,
+    quote,
+    raise_field_errors,
 )
 from reactive_desched.policy.hints import did_you_mean
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
-Why = tuple[str, dict[str, int | str]]
+Explanation = tuple[str, dict[str, int | str]]
 """A reason, and the figures behind it."""
 
 
@@ -44,30 +44,30 @@ class NodeAffinityArgs(ScopedArgs):
 
     @field_validator("node_affinity_type")
     @classmethod
-    def _is_set(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    def _validate_types(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if not value:
-            complaint = Complaint("nodeAffinityType needs to be set", f"write [{REQUIRED}]")
-            raise Complaints([complaint])
-        if info.mode == "json" and _VERDICTS.keys().isdisjoint(value):
-            refuse_if_any(_skipped(value, ()), info.context)
+            complaint = FieldError("nodeAffinityType needs to be set", f"write [{REQUIRED}]")
+            raise FieldErrors([complaint])
+        if info.mode == "json" and _CHECKS.keys().isdisjoint(value):
+            raise_field_errors(_skipped_type_errors(value, ()), info.context)
         return value
 
-    def notes(self) -> Iterator[Complaint]:
+    def warnings(self) -> Iterator[FieldError]:
         """Say which types are skipped, as upstream does, beside one that is not."""
-        if not _VERDICTS.keys().isdisjoint(self.node_affinity_type):
-            yield from _skipped(self.node_affinity_type, ("nodeAffinityType",))
+        if not _CHECKS.keys().isdisjoint(self.node_affinity_type):
+            yield from _skipped_type_errors(self.node_affinity_type, ("nodeAffinityType",))
 
 
-def _skipped(written: tuple[str, ...], path: Path) -> Iterator[Complaint]:
+def _skipped_type_errors(written: tuple[str, ...], path: Path) -> Iterator[FieldError]:
     """Complain of types that do not exist: upstream skips them, and somebody meant something."""
     for index, kind in enumerate(written):
-        if kind not in _VERDICTS:
-            hint = did_you_mean(kind, _VERDICTS)
-            message = f"{quoted(kind)} is no nodeAffinityType: it is skipped"
-            yield Complaint(message, hint, (*path, index), forgivable=True)
+        if kind not in _CHECKS:
+            hint = did_you_mean(kind, _CHECKS)
+            message = f"{quote(kind)} is no nodeAffinityType: it is skipped"
+            yield FieldError(message, hint, (*path, index), lenient_ok=True)
 
 
-class NodeAffinity(PlacePlugin[NodeAffinityArgs]):
+class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
     """Pods whose node violates required affinity, or is not the best of their wishes.
 
     As upstream, a bare nodeSelector does not qualify a pod, but counts once it has required
@@ -87,10 +87,10 @@ class NodeAffinity(PlacePlugin[NodeAffinityArgs]):
 
     def __init__(self, args: NodeAffinityArgs) -> None:
         super().__init__(args)
-        wanted = (_VERDICTS.get(kind) for kind in args.node_affinity_type)
-        self._verdicts = tuple(verdict for verdict in wanted if verdict is not None)
+        checks = (_CHECKS.get(kind) for kind in args.node_affinity_type)
+        self._checks = tuple(verdict for verdict in checks if verdict is not None)
 
-    def passes(self) -> Iterable[Self]:
+    def sweep_passes(self) -> Iterable[Self]:
         """Return one plugin for each type: upstream looks at all nodes for one, then the next."""
         kinds = self.args.node_affinity_type
         return [
@@ -98,23 +98,23 @@ class NodeAffinity(PlacePlugin[NodeAffinityArgs]):
             for kind in kinds
         ]
 
-    def judge(self, subject: Places, view: View) -> Iterator[Finding]:
+    def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding]:
         """Flag every pod that its node fails in one of the configured types."""
-        if (place := view.place(subject)) is None:
+        if (node_and_pods := view.pods_of(subject)) is None:
             return
-        node, pods = place
+        node, pods = node_and_pods
         for pod in pods:
             if pod.spec.node_affinity is None:
                 continue
-            for verdict in self._verdicts:
-                if (why := verdict(pod, node, view)) is not None:
+            for check in self._checks:
+                if (explanation := check(pod, node, view)) is not None:
                     if self.args.covers(pod):
-                        reason, numbers = why
-                        yield Finding(pod, self.name, reason, needs_fit=True, numbers=numbers)
+                        reason, numbers = explanation
+                        yield Finding(pod, self.name, reason, needs_fit=True, details=numbers)
                     break
 
 
-def _violates_required(pod: Pod, node: Node, _: View) -> Why | None:
+def _violates_required(pod: Pod, node: Node, _: View) -> Explanation | None:
     affinity = pod.spec.node_affinity
     if affinity is None or affinity.required is None:
         return None
@@ -123,18 +123,18 @@ def _violates_required(pod: Pod, node: Node, _: View) -> Why | None:
     return f"required node affinity does not match {node.name}", {"affinityType": REQUIRED}
 
 
-def _prefers_another(pod: Pod, node: Node, view: View) -> Why | None:
+def _prefers_other_node(pod: Pod, node: Node, view: View) -> Explanation | None:
     affinity = pod.spec.node_affinity
     if affinity is None or not affinity.preferred:
         return None
-    weight, best = view.preference(affinity, node.name)
+    weight, best = view.preferred_weights(affinity, node.name)
     if best <= weight:
         return None
     reason = f"prefers another node: weight {weight} on {node.name}, best is {best}"
     return reason, {"affinityType": PREFERRED, "weight": weight, "bestWeight": best}
 
 
-_VERDICTS: Final[dict[str, Callable[[Pod, Node, View], Why | None]]] = {
+_CHECKS: Final[dict[str, Callable[[Pod, Node, View], Explanation | None]]] = {
     REQUIRED: _violates_required,
-    PREFERRED: _prefers_another,
+    PREFERRED: _prefers_other_node,
 }

@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from reactive_desched.api.places import PlacePlugin
+from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
@@ -18,7 +18,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.subjects import Places
+from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, untolerated
 
 
@@ -36,13 +36,13 @@ class NodeTaintsArgs(ScopedArgs):
     )
 
     @model_validator(mode="after")
-    def _one_list(self) -> Self:
+    def _validate_exclusive(self) -> Self:
         if self.excluded_taints and self.included_taints:
             raise ValueError("either includedTaints or excludedTaints can be set, but not both")
         return self
 
 
-class NodeTaints(PlacePlugin[NodeTaintsArgs]):
+class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
     """Pods that fail to tolerate a relevant NoSchedule taint; NoExecute is the cluster's own."""
 
     name = "RemovePodsViolatingNodeTaints"
@@ -55,18 +55,18 @@ class NodeTaints(PlacePlugin[NodeTaintsArgs]):
         PodSpecChanged,
     )
 
-    def judge(self, subject: Places, view: View) -> Iterator[Finding]:
+    def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding]:
         """Flag every pod that fails to tolerate one of the relevant taints."""
-        if (place := view.place(subject)) is None:
+        if (node_and_pods := view.pods_of(subject)) is None:
             return
-        node, pods = place
+        node, pods = node_and_pods
         taints = tuple(filter(self._is_relevant, node.taints))
         if not taints:
             return
         for pod, taint in first_untolerated(pods, taints):
             if self.args.covers(pod):
                 reason = f"does not tolerate {taint} on {node.name}"
-                yield Finding(pod, self.name, reason, numbers=_numbers(taint))
+                yield Finding(pod, self.name, reason, details=_details(taint))
 
     def _is_relevant(self, taint: Taint) -> bool:
         args = self.args
@@ -81,16 +81,16 @@ class NodeTaints(PlacePlugin[NodeTaintsArgs]):
 
 def first_untolerated(pods: Iterable[Pod], taints: Iterable[Taint]) -> Iterator[tuple[Pod, Taint]]:
     """Pair each intolerant pod with its first taint; siblings share tolerations and the answer."""
-    known: dict[int, Taint | None] = {}
+    cache: dict[int, Taint | None] = {}
     for pod in pods:
         tolerations = pod.spec.tolerations
-        if (key := id(tolerations)) not in known:
-            known[key] = next(untolerated(tolerations, taints), None)
-        if (taint := known[key]) is not None:
+        if (key := id(tolerations)) not in cache:
+            cache[key] = next(untolerated(tolerations, taints), None)
+        if (taint := cache[key]) is not None:
             yield pod, taint
 
 
-def _numbers(taint: Taint) -> dict[str, int | str]:
+def _details(taint: Taint) -> dict[str, int | str]:
     return {"taintKey": taint.key, "taintValue": taint.value, "taintEffect": taint.effect}
 
 

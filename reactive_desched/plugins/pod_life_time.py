@@ -6,7 +6,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from reactive_desched.api.places import PlacePlugin
+from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import PluginArgs, View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
@@ -19,12 +19,12 @@ from reactive_desched.model.changes import (
     PodStatusChanged,
     Resynced,
 )
-from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import ContainerStatus, Pod, PodCondition, PodStatus
-from reactive_desched.model.subjects import Places
+from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.policy.choices import AnyOf
 from reactive_desched.policy.fields import Count, Int32
-from reactive_desched.primitives.ages import spoken
+from reactive_desched.primitives.ages import format_age
 
 STATES: Final = (
     "Completed",
@@ -66,7 +66,7 @@ class OwnerKinds(PluginArgs):
     )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _validate_exclusive(self) -> Self:
         if self.include and self.exclude:
             raise ValueError("only one of Include/Exclude ownerKinds can be set")
         return self
@@ -83,7 +83,7 @@ class WantedCondition(PluginArgs):
     )
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _validate_not_empty(self) -> Self:
         if self.type or self.status or self.reason:
             return self
         if self.min_time_since_last_transition_seconds is not None:
@@ -92,7 +92,7 @@ class WantedCondition(PluginArgs):
             "at least one of type, status, reason, or minTimeSinceLastTransitionSeconds must be set"
         )
 
-    def is_met_by(self, condition: PodCondition) -> bool:
+    def matches(self, condition: PodCondition) -> bool:
         """Say whether this is the condition, however long it has been so."""
         return (
             self.type in ("", condition.type)
@@ -108,13 +108,13 @@ class WantedCondition(PluginArgs):
         return inf if changed_s is None else created_s + changed_s + wait_s
 
 
-_Met = tuple[int, WantedCondition]
+_MatchedCondition = tuple[int, WantedCondition]
 """The place of a pod's condition, and what is wanted of it."""
 
-_Known = dict[int, tuple[_Met, ...]]
+_ConditionCache = dict[int, tuple[_MatchedCondition, ...]]
 """Which of some conditions are wanted, for one judgement; siblings share conditions and answer."""
 
-_Numbers = dict[str, int | str]
+_Details = dict[str, int | str]
 
 
 class PodLifeTimeArgs(ScopedArgs):
@@ -152,7 +152,7 @@ class PodLifeTimeArgs(ScopedArgs):
 
     @field_validator("max_pod_life_time_seconds")
     @classmethod
-    def _some_criterion(cls, max_age_s: int | None, info: ValidationInfo) -> int | None:
+    def _validate_some_criterion(cls, max_age_s: int | None, info: ValidationInfo) -> int | None:
         others = ("states", "conditions", "exit_codes")
         if max_age_s is None and not any(info.data.get(name, "refused") for name in others):
             raise ValueError(
@@ -162,7 +162,7 @@ class PodLifeTimeArgs(ScopedArgs):
         return max_age_s
 
 
-class PodLifeTime(PlacePlugin[PodLifeTimeArgs]):
+class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
     """Pods in any phase that are too old, or have been in a state or condition for too long.
 
     Ages are whole seconds: at most 600 allows 600, and 601 is too old; a condition that must last
@@ -181,52 +181,54 @@ class PodLifeTime(PlacePlugin[PodLifeTimeArgs]):
         PodLabelsChanged,
         PodMarksChanged,
     )
-    sees_ended = True
-    gathers = True
+    judges_completed_pods = True
+    ranks_across_subjects = True
 
     def __init__(self, args: PodLifeTimeArgs) -> None:
         super().__init__(args)
         limit_s = args.max_pod_life_time_seconds
         self._due_age_s = -inf if limit_s is None else limit_s + 1
         self._states = frozenset(args.states)
-        self._with_init = args.including_init_containers
+        self._include_init = args.including_init_containers
         self._exit_codes = frozenset(args.exit_codes)
         self._included_owners = frozenset(args.owner_kinds.include)
         self._excluded_owners = frozenset(args.owner_kinds.exclude)
 
-    def judge(self, subject: Places, view: View) -> Iterator[Finding | LookAgain]:
+    def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
         """Flag every pod that is due; look again when the next one is."""
-        if (place := view.everyone(subject)) is None:
+        if (node_and_pods := view.all_pods_of(subject)) is None:
             return
-        now_s, next_s, known = view.now_s, inf, _Known()
-        for pod in place[1]:
-            due_s = self._due_s(pod, known)
-            if due_s >= next_s or not self._is_meant(pod):
+        now_s, next_s, cache = view.now_s, inf, _ConditionCache()
+        for pod in node_and_pods[1]:
+            due_s = self._due_s(pod, cache)
+            if due_s >= next_s or not self._matches_args(pod):
                 continue
             if due_s > now_s:
                 next_s = due_s
             else:
-                reason, numbers = self._why(pod, now_s)
-                yield Finding(pod, self.name, reason, rank=(pod.created_s,), numbers=numbers)
+                reason, numbers = self._explain(pod, now_s)
+                yield Finding(pod, self.name, reason, rank=(pod.created_s,), details=numbers)
         if next_s < inf:
-            yield LookAgain(next_s - now_s)
+            yield RequeueAfter(next_s - now_s)
 
-    def _due_s(self, pod: Pod, known: _Known) -> float:
+    def _due_s(self, pod: Pod, cache: _ConditionCache) -> float:
         """Say from when on it is too old and in a wanted condition for long enough; inf: never."""
         due_s = pod.created_s + self._due_age_s
-        return max(due_s, self._condition(pod, known)[0]) if self.args.conditions else due_s
+        return (
+            max(due_s, self._first_due_condition(pod, cache)[0]) if self.args.conditions else due_s
+        )
 
-    def _is_meant(self, pod: Pod) -> bool:
+    def _matches_args(self, pod: Pod) -> bool:
         """Say whether everything that does not hang on time speaks for the pod to go."""
         return (
-            (not self._states or self._state(pod.status) is not None)
-            and (not self._exit_codes or self._exit_code(pod.status) is not None)
+            (not self._states or self._first_listed_state(pod.status) is not None)
+            and (not self._exit_codes or self._first_listed_exit_code(pod.status) is not None)
             and (not self._included_owners or _is_owned_by(pod, self._included_owners))
             and not (self._excluded_owners and _is_owned_by(pod, self._excluded_owners))
             and self.args.covers(pod)
         )
 
-    def _state(self, status: PodStatus) -> str | None:
+    def _first_listed_state(self, status: PodStatus) -> str | None:
         """Give the first of the wanted states that the pod or one of its containers is in."""
         states = self._states
         if status.phase in states:
@@ -234,80 +236,86 @@ class PodLifeTime(PlacePlugin[PodLifeTimeArgs]):
         if status.reason in states:
             return status.reason
         for container in self._containers_with_state(status):
-            if container.waiting in states:
-                return container.waiting
-            if container.terminated in states:
-                return container.terminated
+            if container.waiting_reason in states:
+                return container.waiting_reason
+            if container.terminated_reason in states:
+                return container.terminated_reason
         return None
 
-    def _condition(self, pod: Pod, known: _Known) -> tuple[float, _Met | None]:
+    def _first_due_condition(
+        self, pod: Pod, cache: _ConditionCache
+    ) -> tuple[float, _MatchedCondition | None]:
         """Say from when on the first wanted condition has lasted for long enough, and which."""
         conditions = pod.status.conditions
-        if (met := known.get(id(conditions))) is None:
-            met = known[id(conditions)] = tuple(self._wanted_among(conditions))
+        if (met := cache.get(id(conditions))) is None:
+            met = cache[id(conditions)] = tuple(self._matching_conditions(conditions))
         first_s, which = inf, None
         for each in met:
-            due_s = each[1].due_s(pod.created_s, pod.transitions[each[0]])
+            due_s = each[1].due_s(pod.created_s, pod.condition_transitions[each[0]])
             if due_s < first_s:
                 first_s, which = due_s, each
         return first_s, which
 
-    def _wanted_among(self, conditions: Iterable[PodCondition]) -> Iterator[_Met]:
+    def _matching_conditions(
+        self, conditions: Iterable[PodCondition]
+    ) -> Iterator[_MatchedCondition]:
         """Give the place of each condition that is wanted, with what is wanted of it."""
         for index, condition in enumerate(conditions):
             for wanted in self.args.conditions:
-                if wanted.is_met_by(condition):
+                if wanted.matches(condition):
                     yield index, wanted
 
-    def _exit_code(self, status: PodStatus) -> int | None:
+    def _first_listed_exit_code(self, status: PodStatus) -> int | None:
         """Give the first of the wanted exit codes with which a container ended."""
-        for container in status.app_containers(and_init=self._with_init):
+        for container in status.app_containers(include_init=self._include_init):
             if container.exit_code in self._exit_codes:
                 return container.exit_code
         return None
 
     def _containers_with_state(self, status: PodStatus) -> tuple[ContainerStatus, ...]:
         if self.args.including_ephemeral_containers:
-            return status.app_containers(and_init=self._with_init) + status.ephemeral_containers
-        return status.app_containers(and_init=self._with_init)
+            return (
+                status.app_containers(include_init=self._include_init) + status.ephemeral_containers
+            )
+        return status.app_containers(include_init=self._include_init)
 
-    def _why(self, pod: Pod, now_s: float) -> tuple[str, _Numbers]:
+    def _explain(self, pod: Pod, now_s: float) -> tuple[str, _Details]:
         """Tell each thing that was asked for, with the pod's own numbers."""
-        told, age_s = [], max(0, int(now_s - pod.created_s))
-        numbers: _Numbers = {"ageSeconds": age_s}
+        parts, age_s = [], max(0, int(now_s - pod.created_s))
+        details: _Details = {"ageSeconds": age_s}
         if (limit_s := self.args.max_pod_life_time_seconds) is not None:
-            told.append(f"is {spoken(age_s)} old, the limit is {spoken(limit_s)}")
-            numbers["maxAgeSeconds"] = limit_s
-        if self._states and (state := self._state(pod.status)) is not None:
-            told.append(f"state {state}")
-            numbers["state"] = state
-        if (met := self._condition(pod, {})[1]) is not None:
-            words, figures = _told(pod, met, now_s)
-            told.append(words)
-            numbers |= figures
-        if self._exit_codes and (code := self._exit_code(pod.status)) is not None:
-            told.append(f"exit code {code}")
-            numbers["exitCode"] = code
-        return "; ".join(told), numbers
+            parts.append(f"is {format_age(age_s)} old, the limit is {format_age(limit_s)}")
+            details["maxAgeSeconds"] = limit_s
+        if self._states and (state := self._first_listed_state(pod.status)) is not None:
+            parts.append(f"state {state}")
+            details["state"] = state
+        if (met := self._first_due_condition(pod, {})[1]) is not None:
+            text, condition_details = _describe_condition(pod, met, now_s)
+            parts.append(text)
+            details |= condition_details
+        if self._exit_codes and (code := self._first_listed_exit_code(pod.status)) is not None:
+            parts.append(f"exit code {code}")
+            details["exitCode"] = code
+        return "; ".join(parts), details
 
 
 def _is_owned_by(pod: Pod, kinds: frozenset[str]) -> bool:
     return any(owner.kind in kinds for owner in pod.owners)
 
 
-def _told(pod: Pod, met: _Met, now_s: float) -> tuple[str, _Numbers]:
+def _describe_condition(pod: Pod, matched: _MatchedCondition, now_s: float) -> tuple[str, _Details]:
     """Tell how long a condition has been as it is, where that is known."""
-    index, wanted = met
-    condition, since_s = pod.status.conditions[index], pod.transitions[index]
+    index, wanted = matched
+    condition, since_s = pod.status.conditions[index], pod.condition_transitions[index]
     why = f" ({condition.reason})" if condition.reason else ""
-    words = f"condition {condition.type} is {condition.status}{why}"
-    numbers: _Numbers = {"conditionType": condition.type, "conditionStatus": condition.status}
+    text = f"condition {condition.type} is {condition.status}{why}"
+    details: _Details = {"conditionType": condition.type, "conditionStatus": condition.status}
     if condition.reason:
-        numbers["conditionReason"] = condition.reason
+        details["conditionReason"] = condition.reason
     if since_s is not None:
         lasted_s = max(0, int(now_s - pod.created_s - since_s))
-        words += f" for {spoken(lasted_s)}"
-        numbers["conditionSeconds"] = lasted_s
+        text += f" for {format_age(lasted_s)}"
+        details["conditionSeconds"] = lasted_s
     if (least_s := wanted.min_time_since_last_transition_seconds) is not None:
-        numbers["minConditionSeconds"] = least_s
-    return words, numbers
+        details["minConditionSeconds"] = least_s
+    return text, details

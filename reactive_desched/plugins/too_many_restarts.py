@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, field_validator
 
-from reactive_desched.api.places import PlacePlugin
+from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
@@ -19,7 +19,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import PodStatus
-from reactive_desched.model.subjects import Places
+from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.policy.choices import AnyOf
 from reactive_desched.policy.fields import Int32
 
@@ -43,7 +43,7 @@ class TooManyRestartsArgs(ScopedArgs):
 
     @field_validator("pod_restart_threshold")
     @classmethod
-    def _at_least_one(cls, threshold: int) -> int:
+    def _validate_threshold(cls, threshold: int) -> int:
         if threshold < 1:
             raise ValueError(
                 f"invalid PodsHavingTooManyRestarts threshold: must be at least 1, not {threshold}"
@@ -51,7 +51,7 @@ class TooManyRestartsArgs(ScopedArgs):
         return threshold
 
 
-class TooManyRestarts(PlacePlugin[TooManyRestartsArgs]):
+class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
     """Pods, ended ones included, whose containers restarted as often as the threshold, or more.
 
     Restarts are summed over the containers. Of a node's pods the one with most restarts goes first.
@@ -67,34 +67,34 @@ class TooManyRestarts(PlacePlugin[TooManyRestartsArgs]):
         PodForgotten,
         PodLabelsChanged,
     )
-    sees_ended = True
+    judges_completed_pods = True
 
     def __init__(self, args: TooManyRestartsArgs) -> None:
         super().__init__(args)
         self._threshold = args.pod_restart_threshold
-        self._with_init = args.including_init_containers
+        self._include_init = args.including_init_containers
         self._states = frozenset(args.states)
 
-    def judge(self, subject: Places, view: View) -> Iterator[Finding]:
+    def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding]:
         """Flag every pod that restarted too often and is in one of the states."""
-        if (place := view.everyone(subject)) is None:
+        if (node_and_pods := view.all_pods_of(subject)) is None:
             return
-        for pod in place[1]:
+        for pod in node_and_pods[1]:
             restarts = 0
-            for container in pod.status.app_containers(and_init=self._with_init):
-                restarts += container.restarts
+            for container in pod.status.app_containers(include_init=self._include_init):
+                restarts += container.restart_count
             if restarts < self._threshold:
                 continue
             if self._is_in_state(pod.status) and self.args.covers(pod):
                 reason = f"restarted {restarts} times, the limit is {self._threshold}"
-                numbers = {"restarts": restarts, "restartThreshold": self._threshold}
-                yield Finding(pod, self.name, reason, rank=(-restarts,), numbers=numbers)
+                details = {"restarts": restarts, "restartThreshold": self._threshold}
+                yield Finding(pod, self.name, reason, rank=(-restarts,), details=details)
 
     def _is_in_state(self, status: PodStatus) -> bool:
         """Only what a container waits for counts, not why it ended."""
         if not self._states or status.phase in self._states:
             return True
         return any(
-            container.waiting in self._states
-            for container in status.app_containers(and_init=self._with_init)
+            container.waiting_reason in self._states
+            for container in status.app_containers(include_init=self._include_init)
         )

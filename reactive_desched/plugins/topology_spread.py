@@ -6,11 +6,11 @@ from enum import StrEnum
 from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.scope import ScopedArgs
-from reactive_desched.policy.diagnostics import Complaint, refuse_if_any
-from reactive_desched.policy.hints import nearest
+from reactive_desched.policy.diagnostics import FieldError, raise_field_errors
+from reactive_desched.policy.hints import nearest_name
 
 
-class Constraint(StrEnum):
+class UnsatisfiableConstraintAction(StrEnum):
     """What a constraint of a pod asks of the scheduler when it cannot be met."""
 
     DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -21,10 +21,12 @@ class TopologySpreadArgs(ScopedArgs):
     """Which constraints to restore, and how carefully."""
 
     constraints: tuple[str, ...] = Field(
-        default=(Constraint.DO_NOT_SCHEDULE,),
+        default=(UnsatisfiableConstraintAction.DO_NOT_SCHEDULE,),
         description="Which constraints to restore: DoNotSchedule and/or ScheduleAnyway; an empty "
         "list means the default.",
-        json_schema_extra={"items": {"type": "string", "enum": list(Constraint)}},
+        json_schema_extra={
+            "items": {"type": "string", "enum": list(UnsatisfiableConstraintAction)}
+        },
     )
     topology_balance_node_fit: bool = Field(
         default=True, description="Evict only pods that fit on a node of a smaller domain."
@@ -32,17 +34,19 @@ class TopologySpreadArgs(ScopedArgs):
 
     @field_validator("constraints")
     @classmethod
-    def _known(cls, written: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        refuse_if_any(_unknown(written), info.context)
-        return written or (Constraint.DO_NOT_SCHEDULE,)
+    def _validate_constraints(
+        cls, written: tuple[str, ...], info: ValidationInfo
+    ) -> tuple[str, ...]:
+        raise_field_errors(_unknown_constraints(written), info.context)
+        return written or (UnsatisfiableConstraintAction.DO_NOT_SCHEDULE,)
 
 
-def _unknown(written: tuple[str, ...]) -> Iterator[Complaint]:
+def _unknown_constraints(written: tuple[str, ...]) -> Iterator[FieldError]:
     """Refuse what is no kind of constraint."""
-    kinds = tuple(Constraint)
+    kinds = tuple(UnsatisfiableConstraintAction)
     for index, name in enumerate(written):
         if name not in kinds:
-            meant = nearest(name, kinds)
+            meant = nearest_name(name, kinds)
             hint = f"did you mean {meant}?" if meant else ""
             message = f"constraint {name} is not one of {', '.join(kinds)}"
-            yield Complaint(message, hint, (index,))
+            yield FieldError(message, hint, (index,))

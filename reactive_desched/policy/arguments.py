@@ -5,14 +5,14 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
-from reactive_desched.policy.decode import Decoder, written_fields
-from reactive_desched.policy.diagnostics import Noted, ProblemList, quoted
-from reactive_desched.policy.fields import written_name
-from reactive_desched.policy.registry import DEFAULT_EVICTOR, Registry, naming_problem
-from reactive_desched.policy.source_location import Place
-from reactive_desched.policy.tree import Table
+from reactive_desched.policy.decode import Decoder, fields_by_key
+from reactive_desched.policy.diagnostics import DiagnosticList, HasFieldWarnings, quote
+from reactive_desched.policy.fields import file_key
+from reactive_desched.policy.registry import DEFAULT_EVICTOR, Registry, naming_diagnostic
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import MappingNode
 
-_TOLERATED: Final = frozenset(("apiVersion", "kind"))
+_TYPE_META: Final = frozenset(("apiVersion", "kind"))
 
 
 class ArgumentsReader:
@@ -26,76 +26,78 @@ class ArgumentsReader:
         self,
         registry: Registry,
         decoder: Decoder,
-        found: ProblemList,
-        enabled: Mapping[str, Place],
+        diagnostics: DiagnosticList,
+        enabled: Mapping[str, SourceLocation],
     ) -> None:
         self._registry = registry
         self._decoder = decoder
-        self._found = found
+        self._diagnostics = diagnostics
         self._enabled = enabled
 
-    def read(self, configs: Place) -> dict[str, BaseModel]:
+    def read(self, configs: SourceLocation) -> dict[str, BaseModel]:
         """Give the arguments of every enabled plugin and of DefaultEvictor, by name."""
         entries = dict(self._entries(configs))
-        read = {name: self._configured(name, entry) for name, entry in entries.items()}
+        read = {name: self._decode_entry(name, entry) for name, entry in entries.items()}
         for name in self._enabled.keys() - entries.keys():
-            read[name] = self._default(name)
-        wanted = {*self._enabled, DEFAULT_EVICTOR}
-        return {name: args for name, args in read.items() if args is not None and name in wanted}
+            read[name] = self._default_args(name)
+        plugin_names = {*self._enabled, DEFAULT_EVICTOR}
+        return {
+            name: args for name, args in read.items() if args is not None and name in plugin_names
+        }
 
-    def _entries(self, configs: Place) -> Iterator[tuple[str, Place]]:
+    def _entries(self, configs: SourceLocation) -> Iterator[tuple[str, SourceLocation]]:
         """Give each configured name with its entry; of a name configured twice the first counts."""
         seen: set[str] = set()
         for entry in configs.items():
             at = entry.below("name")
-            if (name := at.word) is None:
+            if (name := at.text) is None:
                 continue
             if name not in seen:
                 yield name, entry
             else:
                 hint = "the first entry counts; remove this one"
-                self._found.warn(at.problem(f"{quoted(name)} is configured already", hint))
+                self._diagnostics.warn(at.diagnostic(f"{quote(name)} is configured already", hint))
                 self._check_unused(name, entry)
             seen.add(name)
 
-    def _check_unused(self, name: str, entry: Place) -> None:
+    def _check_unused(self, name: str, entry: SourceLocation) -> None:
         """Refuse an entry that is wrong even where it is not used, as upstream does."""
         if (spec := self._registry.get(name)) is not None:
-            self._decoded(spec.args, entry.below("args"))
+            self._decode(spec.args, entry.below("args"))
 
-    def _configured(self, name: str, entry: Place) -> BaseModel | None:
+    def _decode_entry(self, name: str, entry: SourceLocation) -> BaseModel | None:
         """Decode the arguments of one entry."""
         at = entry.below("name")
         is_enabled = name in self._enabled
         if (spec := self._registry.get(name)) is None:
-            if not is_enabled and (problem := naming_problem(name, at, self._registry)):
-                self._found.add(problem)
+            if not is_enabled and (problem := naming_diagnostic(name, at, self._registry)):
+                self._diagnostics.add(problem)
             return None
         if not is_enabled and name != DEFAULT_EVICTOR:
             where = " or ".join(f"plugins.{point}.enabled" for point in sorted(spec.points))
             message = f"{name} is configured but not enabled: it will not run"
-            self._found.warn(at.problem(message, f"add it to {where}"))
-        return self._decoded(spec.args, entry.below("args"))
+            self._diagnostics.warn(at.diagnostic(message, f"add it to {where}"))
+        return self._decode(spec.args, entry.below("args"))
 
-    def _decoded(self, model: type[BaseModel], at: Place) -> BaseModel | None:
+    def _decode(self, model: type[BaseModel], at: SourceLocation) -> BaseModel | None:
         """Decode arguments; what is no mapping is told where the profile's shape is checked."""
-        if not (at.is_null or isinstance(at.node, Table)):
+        if not (at.is_null or isinstance(at.node, MappingNode)):
             return None
-        args = self._decoder.decode(model, at, _TOLERATED - written_fields(model).keys())
-        if isinstance(args, Noted):
-            for note in args.notes():
-                self._found.warn(at.complaint(note))
+        args = self._decoder.decode(model, at, _TYPE_META - fields_by_key(model).keys())
+        if isinstance(args, HasFieldWarnings):
+            for warning in args.warnings():
+                self._diagnostics.warn(at.error(warning))
         return args
 
-    def _default(self, name: str) -> BaseModel | None:
+    def _default_args(self, name: str) -> BaseModel | None:
         """Give the arguments of a plugin enabled without an entry, if it requires none."""
         if (spec := self._registry.get(name)) is None:
             return None
         try:
             return spec.args.model_validate_json("{}", strict=True)
         except ValidationError as error:
-            missing = (written_name(str(it["loc"][0])) for it in error.errors() if it["loc"])
+            missing = (file_key(str(it["loc"][0])) for it in error.errors() if it["loc"])
             message = f"{name} is enabled but has no arguments"
             hint = f"configure it in pluginConfig; required: {', '.join(missing)}"
-            self._found.add(self._enabled[name].problem(message, hint))
+            self._diagnostics.add(self._enabled[name].diagnostic(message, hint))
             return None

@@ -7,10 +7,10 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from reactive_desched.policy.diagnostics import Complaint, quoted, refuse_if_any
-from reactive_desched.policy.hints import nearest
+from reactive_desched.policy.diagnostics import FieldError, quote, raise_field_errors
+from reactive_desched.policy.hints import nearest_name
 
-Words = tuple[str, ...]
+TextValues = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class AnyOf:
     """
 
     what: str
-    allowed: Words
+    allowed: TextValues
 
     def __get_pydantic_core_schema__(
         self,
         source: Any,  # Any: an annotation
         handler: GetCoreSchemaHandler,
     ) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -37,16 +37,16 @@ class AnyOf:
         written["items"] = {"type": "string", "enum": list(self.allowed)}
         return written
 
-    def _checked(self, words: Words) -> Words:
-        refuse_if_any(
-            self._complaint(index, word)
-            for index, word in enumerate(words)
-            if word not in self.allowed
+    def _check(self, values: TextValues) -> TextValues:
+        raise_field_errors(
+            self._error(index, value)
+            for index, value in enumerate(values)
+            if value not in self.allowed
         )
-        return words
+        return values
 
-    def _complaint(self, index: int, word: str) -> Complaint:
-        meant = nearest(word, self.allowed)
+    def _error(self, index: int, value: str) -> FieldError:
+        meant = nearest_name(value, self.allowed)
         guess = f"did you mean {meant}? " if meant else ""
         hint = f"{guess}{self.what} must be one of [{' '.join(self.allowed)}]"
-        return Complaint(f"{quoted(word)} cannot be in {self.what}", hint, (index,))
+        return FieldError(f"{quote(value)} cannot be in {self.what}", hint, (index,))

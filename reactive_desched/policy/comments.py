@@ -11,13 +11,13 @@ from itertools import takewhile
 from typing import Final
 
 from reactive_desched.policy.diagnostics import Path
-from reactive_desched.policy.outline import Outline, Spot
+from reactive_desched.policy.outline import NodeSpan, Outline
 
-_HASH: Final = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
-_FAR: Final = sys.maxsize
+_COMMENT_PATTERN: Final = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
+_NO_COLUMN: Final = sys.maxsize
 
 
-class Where(Enum):
+class CommentPosition(Enum):
     """Where a comment stands, seen from the part it is about."""
 
     ABOVE = auto()
@@ -34,20 +34,20 @@ class Comment:
     """
 
     path: Path
-    where: Where
-    lines: tuple["Line", ...]
+    position: CommentPosition
+    lines: tuple["CommentLine", ...]
     line: int
     end: int
     column: int = 0
 
     @property
-    def says_something(self) -> bool:
+    def has_text(self) -> bool:
         """Say whether this is more than empty lines."""
         return any(not line.is_empty for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CommentLine:
     """A comment without the spaces before it, and how many there were; or an empty line."""
 
     text: str
@@ -60,75 +60,77 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line(Line):
+class _NumberedLine(CommentLine):
     """A line with nothing but a comment, or with nothing at all, and its place."""
 
     number: int = 0
     end: int = 0
 
 
-def comments(outline: Outline) -> tuple[Comment, ...]:
+def find_comments(outline: Outline) -> tuple[Comment, ...]:
     """Find every comment of a document, in the order of the text.
 
     A comment beside a value is about that value. One on lines of its own is about what is below it,
     unless it is indented deeper: then it belongs to what is above.
     """
-    return tuple(_Finder(outline).found())
+    return tuple(_CommentFinder(outline).find_all())
 
 
-class _Finder:
+class _CommentFinder:
     """Goes through the lines of a document."""
 
     def __init__(self, outline: Outline) -> None:
         self._outline = outline
         text = outline.text
         self._lines = [0, *(at.end() for at in re.finditer("\n", text))]
-        self._hashes = {self._line(at): (at, end) for at, end in _hashes(outline)}
-        self._spots: dict[int, list[Spot]] = {}
-        for spot in outline.spots:
-            self._spots.setdefault(self._line(spot.start), []).append(spot)
-        self._dashes = {number: spot for spot in outline.spots for number in self._dash(spot)}
+        self._comment_spans = {
+            self._line_number(at): (at, end) for at, end in _find_hashes(outline)
+        }
+        self._spans: dict[int, list[NodeSpan]] = {}
+        for spot in outline.spans:
+            self._spans.setdefault(self._line_number(spot.start), []).append(spot)
+        self._dashes = {number: spot for spot in outline.spans for number in self._dash_line(spot)}
         for number, spot in self._dashes.items():
-            self._spots[number] = [spot]
-        self._columns = {spot.path: spot.column for spot in outline.spots if not spot.is_flow}
+            self._spans[number] = [spot]
+        self._columns = {spot.path: spot.column for spot in outline.spans if not spot.is_flow}
 
-    def found(self) -> Iterator[Comment]:
+    def find_all(self) -> Iterator[Comment]:
         """Give the comments line by line."""
-        waiting: list[_Line] = []
-        above: Spot | None = None
-        last = self._line(max(self._outline.start, self._outline.end - 1))
-        for number in range(self._line(self._outline.start), last + 1):
-            if (alone := self._alone(number)) is not None:
+        waiting: list[_NumberedLine] = []
+        above: NodeSpan | None = None
+        last = self._line_number(max(self._outline.start, self._outline.end - 1))
+        for number in range(self._line_number(self._outline.start), last + 1):
+            if (alone := self._comment_only_line(number)) is not None:
                 waiting.append(alone)
                 continue
-            spots = self._spots.get(number, [])
-            yield from self._settled(waiting, above, spots[0] if spots else None)
+            spots = self._spans.get(number, [])
+            yield from self._assign(waiting, above, spots[0] if spots else None)
             waiting = []
-            yield from self._beside(number, above)
+            yield from self._trailing_comment(number, above)
             above = spots[-1] if spots else above
-        yield from self._settled(waiting, above, None)
+        yield from self._assign(waiting, above, None)
 
-    def _settled(
-        self, waiting: Sequence[_Line], above: Spot | None, below: Spot | None
+    def _assign(
+        self, waiting: Sequence[_NumberedLine], above: NodeSpan | None, below: NodeSpan | None
     ) -> Iterator[Comment]:
         """Part the lines between two things: those of the upper one, then those of the lower."""
-        upper: list[_Line] = []
+        upper: list[_NumberedLine] = []
         if above is not None:
-            about = partial(_is_about, above=above, below=below)
+            about = partial(_belongs_to_above, above=above, below=below)
             upper = list(takewhile(lambda line: line.is_empty or about(line), waiting))
         while upper and upper[-1].is_empty:
             upper.pop()
         lower = waiting[len(upper) :]
-        for path, lines in self._by_target(upper, above):
-            yield self._comment(path, Where.BELOW, lines)
+        for path, lines in self._group_by_target(upper, above):
+            yield self._make_comment(path, CommentPosition.BELOW, lines)
         if lower and below is not None:
-            yield self._comment(below.path, Where.ABOVE, lower)
+            yield self._make_comment(below.path, CommentPosition.ABOVE, lower)
 
-    def _by_target(
-        self, lines: Sequence[_Line], above: Spot | None
-    ) -> Iterator[tuple[Path, list[_Line]]]:
+    def _group_by_target(
+        self, lines: Sequence[_NumberedLine], above: NodeSpan | None
+    ) -> Iterator[tuple[Path, list[_NumberedLine]]]:
         """Group lines by what they are about: the nearest thing above not indented deeper."""
-        group: list[_Line] = []
+        group: list[_NumberedLine] = []
         target: Path = ()
         for line in lines:
             path = target if line.is_empty else self._target(line, above)
@@ -140,71 +142,79 @@ class _Finder:
         if group:
             yield target, group
 
-    def _target(self, line: _Line, above: Spot | None) -> Path:
+    def _target(self, line: _NumberedLine, above: NodeSpan | None) -> Path:
         path = above.path if above is not None else ()
         lengths = range(len(path), 0, -1)
-        fitting = (path[:n] for n in lengths if self._columns.get(path[:n], _FAR) <= line.column)
+        fitting = (
+            path[:n] for n in lengths if self._columns.get(path[:n], _NO_COLUMN) <= line.column
+        )
         return next(fitting, path[:1])
 
-    def _alone(self, number: int) -> _Line | None:
+    def _comment_only_line(self, number: int) -> _NumberedLine | None:
         """Give a line that holds at most a comment."""
         begin = max(self._lines[number], self._outline.start)
-        at, end = self._hashes.get(number, (self._end(number), self._end(number)))
+        at, end = self._comment_spans.get(number, (self._line_end(number), self._line_end(number)))
         text = self._outline.text
         if text[begin:at].strip():
             return None
-        return _Line(text[at:end].rstrip(), at - begin, number, end)
+        return _NumberedLine(text[at:end].rstrip(), at - begin, number, end)
 
-    def _comment(self, path: Path, where: Where, lines: Sequence[_Line]) -> Comment:
+    def _make_comment(
+        self, path: Path, position: CommentPosition, lines: Sequence[_NumberedLine]
+    ) -> Comment:
         first = next((line for line in lines if not line.is_empty), lines[0])
         column = self._columns.get(path, first.column)
-        return Comment(path, where, tuple(lines), first.number + 1, lines[-1].end, column)
+        return Comment(path, position, tuple(lines), first.number + 1, lines[-1].end, column)
 
-    def _beside(self, number: int, above: Spot | None) -> Iterator[Comment]:
+    def _trailing_comment(self, number: int, above: NodeSpan | None) -> Iterator[Comment]:
         """Give the comment at the end of a line that holds something else."""
-        if number not in self._hashes:
+        if number not in self._comment_spans:
             return
-        at, end = self._hashes[number]
-        spots = [spot for spot in self._spots.get(number, []) if spot.start < at]
-        line = _Line(self._outline.text[at:end].rstrip(), at - self._lines[number], number, end)
+        at, end = self._comment_spans[number]
+        spots = [spot for spot in self._spans.get(number, []) if spot.start < at]
+        line = _NumberedLine(
+            self._outline.text[at:end].rstrip(), at - self._lines[number], number, end
+        )
         if number in self._dashes:
-            yield self._comment(self._dashes[number].path, Where.ABOVE, [line])
+            yield self._make_comment(self._dashes[number].path, CommentPosition.ABOVE, [line])
             return
-        spot = _holder(spots) or self._closed(number) or above
-        yield self._comment(spot.path if spot is not None else (), Where.BESIDE, [line])
+        spot = _commented_span(spots) or self._span_ending_on(number) or above
+        yield self._make_comment(
+            spot.path if spot is not None else (), CommentPosition.BESIDE, [line]
+        )
 
-    def _dash(self, spot: Spot) -> Iterator[int]:
+    def _dash_line(self, spot: NodeSpan) -> Iterator[int]:
         """Give the line of the dash of an item if the item itself begins on one below."""
         if spot.is_flow or not isinstance(spot.path[-1], int):
             return
-        for number in range(self._line(spot.start) - 1, -1, -1):
-            end, _ = self._hashes.get(number, (self._end(number), 0))
+        for number in range(self._line_number(spot.start) - 1, -1, -1):
+            end, _ = self._comment_spans.get(number, (self._line_end(number), 0))
             if written := self._outline.text[self._lines[number] : end].strip():
                 if not written.strip(" -"):
                     yield number
                 return
 
-    def _closed(self, number: int) -> Spot | None:
+    def _span_ending_on(self, number: int) -> NodeSpan | None:
         """Give what ends on a line on which nothing begins: a bracket, or the rest of a text."""
-        begin, end = self._lines[number], self._end(number)
-        closed = (spot for spot in reversed(self._outline.spots) if begin < spot.end <= end)
+        begin, end = self._lines[number], self._line_end(number)
+        closed = (spot for spot in reversed(self._outline.spans) if begin < spot.end <= end)
         return next(closed, None)
 
-    def _line(self, at: int) -> int:
+    def _line_number(self, at: int) -> int:
         return bisect_right(self._lines, at) - 1
 
-    def _end(self, number: int) -> int:
+    def _line_end(self, number: int) -> int:
         """Give the place of the break that ends a line."""
         is_last = number + 1 == len(self._lines)
         return len(self._outline.text) if is_last else self._lines[number + 1] - 1
 
 
-def _hashes(outline: Outline) -> Iterator[tuple[int, int]]:
+def _find_hashes(outline: Outline) -> Iterator[tuple[int, int]]:
     """Give begin and end of each comment; a # inside a value begins none."""
     at = outline.start
-    while (match := _HASH.search(outline.text, at, outline.end)) is not None:
-        index = bisect_right(outline.masks, (match.start(), len(outline.text))) - 1
-        mask = outline.masks[index] if index >= 0 else (0, 0)
+    while (match := _COMMENT_PATTERN.search(outline.text, at, outline.end)) is not None:
+        index = bisect_right(outline.opaque_spans, (match.start(), len(outline.text))) - 1
+        mask = outline.opaque_spans[index] if index >= 0 else (0, 0)
         if mask[0] <= match.start() < mask[1]:
             at = mask[1]
         else:
@@ -212,13 +222,13 @@ def _hashes(outline: Outline) -> Iterator[tuple[int, int]]:
             at = match.end()
 
 
-def _holder(spots: Sequence[Spot]) -> Spot | None:
+def _commented_span(spans: Sequence[NodeSpan]) -> NodeSpan | None:
     """Give what a comment at the end of a line is about: the last thing that is not in brackets."""
-    outside = [spot for spot in spots if not spot.is_flow]
-    return next(reversed(outside or spots), None)
+    outside = [spot for spot in spans if not spot.is_flow]
+    return next(reversed(outside or spans), None)
 
 
-def _is_about(line: _Line, above: Spot, below: Spot | None) -> bool:
+def _belongs_to_above(line: _NumberedLine, above: NodeSpan, below: NodeSpan | None) -> bool:
     """Say whether a line between two things is about the upper one."""
     if below is None:
         return True

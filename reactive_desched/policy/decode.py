@@ -9,12 +9,19 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, get_args, ge
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.policy.diagnostics import LENIENT, Path, Problem, ProblemList
-from reactive_desched.policy.explain import explain
+from reactive_desched.policy.diagnostics import LENIENT_CONTEXT, Diagnostic, DiagnosticList, Path
+from reactive_desched.policy.explain import explain_validation_error
 from reactive_desched.policy.hints import did_you_mean
-from reactive_desched.policy.selectors import selector_complaints
-from reactive_desched.policy.source_location import Place
-from reactive_desched.policy.tree import Entry, Items, Node, Scalar, Table, plain
+from reactive_desched.policy.selectors import selector_errors
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import (
+    MappingEntry,
+    MappingNode,
+    ScalarNode,
+    SequenceNode,
+    YamlNode,
+    to_plain,
+)
 
 _ZEROS: Final[Mapping[type, object]] = {bool: False, float: 0, int: 0, str: ""}
 
@@ -22,25 +29,27 @@ M = TypeVar("M", bound=BaseModel)
 Shape = tuple[type[Any], Any]  # Any: annotations are whatever a model's author wrote
 
 
-class Advice:
+class FieldHints:
     """Hints that need to know the kind of document; the base knows only names.
 
     Only of what `is_upstreams` is there a lenient reading.
     """
 
-    is_upstreams: ClassVar[bool] = False
+    allows_lenient: ClassVar[bool] = False
 
-    def unknown(self, entry: Entry, at: Place, known: frozenset[str]) -> tuple[str, str]:
+    def unknown_field(
+        self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
+    ) -> tuple[str, str]:
         """Give message and hint for an unknown field in the table at a place."""
         del at
-        return "unknown field", did_you_mean(entry.key, known)
+        return "unknown field", did_you_mean(entry.key, known_fields)
 
-    def wrong_type(self, path: Path, node: Node | None) -> str:
+    def wrong_type(self, path: Path, node: YamlNode | None) -> str:
         """Give a better hint than the general one, or the empty text."""
         del path, node
         return ""
 
-    def is_dropped(self, key: str, path: Path) -> bool:
+    def upstream_ignores(self, key: str, path: Path) -> bool:
         """Say whether upstream drops this unknown field of the table at `path` without a word."""
         del key, path
         return False
@@ -49,128 +58,138 @@ class Advice:
 class Decoder:
     """Decodes parts of documents into models and collects what is wrong."""
 
-    def __init__(self, found: ProblemList, advice: Advice) -> None:
-        self._found = found
-        self._advice = advice
-        self._is_lenient = found.lenient and advice.is_upstreams
+    def __init__(self, diagnostics: DiagnosticList, hints: FieldHints) -> None:
+        self._diagnostics = diagnostics
+        self._hints = hints
+        self._is_lenient = diagnostics.lenient and hints.allows_lenient
 
-    def decode(self, model: type[M], place: Place, skip: frozenset[str] = frozenset()) -> M | None:
+    def decode(
+        self, model: type[M], location: SourceLocation, skip: frozenset[str] = frozenset()
+    ) -> M | None:
         """Decode the value at a place; None when a problem was found in its known fields.
 
         Nothing there, or null, is the same as no fields. `skip` names fields that are dealt with
         elsewhere. A field's null means absent, except where its type has None as a value.
         """
-        node = place.node
-        data = {} if node is None or _is_null(node) else self._prepared(model, node, place, skip)
-        return self._validated(model, json.dumps(data), place)
+        node = location.node
+        data = {} if node is None or _is_null(node) else self._prepare(model, node, location, skip)
+        return self._validate(model, json.dumps(data), location)
 
-    def _validated(self, model: type[M], data: str, place: Place) -> M | None:
+    def _validate(self, model: type[M], data: str, location: SourceLocation) -> M | None:
         """Validate prepared data; a lenient reading warns of what it forgives and goes on."""
         try:
             return model.model_validate_json(data, strict=True)
         except ValidationError as error:
-            problems = tuple(explain(error, place, self._advice.wrong_type, model))
+            problems = tuple(
+                explain_validation_error(error, location, self._hints.wrong_type, model)
+            )
         for problem in problems:
-            self._found.add(problem)
+            self._diagnostics.add(problem)
         if not (self._is_lenient and any(problem.forgivable for problem in problems)):
             return None
         try:
-            return model.model_validate_json(data, strict=True, context=LENIENT)
+            return model.model_validate_json(data, strict=True, context=LENIENT_CONTEXT)
         except ValidationError as error:
-            for problem in explain(error, place, self._advice.wrong_type, model):
-                self._found.add(problem)
+            for problem in explain_validation_error(error, location, self._hints.wrong_type, model):
+                self._diagnostics.add(problem)
             return None
 
-    def _prepared(
-        self, annotation: object, node: Node, at: Place, skip: frozenset[str] = frozenset()
+    def _prepare(
+        self,
+        annotation: object,
+        node: YamlNode,
+        at: SourceLocation,
+        skip: frozenset[str] = frozenset(),
     ) -> object:
         """Give plain data without unknown fields and without nulls that mean absent."""
         if _is_null(node):
             return None
-        match _shape(annotation), node:
-            case (kind, inner), Table() if kind is BaseModel:
-                return self._fields(inner, node, at, skip)
-            case (kind, inner), Table() if kind is Mapping:
+        match _inner_shape(annotation), node:
+            case (kind, inner), MappingNode() if kind is BaseModel:
+                return self._prepare_fields(inner, node, at, skip)
+            case (kind, inner), MappingNode() if kind is Mapping:
                 return {
-                    entry.key: self._part(inner, entry.value, at.below(entry.key))
+                    entry.key: self._prepare_element(inner, entry.value, at.below(entry.key))
                     for entry in node.entries
                 }
-            case (kind, inner), Items() if kind is Sequence:
+            case (kind, inner), SequenceNode() if kind is Sequence:
                 return [
-                    self._part(inner, item, at.below(index))
+                    self._prepare_element(inner, item, at.below(index))
                     for index, item in enumerate(node.items)
                 ]
             case (kind, _), _ if kind is LabelSelector:
-                return self._selector(node, at)
+                return self._checked_selector(node, at)
             case _:
-                return plain(node)
+                return to_plain(node)
 
-    def _part(self, annotation: object, node: Node, at: Place) -> object:
+    def _prepare_element(self, annotation: object, node: YamlNode, at: SourceLocation) -> object:
         """Prepare an item of a list or a value of a mapping; a lenient one may be left empty."""
-        zero = _zero(annotation) if self._is_lenient and _is_null(node) else None
+        zero = _go_zero_value(annotation) if self._is_lenient and _is_null(node) else None
         if zero is None:
-            return self._prepared(annotation, node, at)
-        self._found.warn(at.problem("is empty", f"it counts as {json.dumps(zero)}"))
+            return self._prepare(annotation, node, at)
+        self._diagnostics.warn(at.diagnostic("is empty", f"it counts as {json.dumps(zero)}"))
         return zero
 
-    def _selector(self, node: Node, at: Place) -> object:
+    def _checked_selector(self, node: YamlNode, at: SourceLocation) -> object:
         """Check a selector object here, where each fault has its place; {} stands for a bad one."""
-        written = plain(node)
-        complaints = tuple(selector_complaints(written))
-        for complaint in complaints:
-            self._found.add(at.complaint(complaint))
-        return {} if complaints else _without_nulls(written)
+        written = to_plain(node)
+        errors = tuple(selector_errors(written))
+        for error in errors:
+            self._diagnostics.add(at.error(error))
+        return {} if errors else _without_nulls(written)
 
-    def _fields(
-        self, model: type[BaseModel], table: Table, at: Place, skip: frozenset[str]
+    def _prepare_fields(
+        self, model: type[BaseModel], table: MappingNode, at: SourceLocation, skip: frozenset[str]
     ) -> dict[str, object]:
         """Prepare each known field; report the others."""
-        fields, is_open = written_fields(model), model.model_config.get("extra") == "allow"
+        fields, is_open = fields_by_key(model), model.model_config.get("extra") == "allow"
         data: dict[str, object] = {}
         for entry in table.entries:
             if entry.key in skip:
                 continue
             if entry.key not in fields and is_open:
-                data[entry.key] = plain(entry.value)
+                data[entry.key] = to_plain(entry.value)
             elif entry.key not in fields:
-                self._found.add(self._unknown(entry, at, frozenset(fields)))
-            elif not _is_absent(entry.value, fields[entry.key]):
-                value = self._prepared(fields[entry.key], entry.value, at.below(entry.key))
+                self._diagnostics.add(self._unknown_field(entry, at, frozenset(fields)))
+            elif not _means_absent(entry.value, fields[entry.key]):
+                value = self._prepare(fields[entry.key], entry.value, at.below(entry.key))
                 data[entry.key] = value
         return data
 
-    def _unknown(self, entry: Entry, at: Place, known: frozenset[str]) -> Problem:
+    def _unknown_field(
+        self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
+    ) -> Diagnostic:
         """Describe a field that is not known here."""
-        message, hint = self._advice.unknown(entry, at, known)
-        is_dropped = self._advice.is_dropped(entry.key, at.path)
-        return at.below(entry.key).problem(message, hint, forgivable=is_dropped)
+        message, hint = self._hints.unknown_field(entry, at, known_fields)
+        is_dropped = self._hints.upstream_ignores(entry.key, at.path)
+        return at.below(entry.key).diagnostic(message, hint, lenient_ok=is_dropped)
 
 
-def known_part(node: Node, annotation: object) -> Node:
+def known_fields_only(node: YamlNode, annotation: object) -> YamlNode:
     """Give the tree without what a type has no fields for; every path in it stays as it was."""
-    match _shape(annotation), node:
-        case (kind, inner), Table(entries=entries) if kind is BaseModel:
-            fields = written_fields(inner)
+    match _inner_shape(annotation), node:
+        case (kind, inner), MappingNode(entries=entries) if kind is BaseModel:
+            fields = fields_by_key(inner)
             kept = [
-                replace(entry, value=known_part(entry.value, fields[entry.key]))
+                replace(entry, value=known_fields_only(entry.value, fields[entry.key]))
                 for entry in entries
                 if entry.key in fields
             ]
             return replace(node, entries=tuple(kept))
-        case (kind, inner), Table(entries=entries) if kind is Mapping:
+        case (kind, inner), MappingNode(entries=entries) if kind is Mapping:
             return replace(
                 node,
                 entries=tuple(
-                    replace(entry, value=known_part(entry.value, inner)) for entry in entries
+                    replace(entry, value=known_fields_only(entry.value, inner)) for entry in entries
                 ),
             )
-        case (kind, inner), Items(items=items) if kind is Sequence:
-            return replace(node, items=tuple(known_part(item, inner) for item in items))
+        case (kind, inner), SequenceNode(items=items) if kind is Sequence:
+            return replace(node, items=tuple(known_fields_only(item, inner) for item in items))
         case _:
             return node
 
 
-def written_fields(model: type[BaseModel]) -> dict[str, object]:
+def fields_by_key(model: type[BaseModel]) -> dict[str, object]:
     """Give the annotation of each field of a model by the name it has in a file."""
     return {
         alias if isinstance(alias := info.validation_alias or info.alias, str) else name: (
@@ -180,22 +199,22 @@ def written_fields(model: type[BaseModel]) -> dict[str, object]:
     }
 
 
-def _zero(annotation: object) -> object:
+def _go_zero_value(annotation: object) -> object:
     """Give what Go holds where a null stands for a value of this type; None where null is one."""
-    shape = _shape(annotation)
+    shape = _inner_shape(annotation)
     if _is_union(annotation) or shape is not None:
         return {} if shape is not None and shape[0] is BaseModel else None
     bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     return _ZEROS.get(bare) if isinstance(bare, type) else None
 
 
-def _is_absent(node: Node, annotation: object) -> bool:
+def _means_absent(node: YamlNode, annotation: object) -> bool:
     """Say whether a null means that the field is not there."""
     return _is_null(node) and not (_is_union(annotation) and NoneType in get_args(annotation))
 
 
-def _is_null(node: Node) -> bool:
-    return isinstance(node, Scalar) and node.value is None
+def _is_null(node: YamlNode) -> bool:
+    return isinstance(node, ScalarNode) and node.value is None
 
 
 def _without_nulls(written: object) -> object:
@@ -213,7 +232,7 @@ def _is_union(annotation: object) -> bool:
     return get_origin(annotation) in (Union, UnionType)
 
 
-def _shape(annotation: object) -> Shape | None:
+def _inner_shape(annotation: object) -> Shape | None:
     """Say what to look into: a model, a selector, a list's items, a mapping's values."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return BaseModel, annotation
@@ -221,9 +240,9 @@ def _shape(annotation: object) -> Shape | None:
         return LabelSelector, annotation
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _shape(arguments[0])
+        return _inner_shape(arguments[0])
     if _is_union(annotation):
-        return next(filter(None, map(_shape, arguments)), None)
+        return next(filter(None, map(_inner_shape, arguments)), None)
     if isinstance(origin, type) and arguments:
         if issubclass(origin, Mapping):
             return Mapping, arguments[-1]

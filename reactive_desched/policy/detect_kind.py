@@ -5,13 +5,13 @@ from enum import Enum
 from typing import Final
 
 from reactive_desched.policy import document, settings, v1alpha1
-from reactive_desched.policy.diagnostics import Problem, ProblemList, quoted, spelled
-from reactive_desched.policy.hints import nearest
-from reactive_desched.policy.source_location import Place
-from reactive_desched.policy.tree import Node, Scalar, Table
+from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, format_path, quote
+from reactive_desched.policy.hints import nearest_name
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import MappingNode, ScalarNode, YamlNode
 
 
-class Kind(Enum):
+class DocumentKind(Enum):
     """The kinds of document a file may hold."""
 
     POLICY = (document.API_VERSION, document.KIND)
@@ -35,8 +35,10 @@ class Kind(Enum):
         return self.kind == document.KIND
 
 
-_POLICIES: Final = {kind.api_version: kind for kind in (Kind.POLICY, Kind.LEGACY_POLICY)}
-_VERSIONS: Final = tuple(kind.api_version for kind in Kind if kind.api_version)
+_POLICIES: Final = {
+    kind.api_version: kind for kind in (DocumentKind.POLICY, DocumentKind.LEGACY_POLICY)
+}
+_VERSIONS: Final = tuple(kind.api_version for kind in DocumentKind if kind.api_version)
 _KINDS: Final = (document.KIND, settings.KIND)
 _SETTINGS_ONLY: Final = frozenset(("budgets", "debounce", "journal"))
 _OTHER_KINDS: Final[Mapping[str, str]] = {
@@ -49,148 +51,159 @@ _OTHER_KINDS: Final[Mapping[str, str]] = {
 _HELM: Final = frozenset(("deschedulerPolicy", "deschedulerPolicyAPIVersion"))
 
 
-def recognise(place: Place, found: ProblemList) -> Kind | None:
+def detect_kind(location: SourceLocation, diagnostics: DiagnosticList) -> DocumentKind | None:
     """Say what kind of document this is; None when there is no use in reading it as any.
 
     A wrong apiVersion or kind is a problem, but the rest is still read where it looks right. As
     upstream, a lenient reading does without the kind, and takes a policy without apiVersion for one
     in which nothing is written.
     """
-    root = place.root
-    if not isinstance(root, Table):
-        shape = "a list" if not isinstance(root, Scalar) else "a single value"
+    root = location.root
+    if not isinstance(root, MappingNode):
+        shape = "a list" if not isinstance(root, ScalarNode) else "a single value"
         hint = f"begin with apiVersion: {document.API_VERSION}"
-        found.add(place.problem(f"a document must be a mapping of fields, not {shape}", hint))
+        diagnostics.add(
+            location.diagnostic(f"a document must be a mapping of fields, not {shape}", hint)
+        )
         return None
-    if (values := _helm_values(place, root)) is not None:
-        found.add(values)
+    if (values := _helm_values(location, root)) is not None:
+        diagnostics.add(values)
         return None
-    kind = _likely(root)
-    problems = [*_version_problems(place, root, kind), *_kind_problems(place, root, kind)]
+    kind = _guess_kind(root)
+    problems = [
+        *_api_version_diagnostics(location, root, kind),
+        *_kind_diagnostics(location, root, kind),
+    ]
     for problem in problems:
-        found.add(problem)
-    if found.lenient and all(problem.forgivable for problem in problems):
-        return kind if "apiVersion" in _present(root) else Kind.UNVERSIONED_POLICY
-    return kind if not problems or _looks_like(root, kind) else None
+        diagnostics.add(problem)
+    if diagnostics.lenient and all(problem.forgivable for problem in problems):
+        return kind if "apiVersion" in _keys_with_value(root) else DocumentKind.UNVERSIONED_POLICY
+    return kind if not problems or _is_plausible(root, kind) else None
 
 
-def is_settings(root: Node) -> bool:
+def is_settings(root: YamlNode) -> bool:
     """Say whether a document is meant to hold settings."""
-    if not isinstance(root, Table):
+    if not isinstance(root, MappingNode):
         return False
-    ours = root.text("apiVersion").startswith("reactive") or root.text("kind") == settings.KIND
-    return ours or bool(not root.text("kind") and root.keys & _SETTINGS_ONLY)
+    is_reactive = (
+        root.text("apiVersion").startswith("reactive") or root.text("kind") == settings.KIND
+    )
+    return is_reactive or bool(not root.text("kind") and root.keys & _SETTINGS_ONLY)
 
 
-def _helm_values(place: Place, root: Table) -> Problem | None:
+def _helm_values(location: SourceLocation, root: MappingNode) -> Diagnostic | None:
     """Recognise the values file of the Helm chart, which has the policy in it."""
-    if _present(root) & {"apiVersion", "kind"} or not root.keys & _HELM:
+    if _keys_with_value(root) & {"apiVersion", "kind"} or not root.keys & _HELM:
         return None
     hint = (
         f"write what is below it in a file that begins with apiVersion: {document.API_VERSION} "
         f"and kind: {document.KIND}"
     )
-    at = place.below(min(root.keys & _HELM))
-    return at.problem("this looks like Helm values, not like a policy", hint)
+    at = location.below(min(root.keys & _HELM))
+    return at.diagnostic("this looks like Helm values, not like a policy", hint)
 
 
-def _likely(root: Table) -> Kind:
+def _guess_kind(root: MappingNode) -> DocumentKind:
     """Guess what a document is meant to be."""
     if is_settings(root):
-        return Kind.SETTINGS
+        return DocumentKind.SETTINGS
     if (version := _version(root)) in _POLICIES:
         return _POLICIES[str(version)]
     is_old = "strategies" in root.keys and "profiles" not in root.keys
-    return Kind.LEGACY_POLICY if is_old else Kind.POLICY
+    return DocumentKind.LEGACY_POLICY if is_old else DocumentKind.POLICY
 
 
-def _looks_like(root: Table, kind: Kind) -> bool:
+def _is_plausible(root: MappingNode, kind: DocumentKind) -> bool:
     """Say whether reading on is likely to find problems that are real."""
     if root.text("kind") in _OTHER_KINDS:
         return False
-    part = "strategies" if kind is Kind.LEGACY_POLICY else "profiles"
-    return kind is Kind.SETTINGS or part in root.keys
+    part = "strategies" if kind is DocumentKind.LEGACY_POLICY else "profiles"
+    return kind is DocumentKind.SETTINGS or part in root.keys
 
 
-def _version_problems(place: Place, root: Table, kind: Kind) -> list[Problem]:
+def _api_version_diagnostics(
+    location: SourceLocation, root: MappingNode, kind: DocumentKind
+) -> list[Diagnostic]:
     """Check the apiVersion."""
     written = _version(root)
     if written == kind.api_version or root.text("kind") in _OTHER_KINDS:
         return []
-    at = place.below("apiVersion")
+    at = location.below("apiVersion")
     if written is None:
-        return [_no_version(at, root, kind)]
-    is_near = nearest(written, _VERSIONS) or any(it.endswith(written) for it in _VERSIONS)
+        return [_missing_api_version(at, root, kind)]
+    is_near = nearest_name(written, _VERSIONS) or any(it.endswith(written) for it in _VERSIONS)
     hint = (
         f"did you mean {kind.api_version}?"
         if is_near
         else f"this version reads {_listed(_VERSIONS)}"
     )
-    message = f"{quoted(written)} is not an apiVersion that is read here"
-    return [at.problem(message, hint)]
+    message = f"{quote(written)} is not an apiVersion that is read here"
+    return [at.diagnostic(message, hint)]
 
 
-def _no_version(at: Place, root: Table, kind: Kind) -> Problem:
+def _missing_api_version(at: SourceLocation, root: MappingNode, kind: DocumentKind) -> Diagnostic:
     """Say what to write, and what upstream makes of a policy that does not say."""
     hint = f"write apiVersion: {kind.api_version}"
     if not kind.is_policy:
-        return at.problem("is required", hint)
+        return at.diagnostic("is required", hint)
     if {"strategies", "profiles"} <= root.keys:
         hint = "strategies are descheduler/v1alpha1, profiles are descheduler/v1alpha2"
     message = "is required: without it upstream reads nothing of the document, and evicts nothing"
-    return at.problem(message, hint, forgivable=True)
+    return at.diagnostic(message, hint, lenient_ok=True)
 
 
-def _kind_problems(place: Place, root: Table, kind: Kind) -> list[Problem]:
+def _kind_diagnostics(
+    location: SourceLocation, root: MappingNode, kind: DocumentKind
+) -> list[Diagnostic]:
     """Check the kind."""
-    written = _written(root.get("kind"))
+    written = _text_of(root.get("kind"))
     if written == kind.kind:
         return []
-    at = place.below("kind")
+    at = location.below("kind")
     if written is None:
         hint = f"write kind: {kind.kind}"
-        return [at.problem("is required", hint, forgivable=kind.is_policy)]
-    message = f"{quoted(written)} is not a kind that is read here"
-    return [at.problem(message, _kind_hint(written, root, kind))]
+        return [at.diagnostic("is required", hint, lenient_ok=kind.is_policy)]
+    message = f"{quote(written)} is not a kind that is read here"
+    return [at.diagnostic(message, _kind_hint(written, root, kind))]
 
 
-def _kind_hint(written: str, root: Table, kind: Kind) -> str:
+def _kind_hint(written: str, root: MappingNode, kind: DocumentKind) -> str:
     """Say what a document of another kind is."""
     if written in _OTHER_KINDS:
-        return _OTHER_KINDS[written] + _inside(root)
-    if (meant := nearest(written, _KINDS)) is not None:
+        return _OTHER_KINDS[written] + _embedded_policy_hint(root)
+    if (meant := nearest_name(written, _KINDS)) is not None:
         return f"did you mean {meant}?"
     if written.endswith("Args"):
         return "arguments of a plugin belong in pluginConfig of a profile"
-    if kind is Kind.SETTINGS:
+    if kind is DocumentKind.SETTINGS:
         return f"write kind: {kind.kind}"
     return f"this version reads {_listed(_KINDS)}"
 
 
-def _inside(root: Table) -> str:
+def _embedded_policy_hint(root: MappingNode) -> str:
     """Say where in an object that holds a policy as text, as a ConfigMap does, it is."""
     data = root.get("data")
-    for entry in data.entries if isinstance(data, Table) else ():
-        if isinstance(entry.value, Scalar) and document.KIND in entry.value.text:
-            return f": it is below {spelled(('data', entry.key))}"
+    for entry in data.entries if isinstance(data, MappingNode) else ():
+        if isinstance(entry.value, ScalarNode) and document.KIND in entry.value.text:
+            return f": it is below {format_path(('data', entry.key))}"
     return ""
 
 
-def _version(root: Table) -> str | None:
-    return _written(root.get("apiVersion"))
+def _version(root: MappingNode) -> str | None:
+    return _text_of(root.get("apiVersion"))
 
 
-def _present(root: Table) -> frozenset[str]:
+def _keys_with_value(root: MappingNode) -> frozenset[str]:
     """Give the keys that have a value."""
-    return frozenset(entry.key for entry in root.entries if _written(entry.value) is not None)
+    return frozenset(entry.key for entry in root.entries if _text_of(entry.value) is not None)
 
 
-def _written(node: Node | None) -> str | None:
+def _text_of(node: YamlNode | None) -> str | None:
     """Give what stands there as text; None for nothing."""
     match node:
-        case Scalar(value=None | "") | None:
+        case ScalarNode(value=None | "") | None:
             return None
-        case Scalar(text=text):
+        case ScalarNode(text=text):
             return text
         case _:
             return ""

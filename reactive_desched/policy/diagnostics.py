@@ -9,14 +9,14 @@ from reactive_desched.errors import ConfigError
 
 Path = tuple[str | int, ...]
 
-MOST_PROBLEMS: Final = 100
-LENIENT: Final = "lenient"
+MAX_DIAGNOSTICS: Final = 100
+LENIENT_CONTEXT: Final = "lenient"
 """The validation context of a reading that forgives what upstream accepts."""
 
-_LONGEST_TEXT: Final = 60
+_MAX_QUOTED_CHARS: Final = 60
 
 
-class Problem(Struct, frozen=True):
+class Diagnostic(Struct, frozen=True):
     """One thing to put right; `line` and `column` count from 1 and are 0 where there is no place.
 
     `path` is the field as a person would say it (`profiles[0].name`), `context` the profile and the
@@ -34,9 +34,9 @@ class Problem(Struct, frozen=True):
 
     def __str__(self) -> str:
         where = f"{self.source}:{self.line}:{self.column}" if self.line else self.source
-        says = f"{self.message}; {self.hint}" if self.hint else self.message
+        text = f"{self.message}; {self.hint}" if self.hint else self.message
         inside = f" (in {self.context})" if self.context else ""
-        return ": ".join(filter(None, (where, self.path, says))) + inside
+        return ": ".join(filter(None, (where, self.path, text))) + inside
 
 
 class PolicyErrors(ConfigError):  # noqa: N818 - carries several; the plural says so
@@ -48,19 +48,19 @@ class PolicyErrors(ConfigError):  # noqa: N818 - carries several; the plural say
 
     def __init__(
         self,
-        problems: Iterable[Problem],
+        diagnostics: Iterable[Diagnostic],
         *,
         complete: bool = True,
-        warnings: Iterable[Problem] = (),
+        warnings: Iterable[Diagnostic] = (),
     ) -> None:
-        self.problems = _in_order(problems)
+        self.diagnostics = _sorted_unique(diagnostics)
         self.complete = complete
         self.warnings = tuple(warnings)
-        rest = () if complete else (f"stopped after {len(self.problems)} problems",)
-        super().__init__("\n".join((*map(str, self.problems), *rest)))
+        rest = () if complete else (f"stopped after {len(self.diagnostics)} problems",)
+        super().__init__("\n".join((*map(str, self.diagnostics), *rest)))
 
 
-class ProblemList:
+class DiagnosticList:
     """Collects problems while reading goes on; `warnings` are those that refuse nothing.
 
     A lenient list warns of what is forgivable. At the hundredth problem reading stops with
@@ -69,58 +69,58 @@ class ProblemList:
 
     def __init__(self, *, lenient: bool = False) -> None:
         self.lenient = lenient
-        self._problems: list[Problem] = []
-        self._warnings: list[Problem] = []
+        self._errors: list[Diagnostic] = []
+        self._warnings: list[Diagnostic] = []
 
-    def add(self, problem: Problem) -> None:
+    def add(self, diagnostic: Diagnostic) -> None:
         """Remember a problem; raises PolicyErrors when there are too many to go on."""
-        if self.lenient and problem.forgivable:
-            self.warn(problem)
+        if self.lenient and diagnostic.forgivable:
+            self.warn(diagnostic)
             return
-        self._problems.append(problem)
-        if len(self._problems) >= MOST_PROBLEMS:
-            raise PolicyErrors(self._problems, complete=False, warnings=self.warnings)
+        self._errors.append(diagnostic)
+        if len(self._errors) >= MAX_DIAGNOSTICS:
+            raise PolicyErrors(self._errors, complete=False, warnings=self.warnings)
 
-    def warn(self, problem: Problem) -> None:
+    def warn(self, diagnostic: Diagnostic) -> None:
         """Remember something worth saying that is no reason to refuse."""
-        if len(self._warnings) < MOST_PROBLEMS:
-            self._warnings.append(problem)
+        if len(self._warnings) < MAX_DIAGNOSTICS:
+            self._warnings.append(diagnostic)
 
     @property
-    def warnings(self) -> tuple[Problem, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         """Give the warnings in the order of files and lines."""
-        return _in_order(self._warnings)
+        return _sorted_unique(self._warnings)
 
     @property
-    def places(self) -> frozenset[str]:
+    def error_paths(self) -> frozenset[str]:
         """Give the paths at which something is wrong."""
-        return frozenset(problem.path for problem in self._problems)
+        return frozenset(problem.path for problem in self._errors)
 
-    def raise_any(self) -> None:
+    def raise_if_errors(self) -> None:
         """Raise PolicyErrors if anything was wrong."""
-        if self._problems:
-            raise PolicyErrors(self._problems, warnings=self.warnings)
+        if self._errors:
+            raise PolicyErrors(self._errors, warnings=self.warnings)
 
 
-class ProblemsElsewhere(ProblemList):
+class DiagnosticDeduplicator(DiagnosticList):
     """Passes on to another list what is not at or below a place of which that has told already."""
 
-    def __init__(self, found: ProblemList) -> None:
-        super().__init__(lenient=found.lenient)
-        self._found = found
-        self._told = found.places
+    def __init__(self, target: DiagnosticList) -> None:
+        super().__init__(lenient=target.lenient)
+        self._target = target
+        self._reported_paths = target.error_paths
 
-    def add(self, problem: Problem) -> None:
+    def add(self, diagnostic: Diagnostic) -> None:
         """Pass a problem on, unless something was told of its place before."""
-        if not any(_is_within(problem.path, told) for told in self._told):
-            self._found.add(problem)
+        if not any(_is_at_or_below(diagnostic.path, reported) for reported in self._reported_paths):
+            self._target.add(diagnostic)
 
-    def warn(self, problem: Problem) -> None:
+    def warn(self, diagnostic: Diagnostic) -> None:
         """Pass a warning on."""
-        self._found.warn(problem)
+        self._target.warn(diagnostic)
 
 
-class Complaint(Struct, frozen=True):
+class FieldError(Struct, frozen=True):
     """What a validator finds wrong below the value it was given; `path` leads there.
 
     Upstream accepts what is `forgivable`, though it does nothing or not what it says.
@@ -129,69 +129,69 @@ class Complaint(Struct, frozen=True):
     message: str
     hint: str = ""
     path: Path = ()
-    forgivable: bool = False
+    lenient_ok: bool = False
 
 
-class Complaints(ValueError):  # noqa: N818 - carries several; the plural says so
+class FieldErrors(ValueError):  # noqa: N818 - carries several; the plural says so
     """Raised by a model's validator to report several complaints, each at its own place."""
 
-    def __init__(self, complaints: Sequence[Complaint]) -> None:
-        self.complaints = tuple(complaints)
-        super().__init__("; ".join(complaint.message for complaint in complaints))
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("; ".join(error.message for error in errors))
 
 
 @runtime_checkable
-class Noted(Protocol):
+class HasFieldWarnings(Protocol):
     """A model that has more to say of what it accepts."""
 
-    def notes(self) -> Iterable[Complaint]:
+    def warnings(self) -> Iterable[FieldError]:
         """Say what is accepted and has no effect, or hardly the one that is meant."""
         ...
 
 
-def refuse_if_any(complaints: Iterable[Complaint], context: object = None) -> None:
+def raise_field_errors(errors: Iterable[FieldError], context: object = None) -> None:
     """Raise the complaints, if there are any; in the context LENIENT forgive what can be."""
-    found = tuple(complaints)
-    if context == LENIENT:
-        found = tuple(complaint for complaint in found if not complaint.forgivable)
-    if found:
-        raise Complaints(found)
+    remaining = tuple(errors)
+    if context == LENIENT_CONTEXT:
+        remaining = tuple(error for error in remaining if not error.lenient_ok)
+    if remaining:
+        raise FieldErrors(remaining)
 
 
-def under(step: str | int, complaints: Iterable[Complaint]) -> Iterator[Complaint]:
+def prefixed(step: str | int, errors: Iterable[FieldError]) -> Iterator[FieldError]:
     """Move complaints one step down."""
-    for each in complaints:
+    for each in errors:
         yield structs.replace(each, path=(step, *each.path))
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Show a text a person wrote on one line and within bounds."""
-    short = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+    short = text if len(text) <= _MAX_QUOTED_CHARS else text[: _MAX_QUOTED_CHARS - 1] + "…"
     escaped = short.encode("unicode_escape").decode() if not short.isprintable() else short
     return f'"{escaped}"'
 
 
-def spelled(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Write a path as a person would: `profiles[0].pluginConfig[1].args`."""
-    return "".join(map(_step, path)).removeprefix(".")
+    return "".join(map(_format_step, path)).removeprefix(".")
 
 
-def _is_within(path: str, outer: str) -> bool:
+def _is_at_or_below(path: str, outer: str) -> bool:
     """Say whether a spelled path is another one or leads below it."""
     return path == outer or path.startswith((f"{outer}.", f"{outer}["))
 
 
-def _step(part: str | int) -> str:
+def _format_step(part: str | int) -> str:
     """Write one step; a key that would be misread gets brackets and quotes."""
     if isinstance(part, int):
         return f"[{part}]"
     if part and all(character.isalnum() or character in "_-/" for character in part):
-        return f".{quoted(part)[1:-1]}"
-    return f"[{quoted(part)}]"
+        return f".{quote(part)[1:-1]}"
+    return f"[{quote(part)}]"
 
 
-def _in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def _sorted_unique(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sort by source in order of appearance, then by place, each text once."""
-    unique = tuple(dict.fromkeys(problems))
+    unique = tuple(dict.fromkeys(diagnostics))
     ranks = {source: rank for rank, source in enumerate(dict.fromkeys(p.source for p in unique))}
     return tuple(sorted(unique, key=lambda it: (ranks[it.source], it.line, it.column)))

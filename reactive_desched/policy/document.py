@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from reactive_desched.model.labels import EVERYTHING
-from reactive_desched.policy.diagnostics import Complaint, Complaints, quoted, refuse_if_any
+from reactive_desched.policy.diagnostics import FieldError, FieldErrors, quote, raise_field_errors
 from reactive_desched.policy.fields import INT64_MAX, Count, Section, SelectorText
 from reactive_desched.policy.hints import did_you_mean
 
@@ -67,7 +67,7 @@ class ProfileSection(Section):
     )
 
 
-class MetricsSource(StrEnum):
+class MetricsSourceKind(StrEnum):
     """Where measured use comes from."""
 
     KUBERNETES = "KubernetesMetrics"
@@ -81,10 +81,10 @@ class SecretReference(Section):
     name: str = Field(default="", description="Name of the Secret.")
 
     @model_validator(mode="after")
-    def _whole(self) -> "SecretReference":
+    def _check_complete(self) -> "SecretReference":
         if not (self.namespace and self.name):
             message = "prometheus authToken secret reference does not set both namespace and name"
-            raise Complaints([Complaint(message, "write both")])
+            raise FieldErrors([FieldError(message, "write both")])
         return self
 
 
@@ -99,11 +99,11 @@ class AuthToken(Section):
 
     @field_validator("secret_reference")
     @classmethod
-    def _there(cls, reference: SecretReference | None) -> SecretReference:
+    def _check_present(cls, reference: SecretReference | None) -> SecretReference:
         if reference is None:
             message = "prometheus authToken secret is expected to be set when authToken field is"
             hint = "write secretReference: {namespace: …, name: …}"
-            raise Complaints([Complaint(message, hint)])
+            raise FieldErrors([FieldError(message, hint)])
         return reference
 
 
@@ -121,8 +121,8 @@ class Prometheus(Section):
 
     @field_validator("url")
     @classmethod
-    def _can_be_asked(cls, url: str, info: ValidationInfo) -> str:
-        refuse_if_any(_url_complaints(url), info.context)
+    def _check_url(cls, url: str, info: ValidationInfo) -> str:
+        raise_field_errors(_url_errors(url), info.context)
         return url
 
 
@@ -133,7 +133,7 @@ class MetricsProvider(Section):
         default="",
         validate_default=True,
         description="KubernetesMetrics or Prometheus.",
-        json_schema_extra={"enum": list(MetricsSource)},
+        json_schema_extra={"enum": list(MetricsSourceKind)},
     )
     prometheus: Prometheus | None = Field(
         default=None,
@@ -143,22 +143,22 @@ class MetricsProvider(Section):
 
     @field_validator("source")
     @classmethod
-    def _known(cls, source: str, info: ValidationInfo) -> str:
-        refuse_if_any(_source_complaints(source), info.context)
+    def _check_source(cls, source: str, info: ValidationInfo) -> str:
+        raise_field_errors(_source_errors(source), info.context)
         return source
 
     @field_validator("prometheus")
     @classmethod
-    def _where_it_is_asked(
+    def _check_prometheus(
         cls, prometheus: Prometheus | None, info: ValidationInfo
     ) -> Prometheus | None:
         source = info.data.get("source")
-        if source == MetricsSource.PROMETHEUS and prometheus is None:
+        if source == MetricsSourceKind.PROMETHEUS and prometheus is None:
             message = "prometheus configuration is required when prometheus source is enabled"
-            raise Complaints([Complaint(message, "write prometheus: {url: https://…}")])
-        if source == MetricsSource.KUBERNETES and prometheus is not None:
-            complaint = Complaint(f"is not read for source {source}", "remove it", forgivable=True)
-            refuse_if_any([complaint], info.context)
+            raise FieldErrors([FieldError(message, "write prometheus: {url: https://…}")])
+        if source == MetricsSourceKind.KUBERNETES and prometheus is not None:
+            error = FieldError(f"is not read for source {source}", "remove it", lenient_ok=True)
+            raise_field_errors([error], info.context)
         return prometheus
 
 
@@ -209,62 +209,64 @@ class PolicyDocument(Section):
 
     @field_validator("grace_period_seconds")
     @classmethod
-    def _some_time(cls, seconds: int | None, info: ValidationInfo) -> int | None:
+    def _check_not_zero(cls, seconds: int | None, info: ValidationInfo) -> int | None:
         if seconds is not None and seconds < 0:
             message, hint = "must not be negative: the API server takes it for 1", "write 0 or more"
-            refuse_if_any([Complaint(message, hint, forgivable=True)], info.context)
+            raise_field_errors([FieldError(message, hint, lenient_ok=True)], info.context)
         return seconds
 
     @field_validator("metrics_providers")
     @classmethod
-    def _each_once(
+    def _check_unique(
         cls, providers: tuple[MetricsProvider, ...], info: ValidationInfo
     ) -> tuple[MetricsProvider, ...]:
         collector = info.data.get("metrics_collector", MetricsCollector())
         sources = [provider.source for provider in providers]
-        refuse_if_any(_repeated(sources, is_collected=collector.enabled), info.context)
+        raise_field_errors(
+            _duplicate_source_errors(sources, is_collected=collector.enabled), info.context
+        )
         return providers
 
 
-def _repeated(sources: Sequence[str], *, is_collected: bool) -> Iterator[Complaint]:
+def _duplicate_source_errors(sources: Sequence[str], *, is_collected: bool) -> Iterator[FieldError]:
     """Refuse a source of measured use that is switched on twice."""
     for index, source in enumerate(sources):
         if source in sources[:index]:
             message = (
-                f"metric provider {quoted(source)} is already configured, each source can be "
+                f"metric provider {quote(source)} is already configured, each source can be "
                 "configured only once"
             )
-            yield Complaint(message, "remove one", (index, "source"))
-        elif source == MetricsSource.KUBERNETES and is_collected:
+            yield FieldError(message, "remove one", (index, "source"))
+        elif source == MetricsSourceKind.KUBERNETES and is_collected:
             message = (
                 "it is not allowed to combine metrics provider when metrics collector is enabled"
             )
             hint = f"remove metricsCollector: it is deprecated, {source} replaces it"
-            yield Complaint(message, hint, (index, "source"))
+            yield FieldError(message, hint, (index, "source"))
 
 
-def _source_complaints(source: str) -> Iterator[Complaint]:
+def _source_errors(source: str) -> Iterator[FieldError]:
     """Refuse a source that nothing would be read from."""
-    if source not in tuple(MetricsSource):
-        message = f"{quoted(source)} is no source of metrics: nothing is read from it"
-        hint = did_you_mean(source, tuple(MetricsSource))
-        yield Complaint(message if source else "is required", hint, forgivable=True)
+    if source not in tuple(MetricsSourceKind):
+        message = f"{quote(source)} is no source of metrics: nothing is read from it"
+        hint = did_you_mean(source, tuple(MetricsSourceKind))
+        yield FieldError(message if source else "is required", hint, lenient_ok=True)
 
 
-def _url_complaints(url: str) -> Iterator[Complaint]:
+def _url_errors(url: str) -> Iterator[FieldError]:
     """Check that a URL can be asked; upstream takes everything that looks like one."""
     if not url:
         message = "prometheus URL is required when prometheus is enabled"
-        yield Complaint(message, "for example https://prom:9090")
+        yield FieldError(message, "for example https://prom:9090")
         return
     try:
         parts = urlsplit(url)
         can_be_asked = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError as error:
-        yield Complaint(f"error parsing prometheus URL: {quoted(url)}: {error}")
+        yield FieldError(f"error parsing prometheus URL: {quote(url)}: {error}")
         return
     if not can_be_asked:
         hint = "write it with http:// or https:// and a host"
         is_a_url = bool(parts.scheme) or ":" not in url.partition("/")[0]
-        message = f"error parsing prometheus URL: {quoted(url)} is not the URL of a server"
-        yield Complaint(message, hint, forgivable=is_a_url)
+        message = f"error parsing prometheus URL: {quote(url)} is not the URL of a server"
+        yield FieldError(message, hint, lenient_ok=is_a_url)

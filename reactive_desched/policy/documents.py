@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from reactive_desched.policy import document, settings
-from reactive_desched.policy.detect_kind import Kind, is_settings, recognise
-from reactive_desched.policy.diagnostics import PolicyErrors, Problem, ProblemList
+from reactive_desched.policy.detect_kind import DocumentKind, detect_kind, is_settings
+from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
 from reactive_desched.policy.reader import read_documents
-from reactive_desched.policy.source_location import Place
-from reactive_desched.policy.tree import last_of_each, tables
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import walk_mappings, without_duplicate_keys
 
 _REVISION_DIGITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """A text and what to call it in messages."""
 
     text: str | bytes
@@ -34,20 +34,20 @@ class Source:
 class Document:
     """A document that is to be decoded, what it is, and the text it is from."""
 
-    place: Place
-    kind: Kind
+    location: SourceLocation
+    kind: DocumentKind
     revision: str
 
 
-class Documents:
+class DocumentSet:
     """Sorts documents by kind; each kind may be there once, a second one is a problem.
 
     Upstream reads the first document of a text alone, and of a key written twice the last: a
     lenient reading does so too, and warns of what is left. Settings may be before or after it.
     """
 
-    def __init__(self, found: ProblemList) -> None:
-        self._found = found
+    def __init__(self, diagnostics: DiagnosticList) -> None:
+        self._diagnostics = diagnostics
         self._by_kind: dict[str, Document] = {}
 
     @property
@@ -60,47 +60,47 @@ class Documents:
         """The settings, if there are any."""
         return self._by_kind.get(settings.KIND)
 
-    def add(self, source: Source) -> None:
+    def add(self, source: SourceText) -> None:
         """Take the documents of a text; a text that is no YAML is a problem."""
         try:
             trees = read_documents(source.text, source.name)
         except PolicyErrors as error:
-            for problem in error.problems:
-                self._found.add(problem)
+            for problem in error.diagnostics:
+                self._diagnostics.add(problem)
             return
         first = next(itertools.filterfalse(is_settings, trees), None)
         for tree in trees:
-            place = Place(source.name, tree)
-            if tree is first or not self._found.lenient or is_settings(tree):
-                self._take(place, source.revision)
+            location = SourceLocation(source.name, tree)
+            if tree is first or not self._diagnostics.lenient or is_settings(tree):
+                self._add_document(location, source.revision)
             else:
                 hint = "only the first document of a file counts"
-                self._found.warn(place.problem("this document is not read", hint))
+                self._diagnostics.warn(location.diagnostic("this document is not read", hint))
 
-    def _take(self, place: Place, revision: str) -> None:
+    def _add_document(self, location: SourceLocation, revision: str) -> None:
         """Keep a document if it is of a kind we read and the first of it."""
-        is_ours = is_settings(place.root)
-        for problem in _repeated_keys(place, is_ours=is_ours):
-            self._found.add(problem)
-        if self._found.lenient and not is_ours:
-            place = Place(place.source, last_of_each(place.root))
-        if (kind := recognise(place, self._found)) is None:
+        is_settings_document = is_settings(location.root)
+        for problem in _report_duplicate_keys(location, is_settings=is_settings_document):
+            self._diagnostics.add(problem)
+        if self._diagnostics.lenient and not is_settings_document:
+            location = SourceLocation(location.source, without_duplicate_keys(location.root))
+        if (kind := detect_kind(location, self._diagnostics)) is None:
             return
-        taken = Document(place, kind, revision)
+        taken = Document(location, kind, revision)
         if (first := self._by_kind.setdefault(kind.kind, taken)) is not taken:
-            where = f"{first.place.source}, line {first.place.root.mark.line}"
+            where = f"{first.location.source}, line {first.location.root.mark.line}"
             message = f"this is a second {kind.kind}; the first is in {where}"
-            self._found.add(place.problem(message, "keep one"))
+            self._diagnostics.add(location.diagnostic(message, "keep one"))
 
 
-def _repeated_keys(place: Place, *, is_ours: bool) -> Iterator[Problem]:
+def _report_duplicate_keys(location: SourceLocation, *, is_settings: bool) -> Iterator[Diagnostic]:
     """Report each key that is written twice in one mapping; upstream lets a policy do that."""
-    for path, table in tables(place.root):
+    for path, table in walk_mappings(location.root):
         lines: dict[str, int] = {}
         for entry in table.entries:
             if entry.key in lines:
                 message = f"is written twice; the first is on line {lines[entry.key]}"
-                hint = "keep one" if is_ours else "keep one: upstream reads the last"
-                at = place.below(*path, entry.key)
-                yield at.problem(message, hint, entry.mark, forgivable=not is_ours)
+                hint = "keep one" if is_settings else "keep one: upstream reads the last"
+                at = location.below(*path, entry.key)
+                yield at.diagnostic(message, hint, entry.mark, lenient_ok=not is_settings)
             lines.setdefault(entry.key, entry.mark.line)

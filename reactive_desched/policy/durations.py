@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Final
 
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-_WHOLE: Final = re.compile(rf"([-+]?)((?:{_PART.pattern})+|0)")
+_DURATION: Final = re.compile(rf"([-+]?)((?:{_PART.pattern})+|0)")
 DURATION_PATTERN: Final = (
     r"^([+-]?0|\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+"
     r"|-((0+(\.0*)?|\.0+)(ns|us|µs|μs|ms|s|m|h))+)$"
@@ -22,8 +22,8 @@ _NANOSECONDS: Final = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_LONGEST_NS: Final = 2**63 - 1
-_LONGEST_TEXT: Final = 64
+_MAX_NS: Final = 2**63 - 1
+_MAX_TEXT_CHARS: Final = 64
 _DAYS: Final = re.compile(r"([0-9]+)([dw])")
 _BARE_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 _HOURS: Final = {"d": 24, "w": 168}
@@ -39,22 +39,22 @@ class DurationError(ValueError):
 
 def parse_duration(text: str) -> float:
     """Give the seconds of a Go duration text; raises DurationError."""
-    written = _WHOLE.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
+    written = _DURATION.fullmatch(text) if len(text) <= _MAX_TEXT_CHARS else None
     if written is None:
-        raise DurationError("is not a duration", _remedy(text))
+        raise DurationError("is not a duration", _format_hint(text))
     nanoseconds = sum(
         int(Fraction(number.rstrip(".")) * _NANOSECONDS[unit])
         for number, unit in _PART.findall(written[2])
     )
-    if nanoseconds > _LONGEST_NS:
+    if nanoseconds > _MAX_NS:
         raise DurationError("is too long a duration", "the longest is 2562047h, about 292 years")
     return (-nanoseconds if written[1] == "-" else nanoseconds) / 10**9
 
 
-def _remedy(text: str) -> str:
+def _format_hint(text: str) -> str:
     """Guess what was meant."""
-    if days := _DAYS.fullmatch(text[:_LONGEST_TEXT]):
+    if days := _DAYS.fullmatch(text[:_MAX_TEXT_CHARS]):
         return f"days and weeks have no unit: write {int(days[1]) * _HOURS[days[2]]}h"
-    if _BARE_NUMBER.fullmatch(text[:_LONGEST_TEXT]):
+    if _BARE_NUMBER.fullmatch(text[:_MAX_TEXT_CHARS]):
         return f"a unit is missing: write {text}s for seconds"
     return 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'

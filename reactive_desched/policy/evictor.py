@@ -9,7 +9,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
 from reactive_desched.model.labels import EVERYTHING, NOTHING, Selector
 from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
-from reactive_desched.policy.diagnostics import Complaint, Complaints, quoted, refuse_if_any
+from reactive_desched.policy.diagnostics import FieldError, FieldErrors, quote, raise_field_errors
 from reactive_desched.policy.fields import (
     AS_SELECTOR_TEXT,
     Count,
@@ -19,7 +19,7 @@ from reactive_desched.policy.fields import (
     SignedSeconds,
     read_selector,
 )
-from reactive_desched.policy.hints import nearest
+from reactive_desched.policy.hints import nearest_name
 from reactive_desched.policy.protections import DEFAULT_PROTECTIONS, PodProtections, Protection
 
 _SWITCHES: Final = {
@@ -39,19 +39,19 @@ class NoEvictionPolicy(StrEnum):
     MANDATORY = "Mandatory"
 
 
-def _node_choice(written: object, info: ValidationInfo) -> Selector:
+def _read_node_selector(written: object, info: ValidationInfo) -> Selector:
     """Read a selector; with one that means nothing upstream starts, and finds no node to fit."""
     try:
         return read_selector(written)
-    except Complaints as error:
+    except FieldErrors as error:
         if not isinstance(written, str):
             raise
-        complaints = [structs.replace(each, forgivable=True) for each in error.complaints]
-        refuse_if_any(complaints, info.context)
+        errors = [structs.replace(each, forgivable=True) for each in error.errors]
+        raise_field_errors(errors, info.context)
         return NOTHING
 
 
-NodeChoice = Annotated[Selector, PlainValidator(_node_choice), AS_SELECTOR_TEXT]
+NodeSelectorText = Annotated[Selector, PlainValidator(_read_node_selector), AS_SELECTOR_TEXT]
 
 
 class PriorityThreshold(Section):
@@ -64,14 +64,14 @@ class PriorityThreshold(Section):
 
     @field_validator("name")
     @classmethod
-    def _empty_is_none(cls, name: str | None) -> str | None:
+    def _normalize_name(cls, name: str | None) -> str | None:
         return name or None
 
 
 class DefaultEvictorArgs(Section):
     """What protects a pod, and what must hold before it is evicted."""
 
-    node_selector: NodeChoice = Field(
+    node_selector: NodeSelectorText = Field(
         default=EVERYTHING, description="Nodes that nodeFit may consider; none means all."
     )
     node_fit: bool = Field(
@@ -123,32 +123,32 @@ class DefaultEvictorArgs(Section):
 
     @field_validator("priority_threshold")
     @classmethod
-    def _one_threshold(
+    def _check_threshold(
         cls, threshold: PriorityThreshold, info: ValidationInfo
     ) -> PriorityThreshold:
-        refuse_if_any(_threshold_complaints(threshold), info.context)
+        raise_field_errors(_threshold_errors(threshold), info.context)
         return threshold
 
     @field_validator("min_pod_age_s")
     @classmethod
-    def _some_age(cls, age_s: float | None, info: ValidationInfo) -> float | None:
+    def _check_age(cls, age_s: float | None, info: ValidationInfo) -> float | None:
         if age_s is not None and age_s < 0:
             message = "must not be negative: no pod is younger than that"
-            refuse_if_any([Complaint(message, "remove it", forgivable=True)], info.context)
+            raise_field_errors([FieldError(message, "remove it", lenient_ok=True)], info.context)
         return age_s
 
     @field_validator("no_eviction_policy")
     @classmethod
-    def _known_policy(cls, written: str, info: ValidationInfo) -> str:
-        refuse_if_any(_policy_complaints(written), info.context)
+    def _check_no_eviction_policy(cls, written: str, info: ValidationInfo) -> str:
+        raise_field_errors(_no_eviction_policy_errors(written), info.context)
         return written
 
     @field_validator(*_SWITCHES)
     @classmethod
-    def _not_mixed(cls, is_on: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - a field's value
+    def _check_not_mixed(cls, is_on: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - a field's value
         lists = info.data.get("pod_protections")
         if is_on and lists is not None and lists.has_lists:
-            refuse_if_any([_mixed(info.field_name or "")], info.context)
+            raise_field_errors([_mixed_error(info.field_name or "")], info.context)
         return is_on
 
     @property
@@ -169,16 +169,16 @@ class DefaultEvictorArgs(Section):
         """Give the force of the prefer-no-eviction annotation."""
         return NoEvictionPolicy(self.no_eviction_policy or NoEvictionPolicy.PREFERRED)
 
-    def notes(self) -> Iterator[Complaint]:
+    def warnings(self) -> Iterator[FieldError]:
         """Say what is accepted and has no effect."""
         if self.min_replicas == 1:
-            yield Complaint("1 has no effect", "it is active from 2 on", ("minReplicas",))
+            yield FieldError("1 has no effect", "it is active from 2 on", ("minReplicas",))
         if self._has_threshold and Protection.SYSTEM_CRITICAL not in self.protections:
             hint = "priorities are looked at only while SystemCriticalPods is protected"
-            yield Complaint("has no effect", hint, ("priorityThreshold",))
+            yield FieldError("has no effect", hint, ("priorityThreshold",))
         if self.protected_storage_classes and Protection.PVC not in self.protections:
             hint = "add PodsWithPVC to podProtections.extraEnabled"
-            yield Complaint("has no effect", hint, ("podProtections", "config", "PodsWithPVC"))
+            yield FieldError("has no effect", hint, ("podProtections", "config", "PodsWithPVC"))
 
     @property
     def _has_threshold(self) -> bool:
@@ -190,30 +190,30 @@ class DefaultEvictorArgs(Section):
         return (field for field in _SWITCHES if getattr(self, field))
 
 
-def _threshold_complaints(threshold: PriorityThreshold) -> Iterator[Complaint]:
+def _threshold_errors(threshold: PriorityThreshold) -> Iterator[FieldError]:
     """Refuse two thresholds, and one that would let system-critical pods go."""
     value, name = threshold.value, threshold.name
     if value is not None and name is not None:
         message = (
             "priority threshold misconfigured, only one of priorityThreshold fields can be set"
         )
-        yield Complaint(message, "keep value or name")
+        yield FieldError(message, "keep value or name")
     if value is not None and value > SYSTEM_CRITICAL_PRIORITY:
         message = f"priority threshold can't be greater than {SYSTEM_CRITICAL_PRIORITY}"
         hint = "system-critical pods have a protection of their own: SystemCriticalPods"
-        yield Complaint(message, hint, ("value",))
+        yield FieldError(message, hint, ("value",))
 
 
-def _policy_complaints(written: str) -> Iterator[Complaint]:
+def _no_eviction_policy_errors(written: str) -> Iterator[FieldError]:
     """Refuse a word the annotation's force has no meaning for."""
     if written and written not in tuple(NoEvictionPolicy):
-        accepted = " ".join(map(quoted, NoEvictionPolicy))
-        message = f"noEvictionPolicy accepts only [{accepted}] values, not {quoted(written)}"
-        meant = nearest(written, tuple(NoEvictionPolicy))
-        yield Complaint(message, f"did you mean {meant}?" if meant else "")
+        accepted = " ".join(map(quote, NoEvictionPolicy))
+        message = f"noEvictionPolicy accepts only [{accepted}] values, not {quote(written)}"
+        meant = nearest_name(written, tuple(NoEvictionPolicy))
+        yield FieldError(message, f"did you mean {meant}?" if meant else "")
 
 
-def _mixed(field: str) -> Complaint:
+def _mixed_error(field: str) -> FieldError:
     """Refuse a deprecated switch beside the lists that replace it."""
     protection = _SWITCHES[field]
     which = "defaultDisabled" if protection in DEFAULT_PROTECTIONS else "extraEnabled"
@@ -221,4 +221,4 @@ def _mixed(field: str) -> Complaint:
         "cannot use Deprecated fields alongside PodProtections.ExtraEnabled or "
         "PodProtections.DefaultDisabled"
     )
-    return Complaint(message, f"write podProtections.{which}: [{protection}] instead")
+    return FieldError(message, f"write podProtections.{which}: [{protection}] instead")

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from reactive_desched.policy.diagnostics import Complaints, Path, Problem, quoted
-from reactive_desched.policy.fields import written_name
-from reactive_desched.policy.hints import nearest
-from reactive_desched.policy.scalars import NotFiniteError, understand
-from reactive_desched.policy.source_location import Place
-from reactive_desched.policy.tree import Items, Node, Scalar, Table
+from reactive_desched.policy.diagnostics import Diagnostic, FieldErrors, Path, quote
+from reactive_desched.policy.fields import file_key
+from reactive_desched.policy.hints import nearest_name
+from reactive_desched.policy.scalars import NotFiniteError, parse_scalar
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import MappingNode, ScalarNode, SequenceNode, YamlNode
 
 _EXPECTED: Final[Mapping[str, str]] = {
     "bool_type": "true or false",
@@ -35,27 +35,30 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 _CHOICES: Final = re.compile(r"'([^']*)'")
 
-Detail = Mapping[str, Any]  # Any: pydantic's error details are not typed further
-Advise = Callable[[Path, Node | None], str]
+ErrorDetail = Mapping[str, Any]  # Any: pydantic's error details are not typed further
+WrongTypeHint = Callable[[Path, YamlNode | None], str]
 
 
-def explain(
-    error: ValidationError, place: Place, advise: Advise, model: type[BaseModel] | None = None
-) -> Iterator[Problem]:
+def explain_validation_error(
+    error: ValidationError,
+    location: SourceLocation,
+    type_hint: WrongTypeHint,
+    model: type[BaseModel] | None = None,
+) -> Iterator[Diagnostic]:
     """Turn a validation error into problems; `advise` may have a better hint for a wrong type.
 
     The model says what a required field is for.
     """
     for detail in error.errors(include_url=False, include_input=False):
         steps = (step for step in detail["loc"] if step != "[key]")
-        at = reduce(_down, steps, place)
+        at = reduce(_child_location, steps, location)
         if detail["type"] == "missing":
-            yield at.problem("is required", _purpose(model, detail["loc"]))
+            yield at.diagnostic("is required", _field_description(model, detail["loc"]))
         else:
-            yield from _explain_one(detail, at, advise)
+            yield from _explain_one(detail, at, type_hint)
 
 
-def _purpose(model: type[BaseModel] | None, loc: Path) -> str:
+def _field_description(model: type[BaseModel] | None, loc: Path) -> str:
     """Give the description of a field at the top of a model."""
     for name, info in model.model_fields.items() if model is not None and len(loc) == 1 else ():
         if loc[0] in (name, info.alias, info.validation_alias):
@@ -63,36 +66,38 @@ def _purpose(model: type[BaseModel] | None, loc: Path) -> str:
     return ""
 
 
-def _down(place: Place, step: str | int) -> Place:
+def _child_location(location: SourceLocation, step: str | int) -> SourceLocation:
     """Go one step down; a field that is not written may be told by its name in code."""
-    below = place.below(step)
+    below = location.below(step)
     if isinstance(step, str) and below.node is None:
-        return place.below(written_name(step))
+        return location.below(file_key(step))
     return below
 
 
-def _explain_one(detail: Detail, at: Place, advise: Advise) -> Iterator[Problem]:
+def _explain_one(
+    detail: ErrorDetail, at: SourceLocation, type_hint: WrongTypeHint
+) -> Iterator[Diagnostic]:
     """Explain one detail; a validator of ours may have several complaints in one."""
     cause = detail.get("ctx", {}).get("error")
-    if isinstance(cause, Complaints):
-        yield from map(at.complaint, cause.complaints)
+    if isinstance(cause, FieldErrors):
+        yield from map(at.error, cause.errors)
         return
     kind = detail["type"]
     if kind in _EXPECTED:
-        hint = advise(at.path, at.node) or _type_hint(kind, at.node)
-        yield at.problem(f"must be {_EXPECTED[kind]}, not {described(at.node)}", hint)
+        hint = type_hint(at.path, at.node) or _type_hint(kind, at.node)
+        yield at.diagnostic(f"must be {_EXPECTED[kind]}, not {describe(at.node)}", hint)
     elif kind in ("literal_error", "enum"):
         yield _wrong_choice(detail, at)
     else:
-        yield at.problem(_message(kind, detail, at, cause))
+        yield at.diagnostic(_message(kind, detail, at, cause))
 
 
-def _message(kind: str, detail: Detail, at: Place, cause: object) -> str:
+def _message(kind: str, detail: ErrorDetail, at: SourceLocation, cause: object) -> str:
     """Put the remaining kinds of complaint in our words."""
     context = detail.get("ctx", {})
     if kind in _BOUNDS:
-        key, words = _BOUNDS[kind]
-        return f"must be {words} {_number(context[key])}, not {described(at.node)}"
+        key, phrase = _BOUNDS[kind]
+        return f"must be {phrase} {_format_bound(context[key])}, not {describe(at.node)}"
     if kind in ("too_short", "string_too_short"):
         least = context["min_length"]
         return "must not be empty" if least == 1 else f"needs at least {least} entries"
@@ -101,47 +106,47 @@ def _message(kind: str, detail: Detail, at: Place, cause: object) -> str:
     return str(detail["msg"]).replace("Input should", "must")
 
 
-def _number(bound: float) -> str:
+def _format_bound(bound: float) -> str:
     """Write a bound without a fraction that says nothing."""
     return str(int(bound) if bound == int(bound) else bound)
 
 
-def _wrong_choice(detail: Detail, at: Place) -> Problem:
+def _wrong_choice(detail: ErrorDetail, at: SourceLocation) -> Diagnostic:
     """Offer the nearest of the allowed values, or all of them."""
     choices = _CHOICES.findall(detail.get("ctx", {}).get("expected", ""))
-    written = at.node.text if isinstance(at.node, Scalar) else ""
-    meant = nearest(written, choices)
+    written = at.node.text if isinstance(at.node, ScalarNode) else ""
+    meant = nearest_name(written, choices)
     hint = f"did you mean {meant}?" if meant else f"choose from {', '.join(choices)}"
-    return at.problem(f"{described(at.node)} is not a value it can have", hint)
+    return at.diagnostic(f"{describe(at.node)} is not a value it can have", hint)
 
 
-def described(node: Node | None) -> str:
+def describe(node: YamlNode | None) -> str:
     """Say what is written, in words."""
     match node:
-        case Scalar(value=str() as text):
-            return f"the text {quoted(text)}"
-        case Scalar(value=bool(), text=text):
-            return f"the true-or-false value {quoted(text)[1:-1]}"
-        case Scalar(value=int() | float(), text=text):
-            return f"the number {quoted(text)[1:-1]}"
-        case Items():
+        case ScalarNode(value=str() as text):
+            return f"the text {quote(text)}"
+        case ScalarNode(value=bool(), text=text):
+            return f"the true-or-false value {quote(text)[1:-1]}"
+        case ScalarNode(value=int() | float(), text=text):
+            return f"the number {quote(text)[1:-1]}"
+        case SequenceNode():
             return "a list"
-        case Table():
+        case MappingNode():
             return "a mapping"
         case _:
             return "nothing"
 
 
-def _type_hint(kind: str, node: Node | None) -> str:
+def _type_hint(kind: str, node: YamlNode | None) -> str:
     """Suggest the small change that makes the type right, where there is one."""
     match node:
-        case Scalar(value=str() as text) if _fits_unquoted(kind, text):
+        case ScalarNode(value=str() as text) if _fits_unquoted(kind, text):
             return "remove the quotes"
-        case Scalar(value=bool() | int() | float(), text=text) if kind == "string_type":
-            return f"put it in quotes: {quoted(text)}"
-        case Scalar(text=text) if _EXPECTED[kind] == "a list":
-            return f"write a list: [{quoted(text)[1:-1]}]"
-        case Table() if _EXPECTED[kind] == "a list":
+        case ScalarNode(value=bool() | int() | float(), text=text) if kind == "string_type":
+            return f"put it in quotes: {quote(text)}"
+        case ScalarNode(text=text) if _EXPECTED[kind] == "a list":
+            return f"write a list: [{quote(text)[1:-1]}]"
+        case MappingNode() if _EXPECTED[kind] == "a list":
             return 'begin each entry with "- "'
         case _:
             return ""
@@ -150,7 +155,7 @@ def _type_hint(kind: str, node: Node | None) -> str:
 def _fits_unquoted(kind: str, text: str) -> bool:
     """Say whether the text, without quotes, is of the type that is asked for."""
     try:
-        value = understand(text)
+        value = parse_scalar(text)
     except NotFiniteError:
         return False
     if kind == "bool_type":

@@ -4,41 +4,43 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Final
 
-_LONGEST_NAME: Final = 80
-_MOST_LISTED: Final = 8
-_NEAR: Final = 0.72
+_MAX_NAME_CHARS: Final = 80
+_MAX_LISTED: Final = 8
+_MIN_SIMILARITY: Final = 0.72
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
     """Give the known name a person most likely meant, or None when none is near."""
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _MAX_NAME_CHARS:
         return None
-    by_folded = {_folded(candidate): candidate for candidate in known}
-    if _folded(name) in by_folded:
-        return by_folded[_folded(name)]
-    close = get_close_matches(_folded(name), by_folded, n=1, cutoff=_NEAR)
+    by_folded = {_normalize(candidate): candidate for candidate in candidates}
+    if _normalize(name) in by_folded:
+        return by_folded[_normalize(name)]
+    close = get_close_matches(_normalize(name), by_folded, n=1, cutoff=_MIN_SIMILARITY)
     return by_folded[close[0]] if close else None
 
 
-def same(name: str, known: Iterable[str]) -> str | None:
+def same_ignoring_case(name: str, candidates: Iterable[str]) -> str | None:
     """Give the known name that differs at most in case and separators."""
-    return next((candidate for candidate in known if _folded(candidate) == _folded(name)), None)
+    return next(
+        (candidate for candidate in candidates if _normalize(candidate) == _normalize(name)), None
+    )
 
 
-def did_you_mean(name: str, known: Collection[str]) -> str:
+def did_you_mean(name: str, candidates: Collection[str]) -> str:
     """Offer the nearest known name, else the known names themselves if they are few."""
-    if (candidate := nearest(name, known)) is not None:
+    if (candidate := nearest_name(name, candidates)) is not None:
         return f"did you mean {candidate}?"
-    return listing(known)
+    return list_candidates(candidates)
 
 
-def listing(known: Collection[str]) -> str:
+def list_candidates(candidates: Collection[str]) -> str:
     """List what is known, where that is short enough to help."""
-    if not known or len(known) > _MOST_LISTED:
+    if not candidates or len(candidates) > _MAX_LISTED:
         return ""
-    return f"known here: {', '.join(sorted(known))}"
+    return f"known here: {', '.join(sorted(candidates))}"
 
 
-def _folded(name: str) -> str:
+def _normalize(name: str) -> str:
     """Compare without case and without the separators people put in."""
     return name.casefold().replace("_", "").replace("-", "")

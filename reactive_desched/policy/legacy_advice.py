@@ -5,37 +5,43 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from reactive_desched.policy.decode import Advice, written_fields
-from reactive_desched.policy.diagnostics import Path, quoted
+from reactive_desched.policy.decode import FieldHints, fields_by_key
+from reactive_desched.policy.diagnostics import Path, quote
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.hints import did_you_mean, same
-from reactive_desched.policy.source_location import Place
+from reactive_desched.policy.hints import did_you_mean, same_ignoring_case
+from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.strategies import STRATEGIES
-from reactive_desched.policy.tree import Entry, Items, Node, Scalar, Table
-from reactive_desched.policy.unknown_fields import NAMESPACE_LISTS, NOTHING_NEAR
+from reactive_desched.policy.tree import (
+    MappingEntry,
+    MappingNode,
+    ScalarNode,
+    SequenceNode,
+    YamlNode,
+)
+from reactive_desched.policy.unknown_fields import NAMESPACE_LISTS_HINT, REMOVE_HINT
 from reactive_desched.policy.v1alpha1 import (
-    Duplicates,
-    FailedPods,
+    LegacyFailedPods,
+    LegacyPodLifeTime,
     LegacyPolicy,
-    PodAge,
+    LegacyRemoveDuplicates,
+    LegacyTooManyRestarts,
+    LegacyUtilizationThresholds,
     StrategyParameters,
-    TooManyRestarts,
-    UtilizationThresholds,
 )
 from reactive_desched.policy.wrapper_hints import WRAPPERS
 
 _BLOCKS: Final[Mapping[str, type[BaseModel]]] = {
-    "nodeResourceUtilizationThresholds": UtilizationThresholds,
-    "podsHavingTooManyRestarts": TooManyRestarts,
-    "podLifeTime": PodAge,
-    "removeDuplicates": Duplicates,
-    "failedPods": FailedPods,
+    "nodeResourceUtilizationThresholds": LegacyUtilizationThresholds,
+    "podsHavingTooManyRestarts": LegacyTooManyRestarts,
+    "podLifeTime": LegacyPodLifeTime,
+    "removeDuplicates": LegacyRemoveDuplicates,
+    "failedPods": LegacyFailedPods,
 }
-_PARAMETERS: Final = frozenset(written_fields(StrategyParameters))
-_TOP: Final = frozenset(written_fields(LegacyPolicy))
-_TODAY: Final = frozenset(written_fields(PolicyDocument)) | frozenset(
-    written_fields(DefaultEvictorArgs)
+_PARAMETERS: Final = frozenset(fields_by_key(StrategyParameters))
+_TOP: Final = frozenset(fields_by_key(LegacyPolicy))
+_V1ALPHA2_FIELDS: Final = frozenset(fields_by_key(PolicyDocument)) | frozenset(
+    fields_by_key(DefaultEvictorArgs)
 )
 _NEW_NAMES: Final[Mapping[str, str]] = {
     "constraints": "v1alpha2; write includeSoftConstraints: true for soft ones too",
@@ -43,50 +49,52 @@ _NEW_NAMES: Final[Mapping[str, str]] = {
     "priorityThreshold": "v1alpha2; write thresholdPriority or thresholdPriorityClassName",
     "topologyBalanceNodeFit": "v1alpha2; it is always on in this format",
 }
-_ONLY_TODAY: Final = (
+_V1ALPHA2_ONLY_HINT: Final = (
     "only v1alpha2 has it: `reactive-desched policy convert` writes the policy in that format"
 )
 _RESOURCES: Final = frozenset(("cpu", "memory", "pods"))
 
 
-class LegacyAdvice(Advice):
+class LegacyFieldHints(FieldHints):
     """Knows the shape of a v1alpha1 policy."""
 
-    is_upstreams = True
+    allows_lenient = True
 
-    def unknown(self, entry: Entry, at: Place, known: frozenset[str]) -> tuple[str, str]:
+    def unknown_field(
+        self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
+    ) -> tuple[str, str]:
         """Say where the field belongs, else which known name is near."""
         if at.path == () and entry.key == "profiles":
-            return _profiles(entry.value)
-        if same(entry.key, known) is None:
-            home = next(_homes(entry.key, at.path), None)
+            return _leftover_profiles_hint(entry.value)
+        if same_ignoring_case(entry.key, known_fields) is None:
+            home = next(_possible_locations(entry.key, at.path), None)
             if home is not None:
                 return "is not read here", home
-        return "unknown field", did_you_mean(entry.key, known) or NOTHING_NEAR
+        return "unknown field", did_you_mean(entry.key, known_fields) or REMOVE_HINT
 
-    def wrong_type(self, path: Path, node: Node | None) -> str:
+    def wrong_type(self, path: Path, node: YamlNode | None) -> str:
         """Recognise what people write in another form."""
         match path, node:
-            case ("nodeSelector",), Table():
+            case ("nodeSelector",), MappingNode():
                 return 'write labels as one text, for example "pool=blue,zone in (a,b)"'
-            case ("strategies",), Items():
+            case ("strategies",), SequenceNode():
                 return "write each strategy as a key with what it is below: PodLifeTime: {…}"
-            case ("strategies", name), Scalar():
+            case ("strategies", name), ScalarNode():
                 return f"write {name}: {{enabled: true}}"
-            case (*_, "thresholdPriority"), Scalar(value=str() as word):
-                return f"write thresholdPriorityClassName: {quoted(word)[1:-1]}"
-            case (*_, "namespaces"), Items():
-                return NAMESPACE_LISTS
+            case (*_, "thresholdPriority"), ScalarNode(value=str() as plural):
+                return f"write thresholdPriorityClassName: {quote(plural)[1:-1]}"
+            case (*_, "namespaces"), SequenceNode():
+                return NAMESPACE_LISTS_HINT
             case _:
                 return ""
 
-    def is_dropped(self, key: str, path: Path) -> bool:
+    def upstream_ignores(self, key: str, path: Path) -> bool:
         """Upstream read this format so at every level."""
         del key, path
         return True
 
 
-def _homes(key: str, path: Path) -> Iterator[str]:
+def _possible_locations(key: str, path: Path) -> Iterator[str]:
     """Say where a field of this name is read, the most likely place first."""
     match path:
         case ():
@@ -104,14 +112,14 @@ def _homes(key: str, path: Path) -> Iterator[str]:
 def _from_top(key: str) -> Iterator[str]:
     if key in WRAPPERS:
         yield WRAPPERS[key]
-    if (name := same(key, STRATEGIES)) is not None:
+    if (name := same_ignoring_case(key, STRATEGIES)) is not None:
         yield f"move it below strategies, as {name}"
     if key in _PARAMETERS or key in _BLOCKS:
         yield "move it to the params of the strategies it is meant for"
     if (home := _block_of(key, "")) is not None:
         yield f"move it to the params of its strategy, below {home}"
-    if key in _TODAY:
-        yield _ONLY_TODAY
+    if key in _V1ALPHA2_FIELDS:
+        yield _V1ALPHA2_ONLY_HINT
 
 
 def _from_strategy(key: str, name: str) -> Iterator[str]:
@@ -123,7 +131,7 @@ def _from_strategy(key: str, name: str) -> Iterator[str]:
         yield "move it below params"
     if (home := _block_of(key, name)) is not None:
         yield f"move it below params.{home}"
-    yield from _elsewhere(key)
+    yield from _from_v1alpha2(key)
 
 
 def _from_params(key: str, name: str) -> Iterator[str]:
@@ -131,7 +139,7 @@ def _from_params(key: str, name: str) -> Iterator[str]:
         yield f"move it below {home}"
     if key in _RESOURCES:
         yield "move it below nodeResourceUtilizationThresholds.thresholds or targetThresholds"
-    yield from _elsewhere(key)
+    yield from _from_v1alpha2(key)
 
 
 def _from_block(key: str, block: str) -> Iterator[str]:
@@ -139,23 +147,25 @@ def _from_block(key: str, block: str) -> Iterator[str]:
         yield "move it one level up, to params"
     if block == "nodeResourceUtilizationThresholds" and key in _RESOURCES:
         yield "move it below thresholds or targetThresholds"
-    yield from _elsewhere(key)
+    yield from _from_v1alpha2(key)
 
 
-def _elsewhere(key: str) -> Iterator[str]:
+def _from_v1alpha2(key: str) -> Iterator[str]:
     if key in _NEW_NAMES:
         yield _NEW_NAMES[key]
     if key in _TOP:
         yield "move it to the top level of the policy"
-    if same(key, STRATEGIES) is not None:
+    if same_ignoring_case(key, STRATEGIES) is not None:
         yield "move it up, below strategies"
-    if key in _TODAY:
-        yield _ONLY_TODAY
+    if key in _V1ALPHA2_FIELDS:
+        yield _V1ALPHA2_ONLY_HINT
 
 
 def _block_of(key: str, name: str) -> str | None:
     """Give the block of params that has such a field, that of the strategy if it has one."""
-    fields = {block: same(key, written_fields(model)) for block, model in _BLOCKS.items()}
+    fields = {
+        block: same_ignoring_case(key, fields_by_key(model)) for block, model in _BLOCKS.items()
+    }
     blocks = [(block, field) for block, field in fields.items() if field is not None]
     strategy = STRATEGIES.get(name)
     own = (each for each in blocks if strategy is not None and strategy.reads(each))
@@ -165,11 +175,11 @@ def _block_of(key: str, name: str) -> str | None:
     return home[0] if home[1] == key else f"{home[0]}, as {home[1]}"
 
 
-def _profiles(written: Node) -> tuple[str, str]:
+def _leftover_profiles_hint(written: YamlNode) -> tuple[str, str]:
     """Say what is lost when profiles are written under the old version."""
-    count = len(written.items) if isinstance(written, Items) else 0
-    told = f"{count} {'profile' if count == 1 else 'profiles'} would not run: " if count else ""
+    count = len(written.items) if isinstance(written, SequenceNode) else 0
+    message = f"{count} {'profile' if count == 1 else 'profiles'} would not run: " if count else ""
     return (
         "is v1alpha2 and not read under v1alpha1",
-        f"{told}write apiVersion: descheduler/v1alpha2",
+        f"{message}write apiVersion: descheduler/v1alpha2",
     )

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from reactive_desched.policy.decode import Advice, Decoder
-from reactive_desched.policy.diagnostics import PolicyErrors, Problem, ProblemList
-from reactive_desched.policy.documents import Document, Documents, Source
+from reactive_desched.policy.decode import Decoder, FieldHints
+from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
+from reactive_desched.policy.documents import Document, DocumentSet, SourceText
 from reactive_desched.policy.hints import did_you_mean
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
-from reactive_desched.policy.registry import Registry, names, with_evictor
-from reactive_desched.policy.runnable import unbuilt
+from reactive_desched.policy.registry import Registry, plugin_names, with_evictor
+from reactive_desched.policy.runnable import find_unimplemented
 from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.policy.yaml_text import LARGEST_TEXT
+from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 
@@ -28,25 +28,25 @@ class Configuration:
 
     policy: Policy
     settings: ReactiveSettings
-    warnings: tuple[Problem, ...] = ()
-    unbuilt: tuple[Problem, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+    unimplemented: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PolicyCheckResult:
     """What is to be said of one text; it is sound if there are no problems.
 
     `complete` is False when reading stopped at the hundredth problem; `unbuilt` names the plugins
     that keep a sound policy from running.
     """
 
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     complete: bool = True
-    unbuilt: tuple[str, ...] = ()
+    unimplemented_plugins: tuple[str, ...] = ()
 
 
-def load(
+def load_files(
     paths: Iterable[Path | str], registry: Registry, *, lenient: bool = False
 ) -> Configuration:
     """Read files that hold, in any order, one policy and at most one set of settings.
@@ -54,66 +54,70 @@ def load(
     A lenient reading takes every policy that upstream takes, and warns of what upstream does not
     read. Raises PolicyErrors with everything wrong in all of them, unreadable files included.
     """
-    found = ProblemList(lenient=lenient)
-    sources = [source for path in paths if (source := read_source(path, found)) is not None]
-    return _configuration(sources, registry, found)
+    diagnostics = DiagnosticList(lenient=lenient)
+    sources = [source for path in paths if (source := read_source(path, diagnostics)) is not None]
+    return _load(sources, registry, diagnostics)
 
 
-def configure(
-    sources: Iterable[Source], registry: Registry, *, lenient: bool = False
+def load_sources(
+    sources: Iterable[SourceText], registry: Registry, *, lenient: bool = False
 ) -> Configuration:
     """Read texts that hold, in any order, one policy and at most one set of settings.
 
     Lenient as for `load`. Raises PolicyErrors.
     """
-    return _configuration(list(sources), registry, ProblemList(lenient=lenient))
+    return _load(list(sources), registry, DiagnosticList(lenient=lenient))
 
 
 def load_policy(text: str | bytes, source: str, registry: Registry) -> Policy:
     """Read the policy of one text; settings beside it are checked and left. Raises PolicyErrors."""
-    return configure([Source(text, source)], registry).policy
+    return load_sources([SourceText(text, source)], registry).policy
 
 
 def load_settings(text: str | bytes, source: str) -> ReactiveSettings:
     """Read the settings of one text, whatever policy is beside them. Raises PolicyErrors."""
-    found = ProblemList()
-    documents = Documents(found)
-    documents.add(Source(text, source))
-    settings = _settings(documents.settings, found)
-    found.raise_any()
+    diagnostics = DiagnosticList()
+    documents = DocumentSet(diagnostics)
+    documents.add(SourceText(text, source))
+    settings = _read_settings(documents.settings, diagnostics)
+    diagnostics.raise_if_errors()
     return settings
 
 
-def check(file: Source | Path | str, registry: Registry, *, lenient: bool = False) -> Verdict:
+def check_source(
+    file: SourceText | Path | str, registry: Registry, *, lenient: bool = False
+) -> PolicyCheckResult:
     """Say everything there is to say of one file or text: a policy, settings, or both.
 
     What is sound and cannot run yet is a warning.
     """
-    found = ProblemList(lenient=lenient)
+    diagnostics = DiagnosticList(lenient=lenient)
     try:
-        source = file if isinstance(file, Source) else read_source(file, found)
-        cannot_run = _checked(source, registry, found) if source is not None else ()
-        found.raise_any()
+        source = file if isinstance(file, SourceText) else read_source(file, diagnostics)
+        cannot_run = _check_documents(source, registry, diagnostics) if source is not None else ()
+        diagnostics.raise_if_errors()
     except PolicyErrors as errors:
-        return Verdict(errors.problems, errors.warnings, errors.complete)
+        return PolicyCheckResult(errors.diagnostics, errors.warnings, errors.complete)
     for _, problem in cannot_run:
-        found.warn(problem)
+        diagnostics.warn(problem)
     named = dict.fromkeys(name for name, _ in cannot_run)
-    return Verdict(warnings=found.warnings, unbuilt=tuple(named))
+    return PolicyCheckResult(warnings=diagnostics.warnings, unimplemented_plugins=tuple(named))
 
 
-def read_source(path: Path | str, found: ProblemList) -> Source | None:
+def read_source(path: Path | str, diagnostics: DiagnosticList) -> SourceText | None:
     """Read one file, at most one byte more than is allowed; a problem is told if it cannot be."""
     try:
         with Path(path).open("rb") as file:
-            return Source(file.read(LARGEST_TEXT + 1), str(path))
+            return SourceText(file.read(MAX_TEXT_BYTES + 1), str(path))
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        found.add(Problem(str(path), 0, 0, "", f"cannot be read: {reason}", _remedy(error)))
+        diagnostics.add(
+            Diagnostic(str(path), 0, 0, "", f"cannot be read: {reason}", _unreadable_hint(error))
+        )
         return None
 
 
-def _remedy(error: Exception) -> str:
+def _unreadable_hint(error: Exception) -> str:
     """Say what to do about a file that cannot be read."""
     match error:
         case FileNotFoundError():
@@ -126,59 +130,69 @@ def _remedy(error: Exception) -> str:
             return "name a readable file"
 
 
-def _configuration(
-    sources: Sequence[Source], registry: Registry, found: ProblemList
+def _load(
+    sources: Sequence[SourceText], registry: Registry, diagnostics: DiagnosticList
 ) -> Configuration:
-    documents = Documents(found)
+    documents = DocumentSet(diagnostics)
     for source in sources:
         documents.add(source)
-    settings = _settings(documents.settings, found, registry)
-    read = _policy(documents.policy, registry, found)
-    found.raise_any()
+    settings = _read_settings(documents.settings, diagnostics, registry)
+    read = _read_policy(documents.policy, registry, diagnostics)
+    diagnostics.raise_if_errors()
     if read is None:
-        raise PolicyErrors([_no_policy(sources)], warnings=found.warnings)
-    cannot_run = tuple(problem for _, problem in unbuilt(read.place, registry))
-    return Configuration(read.policy, settings, found.warnings, cannot_run)
+        raise PolicyErrors([_missing_policy(sources)], warnings=diagnostics.warnings)
+    cannot_run = tuple(problem for _, problem in find_unimplemented(read.location, registry))
+    return Configuration(read.policy, settings, diagnostics.warnings, cannot_run)
 
 
-def _policy(document: Document | None, registry: Registry, found: ProblemList) -> ReadPolicy | None:
+def _read_policy(
+    document: Document | None, registry: Registry, diagnostics: DiagnosticList
+) -> ReadPolicy | None:
     """Read the policy, if there is one."""
-    return None if document is None else PolicyReader(with_evictor(registry), found).read(document)
+    return (
+        None
+        if document is None
+        else PolicyReader(with_evictor(registry), diagnostics).read(document)
+    )
 
 
-def _checked(
-    source: Source, registry: Registry, found: ProblemList
-) -> tuple[tuple[str, Problem], ...]:
+def _check_documents(
+    source: SourceText, registry: Registry, diagnostics: DiagnosticList
+) -> tuple[tuple[str, Diagnostic], ...]:
     """Read what is in one text; name what keeps a sound policy from running, and say so."""
-    documents = Documents(found)
+    documents = DocumentSet(diagnostics)
     documents.add(source)
-    _settings(documents.settings, found, registry)
-    read = _policy(documents.policy, registry, found)
+    _read_settings(documents.settings, diagnostics, registry)
+    read = _read_policy(documents.policy, registry, diagnostics)
     if documents.policy is None and documents.settings is None:
-        found.raise_any()
-        found.add(_no_policy([source]))
-    return () if read is None else tuple(unbuilt(read.place, registry))
+        diagnostics.raise_if_errors()
+        diagnostics.add(_missing_policy([source]))
+    return () if read is None else tuple(find_unimplemented(read.location, registry))
 
 
-def _no_policy(sources: Sequence[Source]) -> Problem:
+def _missing_policy(sources: Sequence[SourceText]) -> Diagnostic:
     """Say that nothing given holds a policy."""
     where = ", ".join(source.name for source in sources) or "policy"
     hint = "begin one with apiVersion: descheduler/v1alpha2 and kind: DeschedulerPolicy"
-    return Problem(where, 0, 0, "", "there is no DeschedulerPolicy here", hint)
+    return Diagnostic(where, 0, 0, "", "there is no DeschedulerPolicy here", hint)
 
 
-def _settings(
-    document: Document | None, found: ProblemList, registry: Registry | None = None
+def _read_settings(
+    document: Document | None, diagnostics: DiagnosticList, registry: Registry | None = None
 ) -> ReactiveSettings:
     """Decode the settings, or give the defaults when there are none."""
     if document is None:
         return ReactiveSettings()
-    place = document.place
-    settings = Decoder(found, Advice()).decode(ReactiveSettings, place, _IDENTITY)
+    location = document.location
+    settings = Decoder(diagnostics, FieldHints()).decode(ReactiveSettings, location, _IDENTITY)
     if settings is None:
         return ReactiveSettings()
-    known = names(registry) if registry is not None else settings.debounce.per_plugin.keys()
-    for name in settings.debounce.per_plugin.keys() - known:
-        at = place.below("debounce", "perPlugin", name)
-        found.add(at.problem("there is no such plugin", did_you_mean(name, frozenset(known))))
+    known_names = (
+        plugin_names(registry) if registry is not None else settings.debounce.per_plugin.keys()
+    )
+    for name in settings.debounce.per_plugin.keys() - known_names:
+        at = location.below("debounce", "perPlugin", name)
+        diagnostics.add(
+            at.diagnostic("there is no such plugin", did_you_mean(name, frozenset(known_names)))
+        )
     return settings

@@ -6,14 +6,14 @@ from typing import Final
 
 from reactive_desched.policy.policy import Profile
 from reactive_desched.policy.registry import DEFAULT_EVICTOR
-from reactive_desched.policy.tree import Plain
-from reactive_desched.policy.yaml_draft import Block, Draft, Leaf, Part, text
+from reactive_desched.policy.tree import PlainValue
+from reactive_desched.policy.yaml_draft import Block, Draft, DraftPart, Leaf, text_leaf
 
-_MERGED: Final = "default"
+_MERGED_NAME: Final = "default"
 _POINTS: Final = ("filter", "preevictionfilter", "deschedule", "balance")
 
 
-def merged(policy: Draft, profiles: Sequence[Profile]) -> Draft:
+def merge_profiles(policy: Draft, profiles: Sequence[Profile]) -> Draft:
     """Join the profiles whose evictor settings are equal; `profiles` are what they come to.
 
     A joined profile stands where its first one stood, and is named default, then default-2.
@@ -21,22 +21,24 @@ def merged(policy: Draft, profiles: Sequence[Profile]) -> Draft:
     part = policy.part("profiles") if isinstance(policy, Block) else None
     if not isinstance(policy, Block) or part is None or not isinstance(part.value, Block):
         return policy
-    joined = tuple(_joined(part.value.parts, profiles))
+    joined = tuple(_merge_groups(part.value.parts, profiles))
     new = replace(part, value=replace(part.value, parts=joined))
     return replace(policy, parts=tuple(new if each is part else each for each in policy.parts))
 
 
-def _joined(parts: Sequence[Part], profiles: Sequence[Profile]) -> Iterator[Part]:
+def _merge_groups(parts: Sequence[DraftPart], profiles: Sequence[Profile]) -> Iterator[DraftPart]:
     """Give one part for each group of equal evictor settings."""
     count = 0
-    for group in _groups(parts, profiles):
+    for group in _group_by_evictor(parts, profiles):
         count += len(group) > 1
-        name = _MERGED if count == 1 else f"{_MERGED}-{count}"
-        yield group[0] if len(group) == 1 else _profile(name, [it.value for it in group])
+        name = _MERGED_NAME if count == 1 else f"{_MERGED_NAME}-{count}"
+        yield group[0] if len(group) == 1 else _merged_profile(name, [it.value for it in group])
 
 
-def _groups(parts: Sequence[Part], profiles: Sequence[Profile]) -> Sequence[list[Part]]:
-    groups: list[tuple[object, list[Part]]] = []
+def _group_by_evictor(
+    parts: Sequence[DraftPart], profiles: Sequence[Profile]
+) -> Sequence[list[DraftPart]]:
+    groups: list[tuple[object, list[DraftPart]]] = []
     for part, profile in zip(parts, profiles, strict=True):
         same = next((group for evictor, group in groups if evictor == profile.evictor), None)
         if same is None:
@@ -45,26 +47,26 @@ def _groups(parts: Sequence[Part], profiles: Sequence[Profile]) -> Sequence[list
     return [group for _, group in groups]
 
 
-def _profile(name: str, drafts: Sequence[Draft]) -> Part:
+def _merged_profile(name: str, drafts: Sequence[Draft]) -> DraftPart:
     """Write one profile for several."""
     blocks = [draft for draft in drafts if isinstance(draft, Block)]
     configs = [each for block in blocks for each in _items(block.get("pluginConfig"))]
-    evictor = [each for each in configs if _named(each) == DEFAULT_EVICTOR][:1]
-    others = [each for each in configs if _named(each) != DEFAULT_EVICTOR]
+    evictor = [each for each in configs if _name_of(each) == DEFAULT_EVICTOR][:1]
+    rest = [each for each in configs if _name_of(each) != DEFAULT_EVICTOR]
     plugins = [block.get("plugins") for block in blocks]
-    return Part(
+    return DraftPart(
         None,
         Block(
             (
-                Part("name", text(name)),
-                Part("pluginConfig", Block((*evictor, *others), is_list=True)),
-                Part("plugins", Block(tuple(_points(plugins)))),
+                DraftPart("name", text_leaf(name)),
+                DraftPart("pluginConfig", Block((*evictor, *rest), is_list=True)),
+                DraftPart("plugins", Block(tuple(_merged_points(plugins)))),
             )
         ),
     )
 
 
-def _points(plugins: Sequence[Draft | None]) -> Iterator[Part]:
+def _merged_points(plugins: Sequence[Draft | None]) -> Iterator[DraftPart]:
     """Enable at each point what is enabled there in any profile, each plugin once."""
     for point in _POINTS:
         sections = [each.get(point) for each in plugins if isinstance(each, Block)]
@@ -76,16 +78,16 @@ def _points(plugins: Sequence[Draft | None]) -> Iterator[Part]:
         }
         names = tuple(reversed(enabled.values()))
         if names:
-            yield Part(point, Block((Part("enabled", Block(names, is_list=True)),)))
+            yield DraftPart(point, Block((DraftPart("enabled", Block(names, is_list=True)),)))
 
 
-def _items(draft: Draft | None) -> tuple[Part, ...]:
+def _items(draft: Draft | None) -> tuple[DraftPart, ...]:
     return draft.parts if isinstance(draft, Block) else ()
 
 
-def _text(part: Part) -> str:
+def _text(part: DraftPart) -> str:
     return part.value.text if isinstance(part.value, Leaf) else ""
 
 
-def _named(part: Part) -> Plain:
-    return part.value.says("name") if isinstance(part.value, Block) else None
+def _name_of(part: DraftPart) -> PlainValue:
+    return part.value.scalar_value("name") if isinstance(part.value, Block) else None

@@ -28,7 +28,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class EvictionLimits:
+class PolicyEvictionLimits:
     """The most evictions per cycle (or window); None means no limit, 0 means none at all."""
 
     per_node: int | None = None
@@ -44,7 +44,7 @@ class Policy:
     revision: str
     source: str = ""
     node_selector: Selector = EVERYTHING
-    limits: EvictionLimits = field(default_factory=EvictionLimits)
+    limits: PolicyEvictionLimits = field(default_factory=PolicyEvictionLimits)
     grace_period_s: int | None = None
     eviction_failure_event_notification: bool = False
     metrics_collector_enabled: bool = False

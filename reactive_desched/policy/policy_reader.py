@@ -4,18 +4,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from reactive_desched.policy.decode import Decoder
-from reactive_desched.policy.detect_kind import Kind
-from reactive_desched.policy.diagnostics import ProblemList, ProblemsElsewhere, quoted
+from reactive_desched.policy.detect_kind import DocumentKind
+from reactive_desched.policy.diagnostics import DiagnosticDeduplicator, DiagnosticList, quote
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import Document
-from reactive_desched.policy.explain import described
+from reactive_desched.policy.explain import describe
 from reactive_desched.policy.legacy_reader import LegacyReader
-from reactive_desched.policy.policy import EvictionLimits, Policy, Profile
+from reactive_desched.policy.policy import Policy, PolicyEvictionLimits, Profile
 from reactive_desched.policy.profiles import ProfileReader
 from reactive_desched.policy.registry import Registry
-from reactive_desched.policy.source_location import Place
-from reactive_desched.policy.tree import Items, Table
-from reactive_desched.policy.unknown_fields import PolicyAdvice
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import MappingNode, SequenceNode
+from reactive_desched.policy.unknown_fields import PolicyFieldHints
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 
@@ -25,47 +25,51 @@ class ReadPolicy:
     """A policy, and the document in today's format that it was read from."""
 
     policy: Policy
-    place: Place
+    location: SourceLocation
 
 
 class PolicyReader:
     """Reads policies and collects what is wrong; the registry has the evictor in it."""
 
-    def __init__(self, registry: Registry, found: ProblemList) -> None:
+    def __init__(self, registry: Registry, diagnostics: DiagnosticList) -> None:
         self._registry = registry
-        self._found = found
+        self._diagnostics = diagnostics
 
     def read(self, document: Document) -> ReadPolicy | None:
         """Read a policy; None when its top level cannot be made sense of.
 
         It is sound only if no problem was added.
         """
-        place = document.place
+        location = document.location
         match document.kind:
-            case Kind.LEGACY_POLICY:
-                place = LegacyReader(self._found).converted(place)
-                policy = self._policy(place, document.revision, ProblemsElsewhere(self._found))
-            case Kind.UNVERSIONED_POLICY:
-                place = Place(place.source, Table(place.root.mark, ()))
-                policy = self._policy(place, document.revision, self._found)
+            case DocumentKind.LEGACY_POLICY:
+                location = LegacyReader(self._diagnostics).read(location)
+                policy = self._decode_policy(
+                    location, document.revision, DiagnosticDeduplicator(self._diagnostics)
+                )
+            case DocumentKind.UNVERSIONED_POLICY:
+                location = SourceLocation(location.source, MappingNode(location.root.mark, ()))
+                policy = self._decode_policy(location, document.revision, self._diagnostics)
             case _:
-                policy = self._policy(place, document.revision, self._found)
-        return None if policy is None else ReadPolicy(policy, place)
+                policy = self._decode_policy(location, document.revision, self._diagnostics)
+        return None if policy is None else ReadPolicy(policy, location)
 
-    def _policy(self, place: Place, revision: str, found: ProblemList) -> Policy | None:
+    def _decode_policy(
+        self, location: SourceLocation, revision: str, diagnostics: DiagnosticList
+    ) -> Policy | None:
         """Decode the profiles apart, so that a problem elsewhere does not hide theirs."""
-        decoder = Decoder(found, PolicyAdvice(self._registry))
-        top = decoder.decode(PolicyDocument, place, _IDENTITY | {"profiles"})
-        reader = ProfileReader(self._registry, decoder, found)
-        profiles = _profiles(place.below("profiles"), reader, found)
+        decoder = Decoder(diagnostics, PolicyFieldHints(self._registry))
+        top = decoder.decode(PolicyDocument, location, _IDENTITY | {"profiles"})
+        reader = ProfileReader(self._registry, decoder, diagnostics)
+        profiles = _read_profiles(location.below("profiles"), reader, diagnostics)
         if top is None:
             return None
         return Policy(
             profiles=profiles,
             revision=revision,
-            source=place.source,
+            source=location.source,
             node_selector=top.node_selector,
-            limits=EvictionLimits(
+            limits=PolicyEvictionLimits(
                 per_node=top.max_no_of_pods_to_evict_per_node,
                 per_namespace=top.max_no_of_pods_to_evict_per_namespace,
                 total=top.max_no_of_pods_to_evict_total,
@@ -77,18 +81,22 @@ class PolicyReader:
         )
 
 
-def _profiles(at: Place, reader: ProfileReader, found: ProblemList) -> tuple[Profile, ...]:
+def _read_profiles(
+    at: SourceLocation, reader: ProfileReader, diagnostics: DiagnosticList
+) -> tuple[Profile, ...]:
     """Read each profile; none at all is legal, and does nothing."""
-    if not (at.is_null or isinstance(at.node, Items)):
+    if not (at.is_null or isinstance(at.node, SequenceNode)):
         hint = 'begin each profile with "- name: …"'
-        found.add(at.problem(f"must be a list, not {described(at.node)}", hint))
+        diagnostics.add(at.diagnostic(f"must be a list, not {describe(at.node)}", hint))
     profiles = tuple(map(reader.read, at.items()))
     if not profiles and at.origin is None:
-        found.warn(at.problem("there are no profiles", "nothing will be evicted"))
+        diagnostics.warn(at.diagnostic("there are no profiles", "nothing will be evicted"))
     seen: set[str] = set()
-    for profile, place in zip(profiles, at.items(), strict=True):
+    for profile, location in zip(profiles, at.items(), strict=True):
         if profile.name in seen:
-            message = f"a profile named {quoted(profile.name)} is there already"
-            found.warn(place.problem(message, "names tell profiles apart in logs and metrics"))
+            message = f"a profile named {quote(profile.name)} is there already"
+            diagnostics.warn(
+                location.diagnostic(message, "names tell profiles apart in logs and metrics")
+            )
         seen.add(profile.name)
     return profiles

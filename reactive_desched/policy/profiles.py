@@ -5,44 +5,44 @@ from types import MappingProxyType
 
 from reactive_desched.policy.arguments import ArgumentsReader
 from reactive_desched.policy.decode import Decoder
-from reactive_desched.policy.diagnostics import ProblemList, quoted
+from reactive_desched.policy.diagnostics import DiagnosticList, quote
 from reactive_desched.policy.document import ProfileSection
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Profile
 from reactive_desched.policy.registry import (
     DEFAULT_EVICTOR,
-    POINTS,
-    READ_POINTS,
+    EXTENSION_POINTS,
+    SUPPORTED_POINTS,
     Registry,
-    naming_problem,
-    points_of,
+    extension_points_of,
+    naming_diagnostic,
 )
-from reactive_desched.policy.source_location import Place
+from reactive_desched.policy.source_location import SourceLocation
 
-Named = Mapping[str, Place]
+LocationsByName = Mapping[str, SourceLocation]
 
 
 class ProfileReader:
     """Reads profiles leniently enough to find all that is wrong in one go."""
 
-    def __init__(self, registry: Registry, decoder: Decoder, found: ProblemList) -> None:
+    def __init__(self, registry: Registry, decoder: Decoder, diagnostics: DiagnosticList) -> None:
         self._registry = registry
         self._decoder = decoder
-        self._found = found
+        self._diagnostics = diagnostics
 
-    def read(self, profile: Place) -> Profile:
+    def read(self, profile: SourceLocation) -> Profile:
         """Read the profile at a place; it is sound only if no problem was added."""
         self._decoder.decode(ProfileSection, profile)
         plugins = profile.below("plugins")
-        enabled = {point: self._enabled(plugins, point) for point in READ_POINTS}
-        self._warn_of_idle(profile, enabled)
-        self._warn_of_unread(plugins)
+        enabled = {point: self._enabled_plugins(plugins, point) for point in SUPPORTED_POINTS}
+        self._warn_if_no_plugins(profile, enabled)
+        self._warn_if_unread(plugins)
         everywhere = {name: at for named in enabled.values() for name, at in named.items()}
-        arguments = ArgumentsReader(self._registry, self._decoder, self._found, everywhere)
+        arguments = ArgumentsReader(self._registry, self._decoder, self._diagnostics, everywhere)
         args = arguments.read(profile.below("pluginConfig"))
         evictor = args.pop(DEFAULT_EVICTOR, None)
         return Profile(
-            name=profile.below("name").word or "",
+            name=profile.below("name").text or "",
             deschedule=tuple(enabled["deschedule"]),
             balance=tuple(enabled["balance"]),
             filter=_with_evictor(enabled["filter"]),
@@ -51,42 +51,52 @@ class ProfileReader:
             evictor=evictor if isinstance(evictor, DefaultEvictorArgs) else DefaultEvictorArgs(),
         )
 
-    def _enabled(self, plugins: Place, point: str) -> Named:
+    def _enabled_plugins(self, plugins: SourceLocation, point: str) -> LocationsByName:
         """Give the names enabled at a point, in order and each once, after checking them."""
-        enabled: dict[str, Place] = {}
-        for name, at in plugins.below(point, "enabled").words():
+        enabled: dict[str, SourceLocation] = {}
+        for name, at in plugins.below(point, "enabled").texts():
             if name in enabled:
-                self._found.warn(at.problem(f"{quoted(name)} is enabled twice", "it counts once"))
+                self._diagnostics.warn(
+                    at.diagnostic(f"{quote(name)} is enabled twice", "it counts once")
+                )
                 continue
             enabled[name] = at
-            self._check(name, point, at)
+            self._check_name(name, point, at)
         return enabled
 
-    def _check(self, name: str, point: str, at: Place) -> None:
+    def _check_name(self, name: str, point: str, at: SourceLocation) -> None:
         """Refuse a name that cannot be enabled at this point."""
-        points = points_of(name, self._registry)
+        points = extension_points_of(name, self._registry)
         if points is not None and point not in points:
             right = " and ".join(f"plugins.{each}" for each in sorted(points))
             message = f"{name} cannot be enabled at {point}"
-            self._found.add(at.problem(message, f"it belongs under {right}, not plugins.{point}"))
-        elif (problem := naming_problem(name, at, self._registry)) is not None:
-            self._found.add(problem)
+            self._diagnostics.add(
+                at.diagnostic(message, f"it belongs under {right}, not plugins.{point}")
+            )
+        elif (problem := naming_diagnostic(name, at, self._registry)) is not None:
+            self._diagnostics.add(problem)
 
-    def _warn_of_idle(self, profile: Place, enabled: Mapping[str, Named]) -> None:
+    def _warn_if_no_plugins(
+        self, profile: SourceLocation, enabled: Mapping[str, LocationsByName]
+    ) -> None:
         """Say that a profile will evict nothing."""
         if not (enabled["deschedule"] or enabled["balance"]):
             hint = "add plugins to plugins.deschedule.enabled or plugins.balance.enabled"
-            self._found.warn(profile.problem("this profile enables no plugin that evicts", hint))
+            self._diagnostics.warn(
+                profile.diagnostic("this profile enables no plugin that evicts", hint)
+            )
 
-    def _warn_of_unread(self, plugins: Place) -> None:
+    def _warn_if_unread(self, plugins: SourceLocation) -> None:
         """Say what is accepted and has no effect, as upstream."""
-        for point in POINTS:
+        for point in EXTENSION_POINTS:
             at = plugins.below(point)
-            if point not in READ_POINTS and any(at.below("enabled").items()):
-                self._found.warn(at.problem("is accepted and not read", "remove it"))
+            if point not in SUPPORTED_POINTS and any(at.below("enabled").items()):
+                self._diagnostics.warn(at.diagnostic("is accepted and not read", "remove it"))
             if any(at.below("disabled").items()):
                 hint = "a plugin that is not enabled is off; DefaultEvictor is always on"
-                self._found.warn(at.below("disabled").problem("is accepted and not read", hint))
+                self._diagnostics.warn(
+                    at.below("disabled").diagnostic("is accepted and not read", hint)
+                )
 
 
 def _with_evictor(names: Iterable[str]) -> tuple[str, ...]:

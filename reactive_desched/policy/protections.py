@@ -6,9 +6,9 @@ from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from reactive_desched.policy.diagnostics import Complaint, quoted, refuse_if_any
+from reactive_desched.policy.diagnostics import FieldError, quote, raise_field_errors
 from reactive_desched.policy.fields import Section
-from reactive_desched.policy.hints import nearest
+from reactive_desched.policy.hints import nearest_name
 
 
 class Protection(StrEnum):
@@ -86,38 +86,44 @@ class PodProtections(Section):
 
     @field_validator("default_disabled")
     @classmethod
-    def _defaults(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        refuse_if_any(_name_complaints("DefaultDisabled", names, DEFAULT_PROTECTIONS), info.context)
+    def _check_defaults(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        raise_field_errors(
+            _name_errors("DefaultDisabled", names, DEFAULT_PROTECTIONS), info.context
+        )
         return names
 
     @field_validator("extra_enabled")
     @classmethod
-    def _extras(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        refuse_if_any(_name_complaints("ExtraEnabled", names, EXTRA_PROTECTIONS), info.context)
+    def _check_extras(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        raise_field_errors(_name_errors("ExtraEnabled", names, EXTRA_PROTECTIONS), info.context)
         return names
 
     @field_validator("config")
     @classmethod
-    def _classes_named(cls, config: ProtectionConfig, info: ValidationInfo) -> ProtectionConfig:
+    def _check_storage_classes(
+        cls, config: ProtectionConfig, info: ValidationInfo
+    ) -> ProtectionConfig:
         is_read = Protection.PVC in info.data.get("extra_enabled", (Protection.PVC,))
-        refuse_if_any(_class_complaints(config.pods_with_pvc, is_read=is_read), info.context)
+        raise_field_errors(
+            _storage_class_errors(config.pods_with_pvc, is_read=is_read), info.context
+        )
         return config
 
 
-def _name_complaints(
+def _name_errors(
     which: str, names: Sequence[str], allowed: Sequence[Protection]
-) -> Iterator[Complaint]:
+) -> Iterator[FieldError]:
     """Refuse names that do not belong in this list, and names that are there twice."""
     for index, name in enumerate(names):
         if name not in allowed:
             message = (
-                f"invalid pod protection policy in {which}: {quoted(name)}. "
+                f"invalid pod protection policy in {which}: {quote(name)}. "
                 f"Valid options are: [{' '.join(allowed)}]"
             )
-            yield Complaint(message, _name_hint(name, allowed), (index,))
+            yield FieldError(message, _name_hint(name, allowed), (index,))
         if name in names[:index]:
-            message = f"PodProtections.{which} contains duplicate entries: {quoted(name)} again"
-            yield Complaint(message, "remove one", (index,))
+            message = f"PodProtections.{which} contains duplicate entries: {quote(name)} again"
+            yield FieldError(message, "remove one", (index,))
 
 
 def _name_hint(name: str, allowed: Sequence[Protection]) -> str:
@@ -126,11 +132,11 @@ def _name_hint(name: str, allowed: Sequence[Protection]) -> str:
         return "it is active by default; only defaultDisabled changes that"
     if name in EXTRA_PROTECTIONS:
         return "it is off by default; only extraEnabled changes that"
-    meant = nearest(name, allowed)
+    meant = nearest_name(name, allowed)
     return f"did you mean {meant}?" if meant is not None else ""
 
 
-def _class_complaints(written: PvcProtection, *, is_read: bool) -> Iterator[Complaint]:
+def _storage_class_errors(written: PvcProtection, *, is_read: bool) -> Iterator[FieldError]:
     """Refuse classes without a name; upstream looks only where PodsWithPVC is switched on."""
     for index, name in enumerate(written.protected_storage_classes):
         if not name.name:
@@ -139,4 +145,4 @@ def _class_complaints(written: PvcProtection, *, is_read: bool) -> Iterator[Comp
                 f"PodProtections.Config.PodsWithPVC.ProtectedStorageClasses[{index}] "
                 "name cannot be empty"
             )
-            yield Complaint(message, "write name: and its name", path, forgivable=not is_read)
+            yield FieldError(message, "write name: and its name", path, lenient_ok=not is_read)

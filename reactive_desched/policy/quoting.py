@@ -4,20 +4,20 @@ import json
 import re
 from typing import Final
 
-from reactive_desched.policy.scalars import understand
-from reactive_desched.policy.tree import Scalar
+from reactive_desched.policy.scalars import parse_scalar
+from reactive_desched.policy.tree import ScalarNode
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _BRACKETS: Final = frozenset(",[]{}")
 
 
-def word(text: str) -> str:
+def yaml_text(text: str) -> str:
     """Write a text, in quotes unless it is a plain word that nobody takes for something else."""
-    is_plain = _PLAIN.fullmatch(text) and isinstance(understand(text), str)
+    is_plain = _PLAIN.fullmatch(text) and isinstance(parse_scalar(text), str)
     return text if is_plain else _in_double_quotes(text)
 
 
-def leaf(scalar: Scalar, style: str | None) -> str:
+def yaml_scalar(scalar: ScalarNode, style: str | None) -> str:
     """Write a value in the style it had in its document; None for one that was in none."""
     match scalar.value, style:
         case None, _:
@@ -33,10 +33,10 @@ def leaf(scalar: Scalar, style: str | None) -> str:
         case str() as text, '"':
             return _in_double_quotes(text)
         case text, _:
-            return word(str(text))
+            return yaml_text(str(text))
 
 
-def in_brackets(text: str) -> str:
+def flow_text(text: str) -> str:
     """Give the text of a value for use inside brackets, where some signs need quotes."""
     is_quoted = text[:1] in ("'", '"')
     return text if is_quoted or not _BRACKETS & set(text) else _in_double_quotes(text)

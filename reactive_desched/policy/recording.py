@@ -5,15 +5,15 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from reactive_desched.model.event_types import full, names_of
-from reactive_desched.policy.diagnostics import Complaint, Complaints, quoted
+from reactive_desched.model.event_types import full_type, type_names
+from reactive_desched.policy.diagnostics import FieldError, FieldErrors, quote
 from reactive_desched.policy.fields import Seconds, Section
-from reactive_desched.policy.webhook_url import complaint_of
+from reactive_desched.policy.webhook_url import webhook_url_error
 
-Bytes = Annotated[int, Field(ge=4096, le=2**50)]
-Records = Annotated[int, Field(ge=1, le=1_000_000)]
-PerSecond = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
-Clients = Annotated[int, Field(ge=1, le=10_000)]
+ByteCount = Annotated[int, Field(ge=4096, le=2**50)]
+RecordCount = Annotated[int, Field(ge=1, le=1_000_000)]
+RecordsPerSecond = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
+ClientCount = Annotated[int, Field(ge=1, le=10_000)]
 
 MIB: Final = 1024 * 1024
 DAY_S: Final = 86_400.0
@@ -21,7 +21,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 _HIGHEST_PORT = 65535
 
-TYPES: Final = (
+EVENT_TYPES: Final = (
     "finding.made",
     "decision.evict",
     "decision.defer",
@@ -41,52 +41,54 @@ TYPES: Final = (
 """What types of event are called in settings; a test holds them against the events there are."""
 
 
-def _some_time(seconds: float) -> float:
+def _check_not_zero(seconds: float) -> float:
     if seconds <= 0:
-        raise Complaints([Complaint("must be longer than 0s", "write for example 1h")])
+        raise FieldErrors([FieldError("must be longer than 0s", "write for example 1h")])
     return seconds
 
 
-def _known_types(types: tuple[str, ...]) -> tuple[str, ...]:
+def _check_event_types(types: tuple[str, ...]) -> tuple[str, ...]:
     for one in types:
-        if not any(one in names_of(full(kind)) for kind in TYPES):
-            message = f"no type of event is called {quoted(one)}"
-            raise Complaints([Complaint(message, f"there are {', '.join(sorted(TYPES))}")])
+        if not any(one in type_names(full_type(kind)) for kind in EVENT_TYPES):
+            message = f"no type of event is called {quote(one)}"
+            raise FieldErrors([FieldError(message, f"there are {', '.join(sorted(EVENT_TYPES))}")])
     return types
 
 
-SomeTime = Annotated[Seconds, AfterValidator(_some_time)]
-Types = Annotated[tuple[str, ...], AfterValidator(_known_types)]
+PositiveSeconds = Annotated[Seconds, AfterValidator(_check_not_zero)]
+EventTypes = Annotated[tuple[str, ...], AfterValidator(_check_event_types)]
 
 
-class Retention(Section):
+class RetentionSettings(Section):
     """When closed segments are removed; a sink that has not read one keeps it."""
 
-    max_bytes: Bytes = Field(
+    max_bytes: ByteCount = Field(
         default=512 * MIB, description="Remove the oldest segments beyond this size in all."
     )
-    max_age_s: SomeTime = Field(default=30 * DAY_S, description="Remove segments older than this.")
-    hard_max_bytes: Bytes = Field(
+    max_age_s: PositiveSeconds = Field(
+        default=30 * DAY_S, description="Remove segments older than this."
+    )
+    hard_max_bytes: ByteCount = Field(
         default=1024 * MIB,
         description="Beyond this size segments go even if a sink has not read them; the loss is "
         "counted and recorded. Keep it well below the size of the volume.",
     )
 
     @model_validator(mode="after")
-    def _sound(self) -> "Retention":
+    def _check_caps(self) -> "RetentionSettings":
         if self.hard_max_bytes < self.max_bytes:
             message = "hardMaxBytes is smaller than maxBytes"
-            raise Complaints([Complaint(message, "raise hardMaxBytes", ("hardMaxBytes",))])
+            raise FieldErrors([FieldError(message, "raise hardMaxBytes", ("hardMaxBytes",))])
         return self
 
 
-class Checkpoints(Section):
+class CheckpointSettings(Section):
     """How often the journal is signed, so that nobody can rewrite it unnoticed."""
 
-    every_records: Records = Field(
+    every_records: RecordCount = Field(
         default=1000, description="Sign after so many records at the latest."
     )
-    every_s: SomeTime = Field(
+    every_s: PositiveSeconds = Field(
         default=60.0, description="Sign after this time at the latest, if there is a new record."
     )
     key_file: str = Field(
@@ -96,14 +98,14 @@ class Checkpoints(Section):
     )
 
 
-class Verdicts(Section):
+class VerdictLimitSettings(Section):
     """How many verdicts other than evictions are recorded; what is beyond is counted."""
 
-    per_second: PerSecond = Field(default=200.0, description="The steady rate.")
-    burst: Records = Field(default=20_000, description="Most at once after a quiet time.")
+    per_second: RecordsPerSecond = Field(default=200.0, description="The steady rate.")
+    burst: RecordCount = Field(default=20_000, description="Most at once after a quiet time.")
 
 
-class Journal(Section):
+class JournalSettings(Section):
     """The durable record of what was decided and what came of it."""
 
     directory: str = Field(
@@ -111,29 +113,35 @@ class Journal(Section):
         description="Folder of the segments; it must survive a restart. "
         "Default: $STATE_DIRECTORY/journal, else ~/.local/state/reactive-desched/journal.",
     )
-    max_segment_bytes: Bytes = Field(
+    max_segment_bytes: ByteCount = Field(
         default=16 * MIB, description="Begin a new segment at this size."
     )
-    max_segment_age_s: SomeTime = Field(
+    max_segment_age_s: PositiveSeconds = Field(
         default=DAY_S, description="Begin a new segment when one is this old."
     )
     compress: Literal["none", "gzip"] = Field(
         default="gzip", description="How closed segments are compressed."
     )
-    retention: Retention = Field(default=Retention(), description="Removing old segments.")
-    checkpoints: Checkpoints = Field(default=Checkpoints(), description="Signing the record.")
-    verdicts: Verdicts = Field(default=Verdicts(), description="Bounding what is recorded.")
+    retention: RetentionSettings = Field(
+        default=RetentionSettings(), description="Removing old segments."
+    )
+    checkpoints: CheckpointSettings = Field(
+        default=CheckpointSettings(), description="Signing the record."
+    )
+    verdicts: VerdictLimitSettings = Field(
+        default=VerdictLimitSettings(), description="Bounding what is recorded."
+    )
 
     @model_validator(mode="after")
-    def _fits(self) -> "Journal":
+    def _check_segment_fits(self) -> "JournalSettings":
         """The file being written is never removed: one above the cap would break the cap."""
         if self.max_segment_bytes > self.retention.hard_max_bytes:
             message = "maxSegmentBytes is larger than retention.hardMaxBytes"
-            raise Complaints([Complaint(message, "lower it", ("maxSegmentBytes",))])
+            raise FieldErrors([FieldError(message, "lower it", ("maxSegmentBytes",))])
         return self
 
 
-class Events(Section):
+class EventSettings(Section):
     """Who else is told what we did, besides the log and the journal."""
 
     kubernetes: bool = Field(
@@ -148,14 +156,14 @@ class Events(Section):
 
     @field_validator("cluster")
     @classmethod
-    def _is_name(cls, name: str) -> str:
+    def _check_cluster_name(cls, name: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", name):
-            message = f"{quoted(name)} cannot stand in a URI as the name of a cluster"
-            raise Complaints([Complaint(message, "use letters, digits, dots and dashes")])
+            message = f"{quote(name)} cannot stand in a URI as the name of a cluster"
+            raise FieldErrors([FieldError(message, "use letters, digits, dots and dashes")])
         return name
 
 
-class Sasl(Section):
+class SaslSettings(Section):
     """Who we are to Kafka; the password is read from a file whenever we connect."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
@@ -168,13 +176,13 @@ class Sasl(Section):
 
     @field_validator("username", "password_file")
     @classmethod
-    def _is_something(cls, text: str) -> str:
+    def _check_not_empty(cls, text: str) -> str:
         if not text.strip():
-            raise Complaints([Complaint("must not be empty", "leave out sasl to use none")])
+            raise FieldErrors([FieldError("must not be empty", "leave out sasl to use none")])
         return text
 
 
-class KafkaTls(Section):
+class KafkaTlsSettings(Section):
     """Encryption towards Kafka; files are PEM."""
 
     ca_file: str = Field(default="", description="Trust these; default: the system's.")
@@ -182,14 +190,14 @@ class KafkaTls(Section):
     key_file: str = Field(default="", description="Its private key.")
 
     @model_validator(mode="after")
-    def _both(self) -> "KafkaTls":
+    def _check_cert_and_key(self) -> "KafkaTlsSettings":
         if bool(self.cert_file) != bool(self.key_file):
             message = "certFile and keyFile go together"
-            raise Complaints([Complaint(message, "set both or neither", ("certFile",))])
+            raise FieldErrors([FieldError(message, "set both or neither", ("certFile",))])
         return self
 
 
-class Kafka(Section):
+class KafkaSettings(Section):
     """Every event into a Kafka topic, in order for each workload."""
 
     brokers: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
@@ -204,34 +212,36 @@ class Kafka(Section):
         description="structured: a value is a whole event; binary: attributes are headers alone.",
     )
     compression: Literal["none", "gzip"] = Field(default="none", description="Of record batches.")
-    max_request_bytes: Bytes = Field(
+    max_request_bytes: ByteCount = Field(
         default=MIB, description="The largest request; not above the topic's max.message.bytes."
     )
-    tls: KafkaTls | None = Field(default=None, description="Encrypt; null: in the clear.")
-    sasl: Sasl | None = Field(default=None, description="Authenticate; null: do not.")
+    tls: KafkaTlsSettings | None = Field(default=None, description="Encrypt; null: in the clear.")
+    sasl: SaslSettings | None = Field(default=None, description="Authenticate; null: do not.")
 
     @field_validator("brokers")
     @classmethod
-    def _are_addresses(cls, brokers: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_brokers(cls, brokers: tuple[str, ...]) -> tuple[str, ...]:
         for broker in brokers:
-            found = _BROKER.fullmatch(broker)
-            if found is None or not 1 <= int(found[2]) <= _HIGHEST_PORT:
-                message = f"{quoted(broker)} is not the address of a broker"
-                raise Complaints([Complaint(message, "write host:port, for example kafka:9092")])
+            errors = _BROKER.fullmatch(broker)
+            if errors is None or not 1 <= int(errors[2]) <= _HIGHEST_PORT:
+                message = f"{quote(broker)} is not the address of a broker"
+                raise FieldErrors([FieldError(message, "write host:port, for example kafka:9092")])
         return brokers
 
     @field_validator("topic", "checkpoint_topic")
     @classmethod
-    def _is_topic(cls, topic: str, info: ValidationInfo) -> str:
+    def _check_topic(cls, topic: str, info: ValidationInfo) -> str:
         if not topic and info.field_name == "checkpoint_topic":
             return topic
         if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
-            message = f"{quoted(topic)} cannot be the name of a topic"
-            raise Complaints([Complaint(message, "use letters, digits, dots, dashes, underlines")])
+            message = f"{quote(topic)} cannot be the name of a topic"
+            raise FieldErrors(
+                [FieldError(message, "use letters, digits, dots, dashes, underlines")]
+            )
         return topic
 
 
-class Webhook(Section):
+class WebhookSettings(Section):
     """Events sent to an address over HTTP, one after the other."""
 
     url: str = Field(description="Where to; https unless it is this machine.")
@@ -246,7 +256,7 @@ class Webhook(Section):
     token_file: str = Field(
         default="", description="File with a bearer token for the Authorization header."
     )
-    types: Types = Field(
+    types: EventTypes = Field(
         default=(),
         description="Only these types of event, such as eviction.succeeded; all if empty.",
     )
@@ -254,32 +264,32 @@ class Webhook(Section):
 
     @field_validator("url")
     @classmethod
-    def _is_url(cls, url: str) -> str:
-        if (complaint := complaint_of(url)) is not None:
-            raise Complaints([complaint])
+    def _check_url(cls, url: str) -> str:
+        if (error := webhook_url_error(url)) is not None:
+            raise FieldErrors([error])
         return url
 
     @field_validator("timeout_s")
     @classmethod
-    def _is_some_time(cls, timeout_s: float) -> float:
+    def _check_timeout(cls, timeout_s: float) -> float:
         if timeout_s <= 0:
-            raise Complaints([Complaint("must be longer than 0s", "write for example 10s")])
+            raise FieldErrors([FieldError("must be longer than 0s", "write for example 10s")])
         return timeout_s
 
 
-class Stdout(Section):
+class StdoutSettings(Section):
     """Events on standard output, one JSON object on each line."""
 
-    types: Types = Field(
+    types: EventTypes = Field(
         default=(),
         description="Only these types of event, such as eviction.succeeded; all if empty.",
     )
 
 
-class Stream(Section):
+class StreamSettings(Section):
     """The stream of events over HTTP, at /events."""
 
-    max_clients: Clients = Field(
+    max_clients: ClientCount = Field(
         default=256, description="Clients at once; one more is answered 503."
     )
     heartbeat_s: Seconds = Field(
@@ -291,23 +301,25 @@ class Stream(Section):
     )
 
     @model_validator(mode="after")
-    def _sound(self) -> "Stream":
+    def _check_stall_time(self) -> "StreamSettings":
         for name, seconds in (
             ("heartbeat", self.heartbeat_s),
             ("stalledAfter", self.stalled_after_s),
         ):
             if seconds <= 0:
                 hint = "write for example 15s"
-                raise Complaints([Complaint("must be longer than 0s", hint, (name,))])
+                raise FieldErrors([FieldError("must be longer than 0s", hint, (name,))])
         return self
 
 
-class Sinks(Section):
+class SinkSettings(Section):
     """Who follows the journal, each at its own pace; null: nobody."""
 
-    kafka: Kafka | None = Field(default=None, description="Into a Kafka topic.")
-    webhook: Webhook | None = Field(default=None, description="To an address over HTTP.")
-    stdout: Stdout | None = Field(default=None, description="On standard output; {} to have it.")
-    stream: Stream | None = Field(
+    kafka: KafkaSettings | None = Field(default=None, description="Into a Kafka topic.")
+    webhook: WebhookSettings | None = Field(default=None, description="To an address over HTTP.")
+    stdout: StdoutSettings | None = Field(
+        default=None, description="On standard output; {} to have it."
+    )
+    stream: StreamSettings | None = Field(
         default=None, description="Over HTTP, at /events of the server; {} to have it."
     )

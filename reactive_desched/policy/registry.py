@@ -6,17 +6,24 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from reactive_desched.policy.diagnostics import Problem, quoted
+from reactive_desched.policy.diagnostics import Diagnostic, quote
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.hints import did_you_mean
-from reactive_desched.policy.source_location import Place
+from reactive_desched.policy.source_location import SourceLocation
 
 DEFAULT_EVICTOR: Final = "DefaultEvictor"
 
-POINTS: Final = ("presort", "sort", "deschedule", "balance", "filter", "preevictionfilter")
+EXTENSION_POINTS: Final = (
+    "presort",
+    "sort",
+    "deschedule",
+    "balance",
+    "filter",
+    "preevictionfilter",
+)
 """The extension points of a profile, as a policy spells them."""
 
-READ_POINTS: Final = ("deschedule", "balance", "filter", "preevictionfilter")
+SUPPORTED_POINTS: Final = ("deschedule", "balance", "filter", "preevictionfilter")
 """Those that have an effect; the others are accepted and not read, as upstream."""
 
 _FILTERS: Final = frozenset(("filter", "preevictionfilter"))
@@ -32,7 +39,7 @@ class PluginSpec:
 
     args: type[BaseModel]
     points: frozenset[str]
-    is_built: bool = True
+    is_implemented: bool = True
 
 
 Registry = Mapping[str, PluginSpec]
@@ -43,20 +50,23 @@ def with_evictor(registry: Registry) -> Registry:
     return {**registry, DEFAULT_EVICTOR: PluginSpec(DefaultEvictorArgs, _FILTERS)}
 
 
-def points_of(name: str, registry: Registry) -> frozenset[str] | None:
+def extension_points_of(name: str, registry: Registry) -> frozenset[str] | None:
     """Give the extension points of a plugin; None for an unknown one."""
     spec = registry.get(name)
     return None if spec is None else spec.points
 
 
-def names(registry: Registry) -> frozenset[str]:
+def plugin_names(registry: Registry) -> frozenset[str]:
     """Give every plugin name worth offering to someone who mistyped one."""
     return frozenset(registry)
 
 
-def naming_problem(name: str, at: Place, registry: Registry) -> Problem | None:
+def naming_diagnostic(name: str, at: SourceLocation, registry: Registry) -> Diagnostic | None:
     """Say why a policy cannot name this plugin, or None when it can."""
     if name in registry:
         return None
-    hint = did_you_mean(name, names(registry)) or "remove it: only what is built in can be named"
-    return at.problem(f"there is no plugin {quoted(name)}", hint)
+    hint = (
+        did_you_mean(name, plugin_names(registry))
+        or "remove it: only what is built in can be named"
+    )
+    return at.diagnostic(f"there is no plugin {quote(name)}", hint)

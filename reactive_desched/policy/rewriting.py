@@ -5,31 +5,31 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from reactive_desched.errors import ConversionError
-from reactive_desched.policy.comment_placement import Homes, with_strategies_at_home
-from reactive_desched.policy.comments import comments
-from reactive_desched.policy.conversion_notices import apart, notices
-from reactive_desched.policy.decode import known_part
-from reactive_desched.policy.detect_kind import Kind
-from reactive_desched.policy.diagnostics import PolicyErrors, Problem, ProblemList
+from reactive_desched.policy.comment_placement import CommentPlacement, mark_strategy_parts
+from reactive_desched.policy.comments import find_comments
+from reactive_desched.policy.conversion_notices import conversion_notices, unmergeable_strategies
+from reactive_desched.policy.decode import known_fields_only
+from reactive_desched.policy.detect_kind import DocumentKind
+from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
 from reactive_desched.policy.document import KIND, PolicyDocument
-from reactive_desched.policy.documents import Document, Documents, Source
-from reactive_desched.policy.load import Configuration, configure
-from reactive_desched.policy.merging import merged
-from reactive_desched.policy.outline import Outline, outline
+from reactive_desched.policy.documents import Document, DocumentSet, SourceText
+from reactive_desched.policy.load import Configuration, load_sources
+from reactive_desched.policy.merging import merge_profiles
+from reactive_desched.policy.outline import Outline, outline_document
 from reactive_desched.policy.policy_reader import PolicyReader
 from reactive_desched.policy.registry import Registry, with_evictor
-from reactive_desched.policy.semantics import meaning, meaning_by_plugin
-from reactive_desched.policy.source_location import Place
-from reactive_desched.policy.v1alpha2 import modern
-from reactive_desched.policy.yaml_draft import Block, Draft, Drafter, Part, text
-from reactive_desched.policy.yaml_lines import YamlLines
+from reactive_desched.policy.semantics import policy_semantics, policy_semantics_by_plugin
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.v1alpha2 import replace_deprecated
+from reactive_desched.policy.yaml_draft import Block, Draft, Drafter, DraftPart, text_leaf
+from reactive_desched.policy.yaml_lines import YamlWriter
 
 _BOM: Final = b"\xef\xbb\xbf"
 _BUG: Final = "nothing is written; this is a mistake in the program, please report it:"
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ConvertOptions:
     """How to convert.
 
     `merge` joins strategies that protect the same pods in one profile; `keep_deprecated` leaves
@@ -43,7 +43,7 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewriting:
+class ConvertResult:
     """A text with its policy in today's format, and what is worth telling about it.
 
     Documents beside the policy are as they were; so is everything if nothing `is_changed`. What
@@ -51,95 +51,102 @@ class Rewriting:
     """
 
     text: bytes
-    notices: tuple[Problem, ...]
+    notices: tuple[Diagnostic, ...]
     is_changed: bool
-    needs_lenience: bool
+    needs_lenient: bool
 
 
-def rewrite(source: Source, registry: Registry, wishes: Wishes) -> Rewriting:
+def convert_policy(
+    source: SourceText, registry: Registry, options: ConvertOptions
+) -> ConvertResult:
     """Convert the policy in a text.
 
     Raises PolicyErrors with everything wrong in the text, and ConversionError if the new text would
     not say what the old one says.
     """
-    old = configure([source], registry, lenient=wishes.lenient)
+    old = load_sources([source], registry, lenient=options.lenient)
     raw = source.text if isinstance(source.text, bytes) else source.text.encode()
-    document, decoded = _policy_in(source, wishes), raw.decode("utf-8-sig")
-    found = outline(decoded, document.place.root.mark)
-    draft = _Drafting(document, found, registry, wishes).draft(old)
+    document, decoded = _find_policy(source, options), raw.decode("utf-8-sig")
+    document_outline = outline_document(decoded, document.location.root.mark)
+    draft = _DraftBuilder(document, document_outline, registry, options).draft(old)
     new = raw
     if draft is not None:
-        new = (_BOM if raw.startswith(_BOM) else b"") + _spliced(found, draft).encode()
-    read_again = _read_again(Source(new, source.name), registry, old, wishes)
-    told = ProblemList()
+        new = (_BOM if raw.startswith(_BOM) else b"") + _splice(document_outline, draft).encode()
+    read_again = _verify_conversion(SourceText(new, source.name), registry, old, options)
+    notice_list = DiagnosticList()
     read = (warning for warning in old.warnings if warning.path != "apiVersion")
-    ours = notices(document, found) if new != raw else ()
-    for notice in (*read, *ours, *_of_merging(document, old, wishes)):
-        told.warn(notice)
-    return Rewriting(new, told.warnings, new != raw, _has_forgiven(read_again))
+    own_notices = conversion_notices(document, document_outline) if new != raw else ()
+    for notice in (*read, *own_notices, *_merge_notices(document, old, options)):
+        notice_list.warn(notice)
+    return ConvertResult(new, notice_list.warnings, new != raw, _needs_lenient(read_again))
 
 
-def _of_merging(document: Document, old: Configuration, wishes: Wishes) -> Iterator[Problem]:
+def _merge_notices(
+    document: Document, old: Configuration, options: ConvertOptions
+) -> Iterator[Diagnostic]:
     """Say what a wish to merge cannot do."""
-    if not wishes.merge:
+    if not options.merge:
         return
-    if document.kind is Kind.LEGACY_POLICY:
-        yield from apart(document.place, old.policy.profiles)
+    if document.kind is DocumentKind.LEGACY_POLICY:
+        yield from unmergeable_strategies(document.location, old.policy.profiles)
     else:
-        at = document.place.below("profiles")
-        yield at.problem("are not merged", "merging is for the strategies of v1alpha1")
+        at = document.location.below("profiles")
+        yield at.diagnostic("are not merged", "merging is for the strategies of v1alpha1")
 
 
-def _policy_in(source: Source, wishes: Wishes) -> Document:
+def _find_policy(source: SourceText, options: ConvertOptions) -> Document:
     """Give the policy among the documents of a text that was read before."""
-    documents = Documents(ProblemList(lenient=wishes.lenient))
+    documents = DocumentSet(DiagnosticList(lenient=options.lenient))
     documents.add(source)
     if documents.policy is None:
         raise ConversionError(f"{_BUG} the policy was read and is not there")
-    if documents.policy.kind is Kind.UNVERSIONED_POLICY:
+    if documents.policy.kind is DocumentKind.UNVERSIONED_POLICY:
         hint = "without it nothing in the document says which format to convert"
-        place = documents.policy.place.below("apiVersion")
-        raise PolicyErrors([place.problem("is required", hint)])
+        location = documents.policy.location.below("apiVersion")
+        raise PolicyErrors([location.diagnostic("is required", hint)])
     return documents.policy
 
 
-class _Drafting:
+class _DraftBuilder:
     """Drafts the document in today's format."""
 
     def __init__(
-        self, document: Document, found: Outline, registry: Registry, wishes: Wishes
+        self, document: Document, outline: Outline, registry: Registry, options: ConvertOptions
     ) -> None:
         self._document = document
-        self._outline = found
+        self._outline = outline
         self._registry = registry
-        self._wishes = wishes
+        self._options = options
 
     def draft(self, old: Configuration) -> Draft | None:
         """Give the draft, or None when there is nothing to convert."""
-        is_old = self._document.kind is Kind.LEGACY_POLICY
+        is_old = self._document.kind is DocumentKind.LEGACY_POLICY
         draft = self._from_strategies(old) if is_old else self._from_profiles(old)
-        new = draft if self._wishes.keep_deprecated else modern(draft)
-        is_same = new is draft and not is_old and not _has_forgiven(old)
+        new = draft if self._options.keep_deprecated else replace_deprecated(draft)
+        is_same = new is draft and not is_old and not _needs_lenient(old)
         return None if is_same else new
 
     def _from_strategies(self, old: Configuration) -> Draft:
         """Draft what the legacy document is converted to when it is loaded."""
-        reader = PolicyReader(with_evictor(self._registry), ProblemList(lenient=True))
+        reader = PolicyReader(with_evictor(self._registry), DiagnosticList(lenient=True))
         read = reader.read(self._document)
         if read is None:
             raise ConversionError(f"{_BUG} the policy cannot be read a second time")
-        drafter = Drafter(self._outline, keeps=False)
-        draft = with_strategies_at_home(drafter.draft(read.place))
-        return merged(draft, old.policy.profiles) if self._wishes.merge else draft
+        drafter = Drafter(self._outline, keep_source=False)
+        draft = mark_strategy_parts(drafter.draft(read.location))
+        return merge_profiles(draft, old.policy.profiles) if self._options.merge else draft
 
     def _from_profiles(self, old: Configuration) -> Draft:
         """Draft the document as it is, without what is not read."""
-        place, keeps = self._document.place, not (self._outline.shares or _has_forgiven(old))
-        read = Place(place.source, known_part(place.root, PolicyDocument))
-        return _with_kind(Drafter(self._outline, keeps=keeps).draft(read))
+        location, keeps = (
+            self._document.location,
+            not (self._outline.has_aliases or _needs_lenient(old)),
+        )
+        read = SourceLocation(location.source, known_fields_only(location.root, PolicyDocument))
+        return _with_kind(Drafter(self._outline, keep_source=keeps).draft(read))
 
 
-def _has_forgiven(old: Configuration) -> bool:
+def _needs_lenient(old: Configuration) -> bool:
     """Say whether the policy needs a lenient reading."""
     return any(warning.forgivable for warning in old.warnings)
 
@@ -148,34 +155,34 @@ def _with_kind(draft: Draft) -> Draft:
     """Add the kind, if a lenient reading did without it."""
     if not isinstance(draft, Block) or draft.part("kind") is not None:
         return draft
-    first, *others = draft.parts
-    return replace(draft, parts=(first, Part("kind", text(KIND)), *others))
+    first, *rest = draft.parts
+    return replace(draft, parts=(first, DraftPart("kind", text_leaf(KIND)), *rest))
 
 
-def _spliced(found: Outline, draft: Draft) -> str:
+def _splice(outline: Outline, draft: Draft) -> str:
     """Give the text with a draft in the place of the document."""
-    remarks = comments(found)
-    homes = Homes(draft)
-    homes.settle(remarks)
-    written = found.text[found.start : found.end]
+    remarks = find_comments(outline)
+    placement = CommentPlacement(draft)
+    placement.attach_all(remarks)
+    written = outline.text[outline.start : outline.end]
     line_break = "\r\n" if "\r\n" in written else "\n"
-    before, after = found.text[: found.start], found.text[found.end :]
+    before, after = outline.text[: outline.start], outline.text[outline.end :]
     gap = "" if before[-1:] in ("", "\n") else line_break
     space = written[len(written.rstrip()) :]
     rest = space if "\n" in space else line_break
-    lines = YamlLines(found, remarks, homes.remarks).lines(draft)
+    lines = YamlWriter(outline, remarks, placement.part_comments).lines(draft)
     return f"{before}{gap}{line_break.join(lines)}{rest}{after}"
 
 
-def _read_again(
-    new: Source, registry: Registry, old: Configuration, wishes: Wishes
+def _verify_conversion(
+    new: SourceText, registry: Registry, old: Configuration, options: ConvertOptions
 ) -> Configuration:
     """Make sure that the new text says what the old one did; raises ConversionError."""
     try:
-        read = configure([new], registry, lenient=wishes.lenient)
+        read = load_sources([new], registry, lenient=options.lenient)
     except PolicyErrors as errors:
         raise ConversionError(f"{_BUG} the new text cannot be read: {errors}") from errors
-    say = meaning_by_plugin if wishes.merge else meaning
-    if say(read.policy) != say(old.policy) or read.settings != old.settings:
+    semantics = policy_semantics_by_plugin if options.merge else policy_semantics
+    if semantics(read.policy) != semantics(old.policy) or read.settings != old.settings:
         raise ConversionError(f"{_BUG} the new text would not say what the old one says")
     return read

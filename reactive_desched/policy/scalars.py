@@ -4,7 +4,7 @@ import math
 import re
 from typing import Final
 
-from reactive_desched.policy.tree import Plain
+from reactive_desched.policy.tree import PlainValue
 
 _TRUE: Final = frozenset(
     ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"),
@@ -14,10 +14,10 @@ _FALSE: Final = frozenset(
 )
 _NULL: Final = frozenset(("", "~", "null", "Null", "NULL"))
 
-_WHOLE: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
-_REAL: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INTEGER: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_LONGEST_WHOLE: Final = 80
+_MAX_INTEGER_CHARS: Final = 80
 _OLD_OCTAL: Final = re.compile(r"[-+]?0[0-7]+")
 
 
@@ -25,32 +25,32 @@ class NotFiniteError(ValueError):
     """A number is infinite, not a number, or too large to hold."""
 
 
-def understand(word: str) -> Plain:
+def parse_scalar(text: str) -> PlainValue:
     """Give the value of an unquoted word; raises NotFiniteError.
 
     Whole floats become integers (3.0 passes for 3), as YAML becomes JSON before it is decoded.
     """
-    if word in _NULL:
+    if text in _NULL:
         return None
-    if word in _TRUE or word in _FALSE:
-        return word in _TRUE
-    if word[:1] in "+-.0123456789":
-        return _number(word.replace("_", ""), word)
-    return word
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    if text[:1] in "+-.0123456789":
+        return _parse_number(text.replace("_", ""), text)
+    return text
 
 
-def _number(digits: str, word: str) -> int | float | str:
+def _parse_number(digits: str, text: str) -> int | float | str:
     """Give the number a word writes, or the word itself when it is none."""
-    if len(digits) <= _LONGEST_WHOLE and _WHOLE.fullmatch(digits):
+    if len(digits) <= _MAX_INTEGER_CHARS and _INTEGER.fullmatch(digits):
         return int(digits, 8) if _OLD_OCTAL.fullmatch(digits) else int(digits, 0)
-    if _REAL.fullmatch(digits):
-        return _whole_if_possible(float(digits))
-    if _NOT_FINITE.fullmatch(word):
+    if _FLOAT.fullmatch(digits):
+        return _as_int_if_whole(float(digits))
+    if _NOT_FINITE.fullmatch(text):
         raise NotFiniteError
-    return word
+    return text
 
 
-def _whole_if_possible(number: float) -> int | float:
+def _as_int_if_whole(number: float) -> int | float:
     """Give an integer for a whole float."""
     if not math.isfinite(number):
         raise NotFiniteError

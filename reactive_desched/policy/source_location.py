@@ -4,44 +4,56 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from reactive_desched.policy.diagnostics import Complaint, Path, Problem, quoted, spelled
-from reactive_desched.policy.tree import Items, Mark, Node, Scalar, Table, find, mark_of
+from reactive_desched.policy.diagnostics import Diagnostic, FieldError, Path, format_path, quote
+from reactive_desched.policy.tree import (
+    MappingNode,
+    ScalarNode,
+    SequenceNode,
+    SourceMark,
+    YamlNode,
+    find,
+    mark_of,
+)
 
-_LONGEST: Final = 300
+_MAX_MESSAGE_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ConversionOrigin:
     """The document another one was made from, and where in it each part of that was written."""
 
-    root: Node
+    root: YamlNode
     paths: Mapping[Path, Path]
 
-    def written(self, path: Path) -> Path:
+    def original_path(self, path: Path) -> Path:
         """Give the path in the first document for one in the second."""
         lengths = range(len(path), -1, -1)
-        known = next((length for length in lengths if path[:length] in self.paths), None)
-        return path if known is None else (*self.paths[path[:known]], *path[known:])
+        length_known = next((length for length in lengths if path[:length] in self.paths), None)
+        return (
+            path
+            if length_known is None
+            else (*self.paths[path[:length_known]], *path[length_known:])
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A path in one document of one source.
 
     In a document made from another, `origin` makes problems name the place a person wrote at.
     """
 
     source: str
-    root: Node
+    root: YamlNode
     path: Path = ()
-    origin: Origin | None = None
+    origin: ConversionOrigin | None = None
 
     @property
-    def node(self) -> Node | None:
+    def node(self) -> YamlNode | None:
         """The value at this place, if there is one."""
         return find(self.root, self.path)
 
-    def below(self, *steps: str | int) -> "Place":
+    def below(self, *steps: str | int) -> "SourceLocation":
         """Go further down."""
         return replace(self, path=(*self.path, *steps))
 
@@ -49,54 +61,61 @@ class Place:
     def is_null(self) -> bool:
         """Say whether there is nothing here, or an explicit null."""
         node = self.node
-        return node is None or (isinstance(node, Scalar) and node.value is None)
+        return node is None or (isinstance(node, ScalarNode) and node.value is None)
 
     @property
-    def word(self) -> str | None:
+    def text(self) -> str | None:
         """The text at this place, or None where there is something else."""
         node = self.node
-        return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else None
+        return node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else None
 
-    def items(self) -> Iterator["Place"]:
+    def items(self) -> Iterator["SourceLocation"]:
         """Give the places of the items of a list; nothing where there is no list."""
         node = self.node
-        return map(self.below, range(len(node.items) if isinstance(node, Items) else 0))
+        return map(self.below, range(len(node.items) if isinstance(node, SequenceNode) else 0))
 
-    def words(self) -> Iterator[tuple[str, "Place"]]:
+    def texts(self) -> Iterator[tuple[str, "SourceLocation"]]:
         """Give the texts in a list, each with its place; what is no text is left out."""
-        return ((item.word, item) for item in self.items() if item.word is not None)
+        return ((item.text, item) for item in self.items() if item.text is not None)
 
     @property
-    def written(self) -> "Place":
+    def original(self) -> "SourceLocation":
         """The place where a person wrote this; the same place unless the document was made."""
         if self.origin is None:
             return self
-        return Place(self.source, self.origin.root, self.origin.written(self.path))
+        return SourceLocation(self.source, self.origin.root, self.origin.original_path(self.path))
 
-    def problem(
-        self, message: str, hint: str = "", mark: Mark | None = None, *, forgivable: bool = False
-    ) -> Problem:
+    def diagnostic(
+        self,
+        message: str,
+        hint: str = "",
+        mark: SourceMark | None = None,
+        *,
+        lenient_ok: bool = False,
+    ) -> Diagnostic:
         """Describe what is wrong at this place; `mark` overrules where it is found."""
-        root, path = self.written.root, self.written.path
+        root, path = self.original.root, self.original.path
         at = mark or mark_of(root, path)
-        return Problem(
+        return Diagnostic(
             source=self.source,
             line=at.line,
             column=at.column,
-            path=spelled(path),
-            message=message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…",
+            path=format_path(path),
+            message=message
+            if len(message) <= _MAX_MESSAGE_CHARS
+            else f"{message[:_MAX_MESSAGE_CHARS]}…",
             hint=hint,
             context=_context(root, path),
-            forgivable=forgivable,
+            forgivable=lenient_ok,
         )
 
-    def complaint(self, complaint: Complaint) -> Problem:
+    def error(self, error: FieldError) -> Diagnostic:
         """Describe what a validator found wrong at or below this place."""
-        at = self.below(*complaint.path)
-        return at.problem(complaint.message, complaint.hint, forgivable=complaint.forgivable)
+        at = self.below(*error.path)
+        return at.diagnostic(error.message, error.hint, lenient_ok=error.lenient_ok)
 
 
-def _context(root: Node, path: Path) -> str:
+def _context(root: YamlNode, path: Path) -> str:
     """Name the profile and the plugin around a path, as people know them by name."""
     match path:
         case ("profiles", int(), "pluginConfig", int(), *_):
@@ -108,7 +127,7 @@ def _context(root: Node, path: Path) -> str:
             return ""
 
 
-def _name(root: Node, path: Path) -> str:
+def _name(root: YamlNode, path: Path) -> str:
     """Give the name written in the table at a path, on one line and bounded."""
     node = find(root, path)
-    return quoted(node.text("name"))[1:-1] if isinstance(node, Table) else ""
+    return quote(node.text("name"))[1:-1] if isinstance(node, MappingNode) else ""

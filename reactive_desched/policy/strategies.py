@@ -4,16 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-Below = tuple[str, ...]
+ParamPath = tuple[str, ...]
 """A path below the params of a strategy."""
 
-NODE_FIT: Final[Below] = ("nodeFit",)
-THRESHOLDS: Final[Mapping[str, Below]] = {
+NODE_FIT: Final[ParamPath] = ("nodeFit",)
+THRESHOLDS: Final[Mapping[str, ParamPath]] = {
     "value": ("thresholdPriority",),
     "name": ("thresholdPriorityClassName",),
 }
-SOFT_CONSTRAINTS: Final[Below] = ("includeSoftConstraints",)
-STATES: Final[tuple[Below, ...]] = (("podLifeTime", "podStatusPhases"), ("podLifeTime", "states"))
+SOFT_CONSTRAINTS: Final[ParamPath] = ("includeSoftConstraints",)
+STATES: Final[tuple[ParamPath, ...]] = (
+    ("podLifeTime", "podStatusPhases"),
+    ("podLifeTime", "states"),
+)
 """The two lists that make up the states of PodLifeTime, in order."""
 
 EVICTOR_FLAGS: Final = (
@@ -25,7 +28,7 @@ EVICTOR_FLAGS: Final = (
 )
 """What at the top of a policy says which pods are protected, for every strategy."""
 
-TOP: Final = (
+TOP_LEVEL_FIELDS: Final = (
     "nodeSelector",
     "maxNoOfPodsToEvictPerNode",
     "maxNoOfPodsToEvictPerNamespace",
@@ -33,7 +36,7 @@ TOP: Final = (
 )
 """What at the top of a policy is the same in both formats."""
 
-_USE: Final = "nodeResourceUtilizationThresholds"
+_UTILIZATION_BLOCK: Final = "nodeResourceUtilizationThresholds"
 _NAMESPACES: Final = {"namespaces": ("namespaces",)}
 _EVICTABLE: Final = {"evictableNamespaces": ("namespaces",)}
 _SCOPE: Final = {**_NAMESPACES, "labelSelector": ("labelSelector",)}
@@ -48,23 +51,23 @@ class Strategy:
     """
 
     point: str
-    copies: Mapping[str, Below]
-    makes: tuple[Below, ...] = ()
+    copied_params: Mapping[str, ParamPath]
+    derived_params: tuple[ParamPath, ...] = ()
     has_node_fit: bool = True
 
-    def reads(self, path: Below) -> bool:
+    def reads(self, path: ParamPath) -> bool:
         """Say whether the parameter at a path, or a part of it, has an effect."""
         fit = (NODE_FIT,) if self.has_node_fit else ()
-        read = (*self.copies.values(), *self.makes, *THRESHOLDS.values(), *fit)
+        read = (*self.copied_params.values(), *self.derived_params, *THRESHOLDS.values(), *fit)
         return any(path == each[: len(path)] or each == path[: len(each)] for each in read)
 
 
-def _block(name: str, *fields: str) -> dict[str, Below]:
+def _block_params(name: str, *fields: str) -> dict[str, ParamPath]:
     """Give the paths of arguments that stood in a block of their strategy."""
     return {field: (name, field) for field in fields}
 
 
-def _direct(*fields: str) -> dict[str, Below]:
+def _direct_params(*fields: str) -> dict[str, ParamPath]:
     """Give the paths of arguments that stood directly in params."""
     return {field: (field,) for field in fields}
 
@@ -72,29 +75,31 @@ def _direct(*fields: str) -> dict[str, Below]:
 STRATEGIES: Final[Mapping[str, Strategy]] = {
     "RemovePodsViolatingInterPodAntiAffinity": Strategy("deschedule", _SCOPE),
     "RemovePodsViolatingNodeAffinity": Strategy(
-        "deschedule", {**_direct("nodeAffinityType"), **_SCOPE}
+        "deschedule", {**_direct_params("nodeAffinityType"), **_SCOPE}
     ),
     "RemovePodsViolatingNodeTaints": Strategy(
         "deschedule",
-        {**_direct("excludedTaints", "includedTaints", "includePreferNoSchedule"), **_SCOPE},
+        {**_direct_params("excludedTaints", "includedTaints", "includePreferNoSchedule"), **_SCOPE},
     ),
     "RemovePodsHavingTooManyRestarts": Strategy(
         "deschedule",
         {
-            **_block("podsHavingTooManyRestarts", "podRestartThreshold", "includingInitContainers"),
+            **_block_params(
+                "podsHavingTooManyRestarts", "podRestartThreshold", "includingInitContainers"
+            ),
             **_SCOPE,
         },
     ),
     "PodLifeTime": Strategy(
         "deschedule",
-        {**_block("podLifeTime", "maxPodLifeTimeSeconds"), **_SCOPE},
-        makes=STATES,
+        {**_block_params("podLifeTime", "maxPodLifeTimeSeconds"), **_SCOPE},
+        derived_params=STATES,
         has_node_fit=False,
     ),
     "RemoveFailedPods": Strategy(
         "deschedule",
         {
-            **_block(
+            **_block_params(
                 "failedPods",
                 "reasons",
                 "includingInitContainers",
@@ -105,21 +110,26 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
         },
     ),
     "RemoveDuplicates": Strategy(
-        "balance", {**_block("removeDuplicates", "excludeOwnerKinds"), **_NAMESPACES}
+        "balance", {**_block_params("removeDuplicates", "excludeOwnerKinds"), **_NAMESPACES}
     ),
     "RemovePodsViolatingTopologySpreadConstraint": Strategy(
-        "balance", _SCOPE, makes=(SOFT_CONSTRAINTS,)
+        "balance", _SCOPE, derived_params=(SOFT_CONSTRAINTS,)
     ),
     "LowNodeUtilization": Strategy(
         "balance",
         {
-            **_block(
-                _USE, "thresholds", "targetThresholds", "useDeviationThresholds", "numberOfNodes"
+            **_block_params(
+                _UTILIZATION_BLOCK,
+                "thresholds",
+                "targetThresholds",
+                "useDeviationThresholds",
+                "numberOfNodes",
             ),
             **_EVICTABLE,
         },
     ),
     "HighNodeUtilization": Strategy(
-        "balance", {**_block(_USE, "thresholds", "numberOfNodes"), **_EVICTABLE}
+        "balance",
+        {**_block_params(_UTILIZATION_BLOCK, "thresholds", "numberOfNodes"), **_EVICTABLE},
     ),
 }

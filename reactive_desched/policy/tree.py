@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from reactive_desched.policy.diagnostics import Path
 
-Plain = str | int | float | bool | None
+PlainValue = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class SourceMark:
     """A place in a text; both numbers count from 1."""
 
     line: int
@@ -17,57 +17,57 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class ScalarNode:
     """A single value, and the text it was written as."""
 
-    mark: Mark
-    value: Plain
+    mark: SourceMark
+    value: PlainValue
     text: str
     size: int = field(default=1, compare=False)
     depth: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class SequenceNode:
     """A list; `size` counts every value inside, aliases written out."""
 
-    mark: Mark
-    items: tuple["Node", ...]
+    mark: SourceMark
+    items: tuple["YamlNode", ...]
     size: int = field(default=1, compare=False)
     depth: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MappingEntry:
     """One `key: value` of a table; `mark` is the place of the key."""
 
     key: str
-    mark: Mark
-    value: "Node"
+    mark: SourceMark
+    value: "YamlNode"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MappingNode:
     """A mapping in written order; a key written twice is here twice."""
 
-    mark: Mark
-    entries: tuple[Entry, ...]
+    mark: SourceMark
+    entries: tuple[MappingEntry, ...]
     size: int = field(default=1, compare=False)
     depth: int = field(default=1, compare=False)
 
-    def entry(self, key: str) -> Entry | None:
+    def entry(self, key: str) -> MappingEntry | None:
         """Find a key; the first one counts."""
         return next((entry for entry in self.entries if entry.key == key), None)
 
-    def get(self, key: str) -> "Node | None":
+    def get(self, key: str) -> "YamlNode | None":
         """Find the value of a key; the first one counts."""
-        found = self.entry(key)
-        return found.value if found else None
+        entry = self.entry(key)
+        return entry.value if entry else None
 
     def text(self, key: str) -> str:
         """Give the value of a key if it is a text, else the empty text."""
         node = self.get(key)
-        return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""
+        return node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else ""
 
     @property
     def keys(self) -> frozenset[str]:
@@ -80,61 +80,63 @@ class Table:
         return tuple(dict.fromkeys(entry.key for entry in self.entries))
 
 
-Node = Scalar | Items | Table
+YamlNode = ScalarNode | SequenceNode | MappingNode
 
 
-def plain(node: Node) -> object:
+def to_plain(node: YamlNode) -> object:
     """Give the value as Python's own lists, dicts and scalars."""
     match node:
-        case Scalar(value=value):
+        case ScalarNode(value=value):
             return value
-        case Items(items=items):
-            return [plain(item) for item in items]
-        case Table(entries=entries):
-            return {key: plain(value) for key, value in _first_of_each(entries).items()}
+        case SequenceNode(items=items):
+            return [to_plain(item) for item in items]
+        case MappingNode(entries=entries):
+            return {key: to_plain(value) for key, value in _first_by_key(entries).items()}
 
 
-def _first_of_each(entries: tuple[Entry, ...]) -> dict[str, Node]:
+def _first_by_key(entries: tuple[MappingEntry, ...]) -> dict[str, YamlNode]:
     """Index entries by key, in written order; of a key written twice the first counts."""
-    values: dict[str, Node] = {}
+    values: dict[str, YamlNode] = {}
     for entry in entries:
         values.setdefault(entry.key, entry.value)
     return values
 
 
-def last_of_each(node: Node) -> Node:
+def without_duplicate_keys(node: YamlNode) -> YamlNode:
     """Give the tree in which, of a key written twice, only the last is left."""
     match node:
-        case Items(items=items):
-            return replace(node, items=tuple(map(last_of_each, items)))
-        case Table(entries=entries):
+        case SequenceNode(items=items):
+            return replace(node, items=tuple(map(without_duplicate_keys, items)))
+        case MappingNode(entries=entries):
             last = {entry.key: entry for entry in entries}
-            kept = (replace(entry, value=last_of_each(entry.value)) for entry in last.values())
+            kept = (
+                replace(entry, value=without_duplicate_keys(entry.value)) for entry in last.values()
+            )
             return replace(node, entries=tuple(kept))
         case _:
             return node
 
 
-def child(node: Node, step: str | int) -> Node | None:
+def child(node: YamlNode, step: str | int) -> YamlNode | None:
     """Go one step down, or give None where there is nothing."""
     match node, step:
-        case Table(), str():
+        case MappingNode(), str():
             return node.get(step)
-        case Items(items=items), int() if step < len(items):
+        case SequenceNode(items=items), int() if step < len(items):
             return items[step]
         case _:
             return None
 
 
-def find(root: Node, path: Path) -> Node | None:
+def find(root: YamlNode, path: Path) -> YamlNode | None:
     """Follow a path to its value."""
-    node: Node | None = root
+    node: YamlNode | None = root
     for step in path:
         node = child(node, step) if node is not None else None
     return node
 
 
-def real_part(root: Node, path: Path) -> Path:
+def existing_prefix(root: YamlNode, path: Path) -> Path:
     """Give as much of a path as is there."""
     node, real = root, 0
     for step in path:
@@ -144,25 +146,25 @@ def real_part(root: Node, path: Path) -> Path:
     return path[:real]
 
 
-def mark_of(root: Node, path: Path) -> Mark:
+def mark_of(root: YamlNode, path: Path) -> SourceMark:
     """Give the place of a key or list item, or of the nearest thing around a missing one."""
-    real = real_part(root, path)
+    real = existing_prefix(root, path)
     parent = find(root, real[:-1]) if real else None
-    if isinstance(parent, Table) and (entry := parent.entry(str(real[-1]))) is not None:
+    if isinstance(parent, MappingNode) and (entry := parent.entry(str(real[-1]))) is not None:
         return entry.mark
     node = find(root, real)
     return node.mark if node is not None else root.mark
 
 
-def tables(root: Node, path: Path = ()) -> Iterator[tuple[Path, Table]]:
+def walk_mappings(root: YamlNode, path: Path = ()) -> Iterator[tuple[Path, MappingNode]]:
     """Visit every table with its path, outermost first."""
     match root:
-        case Table(entries=entries):
+        case MappingNode(entries=entries):
             yield path, root
             for entry in entries:
-                yield from tables(entry.value, (*path, entry.key))
-        case Items(items=items):
+                yield from walk_mappings(entry.value, (*path, entry.key))
+        case SequenceNode(items=items):
             for index, item in enumerate(items):
-                yield from tables(item, (*path, index))
-        case Scalar():
+                yield from walk_mappings(item, (*path, index))
+        case ScalarNode():
             return

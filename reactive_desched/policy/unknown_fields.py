@@ -3,19 +3,33 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from reactive_desched.policy.decode import Advice, written_fields
+from reactive_desched.policy.decode import FieldHints, fields_by_key
 from reactive_desched.policy.diagnostics import Path
 from reactive_desched.policy.document import PolicyDocument, ProfileSection
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.hints import did_you_mean, same
-from reactive_desched.policy.registry import DEFAULT_EVICTOR, POINTS, Registry, names, points_of
-from reactive_desched.policy.source_location import Place
-from reactive_desched.policy.tree import Entry, Items, Node, Scalar, Table, find, plain
+from reactive_desched.policy.hints import did_you_mean, same_ignoring_case
+from reactive_desched.policy.registry import (
+    DEFAULT_EVICTOR,
+    EXTENSION_POINTS,
+    Registry,
+    extension_points_of,
+    plugin_names,
+)
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import (
+    MappingEntry,
+    MappingNode,
+    ScalarNode,
+    SequenceNode,
+    YamlNode,
+    find,
+    to_plain,
+)
 from reactive_desched.policy.wrapper_hints import WRAPPERS
 
-_EVICTOR_FIELDS: Final = frozenset(written_fields(DefaultEvictorArgs))
-_TOP_FIELDS: Final = frozenset(written_fields(PolicyDocument))
-_PROFILE_FIELDS: Final = frozenset(written_fields(ProfileSection))
+_EVICTOR_FIELDS: Final = frozenset(fields_by_key(DefaultEvictorArgs))
+_TOP_FIELDS: Final = frozenset(fields_by_key(PolicyDocument))
+_PROFILE_FIELDS: Final = frozenset(fields_by_key(ProfileSection))
 
 _OLD_NAMES: Final[Mapping[str, str]] = {
     "includeSoftConstraints": "v1alpha1; write constraints: [DoNotSchedule, ScheduleAnyway]",
@@ -39,45 +53,49 @@ _NAMESPACES: Final[Mapping[str, str]] = {
 }
 _RESOURCES: Final = frozenset(("cpu", "memory", "pods"))
 _CAMEL_POINTS: Final = frozenset(("preEvictionFilter", "preSort"))
-_MANY: Final = 3
-NAMESPACE_LISTS: Final = "write include: […] or exclude: […] below it"
-NOTHING_NEAR: Final = "remove it: nothing reads it"
+_MAX_PLUGINS_NAMED: Final = 3
+NAMESPACE_LISTS_HINT: Final = "write include: […] or exclude: […] below it"
+REMOVE_HINT: Final = "remove it: nothing reads it"
 
 
-class PolicyAdvice(Advice):
+class PolicyFieldHints(FieldHints):
     """Knows the shape of a v1alpha2 policy and the plugins there are."""
 
-    is_upstreams = True
+    allows_lenient = True
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._names = names(registry)
+        self._names = plugin_names(registry)
 
-    def unknown(self, entry: Entry, at: Place, known: frozenset[str]) -> tuple[str, str]:
+    def unknown_field(
+        self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
+    ) -> tuple[str, str]:
         """Say where the field belongs, else which known name is near."""
-        if _is_left_behind(entry.key, at.path):
-            return _strategies(entry.value)
-        if same(entry.key, known) is None or entry.key in _CAMEL_POINTS:
-            homes = self._homes(entry, at, known)
+        if _is_leftover_strategies(entry.key, at.path):
+            return _leftover_strategies_hint(entry.value)
+        if same_ignoring_case(entry.key, known_fields) is None or entry.key in _CAMEL_POINTS:
+            homes = self._possible_locations(entry, at, known_fields)
             if (home := next(homes, None)) is not None:
                 return "is not read here", home
-        return "unknown field", did_you_mean(entry.key, known) or NOTHING_NEAR
+        return "unknown field", did_you_mean(entry.key, known_fields) or REMOVE_HINT
 
-    def is_dropped(self, key: str, path: Path) -> bool:
+    def upstream_ignores(self, key: str, path: Path) -> bool:
         """Upstream reads arguments strictly; strategies left behind are never let pass."""
-        return not (_is_left_behind(key, path) or _is_in_args(path))
+        return not (_is_leftover_strategies(key, path) or _is_in_args(path))
 
-    def wrong_type(self, path: Path, node: Node | None) -> str:
+    def wrong_type(self, path: Path, node: YamlNode | None) -> str:
         """Recognise plugin names written as objects."""
         match path, node:
-            case ("profiles", int(), "plugins", *_, "enabled" | "disabled", int()), Table():
+            case ("profiles", int(), "plugins", *_, "enabled" | "disabled", int()), MappingNode():
                 return "write the plugin's name alone"
-            case (*_, "namespaces"), Items():
-                return NAMESPACE_LISTS
+            case (*_, "namespaces"), SequenceNode():
+                return NAMESPACE_LISTS_HINT
             case _:
                 return ""
 
-    def _homes(self, entry: Entry, at: Place, known: frozenset[str]) -> Iterator[str]:
+    def _possible_locations(
+        self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
+    ) -> Iterator[str]:
         """Say where a field of this name is read, the most likely place first."""
         key = entry.key
         match at.path:
@@ -90,13 +108,13 @@ class PolicyAdvice(Advice):
             case ("profiles", int(), "pluginConfig", int()):
                 yield from self._from_entry(key, at)
             case ("profiles", int(), "pluginConfig", int(), "args"):
-                yield from _namespace_form(key, known)
-                yield from _outdented(entry, known)
-                yield from _koordinators(key, known)
+                yield from _namespace_form_hint(key, known_fields)
+                yield from _unindented_thresholds_hint(entry, known_fields)
+                yield from _koordinator_hint(key, known_fields)
                 yield from self._from_args(key)
             case ("profiles", int(), "pluginConfig", int(), "args", *_):
-                yield from _nested_namespaces(key, known)
-                yield from self._from_deep(key, at)
+                yield from _nested_namespaces_hint(key, known_fields)
+                yield from self._from_nested(key, at)
                 yield from self._from_args(key)
             case _:
                 return
@@ -106,13 +124,13 @@ class PolicyAdvice(Advice):
             yield WRAPPERS[key]
         if key in _PROFILE_FIELDS:
             yield 'it belongs in a profile: begin one with "- name: …" below profiles'
-        yield from _to_evictor(key)
-        yield from self._to_plugin(key)
+        yield from _evictor_hint(key)
+        yield from self._plugin_hint(key)
 
-    def _from_profile(self, key: str, at: Place) -> Iterator[str]:
+    def _from_profile(self, key: str, at: SourceLocation) -> Iterator[str]:
         if key in _TOP_FIELDS:
             yield "move it to the top level of the policy, beside profiles"
-        if key in POINTS:
+        if key in EXTENSION_POINTS:
             yield "move it under plugins"
         if key in ("args", "params") and (plugin := self._plugin_as_profile(at)) is not None:
             yield f"{plugin} is no profile: write it as an entry of pluginConfig of a profile"
@@ -120,75 +138,75 @@ class PolicyAdvice(Advice):
             yield "arguments belong in an entry of pluginConfig, beside the plugin's name"
         if key == "enabled":
             yield "enable plugins under plugins.deschedule or plugins.balance"
-        if (name := same(key, self._names)) is not None:
+        if (name := same_ignoring_case(key, self._names)) is not None:
             yield f"write it as an entry of pluginConfig: - name: {name}"
-        yield from _to_evictor(key)
-        yield from self._to_plugin(key)
+        yield from _evictor_hint(key)
+        yield from self._plugin_hint(key)
 
-    def _plugin_as_profile(self, at: Place) -> str | None:
+    def _plugin_as_profile(self, at: SourceLocation) -> str | None:
         """Give the plugin a profile is named for."""
-        name = at.node.text("name") if isinstance(at.node, Table) else ""
+        name = at.node.text("name") if isinstance(at.node, MappingNode) else ""
         return name if name in self._registry else None
 
     def _from_plugins(self, key: str) -> Iterator[str]:
         if key.casefold() in ("evict", "evictor"):
             yield "there is no such extension point; DefaultEvictor is always on at filter"
-        if (point := same(key, POINTS)) is not None:
+        if (point := same_ignoring_case(key, EXTENSION_POINTS)) is not None:
             yield f"extension points are written in lower case: {point}"
-        if (name := same(key, self._names)) is not None:
-            points = points_of(name, self._registry) or frozenset(("deschedule",))
+        if (name := same_ignoring_case(key, self._names)) is not None:
+            points = extension_points_of(name, self._registry) or frozenset(("deschedule",))
             yield f"write {name} in the list plugins.{min(points)}.enabled"
 
-    def _from_entry(self, key: str, at: Place) -> Iterator[str]:
-        fields = self._fields(at.path, at.root)
+    def _from_entry(self, key: str, at: SourceLocation) -> Iterator[str]:
+        fields = self._args_of_entry(at.path, at.root)
         if key not in fields:
-            yield from _namespace_form(key, fields, "in args, ")
+            yield from _namespace_form_hint(key, fields, "in args, ")
         if key in _OLD_NAMES:
             yield _OLD_NAMES[key]
         if key in _PROFILE_FIELDS:
             yield "move it one level up, to the profile"
-        if key in POINTS or key == "enabled":
+        if key in EXTENSION_POINTS or key == "enabled":
             yield "enable plugins under plugins of the profile"
         if key in _EVICTOR_FIELDS and key not in fields:
-            yield from _to_evictor(key)
-        if key in fields or self._owners(key):
+            yield from _evictor_hint(key)
+        if key in fields or self._plugins_with_arg(key):
             yield "move it under args"
 
-    def _from_deep(self, key: str, at: Place) -> Iterator[str]:
+    def _from_nested(self, key: str, at: SourceLocation) -> Iterator[str]:
         """Recognise an argument that is indented too far."""
-        if key in self._fields(at.path, at.root):
+        if key in self._args_of_entry(at.path, at.root):
             yield "it is indented too far: move it up, directly below args"
 
     def _from_args(self, key: str) -> Iterator[str]:
         if key in _OLD_NAMES:
             yield _OLD_NAMES[key]
-        yield from _to_evictor(key)
-        yield from self._to_plugin(key)
+        yield from _evictor_hint(key)
+        yield from self._plugin_hint(key)
 
-    def _fields(self, path: Path, root: Node) -> frozenset[str]:
+    def _args_of_entry(self, path: Path, root: YamlNode) -> frozenset[str]:
         """Give the arguments of the plugin whose entry of pluginConfig the path leads into."""
         entry = find(root, path[:4])
-        spec = self._registry.get(entry.text("name")) if isinstance(entry, Table) else None
-        return frozenset(written_fields(spec.args)) if spec is not None else frozenset()
+        spec = self._registry.get(entry.text("name")) if isinstance(entry, MappingNode) else None
+        return frozenset(fields_by_key(spec.args)) if spec is not None else frozenset()
 
-    def _to_plugin(self, key: str) -> Iterator[str]:
+    def _plugin_hint(self, key: str) -> Iterator[str]:
         """Say which plugins take such an argument."""
-        owners = self._owners(key)
-        if len(owners) > _MANY:
+        owners = self._plugins_with_arg(key)
+        if len(owners) > _MAX_PLUGINS_NAMED:
             yield "it is an argument of single plugins: move it to the args of each it is meant for"
         elif owners:
             yield f"it is an argument of {' and '.join(owners)}: move it to args there"
 
-    def _owners(self, key: str) -> list[str]:
+    def _plugins_with_arg(self, key: str) -> list[str]:
         """Give the plugins with an argument of this name, the evictor apart."""
         return sorted(
             name
             for name, spec in self._registry.items()
-            if name != DEFAULT_EVICTOR and key in written_fields(spec.args)
+            if name != DEFAULT_EVICTOR and key in fields_by_key(spec.args)
         )
 
 
-def _is_left_behind(key: str, path: Path) -> bool:
+def _is_leftover_strategies(key: str, path: Path) -> bool:
     return path == () and key == "strategies"
 
 
@@ -200,45 +218,45 @@ def _is_in_args(path: Path) -> bool:
             return False
 
 
-def _to_evictor(key: str) -> Iterator[str]:
+def _evictor_hint(key: str) -> Iterator[str]:
     """Say that an option is one of the evictor's."""
-    if (option := same(key, _EVICTOR_FIELDS)) is not None:
+    if (option := same_ignoring_case(key, _EVICTOR_FIELDS)) is not None:
         renamed = "" if option == key else f", as {option}"
         yield f"move it to the args of DefaultEvictor{renamed}"
 
 
-def _namespace_form(key: str, known: frozenset[str], where: str = "") -> Iterator[str]:
+def _namespace_form_hint(key: str, known_fields: frozenset[str], where: str = "") -> Iterator[str]:
     """Say in which form this plugin takes namespaces."""
     if key in _NAMESPACES:
-        yield from (where + form for field, form in _NAMESPACES.items() if field in known)
+        yield from (where + form for field, form in _NAMESPACES.items() if field in known_fields)
 
 
-def _koordinators(key: str, known: frozenset[str]) -> Iterator[str]:
+def _koordinator_hint(key: str, known_fields: frozenset[str]) -> Iterator[str]:
     """Recognise what the plugin of koordinator calls these thresholds."""
-    for word, field in (("low", "thresholds"), ("high", "targetThresholds")):
-        if field in known and key.casefold().removesuffix("s") == f"{word}threshold":
+    for prefix, field in (("low", "thresholds"), ("high", "targetThresholds")):
+        if field in known_fields and key.casefold().removesuffix("s") == f"{prefix}threshold":
             yield f"koordinator's LowNodeLoad; write {field}"
 
 
-def _nested_namespaces(key: str, known: frozenset[str]) -> Iterator[str]:
+def _nested_namespaces_hint(key: str, known_fields: frozenset[str]) -> Iterator[str]:
     """Recognise one form of namespaces inside another."""
-    if key in _NAMESPACES and "exclude" in known:
+    if key in _NAMESPACES and "exclude" in known_fields:
         yield "leave this level out: write exclude: […] directly"
 
 
-def _outdented(entry: Entry, known: frozenset[str]) -> Iterator[str]:
+def _unindented_thresholds_hint(entry: MappingEntry, known_fields: frozenset[str]) -> Iterator[str]:
     """Recognise thresholds that are not indented."""
-    is_number = isinstance(entry.value, Scalar) and type(entry.value.value) in (int, float)
-    homes = [field for field in ("thresholds", "targetThresholds") if field in known]
+    is_number = isinstance(entry.value, ScalarNode) and type(entry.value.value) in (int, float)
+    homes = [field for field in ("thresholds", "targetThresholds") if field in known_fields]
     if homes and is_number and entry.key in _RESOURCES:
         yield f"indent it, below {' or '.join(homes)}"
 
 
-def _strategies(written: Node) -> tuple[str, str]:
+def _leftover_strategies_hint(written: YamlNode) -> tuple[str, str]:
     """Say what is lost when the API version moved on and the strategies did not."""
-    strategies = plain(written)
+    strategies = to_plain(written)
     bodies = strategies.values() if isinstance(strategies, dict) else ()
     lost = sum(isinstance(body, dict) and body.get("enabled") is True for body in bodies)
-    told = f"{lost} {'strategy' if lost == 1 else 'strategies'} would not run; " if lost else ""
+    message = f"{lost} {'strategy' if lost == 1 else 'strategies'} would not run; " if lost else ""
     remedy = "it is read with apiVersion: descheduler/v1alpha1, which `reactive-desched policy "
-    return "is v1alpha1 and not read under v1alpha2", f"{told}{remedy}convert` brings up to date"
+    return "is v1alpha1 and not read under v1alpha2", f"{message}{remedy}convert` brings up to date"

@@ -36,7 +36,7 @@ class LegacySelector(Section):
     )
 
 
-class UtilizationThresholds(Section):
+class LegacyUtilizationThresholds(Section):
     """Parameters of LowNodeUtilization and HighNodeUtilization."""
 
     thresholds: Mapping[str, float] = Field(
@@ -56,14 +56,14 @@ class UtilizationThresholds(Section):
     )
 
 
-class TooManyRestarts(Section):
+class LegacyTooManyRestarts(Section):
     """Parameters of RemovePodsHavingTooManyRestarts."""
 
     pod_restart_threshold: Int32 = Field(default=0, description="Evict from this many restarts on.")
     including_init_containers: bool = Field(default=False, description="Count those too.")
 
 
-class PodAge(Section):
+class LegacyPodLifeTime(Section):
     """Parameters of PodLifeTime."""
 
     max_pod_life_time_seconds: Count | None = Field(
@@ -77,7 +77,7 @@ class PodAge(Section):
     )
 
 
-class Duplicates(Section):
+class LegacyRemoveDuplicates(Section):
     """Parameters of RemoveDuplicates."""
 
     exclude_owner_kinds: tuple[str, ...] = Field(
@@ -85,7 +85,7 @@ class Duplicates(Section):
     )
 
 
-class FailedPods(Section):
+class LegacyFailedPods(Section):
     """Parameters of RemoveFailedPods."""
 
     reasons: tuple[str, ...] = Field(default=(), description="Only pods that failed so.")
@@ -101,20 +101,22 @@ class FailedPods(Section):
 class StrategyParameters(Section):
     """The parameters of every strategy; a strategy reads its own block and what is for all."""
 
-    node_resource_utilization_thresholds: UtilizationThresholds | None = Field(
+    node_resource_utilization_thresholds: LegacyUtilizationThresholds | None = Field(
         default=None, description=_ONE.format("LowNodeUtilization and HighNodeUtilization")
     )
     node_affinity_type: tuple[str, ...] = Field(
         default=(), description=_ONE.format("RemovePodsViolatingNodeAffinity")
     )
-    pods_having_too_many_restarts: TooManyRestarts | None = Field(
+    pods_having_too_many_restarts: LegacyTooManyRestarts | None = Field(
         default=None, description=_ONE.format("RemovePodsHavingTooManyRestarts")
     )
-    pod_life_time: PodAge | None = Field(default=None, description=_ONE.format("PodLifeTime"))
-    remove_duplicates: Duplicates | None = Field(
+    pod_life_time: LegacyPodLifeTime | None = Field(
+        default=None, description=_ONE.format("PodLifeTime")
+    )
+    remove_duplicates: LegacyRemoveDuplicates | None = Field(
         default=None, description=_ONE.format("RemoveDuplicates")
     )
-    failed_pods: FailedPods | None = Field(
+    failed_pods: LegacyFailedPods | None = Field(
         default=None, description=_ONE.format("RemoveFailedPods")
     )
     include_soft_constraints: bool = Field(
@@ -146,7 +148,7 @@ class StrategyParameters(Section):
     )
 
 
-class StrategyBody(Section):
+class LegacyStrategy(Section):
     """One strategy: whether it runs, and how."""
 
     enabled: bool = Field(default=False, description="Only what is enabled runs.")
@@ -161,7 +163,7 @@ class LegacyPolicy(Section):
 
     api_version: str = Field(default=API_VERSION, description=f"Always {API_VERSION}.")
     kind: str = Field(default="DeschedulerPolicy", description="Always DeschedulerPolicy.")
-    strategies: Mapping[str, StrategyBody | None] = Field(
+    strategies: Mapping[str, LegacyStrategy | None] = Field(
         default={}, description="What runs, by name."
     )
     node_selector: str = Field(

@@ -5,15 +5,23 @@ from dataclasses import replace
 from typing import Final
 
 from reactive_desched.policy.diagnostics import Path
-from reactive_desched.policy.document import MetricsSource
+from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.protections import Protection
 from reactive_desched.policy.registry import DEFAULT_EVICTOR
-from reactive_desched.policy.yaml_draft import Block, Draft, Leaf, Part, changed, rebuilt, text
+from reactive_desched.policy.yaml_draft import (
+    Block,
+    Draft,
+    DraftPart,
+    Leaf,
+    map_parts,
+    text_leaf,
+    with_value,
+)
 
 _PROTECTIONS: Final = "podProtections"
 _OFF_LIST: Final = "defaultDisabled"
 _ON_LIST: Final = "extraEnabled"
-SWITCHES: Final[Mapping[str, tuple[str, Protection]]] = {
+DEPRECATED_SWITCHES: Final[Mapping[str, tuple[str, Protection]]] = {
     "evictLocalStoragePods": (_OFF_LIST, Protection.LOCAL_STORAGE),
     "evictDaemonSetPods": (_OFF_LIST, Protection.DAEMON_SET),
     "evictSystemCriticalPods": (_OFF_LIST, Protection.SYSTEM_CRITICAL),
@@ -29,103 +37,117 @@ _SERVER: Final = "metricsServer"
 _SOURCE: Final = "source"
 
 
-def modern(policy: Draft) -> Draft:
+def replace_deprecated(policy: Draft) -> Draft:
     """Replace what is deprecated; a policy without it stays the same object."""
-    inside = rebuilt(policy, _modern_part)
-    return _without_collector(inside) if isinstance(inside, Block) else inside
+    inside = map_parts(policy, _replace_in_part)
+    return _replace_collector(inside) if isinstance(inside, Block) else inside
 
 
-def _modern_part(path: Path, part: Part) -> Part:
+def _replace_in_part(path: Path, part: DraftPart) -> DraftPart:
     """Replace what is deprecated in the entry of a plugin."""
     match path, part.value:
         case ("profiles", int(), "pluginConfig", int()), Block() as entry:
-            return _modern_evictor(part, entry)
+            return _replace_evictor_switches(part, entry)
         case (
             ("profiles", int(), "pluginConfig", int(), "args", "metricsUtilization"),
             Block() as use,
         ):
-            return _modern_use(part, use)
+            return _replace_metrics_switch(part, use)
         case _:
             return part
 
 
-def _modern_evictor(part: Part, entry: Block) -> Part:
+def _replace_evictor_switches(part: DraftPart, entry: Block) -> DraftPart:
     """Put the switches of the evictor into the lists that replace them."""
     args = entry.part("args")
-    if entry.says("name") != DEFAULT_EVICTOR or args is None or not isinstance(args.value, Block):
+    if (
+        entry.scalar_value("name") != DEFAULT_EVICTOR
+        or args is None
+        or not isinstance(args.value, Block)
+    ):
         return part
-    switches = [each for each in args.value.parts if each.key in SWITCHES]
+    switches = [each for each in args.value.parts if each.key in DEPRECATED_SWITCHES]
     if not switches:
         return part
     old = args.value.part(_PROTECTIONS)
     new = _protections(old, [each for each in switches if _is_on(each)])
-    lists = _exchanged(args.value, [*([] if old is None else [old]), *switches], new)
-    return changed(part, _exchanged(entry, [args], changed(args, lists) if lists.parts else None))
+    lists = _replace_parts(args.value, [*([] if old is None else [old]), *switches], new)
+    return with_value(
+        part, _replace_parts(entry, [args], with_value(args, lists) if lists.parts else None)
+    )
 
 
-def _protections(old: Part | None, switches: Sequence[Part]) -> Part | None:
+def _protections(old: DraftPart | None, switches: Sequence[DraftPart]) -> DraftPart | None:
     """Add to the lists what the switches say."""
     if not switches:
         return old
     inside = old.value if old is not None and isinstance(old.value, Block) else Block(())
     lists = filter(None, (_list(name, inside, switches) for name in (_OFF_LIST, _ON_LIST)))
     rest = (each for each in inside.parts if each.key not in (_OFF_LIST, _ON_LIST))
-    return changed(old or Part(_PROTECTIONS, inside), replace(inside, parts=(*lists, *rest)))
+    return with_value(
+        old or DraftPart(_PROTECTIONS, inside), replace(inside, parts=(*lists, *rest))
+    )
 
 
-def _list(name: str, inside: Block, switches: Sequence[Part]) -> Part | None:
+def _list(name: str, inside: Block, switches: Sequence[DraftPart]) -> DraftPart | None:
     """Give one of the lists with what the switches add, or None if nothing is in it."""
-    pairs = ((SWITCHES[each.key or ""], each) for each in switches)
+    pairs = ((DEPRECATED_SWITCHES[each.key or ""], each) for each in switches)
     added = tuple(
-        Part(None, text(pair[1]), each.written) for pair, each in pairs if pair[0] == name
+        DraftPart(None, text_leaf(pair[1]), each.source_path)
+        for pair, each in pairs
+        if pair[0] == name
     )
     old = inside.part(name)
     if old is not None and isinstance(old.value, Block):
         return _with_items(old, *added)
-    return Part(name, Block(added, is_list=True)) if added else None
+    return DraftPart(name, Block(added, is_list=True)) if added else None
 
 
-def _modern_use(part: Part, use: Block) -> Part:
+def _replace_metrics_switch(part: DraftPart, utilization: Block) -> DraftPart:
     """Name the source of metrics that a switch stood for."""
-    switch, has_source = use.part(_SERVER), bool(use.says(_SOURCE))
+    switch, has_source = utilization.part(_SERVER), bool(utilization.scalar_value(_SOURCE))
     if switch is None or not (has_source or _is_on(switch)):
         return part
-    named = None if has_source else Part(_SOURCE, text(MetricsSource.KUBERNETES), switch.written)
-    old = [each for each in use.parts if each.key == _SOURCE and not has_source]
-    return changed(part, _exchanged(use, [switch, *old], named))
+    named = (
+        None
+        if has_source
+        else DraftPart(_SOURCE, text_leaf(MetricsSourceKind.KUBERNETES), switch.source_path)
+    )
+    old = [each for each in utilization.parts if each.key == _SOURCE and not has_source]
+    return with_value(part, _replace_parts(utilization, [switch, *old], named))
 
 
-def _without_collector(policy: Block) -> Block:
+def _replace_collector(policy: Block) -> Block:
     """Make a provider of metrics of the switch that stood for one."""
     collector, providers = policy.part(_COLLECTOR), policy.part(_PROVIDERS)
     if collector is None:
         return policy
     inside = collector.value
-    if not (isinstance(inside, Block) and inside.says("enabled") is True):
-        return _exchanged(policy, [collector], None)
-    source = Part(_SOURCE, text(MetricsSource.KUBERNETES), (_COLLECTOR, "enabled"))
+    if not (isinstance(inside, Block) and inside.scalar_value("enabled") is True):
+        return _replace_parts(policy, [collector], None)
+    source = DraftPart(_SOURCE, text_leaf(MetricsSourceKind.KUBERNETES), (_COLLECTOR, "enabled"))
     if providers is None or not isinstance(providers.value, Block):
-        provider = Block((Part(None, Block((source,))),), is_list=True)
-        new = Part(_PROVIDERS, provider, collector.written)
+        provider = Block((DraftPart(None, Block((source,))),), is_list=True)
+        new = DraftPart(_PROVIDERS, provider, collector.source_path)
     else:
-        new = _with_items(providers, Part(None, Block((source,)), collector.written))
-    return _exchanged(policy, [*([] if providers is None else [providers]), collector], new)
+        new = _with_items(providers, DraftPart(None, Block((source,)), collector.source_path))
+    return _replace_parts(policy, [*([] if providers is None else [providers]), collector], new)
 
 
-def _with_items(part: Part, *added: Part) -> Part:
+def _with_items(part: DraftPart, *added: DraftPart) -> DraftPart:
     """Give a list with more items."""
     if not (added and isinstance(part.value, Block)):
         return part
-    return changed(part, replace(part.value, parts=(*part.value.parts, *added)))
+    return with_value(part, replace(part.value, parts=(*part.value.parts, *added)))
 
 
-def _is_on(part: Part) -> bool:
+def _is_on(part: DraftPart) -> bool:
     return isinstance(part.value, Leaf) and part.value.value is True
 
 
-def _exchanged(block: Block, old: Sequence[Part], new: Part | None) -> Block:
+def _replace_parts(block: Block, old: Sequence[DraftPart], new: DraftPart | None) -> Block:
     """Put a part in the place of the first of those that are taken out."""
-    made: list[Part] = []
+    made: list[DraftPart] = []
     for part in block.parts:
         if part is old[0] and new is not None:
             made.append(new)

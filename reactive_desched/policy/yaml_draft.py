@@ -6,15 +6,22 @@ from typing import Final
 
 from reactive_desched.policy.diagnostics import Path
 from reactive_desched.policy.outline import Outline
-from reactive_desched.policy.quoting import leaf, word
-from reactive_desched.policy.source_location import Place
-from reactive_desched.policy.tree import Items, Mark, Node, Plain, Scalar, Table
+from reactive_desched.policy.quoting import yaml_scalar, yaml_text
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import (
+    MappingNode,
+    PlainValue,
+    ScalarNode,
+    SequenceNode,
+    SourceMark,
+    YamlNode,
+)
 
-NOWHERE: Final = None
+NO_SOURCE: Final = None
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DraftPart:
     """A key with its value, or an item of a list (which has no key).
 
     `written` is the path it had in the document it comes from, if it can be said to be the same
@@ -23,8 +30,8 @@ class Part:
 
     key: str | None
     value: "Draft"
-    written: Path | None = NOWHERE
-    is_kept: bool = False
+    source_path: Path | None = NO_SOURCE
+    is_unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,112 +39,116 @@ class Leaf:
     """A single value, and the text that writes it."""
 
     text: str
-    value: Plain
+    value: PlainValue
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """A mapping or a list; `column` is where it began, if it is to begin there again."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[DraftPart, ...]
     is_list: bool = False
     is_flow: bool = False
     column: int | None = None
 
-    def part(self, key: str) -> Part | None:
+    def part(self, key: str) -> DraftPart | None:
         """Find a key."""
         return next((part for part in self.parts if part.key == key), None)
 
     def get(self, key: str) -> "Draft | None":
         """Find the value of a key."""
-        found = self.part(key)
-        return None if found is None else found.value
+        part = self.part(key)
+        return None if part is None else part.value
 
-    def says(self, key: str) -> Plain:
+    def scalar_value(self, key: str) -> PlainValue:
         """Give the single value of a key; None where there is none."""
-        found = self.get(key)
-        return found.value if isinstance(found, Leaf) else None
+        value = self.get(key)
+        return value.value if isinstance(value, Leaf) else None
 
 
 Draft = Block | Leaf
 
 
-def text(value: str) -> Leaf:
+def text_leaf(value: str) -> Leaf:
     """Give a text as a value."""
-    return Leaf(word(value), value)
+    return Leaf(yaml_text(value), value)
 
 
-def steps(draft: Draft) -> Iterator[tuple[str | int, Part]]:
+def child_steps(draft: Draft) -> Iterator[tuple[str | int, DraftPart]]:
     """Give the parts of a value, each with the step of a path that leads to it."""
     for index, part in enumerate(draft.parts if isinstance(draft, Block) else ()):
         yield (index if part.key is None else part.key), part
 
 
-def parts(draft: Draft, path: Path = ()) -> Iterator[tuple[Path, Part]]:
+def walk_parts(draft: Draft, path: Path = ()) -> Iterator[tuple[Path, DraftPart]]:
     """Visit every part with its path, what is outside before what is inside."""
-    for step, part in steps(draft):
+    for step, part in child_steps(draft):
         yield (*path, step), part
-        yield from parts(part.value, (*path, step))
+        yield from walk_parts(part.value, (*path, step))
 
 
-def rebuilt(draft: Draft, change: "Change", path: Path = ()) -> Draft:
+def map_parts(draft: Draft, transform: "PartTransform", path: Path = ()) -> Draft:
     """Give a draft in which each part is what a function makes of it, from the inside out.
 
     What is not changed stays the same object.
     """
     if isinstance(draft, Leaf):
         return draft
-    made = tuple(_rebuilt(part, change, (*path, step)) for step, part in steps(draft))
+    made = tuple(_map_part(part, transform, (*path, step)) for step, part in child_steps(draft))
     if all(new is old for new, old in zip(made, draft.parts, strict=True)):
         return draft
     return replace(draft, parts=tuple(part for part in made if part is not None))
 
 
-def _rebuilt(part: Part, change: "Change", path: Path) -> Part | None:
-    value = rebuilt(part.value, change, path)
-    return change(path, part if value is part.value else changed(part, value))
+def _map_part(part: DraftPart, transform: "PartTransform", path: Path) -> DraftPart | None:
+    value = map_parts(part.value, transform, path)
+    return transform(path, part if value is part.value else with_value(part, value))
 
 
-def changed(part: Part, value: Draft) -> Part:
+def with_value(part: DraftPart, value: Draft) -> DraftPart:
     """Give a part with another value."""
-    return replace(part, value=value, is_kept=False)
+    return replace(part, value=value, is_unchanged=False)
 
 
-Change = Callable[[Path, Part], Part | None]
+PartTransform = Callable[[Path, DraftPart], DraftPart | None]
 """Gives the part to put in the place of one at a path; None leaves it out."""
 
 
 class Drafter:
     """Drafts documents from trees; what is kept as it was is drafted to be written as it was."""
 
-    def __init__(self, outline: Outline, *, keeps: bool) -> None:
+    def __init__(self, outline: Outline, *, keep_source: bool) -> None:
         self._outline = outline
-        self._keeps = keeps
+        self._keep_source = keep_source
 
-    def draft(self, place: Place) -> Draft:
+    def draft(self, location: SourceLocation) -> Draft:
         """Draft the value at a place."""
-        node = place.node
-        return Leaf("null", None) if node is None else self._value(node, place)
+        node = location.node
+        return Leaf("null", None) if node is None else self._draft_value(node, location)
 
-    def _value(self, node: Node, at: Place) -> Draft:
+    def _draft_value(self, node: YamlNode, at: SourceLocation) -> Draft:
         match node:
-            case Scalar(mark=mark):
-                return Leaf(leaf(node, self._outline.styles.get(mark)), node.value)
-            case Items(items=items, mark=mark):
+            case ScalarNode(mark=mark):
+                return Leaf(yaml_scalar(node, self._outline.styles.get(mark)), node.value)
+            case SequenceNode(items=items, mark=mark):
                 parts = tuple(
-                    self._part(None, item, at.below(index)) for index, item in enumerate(items)
+                    self._draft_part(None, item, at.below(index))
+                    for index, item in enumerate(items)
                 )
-                return self._block(parts, mark, is_list=True)
-            case Table(entries=entries, mark=mark):
+                return self._draft_block(parts, mark, is_list=True)
+            case MappingNode(entries=entries, mark=mark):
                 parts = tuple(
-                    self._part(entry.key, entry.value, at.below(entry.key)) for entry in entries
+                    self._draft_part(entry.key, entry.value, at.below(entry.key))
+                    for entry in entries
                 )
-                return self._block(parts, mark)
+                return self._draft_block(parts, mark)
 
-    def _part(self, key: str | None, node: Node, at: Place) -> Part:
-        return Part(key, self._value(node, at), at.written.path, self._keeps)
+    def _draft_part(self, key: str | None, node: YamlNode, at: SourceLocation) -> DraftPart:
+        return DraftPart(key, self._draft_value(node, at), at.original.path, self._keep_source)
 
-    def _block(self, parts: tuple[Part, ...], mark: Mark, *, is_list: bool = False) -> Block:
+    def _draft_block(
+        self, parts: tuple[DraftPart, ...], mark: SourceMark, *, is_list: bool = False
+    ) -> Block:
         is_flow = mark in self._outline.brackets
-        column = mark.column - 1 if self._keeps and not is_flow else None
+        column = mark.column - 1 if self._keep_source and not is_flow else None
         return Block(parts, is_list, is_flow, column)

@@ -3,29 +3,32 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from reactive_desched.policy.comment_placement import Remarks
-from reactive_desched.policy.comments import Comment, Line, Where
+from reactive_desched.policy.comment_placement import PartComments
+from reactive_desched.policy.comments import Comment, CommentLine, CommentPosition
 from reactive_desched.policy.diagnostics import Path
-from reactive_desched.policy.outline import Outline, Spot
-from reactive_desched.policy.quoting import in_brackets, word
-from reactive_desched.policy.yaml_draft import Block, Draft, Leaf, Part, steps
+from reactive_desched.policy.outline import NodeSpan, Outline
+from reactive_desched.policy.quoting import flow_text, yaml_text
+from reactive_desched.policy.yaml_draft import Block, Draft, DraftPart, Leaf, child_steps
 
 _INDENT: Final = 2
-_WIDEST: Final = 100
-_NOTHING: Final = Remarks()
+_MAX_COLUMNS: Final = 100
+_NO_COMMENTS: Final = PartComments()
 
 
-class YamlLines:
+class YamlWriter:
     """Writes one draft, once; lists are indented as in most of the old document."""
 
     def __init__(
-        self, outline: Outline, comments: Sequence[Comment], remarks: Mapping[Path, Remarks]
+        self,
+        outline: Outline,
+        comments: Sequence[Comment],
+        part_comments: Mapping[Path, PartComments],
     ) -> None:
         self._text = outline.text
-        self._spots = {spot.path: spot for spot in outline.spots}
+        self._spots = {spot.path: spot for spot in outline.spans}
         self._comments = comments
-        self._remarks = remarks
-        self._above = {path: remark.above for path, remark in remarks.items()}
+        self._part_comments = part_comments
+        self._above = {path: remark.above for path, remark in part_comments.items()}
         self._list_indent = _INDENT if _indents_lists(self._spots) else 0
 
     def lines(self, draft: Draft) -> Iterator[str]:
@@ -33,23 +36,23 @@ class YamlLines:
         if isinstance(draft, Block) and draft.parts:
             yield from self._block(draft, 0, ())
         else:
-            yield _flow(draft)
+            yield _flow_style(draft)
 
     def _block(self, block: Block, indent: int, path: Path) -> Iterator[str]:
-        for step, part in steps(block):
+        for step, part in child_steps(block):
             below = (*path, step)
-            remarks = self._remarks.get(below, _NOTHING)
-            yield from self._lines_above(below, indent)
+            remarks = self._part_comments.get(below, _NO_COMMENTS)
+            yield from self._comments_above(below, indent)
             yield from self._part(part, indent, below, remarks.beside)
-            yield from _shifted(remarks.below, indent)
+            yield from _reindent(remarks.below, indent)
 
-    def _lines_above(self, path: Path, indent: int) -> Iterator[str]:
+    def _comments_above(self, path: Path, indent: int) -> Iterator[str]:
         """Write what stands above a part, unless that is done already."""
-        return _shifted(self._above.pop(path, ()), indent)
+        return _reindent(self._above.pop(path, ()), indent)
 
-    def _part(self, part: Part, indent: int, path: Path, beside: str) -> Iterator[str]:
-        beginning = " " * indent + ("-" if part.key is None else f"{word(part.key)}:")
-        if (kept := self._kept(part, indent, path)) is not None:
+    def _part(self, part: DraftPart, indent: int, path: Path, beside: str) -> Iterator[str]:
+        beginning = " " * indent + ("-" if part.key is None else f"{yaml_text(part.key)}:")
+        if (kept := self._unchanged_lines(part, indent, path)) is not None:
             yield from kept
         elif (line := self._line(part.value, path, len(beginning))) is not None:
             yield _with_comment(f"{beginning} {line}", beside)
@@ -57,20 +60,20 @@ class YamlLines:
             yield from self._item(part.value, indent, path, beside)
         elif isinstance(part.value, Block):
             yield _with_comment(beginning, beside)
-            yield from self._block(part.value, self._column(part.value, indent), path)
+            yield from self._block(part.value, self._child_indent(part.value, indent), path)
 
     def _item(self, block: Block, indent: int, path: Path, beside: str) -> Iterator[str]:
         """Write the item of a list: its first line begins with the dash."""
         column = block.column if block.column is not None else indent + _INDENT
-        first_step, _ = next(steps(block))
+        first_step, _ = next(child_steps(block))
         if beside:
             yield " " * indent + beside
-        yield from self._lines_above((*path, first_step), indent)
+        yield from self._comments_above((*path, first_step), indent)
         lines = self._block(block, column, path)
         yield f"{'':{indent}}{'-':{column - indent}}{next(lines)[column:]}"
         yield from lines
 
-    def _column(self, block: Block, indent: int) -> int:
+    def _child_indent(self, block: Block, indent: int) -> int:
         """Say how far to indent what is below a key."""
         if block.column is not None:
             return block.column
@@ -78,16 +81,16 @@ class YamlLines:
 
     def _line(self, value: Draft, path: Path, before: int) -> str | None:
         """Write a value on the line of its key, if it is short and nothing is said inside it."""
-        line = _flow(value)
+        line = _flow_style(value)
         if isinstance(value, Leaf) or not value.parts:
             return line
-        is_quiet = not any(_leads_into(each, path) for each in self._remarks)
-        return line if value.is_flow and is_quiet and before + len(line) < _WIDEST else None
+        is_quiet = not any(_leads_into(each, path) for each in self._part_comments)
+        return line if value.is_flow and is_quiet and before + len(line) < _MAX_COLUMNS else None
 
-    def _kept(self, part: Part, indent: int, path: Path) -> Iterator[str] | None:
+    def _unchanged_lines(self, part: DraftPart, indent: int, path: Path) -> Iterator[str] | None:
         """Give the lines as they were, if the part is still where it was and begins a line."""
         spot = self._spots.get(path)
-        if not part.is_kept or spot is None or spot.is_flow:
+        if not part.is_unchanged or spot is None or spot.is_flow:
             return None
         begin = self._text.rfind("\n", 0, spot.start) + 1
         if part.key is None and "-" not in self._text[begin : spot.start]:
@@ -97,21 +100,21 @@ class YamlLines:
         return iter((" " * indent + first[indent:], *rest))
 
 
-def _flow(value: Draft) -> str:
+def _flow_style(value: Draft) -> str:
     """Write a value on one line."""
     if isinstance(value, Leaf):
         return value.text
     if value.is_list:
         return f"[{', '.join(_in_brackets(part) for part in value.parts)}]"
-    pairs = (f"{word(part.key or '')}: {_in_brackets(part)}" for part in value.parts)
+    pairs = (f"{yaml_text(part.key or '')}: {_in_brackets(part)}" for part in value.parts)
     return f"{{{', '.join(pairs)}}}"
 
 
-def _in_brackets(part: Part) -> str:
-    return in_brackets(part.value.text) if isinstance(part.value, Leaf) else _flow(part.value)
+def _in_brackets(part: DraftPart) -> str:
+    return flow_text(part.value.text) if isinstance(part.value, Leaf) else _flow_style(part.value)
 
 
-def _shifted(lines: Iterable[tuple[Line, int]], indent: int) -> Iterator[str]:
+def _reindent(lines: Iterable[tuple[CommentLine, int]], indent: int) -> Iterator[str]:
     """Indent comments as far as their part, and those that were indented deeper deeper."""
     for line, column in lines:
         deeper = line.column - column
@@ -129,11 +132,11 @@ def _leads_into(path: Path, outer: Path) -> bool:
 
 def _is_inside(comment: Comment, path: Path) -> bool:
     """Say whether a comment stands between the first and the last line of a part."""
-    is_own = comment.path == path and comment.where is Where.BESIDE
+    is_own = comment.path == path and comment.position is CommentPosition.BESIDE
     return is_own or _leads_into(comment.path, path)
 
 
-def _indents_lists(spots: Mapping[Path, Spot]) -> bool:
+def _indents_lists(spots: Mapping[Path, NodeSpan]) -> bool:
     """Say whether most lists of a document are indented below their key."""
     firsts = (spot for path, spot in spots.items() if path[-1] == 0 and not spot.is_flow)
     pairs = ((spot, spots.get(spot.path[:-1])) for spot in firsts)

@@ -10,10 +10,10 @@ from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import Event
 from ruamel.yaml.reader import ReaderError
 
-from reactive_desched.policy.diagnostics import PolicyErrors, Problem
-from reactive_desched.policy.tree import Mark
+from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
+from reactive_desched.policy.tree import SourceMark
 
-LARGEST_TEXT: Final = 1024 * 1024
+MAX_TEXT_BYTES: Final = 1024 * 1024
 
 _SYNTAX_HINTS: Final = {
     "<block end>": "compare its indentation with the lines above",
@@ -31,7 +31,7 @@ class YamlText:
 
     def __init__(self, text: str | bytes, source: str) -> None:
         self._source = source
-        self._text = self._decoded(text)
+        self._text = self._decode(text)
         self._lines = self._text.splitlines()
 
     def events(self) -> Iterator[Event]:
@@ -39,48 +39,50 @@ class YamlText:
         try:
             yield from YAML(typ="safe", pure=True).parse(_without_idle_tabs(self._text))
         except MarkedYAMLError as error:
-            raise self._syntax_refusal(error) from error
+            raise self._syntax_error(error) from error
         except ReaderError as error:
             before = self._text[: error.position]
-            mark = Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
+            mark = SourceMark(before.count("\n") + 1, len(before) - before.rfind("\n"))
             message = f"the character {_code_point(error.character)} is not allowed"
-            raise self.refusal(message, "", mark) from error
+            raise self.fatal_error(message, "", mark) from error
         except Exception as error:  # the parser lets odd errors escape on odd input
-            told = " ".join(str(error).split())
-            raise self.refusal(f"not readable as YAML: {told}") from error
+            error_message = " ".join(str(error).split())
+            raise self.fatal_error(f"not readable as YAML: {error_message}") from error
 
-    def refusal(self, message: str, hint: str = "", mark: Mark | None = None) -> PolicyErrors:
+    def fatal_error(
+        self, message: str, hint: str = "", mark: SourceMark | None = None
+    ) -> PolicyErrors:
         """Describe why to give up on this text: nothing after such a problem can be trusted."""
         line, column = (mark.line, mark.column) if mark else (0, 0)
-        return PolicyErrors([Problem(self._source, line, column, "", message, hint)])
+        return PolicyErrors([Diagnostic(self._source, line, column, "", message, hint)])
 
-    def refusal_at(self, event: Event, message: str, hint: str = "") -> PolicyErrors:
+    def fatal_error_at(self, event: Event, message: str, hint: str = "") -> PolicyErrors:
         """Describe why to give up at an event."""
         mark = mark_of_event(event)
-        return self.refusal(message, hint or self._template_hint(mark), mark)
+        return self.fatal_error(message, hint or self._template_hint(mark), mark)
 
-    def _decoded(self, text: str | bytes) -> str:
+    def _decode(self, text: str | bytes) -> str:
         """Bound the size and decode UTF-8; a byte order mark in a str is the parser's to drop."""
-        if len(text) > LARGEST_TEXT:
+        if len(text) > MAX_TEXT_BYTES:
             hint = "a policy is a few KiB: is this the file?"
-            raise self.refusal("the text is larger than 1 MiB", hint)
+            raise self.fatal_error("the text is larger than 1 MiB", hint)
         if isinstance(text, str):
             return text
         try:
             return text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = text.count(b"\n", 0, error.start) + 1
-            mark = Mark(line, error.start - text.rfind(b"\n", 0, error.start))
-            raise self.refusal("the text is not UTF-8", "save it as UTF-8", mark) from error
+            mark = SourceMark(line, error.start - text.rfind(b"\n", 0, error.start))
+            raise self.fatal_error("the text is not UTF-8", "save it as UTF-8", mark) from error
 
-    def _syntax_refusal(self, error: MarkedYAMLError) -> PolicyErrors:
+    def _syntax_error(self, error: MarkedYAMLError) -> PolicyErrors:
         """Describe what the parser stumbled over, and where."""
         at = error.problem_mark or error.context_mark
-        mark = Mark(at.line + 1, at.column + 1) if at else None
+        mark = SourceMark(at.line + 1, at.column + 1) if at else None
         what = " ".join(filter(None, (error.context, error.problem)))
-        return self.refusal(f"not valid YAML: {what}", self._syntax_hint(what, mark), mark)
+        return self.fatal_error(f"not valid YAML: {what}", self._syntax_hint(what, mark), mark)
 
-    def _syntax_hint(self, what: str, mark: Mark | None) -> str:
+    def _syntax_hint(self, what: str, mark: SourceMark | None) -> str:
         """Recognise common causes in the lines themselves."""
         if "\t" in self._line(mark):
             return "indent with spaces: tabs are not allowed in YAML"
@@ -88,19 +90,19 @@ class YamlText:
             return 'a "..." left from an example is no YAML: remove it'
         if hint := self._template_hint(mark):
             return hint
-        return next((hint for words, hint in _SYNTAX_HINTS.items() if words in what), "")
+        return next((hint for tokens, hint in _SYNTAX_HINTS.items() if tokens in what), "")
 
-    def _template_hint(self, mark: Mark | None) -> str:
+    def _template_hint(self, mark: SourceMark | None) -> str:
         line = self._line(mark)
         return "this is a template: render it first" if "{{" in line or "{%" in line else ""
 
-    def _line(self, mark: Mark | None) -> str:
+    def _line(self, mark: SourceMark | None) -> str:
         return self._lines[mark.line - 1] if mark and mark.line <= len(self._lines) else ""
 
 
-def mark_of_event(event: Any) -> Mark:  # Any: ruamel's events are not typed
+def mark_of_event(event: Any) -> SourceMark:  # Any: ruamel's events are not typed
     """Give the place where an event begins."""
-    return Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+    return SourceMark(event.start_mark.line + 1, event.start_mark.column + 1)
 
 
 def _is_ellipsis(line: str) -> bool:

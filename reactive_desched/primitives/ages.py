@@ -5,7 +5,7 @@ from typing import Final
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
-def spoken(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """Write a time with the two largest units it has: 3d 4h, 10m 1s, 2d; 0s below a second."""
     parts = []
     rest = max(0, int(seconds))

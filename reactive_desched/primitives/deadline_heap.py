@@ -14,48 +14,48 @@ class Timers(Generic[K]):
     """At most one timer per key; a new one replaces the old. Times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._at: dict[K, tuple[float, int]] = {}
+        self._deadlines: dict[K, tuple[float, int]] = {}
         self._heap: list[tuple[float, int, K]] = []
-        self._count = 0
+        self._sequence = 0
 
     def __len__(self) -> int:
-        return len(self._at)
+        return len(self._deadlines)
 
     def set(self, key: K, at: float) -> None:
         """Ring for this key at that time, and not before."""
-        self._count += 1
-        self._at[key] = (at, self._count)
-        heapq.heappush(self._heap, (at, self._count, key))
-        if len(self._heap) > STALE_PER_LIVE * len(self._at) + 64:
-            self._heap = [(at, count, key) for key, (at, count) in self._at.items()]
+        self._sequence += 1
+        self._deadlines[key] = (at, self._sequence)
+        heapq.heappush(self._heap, (at, self._sequence, key))
+        if len(self._heap) > STALE_PER_LIVE * len(self._deadlines) + 64:
+            self._heap = [(at, count, key) for key, (at, count) in self._deadlines.items()]
             heapq.heapify(self._heap)
 
     def set_if_sooner(self, key: K, at: float) -> None:
         """Ring for this key at that time at the latest."""
-        if key not in self._at or at < self._at[key][0]:
+        if key not in self._deadlines or at < self._deadlines[key][0]:
             self.set(key, at)
 
     def cancel(self, key: K) -> None:
         """Do not ring for this key."""
-        self._at.pop(key, None)
+        self._deadlines.pop(key, None)
 
     def pop_due(self, now: float) -> K | None:
         """Take out one key whose time has come."""
-        self._skip_stale()
+        self._drop_stale()
         if not self._heap or self._heap[0][0] > now:
             return None
         _, _, key = heapq.heappop(self._heap)
-        del self._at[key]
+        del self._deadlines[key]
         return key
 
     def next_due(self) -> float | None:
         """Return when the next timer rings."""
-        self._skip_stale()
+        self._drop_stale()
         return self._heap[0][0] if self._heap else None
 
-    def _skip_stale(self) -> None:
+    def _drop_stale(self) -> None:
         while self._heap:
             at, count, key = self._heap[0]
-            if self._at.get(key) == (at, count):
+            if self._deadlines.get(key) == (at, count):
                 return
             heapq.heappop(self._heap)

@@ -13,60 +13,60 @@ K = TypeVar("K", bound=Hashable)
 C = TypeVar("C")
 
 
-class Pause(Struct, frozen=True, gc=False):
+class DebounceConfig(Struct, frozen=True, gc=False):
     """How long to wait, in seconds; zero looks at once."""
 
     quiet_s: float = 1.0
     max_wait_s: float = 10.0
 
 
-class Debounce(Generic[K, C]):
+class DebounceQueue(Generic[K, C]):
     """Touched keys with the cause that touched them first.
 
     Holds a set of work, bounded by what exists, not by how often it changes.
     """
 
-    def __init__(self, pause: Pause) -> None:
-        self._pause = pause
-        self._first: dict[K, tuple[float, C]] = {}  # in order of the first touch
-        self._last: dict[K, float] = {}  # in order of the last touch
+    def __init__(self, config: DebounceConfig) -> None:
+        self._config = config
+        self._first_enqueued: dict[K, tuple[float, C]] = {}  # in order of the first touch
+        self._last_enqueued: dict[K, float] = {}  # in order of the last touch
 
     def __len__(self) -> int:
-        return len(self._first)
+        return len(self._first_enqueued)
 
     def __contains__(self, key: K) -> bool:
-        return key in self._first
+        return key in self._first_enqueued
 
-    def touch(self, key: K, now: float, cause: C) -> None:
+    def enqueue(self, key: K, now: float, trigger: C) -> None:
         """Something about this key changed now."""
-        if key in self._first:
-            del self._last[key]
+        if key in self._first_enqueued:
+            del self._last_enqueued[key]
         else:
-            self._first[key] = (now, cause)
-        self._last[key] = now
+            self._first_enqueued[key] = (now, trigger)
+        self._last_enqueued[key] = now
 
     def pop_due(self, now: float) -> tuple[K, C] | None:
         """Take out one key whose time has come, with its first cause."""
         key = self._due(now)
         if key is None:
             return None
-        del self._last[key]
-        _, cause = self._first.pop(key)
+        del self._last_enqueued[key]
+        _, cause = self._first_enqueued.pop(key)
         return key, cause
 
     def next_due(self) -> float | None:
         """Return when the next key comes due, if none is touched meanwhile."""
-        if not self._first:
+        if not self._first_enqueued:
             return None
-        quiet = next(iter(self._last.values())) + self._pause.quiet_s
-        longest = next(iter(self._first.values()))[0] + self._pause.max_wait_s
+        quiet = next(iter(self._last_enqueued.values())) + self._config.quiet_s
+        longest = next(iter(self._first_enqueued.values()))[0] + self._config.max_wait_s
         return min(quiet, longest)
 
     def _due(self, now: float) -> K | None:
-        if not self._first:
+        if not self._first_enqueued:
             return None
-        key, last = next(iter(self._last.items()))
-        if last + self._pause.quiet_s <= now:
+        key, last = next(iter(self._last_enqueued.items()))
+        if last + self._config.quiet_s <= now:
             return key
-        key, (first, _) = next(iter(self._first.items()))
-        return key if first + self._pause.max_wait_s <= now else None
+        key, (first, _) = next(iter(self._first_enqueued.items()))
+        return key if first + self._config.max_wait_s <= now else None

@@ -4,5 +4,5 @@ from typing import Final
 
 import msgspec
 
-UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """No JSON or not of the asked shape, no UTF-8, or nested too deeply to be read."""

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from reactive_desched.errors import ConfigError
 
 _LISTEN = re.compile(r"(?:\[([^\]]+)\]|([^\[\]:]*)):(\d{1,5})")
-_HIGHEST_PORT = 65535
+_MAX_PORT = 65535
 
 
-class Listen(NamedTuple):
+class ListenAddress(NamedTuple):
     """An address; an empty host means every interface, port 0 any free port."""
 
     host: str
@@ -22,12 +22,12 @@ class Listen(NamedTuple):
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
 
-def parse_listen(text: str) -> Listen:
+def parse_listen_address(text: str) -> ListenAddress:
     """Return the address a person wrote; raise ConfigError with the form expected."""
     match = _LISTEN.fullmatch(text)
-    if match is None or int(match[3]) > _HIGHEST_PORT:
+    if match is None or int(match[3]) > _MAX_PORT:
         raise ConfigError(
             f"{text!r} is not an address to listen on: write HOST:PORT, [IPV6]:PORT or :PORT,"
-            f" with a port from 0 to {_HIGHEST_PORT}"
+            f" with a port from 0 to {_MAX_PORT}"
         )
-    return Listen(match[1] or match[2], int(match[3]))
+    return ListenAddress(match[1] or match[2], int(match[3]))

@@ -3,18 +3,18 @@
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 """Thirty years are long enough."""
 
 
-def retry_after_s(text: str, now: float) -> float | None:
+def parse_retry_after_s(text: str, now: float) -> float | None:
     """Read a Retry-After header, which holds seconds or a date; None if it holds neither.
 
     `now` is the time of day. A date that is past is 0.
     """
     text = text.strip()
     if text.isascii() and text.isdecimal():
-        return float(text[:_MOST_DIGITS])
+        return float(text[:_MAX_DIGITS])
     try:
         at = parsedate_to_datetime(text)
         return max(0.0, at.replace(tzinfo=at.tzinfo or UTC).timestamp() - now)

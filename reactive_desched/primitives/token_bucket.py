@@ -3,67 +3,67 @@
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
-LONGEST_PROMISE_S = 60.0
+MAX_WAIT_S = 60.0
 """Whoever waits looks again after this at the latest: those before it may have given up."""
 
-_A_HAIR = 1e-9  # rounding must not cost the one who comes just in time another turn
+_EPSILON = 1e-9  # rounding must not cost the one who comes just in time another turn
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class TokenRate:
     """A steady rate, and how many may go at once after a quiet time."""
 
     per_second: float
     burst: int
 
 
-class Bucket:
+class TokenBucket:
     """Tokens that refill at a steady rate up to the burst; held ones still count as there."""
 
-    __slots__ = ("_at", "_held", "_promises", "_rate", "_renewed", "_tokens")
+    __slots__ = ("_rate", "_rescheduled_at", "_reserved", "_scheduled", "_tokens", "_updated_at")
 
-    def __init__(self, rate: Rate, now: float) -> None:
+    def __init__(self, rate: TokenRate, now: float) -> None:
         self._rate = rate
         self._tokens = float(rate.burst)
-        self._held = 0
-        self._at = now
-        self._promises: list[float] = []
-        self._renewed = now
+        self._reserved = 0
+        self._updated_at = now
+        self._scheduled: list[float] = []
+        self._rescheduled_at = now
 
-    def adopt(self, rate: Rate, now: float) -> None:
+    def reconfigure(self, rate: TokenRate, now: float) -> None:
         """Go on at another rate: what was spent stays spent, holds and promises are forgotten."""
-        self._held = 0
-        spent = self._rate.burst - self.free(now)
+        self._reserved = 0
+        spent = self._rate.burst - self.available(now)
         self._tokens = rate.burst - spent
         self._rate = rate
-        self._promises.clear()
-        self._renewed = now
+        self._scheduled.clear()
+        self._rescheduled_at = now
 
-    def free(self, now: float) -> float:
+    def available(self, now: float) -> float:
         """Return the tokens there are now and nobody holds."""
-        if now > self._at:
-            gained = (now - self._at) * self._rate.per_second
+        if now > self._updated_at:
+            gained = (now - self._updated_at) * self._rate.per_second
             self._tokens = min(self._rate.burst, self._tokens + gained)
-            self._at = now
-        return self._tokens - self._held
+            self._updated_at = now
+        return self._tokens - self._reserved
 
-    def has_one(self, now: float) -> bool:
+    def has_token(self, now: float) -> bool:
         """Say whether a token can be held."""
-        return self.free(now) >= 1 - _A_HAIR
+        return self.available(now) >= 1 - _EPSILON
 
-    def hold(self, now: float) -> None:
+    def reserve(self, now: float) -> None:
         """Hold one token; the caller has seen that there is one."""
-        self._held += 1
-        if self._promises and self._promises[0] <= now:
-            del self._promises[0]
+        self._reserved += 1
+        if self._scheduled and self._scheduled[0] <= now:
+            del self._scheduled[0]
 
-    def let_go(self, now: float, *, spent: bool) -> None:
+    def release(self, now: float, *, consumed: bool) -> None:
         """End the hold on one token: it is spent, or free again."""
-        self.free(now)
-        self._held -= 1
-        self._tokens -= spent
+        self.available(now)
+        self._reserved -= 1
+        self._tokens -= consumed
 
-    def promise(self, now: float) -> float:
+    def next_available(self, now: float) -> float:
         """Return when a token may be there for this asker, behind those who asked before.
 
         Without the queue, everyone who waits would come back for the same token. Whoever asks when
@@ -72,28 +72,28 @@ class Bucket:
         for each token to come; who else is due goes to the end, lest all come back together.
         """
         step = 1 / self._rate.per_second
-        earliest = now + max(0.0, 1 - self.free(now)) * step
-        del self._promises[: bisect_left(self._promises, now - step)]  # who had them gave up
-        if self._promises and self._promises[0] <= now:
-            del self._promises[0]
-            if self._renewed <= now:
-                self._renewed = earliest
-                insort(self._promises, earliest)
+        earliest = now + max(0.0, 1 - self.available(now)) * step
+        del self._scheduled[: bisect_left(self._scheduled, now - step)]  # who had them gave up
+        if self._scheduled and self._scheduled[0] <= now:
+            del self._scheduled[0]
+            if self._rescheduled_at <= now:
+                self._rescheduled_at = earliest
+                insort(self._scheduled, earliest)
                 return earliest
-        told = max(earliest, self._promises[-1] + step) if self._promises else earliest
-        if self._promises and told > now + LONGEST_PROMISE_S:
-            return max(earliest, now + LONGEST_PROMISE_S)
-        self._promises.append(told)
-        return told
+        available_at = max(earliest, self._scheduled[-1] + step) if self._scheduled else earliest
+        if self._scheduled and available_at > now + MAX_WAIT_S:
+            return max(earliest, now + MAX_WAIT_S)
+        self._scheduled.append(available_at)
+        return available_at
 
-    def is_new(self, now: float) -> bool:
+    def is_idle(self, now: float) -> bool:
         """Say whether nothing distinguishes this bucket from a fresh one."""
-        is_awaited = bool(self._promises) and self._promises[-1] > now
-        return self.free(now) >= self._rate.burst and not is_awaited
+        is_awaited = bool(self._scheduled) and self._scheduled[-1] > now
+        return self.available(now) >= self._rate.burst and not is_awaited
 
-    def take(self, now: float) -> bool:
+    def try_acquire(self, now: float) -> bool:
         """Spend a token if there is one; say whether there was."""
-        if not self.has_one(now):
+        if not self.has_token(now):
             return False
         self._tokens -= 1
         return True

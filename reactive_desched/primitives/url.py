@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 _UNPRINTABLE: Final = re.compile(r"[^\x21-\x7e]")
 
 
-def parts_of(url: str) -> SplitResult | None:
+def split_url(url: str) -> SplitResult | None:
     """Return the parts of a URL; None when something stands there that is in none.
 
     Its port, if it has one, is a number.
@@ -23,7 +23,7 @@ def parts_of(url: str) -> SplitResult | None:
     return parts
 
 
-def is_this_machine(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     """Say whether a host is a loopback address, or its name."""
     try:
         return ip_address(host).is_loopback

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from heapq import heapify, heapreplace
 
-from reactive_desched.model.resources import CPU, MEMORY, amounts
+from reactive_desched.model.resources import CPU, MEMORY, parse_resource_list
 from reactive_desched.sim import pod_status
 from reactive_desched.sim.controllers.deployments import replica_set
 from reactive_desched.sim.controllers.stateful_sets import stateful_pod
@@ -65,7 +65,7 @@ class _Seats:
 
     def __init__(self, store: Store) -> None:
         self._nodes = store.list("nodes")
-        self._room = [amounts(node["status"]["allocatable"]) for node in self._nodes]
+        self._room = [parse_resource_list(node["status"]["allocatable"]) for node in self._nodes]
         self._heap = [(0.0, index) for index in range(len(self._nodes))]
         heapify(self._heap)
 

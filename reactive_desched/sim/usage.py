@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from reactive_desched.errors import QuantityError
-from reactive_desched.model.resources import CPU, MEMORY, amount
+from reactive_desched.model.resources import CPU, MEMORY, parse_amount
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.pods import phase_of
@@ -68,11 +68,11 @@ def _used(pod: Obj) -> list[tuple[str, int, int]]:
 def _amount(resource: str, notes: Mapping[str, str], container: Obj, percent: int) -> int:
     if (set_by_hand := notes.get(f"{PREFIX}usage-{resource}")) is not None:
         try:
-            return amount(resource, set_by_hand)
+            return parse_amount(resource, set_by_hand)
         except QuantityError:
             pass  # A mistyped annotation counts as absent, as everywhere in a profile.
     requests = (container.get("resources") or {}).get("requests") or {}
-    return amount(resource, str(requests.get(resource, _UNASKED[resource]))) * percent // 100
+    return parse_amount(resource, str(requests.get(resource, _UNASKED[resource]))) * percent // 100
 
 
 def _quantities(cpu_m: int, memory: int) -> dict[str, str]:

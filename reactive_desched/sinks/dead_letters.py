@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.journal import durable
-from reactive_desched.journal.records import Entry
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 MAX_BYTES: Final = 16 * 1024 * 1024
-OLDER: Final = ".1"
+ROTATED_SUFFIX: Final = ".1"
 
 
-class Letter(Struct, frozen=True, gc=False, kw_only=True):
+class DeadLetter(Struct, frozen=True, gc=False, kw_only=True):
     """One line of the file: `event` is the journal's line as it was, to be sent again."""
 
     sink: str
@@ -26,7 +26,7 @@ class Letter(Struct, frozen=True, gc=False, kw_only=True):
     event: str
 
 
-class DeadLetters:
+class DeadLetterFiles:
     """One append-only file for each sink: DIRECTORY/SINK.jsonl, one letter on each line.
 
     At its bound the older half of the file goes to SINK.jsonl.1, in place of what was there: the
@@ -41,12 +41,12 @@ class DeadLetters:
         """Return where a sink's letters are."""
         return self._directory / f"{sink}.jsonl"
 
-    def keep(self, sink: str, entry: Entry, reason: str, time: str) -> int:
+    def append(self, sink: str, entry: JournalRecord, reason: str, time: str) -> int:
         """Return once a letter is durable; the number of the oldest that were dropped for it.
 
         Blocks; raises OSError, and then nothing was kept.
         """
-        letter = Letter(
+        letter = DeadLetter(
             sink=sink,
             sequence=entry.seq,
             time=time,
@@ -55,27 +55,27 @@ class DeadLetters:
         )
         line = msgspec.json.encode(letter) + b"\n"
         durable.make_directory(self._directory)
-        dropped = self._make_room(self.path(sink), len(line))
-        self._append(self.path(sink), line)
+        dropped = self._rotate_if_full(self.path(sink), len(line))
+        self._append_line(self.path(sink), line)
         return dropped
 
-    def _make_room(self, path: Path, more: int) -> int:
+    def _rotate_if_full(self, path: Path, more: int) -> int:
         if not path.exists() or path.stat().st_size + more <= self._max_bytes:
             return 0
         lines = path.read_bytes().splitlines(keepends=True)
-        older = path.with_name(path.name + OLDER)
+        older = path.with_name(path.name + ROTATED_SUFFIX)
         dropped = older.read_bytes().count(b"\n") if older.exists() else 0
         middle = (len(lines) + 1) // 2
         durable.replace(older, b"".join(lines[:middle]))
         durable.replace(path, b"".join(lines[middle:]))
         return dropped
 
-    def _append(self, path: Path, line: bytes) -> None:
+    def _append_line(self, path: Path, line: bytes) -> None:
         is_new = not path.exists()
         with path.open("ab+") as file:
             end = file.seek(0, os.SEEK_END)
             try:
-                _write(file, _mended(file, end) + line)
+                _write(file, _repair_prefix(file, end) + line)
             except OSError:
                 file.truncate(end)
                 raise
@@ -83,17 +83,17 @@ class DeadLetters:
             durable.sync_directory(path.parent)
 
 
-def letters(path: Path) -> Iterator[Letter]:
+def read_dead_letters(path: Path) -> Iterator[DeadLetter]:
     """Yield the letters of a file; lines that a crash tore are left out."""
     with path.open("rb") as file:
         for line in file:
             try:
-                yield msgspec.json.decode(line, type=Letter)
-            except UNDECODABLE:
+                yield msgspec.json.decode(line, type=DeadLetter)
+            except DECODE_ERRORS:
                 continue
 
 
-def _mended(file: IO[bytes], end: int) -> bytes:
+def _repair_prefix(file: IO[bytes], end: int) -> bytes:
     """Return what must be written first, lest a torn last line take the new one with it."""
     if not end:
         return b""

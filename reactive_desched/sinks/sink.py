@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from reactive_desched.journal.records import Entry
+from reactive_desched.journal.records import JournalRecord
 
 
 class Sink(Protocol):
@@ -23,7 +23,7 @@ class Sink(Protocol):
         """Whether a new follower wants what was recorded before."""
         ...
 
-    async def deliver(self, entries: Sequence[Entry]) -> int:
+    async def deliver(self, entries: Sequence[JournalRecord]) -> int:
         """Hand over records in their order; return how many, from the first, are safely there.
 
         At least one is, or it raises: SinkUnavailable when the rest must be tried again, and

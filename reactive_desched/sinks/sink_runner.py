@@ -9,22 +9,22 @@ from typing import Any, Final
 import anyio
 from anyio.to_thread import run_sync
 
-from reactive_desched.errors import EventRefused, JournalError, RecordsGone, SinkUnavailable
-from reactive_desched.journal.cursors import Position, Positions
-from reactive_desched.journal.records import Entry, recorded_at
-from reactive_desched.journal.tail import Tail
-from reactive_desched.sinks.dead_letters import DeadLetters
-from reactive_desched.sinks.retry_backoff import TELL_EVERY_S, Outage
+from reactive_desched.errors import EventRejected, JournalError, RecordsExpired, SinkUnavailable
+from reactive_desched.journal.cursors import Cursor, Cursors
+from reactive_desched.journal.records import JournalRecord, recorded_at
+from reactive_desched.journal.tail import LiveTail
+from reactive_desched.sinks.dead_letters import DeadLetterFiles
+from reactive_desched.sinks.retry_backoff import LOG_EVERY_S, RetryBackoff
 from reactive_desched.sinks.sink import Sink
-from reactive_desched.telemetry.logs import Log
+from reactive_desched.telemetry.logs import Logger
 
-KEEP_EVERY_S: Final = 1.0
+SAVE_EVERY_S: Final = 1.0
 """A position is written at most this often; what is lost of it comes again, under equal ids."""
-_LAST_KEEP_S: Final = 3.0
-_CLOSE_S: Final = 3.0
+_FINAL_SAVE_TIMEOUT_S: Final = 3.0
+_CLOSE_TIMEOUT_S: Final = 3.0
 
 
-class Relay:
+class SinkRunner:
     """Hands a sink every record once it is durable, in order, and remembers how far it came.
 
     Its attributes and properties are the sink's numbers for the metrics.
@@ -33,34 +33,36 @@ class Relay:
     def __init__(
         self,
         sink: Sink,
-        tail: Tail,
-        positions: Positions,
-        dead_letters: DeadLetters,
+        tail: LiveTail,
+        cursors: Cursors,
+        dead_letter_files: DeadLetterFiles,
         *,
         clock: Callable[[], float],
         wall: Callable[[], datetime],
         rng: Random,
-        log: Log,
+        log: Logger,
     ) -> None:
         self.delivered = 0
         self.retries = 0
         self.dead_letters = 0
         self.lost = 0
-        self.position = 0
+        self.cursor = 0
         self._sink = sink
         self._tail = tail
-        self._positions = positions
-        self._dead_letters = dead_letters
+        self._cursors = cursors
+        self._dead_letter_files = dead_letter_files
         self._clock = clock
         self._wall = wall
         self._log = log
-        self._outage = Outage(sink.name, rng, clock, log)
-        self._begun = False
-        self._next: bytes | None = None  # the oldest record that the sink does not have
+        self._backoff = RetryBackoff(sink.name, rng, clock, log)
+        self._started = False
+        self._oldest_undelivered: bytes | None = (
+            None  # the oldest record that the sink does not have
+        )
         self._moved = anyio.Event()
-        self._kept = -1
-        self._keep_at = 0.0
-        self._told_at: float | None = None
+        self._saved_cursor = -1
+        self._save_at = 0.0
+        self._save_failure_logged_at: float | None = None
 
     @property
     def name(self) -> str:
@@ -68,144 +70,146 @@ class Relay:
         return self._sink.name
 
     @property
-    def kept(self) -> int:
+    def saved_cursor(self) -> int:
         """The last record that is durably known to be with the sink; 0 before that is known."""
-        return max(0, self._kept)
+        return max(0, self._saved_cursor)
 
     @property
     def lag_records(self) -> int:
         """How many records the sink does not have yet."""
-        return max(0, self._tail.last - self.position) if self._begun else 0
+        return max(0, self._tail.last_seq - self.cursor) if self._started else 0
 
     @property
     def lag_s(self) -> float:
         """How long ago the oldest record that the sink does not have was recorded."""
-        since = None if self._next is None else recorded_at(self._next)
+        since = None if self._oldest_undelivered is None else recorded_at(self._oldest_undelivered)
         return 0.0 if since is None else max(0.0, (self._wall() - since).total_seconds())
 
     @property
-    def trouble(self) -> str:
+    def error(self) -> str:
         """What keeps the sink from getting its records; empty when nothing does."""
-        return self._outage.trouble
+        return self._backoff.current_error
 
     async def run(self) -> None:
         """Follow the journal until cancelled; then keep the position and close the sink."""
         try:
-            kept, is_there = await self._last_place()
-            self._begin(kept, is_there=is_there)
+            saved, is_there = await self._load_cursor()
+            self._start_at(saved, is_there=is_there)
             while True:
-                await self._go_on()
+                await self._index_batch()
         finally:
-            with anyio.move_on_after(_LAST_KEEP_S, shield=True):
-                await self._keep()
-            with anyio.move_on_after(_CLOSE_S, shield=True):
+            with anyio.move_on_after(_FINAL_SAVE_TIMEOUT_S, shield=True):
+                await self._save_cursor()
+            with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
                 await self._sink.close()
 
-    async def flushed(self, within_s: float) -> bool:
+    async def drained(self, timeout_s: float) -> bool:
         """Wait until the sink has everything that is durable now; say whether it came to that."""
-        goal = self._tail.last
-        with anyio.move_on_after(within_s):
-            while not self._begun or self.position < goal:
+        goal = self._tail.last_seq
+        with anyio.move_on_after(timeout_s):
+            while not self._started or self.cursor < goal:
                 await self._moved.wait()
             return True
         return False
 
-    async def _last_place(self) -> tuple[Position | None, bool]:
+    async def _load_cursor(self) -> tuple[Cursor | None, bool]:
         """Return the kept position, and whether there is one at all, however long that takes."""
         while True:
             try:
-                return await run_sync(self._look_up, abandon_on_cancel=True)
+                return await run_sync(self._read_cursor, abandon_on_cancel=True)
             except OSError as error:
-                await self._outage.pause(f"the sink's position cannot be looked up: {error}")
+                await self._backoff.wait(f"the sink's position cannot be looked up: {error}")
 
-    def _look_up(self) -> tuple[Position | None, bool]:
-        kept = self._positions.read(self._sink.name)
-        return kept, kept is not None or self._positions.is_there(self._sink.name)
+    def _read_cursor(self) -> tuple[Cursor | None, bool]:
+        saved = self._cursors.read(self._sink.name)
+        return saved, saved is not None or self._cursors.exists(self._sink.name)
 
-    def _begin(self, kept: Position | None, *, is_there: bool) -> None:
+    def _start_at(self, saved: Cursor | None, *, is_there: bool) -> None:
         name = self._sink.name
-        self._outage.over()
-        self._begun = True
-        if kept is not None:
-            if kept.seq <= self._tail.last:  # else it is of another journal: nothing is kept yet
-                self._kept = kept.seq
-            self._move(kept.seq)
+        self._backoff.recovered()
+        self._started = True
+        if saved is not None:
+            if (
+                saved.seq <= self._tail.last_seq
+            ):  # else it is of another journal: nothing is kept yet
+                self._saved_cursor = saved.seq
+            self._advance(saved.seq)
         elif is_there:
-            self._move(self._oldest())
+            self._advance(self._oldest_cursor())
             text = "the sink's position cannot be read: all that is in the journal is sent again"
-            self._log.warning(text, sink=name, begins_behind=self.position)
+            self._log.warning(text, sink=name, begins_behind=self.cursor)
         else:
-            self._move(self._start())
-            self._log.info("the sink has no position yet", sink=name, begins_behind=self.position)
+            self._advance(self._initial_cursor())
+            self._log.info("the sink has no position yet", sink=name, begins_behind=self.cursor)
 
-    def _start(self) -> int:
-        return self._oldest() if self._sink.from_start else self._tail.last
+    def _initial_cursor(self) -> int:
+        return self._oldest_cursor() if self._sink.from_start else self._tail.last_seq
 
-    def _oldest(self) -> int:
-        return max(0, self._tail.oldest - 1)
+    def _oldest_cursor(self) -> int:
+        return max(0, self._tail.oldest_seq - 1)
 
-    def _start_over(self, place: int) -> None:
+    def _start_over(self, cursor: int) -> None:
         text = "the sink's position is of another journal: starting over"
-        self._log.warning(text, sink=self._sink.name, kept=place, last=self._tail.last)
-        self._move(self._start())
+        self._log.warning(text, sink=self._sink.name, kept=cursor, last=self._tail.last_seq)
+        self._advance(self._initial_cursor())
 
-    async def _go_on(self) -> None:
+    async def _index_batch(self) -> None:
         try:
-            entries = await self._tail.after(self.position)
-        except RecordsGone as gone:
+            entries = await self._tail.read_after(self.cursor)
+        except RecordsExpired as gone:
             self._skip_to(gone.oldest)
         except (OSError, EOFError, JournalError) as error:
-            await self._outage.pause(f"the journal cannot be read: {error}")
+            await self._backoff.wait(f"the journal cannot be read: {error}")
         else:
-            await (self._hand_over(entries) if entries else self._rest())
+            await (self._deliver_all(entries) if entries else self._wait_for_records())
 
-    async def _rest(self) -> None:
+    async def _wait_for_records(self) -> None:
         """Wait for more; meanwhile keep the position, once that is due."""
-        self._next = None
-        if self._kept == self.position:
-            await self._tail.beyond(self.position)
+        self._oldest_undelivered = None
+        if self._saved_cursor == self.cursor:
+            await self._tail.wait_past(self.cursor)
             return
-        with anyio.move_on_after(self._keep_at - self._clock()):
-            await self._tail.beyond(self.position)
-        await self._keep_if_due()
+        with anyio.move_on_after(self._save_at - self._clock()):
+            await self._tail.wait_past(self.cursor)
+        await self._save_cursor_if_due()
 
-    async def _hand_over(self, entries: Sequence[Entry]) -> None:
+    async def _deliver_all(self, entries: Sequence[JournalRecord]) -> None:
         while entries:
-            self._next = entries[0].raw
+            self._oldest_undelivered = entries[0].raw
             count = await self._deliver(entries)
             if count:
-                self._move(entries[count - 1].seq)
-                await self._keep_if_due()
+                self._advance(entries[count - 1].seq)
+                await self._save_cursor_if_due()
             entries = entries[count:]
 
-    async def _deliver(self, entries: Sequence[Entry]) -> int:
+    async def _deliver(self, entries: Sequence[JournalRecord]) -> int:
         """Return how many records are done with; after a failure and a pause, none."""
         try:
-            count = _checked(await self._sink.deliver(entries), len(entries))
-        except EventRefused as refused:
-            await self._bury(entries[0], str(refused))
+            count = _validate_count(await self._sink.deliver(entries), len(entries))
+        except EventRejected as refused:
+            await self._dead_letter(entries[0], str(refused))
             return 1
         except SinkUnavailable as error:
             self.retries += 1
-            await self._outage.pause(str(error), error.retry_after_s)
+            await self._backoff.wait(str(error), error.retry_after_s)
             return 0
         except Exception as error:  # noqa: BLE001  # a bug in one sink must not end the others
             self.retries += 1
-            await self._outage.pause(_bug(error))
+            await self._backoff.wait(_describe_bug(error))
             return 0
-        self._outage.over()
+        self._backoff.recovered()
         self.delivered += count
         return count
 
-    async def _bury(self, entry: Entry, reason: str) -> None:
+    async def _dead_letter(self, entry: JournalRecord, reason: str) -> None:
         """Put an event with the dead letters, however long that takes."""
         while True:
             try:
-                dropped = await self._in_thread(self._dead_letters.keep, entry, reason)
+                dropped = await self._in_thread(self._dead_letter_files.append, entry, reason)
             except OSError as error:
-                await self._outage.pause(f"the dead letters cannot be written: {error}")
+                await self._backoff.wait(f"the dead letters cannot be written: {error}")
                 continue
-            self._outage.over()
+            self._backoff.recovered()
             self.dead_letters += 1
             self._log.warning(
                 "event will never be taken: it is with the dead letters",
@@ -217,62 +221,65 @@ class Relay:
             return
 
     def _skip_to(self, oldest: int) -> None:
-        if (gone := oldest - 1 - self.position) <= 0:  # not behind the oldest: beyond the newest
-            self._start_over(self.position)
+        if (gone := oldest - 1 - self.cursor) <= 0:  # not behind the oldest: beyond the newest
+            self._start_over(self.cursor)
             return
         self.lost += gone
-        name, first = self._sink.name, self.position + 1
+        name, first = self._sink.name, self.cursor + 1
         text = "records were removed before the sink had them"
         self._log.warning(text, sink=name, lost=gone, first=first, goes_on_at=oldest)
-        self._move(oldest - 1)
+        self._advance(oldest - 1)
 
-    def _move(self, position: int) -> None:
-        self.position = position
+    def _advance(self, cursor: int) -> None:
+        self.cursor = cursor
         self._moved.set()
         self._moved = anyio.Event()
 
-    async def _keep_if_due(self) -> None:
-        if self._clock() >= self._keep_at and self._kept != self.position:
-            await self._keep()
+    async def _save_cursor_if_due(self) -> None:
+        if self._clock() >= self._save_at and self._saved_cursor != self.cursor:
+            await self._save_cursor()
 
-    async def _keep(self) -> None:
+    async def _save_cursor(self) -> None:
         """Write the position; when that fails, tell of it and try again a second later."""
-        position = self.position
-        if not self._begun or self._kept == position:
+        position = self.cursor
+        if not self._started or self._saved_cursor == position:
             return
-        self._keep_at = self._clock() + KEEP_EVERY_S
+        self._save_at = self._clock() + SAVE_EVERY_S
         try:
-            await self._in_thread(self._positions.keep, position)
+            await self._in_thread(self._cursors.save, position)
         except OSError as error:
-            self._tell_of_fault(error)
+            self._log_save_failure(error)
         else:
-            self._kept = position
-            self._told_at = None
+            self._saved_cursor = position
+            self._save_failure_logged_at = None
 
-    def _tell_of_fault(self, error: OSError) -> None:
+    def _log_save_failure(self, error: OSError) -> None:
         now = self._clock()
-        if self._told_at is None or now - self._told_at >= TELL_EVERY_S:
-            self._told_at = now
+        if (
+            self._save_failure_logged_at is None
+            or now - self._save_failure_logged_at >= LOG_EVERY_S
+        ):
+            self._save_failure_logged_at = now
             text = "position of a sink cannot be kept: after a crash, more is sent again"
             self._log.warning(text, sink=self._sink.name, reason=str(error))
 
-    async def _in_thread(self, keep: Callable[..., Any], *what: object) -> Any:  # of both keepers
+    async def _in_thread(self, write: Callable[..., Any], *args: object) -> Any:  # of both keepers
         time = self._wall().astimezone(UTC).isoformat(timespec="milliseconds")
         time = time.removesuffix("+00:00") + "Z"
-        work = partial(keep, self._sink.name, *what, time)
+        work = partial(write, self._sink.name, *args, time)
         return await run_sync(work, abandon_on_cancel=True)
 
 
-def _checked(count: int, most: int) -> int:
-    if not 1 <= count <= most:
-        raise RuntimeError(f"the sink says that {count} of {most} records are safely there")
+def _validate_count(count: int, limit: int) -> int:
+    if not 1 <= count <= limit:
+        raise RuntimeError(f"the sink says that {count} of {limit} records are safely there")
     return count
 
 
-def _bug(error: Exception) -> str:
+def _describe_bug(error: Exception) -> str:
     """Name a foreign exception and its place; its text may hold what is not for logs."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
-    place = "" if frame is None else f" at {frame.tb_frame.f_code.co_name}:{frame.tb_lineno}"
-    return f"unexpected {type(error).__name__}{place}: please report it"
+    location = "" if frame is None else f" at {frame.tb_frame.f_code.co_name}:{frame.tb_lineno}"
+    return f"unexpected {type(error).__name__}{location}: please report it"

@@ -7,14 +7,14 @@ from typing import Protocol
 
 from anyio.lowlevel import checkpoint
 
-from reactive_desched.errors import ConfigError, EventRefused, SinkUnavailable
+from reactive_desched.errors import ConfigError, EventRejected, SinkUnavailable
 from reactive_desched.journal.disk_thread import DiskThread
-from reactive_desched.journal.records import Entry
-from reactive_desched.policy.recording import Stdout
-from reactive_desched.sinks.type_filter import Wanted
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.policy.recording import StdoutSettings
+from reactive_desched.sinks.type_filter import TypeFilter
 
 
-class Unbuffered(Protocol):
+class UnbufferedStream(Protocol):
     """A stream of bytes that keeps nothing back: what it held would be written again at exit."""
 
     def write(self, line: memoryview, /) -> int | None:
@@ -35,18 +35,18 @@ class StdoutSink:
     name = "stdout"
     from_start = False
 
-    def __init__(self, settings: Stdout, stream: Unbuffered) -> None:
-        self._wanted = Wanted(settings.types)
+    def __init__(self, settings: StdoutSettings, stream: UnbufferedStream) -> None:
+        self._type_filter = TypeFilter(settings.types)
         self._stream = stream
         self._thread: DiskThread | None = None
         self._is_within_line = False
 
-    async def deliver(self, entries: Sequence[Entry]) -> int:
+    async def deliver(self, entries: Sequence[JournalRecord]) -> int:
         """Write lines until one cannot be written, and return how many events are done with."""
         await checkpoint()
         if self._thread is None:
             self._thread = DiskThread("stdout")
-        return await self._thread.do(lambda: self._write(entries))
+        return await self._thread.run(lambda: self._write(entries))
 
     async def close(self) -> None:
         """Let go of the thread; the stream belongs to whoever opened it."""
@@ -54,17 +54,17 @@ class StdoutSink:
             self._thread.close()
             self._thread = None
 
-    def _write(self, entries: Sequence[Entry]) -> int:
+    def _write(self, entries: Sequence[JournalRecord]) -> int:
         for done, entry in enumerate(entries):
             try:
-                if self._wanted.summary(entry) is not None:
+                if self._type_filter.match(entry) is not None:
                     self._write_line(entry.raw)
-            except (EventRefused, OSError, ValueError) as error:
+            except (EventRejected, OSError, ValueError) as error:
                 if done:
                     return done  # what is wrong shows again when the rest is handed over
-                if isinstance(error, EventRefused):
+                if isinstance(error, EventRejected):
                     raise
-                raise SinkUnavailable(_words(error)) from error
+                raise SinkUnavailable(_error_text(error)) from error
         return len(entries)
 
     def _write_line(self, raw: bytes) -> None:
@@ -89,7 +89,7 @@ def standard_output() -> FileIO:
         raise ConfigError("sinks.stdout: this process has no standard output") from error
 
 
-def _words(error: OSError | ValueError) -> str:
+def _error_text(error: OSError | ValueError) -> str:
     if isinstance(error, BrokenPipeError):
         return "whoever read standard output has gone: start again with a reader"
     if isinstance(error, OSError):

@@ -1,22 +1,22 @@
 """Which events a sink that can be choosy wants."""
 
-from reactive_desched.errors import EventRefused
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import Filter, Summary, summary
+from reactive_desched.errors import EventRejected
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.summary import EventFilter, EventSummary, parse_summary
 
 
-class Wanted:
+class TypeFilter:
     """The types of event a sink wants, all if none is named; settings refuse unknown ones."""
 
     def __init__(self, types: tuple[str, ...]) -> None:
-        self._filter = Filter(types=types)
+        self._filter = EventFilter(types=types)
 
-    def summary(self, entry: Entry) -> Summary | None:
+    def match(self, entry: JournalRecord) -> EventSummary | None:
         """Return what a wanted event says in short, None for others.
 
         Raises EventRefused for a record that cannot be read.
         """
-        event = summary(entry.raw)
+        event = parse_summary(entry.raw)
         if event is None:
-            raise EventRefused("the record cannot be read")
-        return event if self._filter.wants(event) else None
+            raise EventRejected("the record cannot be read")
+        return event if self._filter.matches(event) else None

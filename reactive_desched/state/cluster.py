@@ -28,47 +28,47 @@ from reactive_desched.model.objects import (
     PriorityClass,
     ReplicaSet,
 )
-from reactive_desched.state.indexes.anti_affinity.index import Neighbours
-from reactive_desched.state.indexes.owners import Controllers
-from reactive_desched.state.indexes.pdb import Coverage
-from reactive_desched.state.indexes.preferred_affinity import Preferences
-from reactive_desched.state.nodes import NodeTable
-from reactive_desched.state.pods import PodTable
-from reactive_desched.state.store import Table
+from reactive_desched.state.indexes.anti_affinity.index import PodAffinityIndex
+from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.indexes.pdb import PdbIndex
+from reactive_desched.state.indexes.preferred_affinity import PreferredAffinityIndex
+from reactive_desched.state.nodes import NodeStore
+from reactive_desched.state.pods import PodStore
+from reactive_desched.state.store import Store
 
 PODS = "pods"
 NODES = "nodes"
 NAMESPACES = "namespaces"
 PRIORITY_CLASSES = "priorityclasses"
-DISRUPTION_BUDGETS = "poddisruptionbudgets"
-CLAIMS = "persistentvolumeclaims"
-VOLUMES = "persistentvolumes"
+PDBS = "poddisruptionbudgets"
+PVCS = "persistentvolumeclaims"
+PVS = "persistentvolumes"
 CSI_NODES = "csinodes"
 REPLICA_SETS = "replicasets"
 JOBS = "jobs"
 RESOURCES = (
-    *(NAMESPACES, PRIORITY_CLASSES, DISRUPTION_BUDGETS),
-    *(CLAIMS, VOLUMES, CSI_NODES),
+    *(NAMESPACES, PRIORITY_CLASSES, PDBS),
+    *(PVCS, PVS, CSI_NODES),
     *(REPLICA_SETS, JOBS),
     *(NODES, PODS),
 )
 """What we watch, by API resource name."""
-STORAGE = frozenset({VOLUMES, CSI_NODES})
+STORAGE_RESOURCES = frozenset({PVS, CSI_NODES})
 """Those of them that only the kube-scheduler's way to fit a node asks about."""
-OWNERS = frozenset({REPLICA_SETS, JOBS})
+OWNER_RESOURCES = frozenset({REPLICA_SETS, JOBS})
 """Those of them that only tell what owns a pod's owner: records name it, no decision needs it."""
-DISPENSABLE = STORAGE | OWNERS
+OPTIONAL_RESOURCES = STORAGE_RESOURCES | OWNER_RESOURCES
 """Those of them that can be done without where nobody may read them."""
 
 
-def going_without(resource: str) -> str:
+def missing_resource_message(resource: str) -> str:
     """Say what is lost where a dispensable resource may not be read."""
-    if resource in STORAGE:
+    if resource in STORAGE_RESOURCES:
         return "going without: node fit leaves this out"
     return "going without: records name no owner above a pod's own controller"
 
 
-Storage = PersistentVolumeClaim | PersistentVolume | CSINode
+StorageObject = PersistentVolumeClaim | PersistentVolume | CSINode
 
 
 class ClusterState:
@@ -78,79 +78,77 @@ class ClusterState:
     that nobody may tell us of: that something of them is not here means nothing.
     """
 
-    def __init__(self, selects: Selector = EVERYTHING) -> None:
-        self.untold: set[str] = set()
-        self.nodes = NodeTable(selects)
-        self.preferences = Preferences(self.nodes)
-        self.pods = PodTable(self.nodes, self.preferences)
-        self.namespaces: Table[Namespace] = Table(lambda n: NamespaceChanged(n.name))
-        self.neighbours = Neighbours(self.pods, self.nodes, self.namespaces)
-        self.priority_classes: Table[PriorityClass] = Table(lambda p: PriorityClassChanged(p.name))
-        self.budgets: Table[PodDisruptionBudget] = Table(
+    def __init__(self, node_selector: Selector = EVERYTHING) -> None:
+        self.unreadable_resources: set[str] = set()
+        self.nodes = NodeStore(node_selector)
+        self.preferred_affinity = PreferredAffinityIndex(self.nodes)
+        self.pods = PodStore(self.nodes, self.preferred_affinity)
+        self.namespaces: Store[Namespace] = Store(lambda n: NamespaceChanged(n.name))
+        self.pod_affinity = PodAffinityIndex(self.pods, self.nodes, self.namespaces)
+        self.priority_classes: Store[PriorityClass] = Store(lambda p: PriorityClassChanged(p.name))
+        self.pdbs: Store[PodDisruptionBudget] = Store(
             lambda b: DisruptionBudgetChanged(b.namespace, b.name), lambda b: b.namespace
         )
-        self.coverage = Coverage(self.budgets)
-        self.claims: Table[PersistentVolumeClaim] = Table(
-            lambda c: ClaimChanged(c.namespace, c.name)
-        )
-        self.volumes: Table[PersistentVolume] = Table(lambda v: VolumeChanged(v.name))
-        self.csi_nodes: Table[CSINode] = Table(lambda n: AttachLimitsChanged(n.name))
-        self.replica_sets = Controllers()
-        self.jobs = Controllers()
+        self.pdb_index = PdbIndex(self.pdbs)
+        self.pvcs: Store[PersistentVolumeClaim] = Store(lambda c: ClaimChanged(c.namespace, c.name))
+        self.pvs: Store[PersistentVolume] = Store(lambda v: VolumeChanged(v.name))
+        self.csi_nodes: Store[CSINode] = Store(lambda n: AttachLimitsChanged(n.name))
+        self.replica_sets = OwnerIndex()
+        self.jobs = OwnerIndex()
 
-    def select(self, selects: Selector) -> list[Change]:
+    def set_node_selector(self, node_selector: Selector) -> list[Change]:
         """Let the nodes of another policy's selection count and say what differs.
 
         What it means for preferences is not told: whoever calls this looks at everything again.
         """
-        if selects == self.nodes.selects:
+        if node_selector == self.nodes.selector:
             return []
-        before = [(entry.name, entry.standing) for entry in self.nodes]
-        changes = self.nodes.select(selects)
-        self.preferences.forget()
+        before = [(node_info.name, node_info.topology) for node_info in self.nodes]
+        changes = self.nodes.set_selector(node_selector)
+        self.preferred_affinity.invalidate()
         return changes + [
             change
-            for name, standing in before
-            for change in self.neighbours.node_changed(name, standing)
+            for name, topology in before
+            for change in self.pod_affinity.node_changed(name, topology)
         ]
 
-    def upsert(self, thing: ClusterObject) -> list[Change]:
+    def upsert(self, obj: ClusterObject) -> list[Change]:
         """Take in an object as it is now and say what differs."""
-        match thing:
+        match obj:
             case Pod():
-                return self._upsert_pod(thing)
+                return self._upsert_pod(obj)
             case Node():
-                return self._upsert_node(thing)
+                return self._upsert_node(obj)
             case Namespace():
-                return self._upsert_namespace(thing)
+                return self._upsert_namespace(obj)
             case PodDisruptionBudget():
-                return self._upsert_budget(thing)
+                return self._upsert_pdb(obj)
             case PersistentVolumeClaim() | PersistentVolume() | CSINode():
-                return self._upsert_storage(thing)
+                return self._upsert_storage(obj)
             case PriorityClass():
-                return self.priority_classes.upsert(thing)
+                return self.priority_classes.upsert(obj)
             case ReplicaSet() | Job():
-                self._controllers(thing).upsert(thing)
+                self._owner_index(obj).upsert(obj)
                 return []  # nobody's place hangs on it
 
-    def remove(self, thing: ClusterObject) -> list[Change]:
+    def remove(self, obj: ClusterObject) -> list[Change]:
         """Forget an object, given as it was last seen, and say what differs."""
-        match thing:
+        match obj:
             case Pod():
-                return self._remove_pod(thing.uid)
+                return self._remove_pod(obj.uid)
             case Node():
-                return self._remove_node(thing)
+                return self._remove_node(obj)
             case Namespace():
-                return self._remove_namespace(thing)
+                return self._remove_namespace(obj)
             case PodDisruptionBudget():
-                self.coverage.selectors_changed(thing.namespace)
-                return self.budgets.remove(thing)
+                self.pdb_index.invalidate(obj.namespace)
+                return self.pdbs.remove(obj)
             case PersistentVolumeClaim() | PersistentVolume() | CSINode():
-                return self._remove_storage(thing)
+                return self._remove_storage(obj)
             case PriorityClass():
-                return self.priority_classes.remove(thing)
+                return self.priority_classes.remove(obj)
             case ReplicaSet() | Job():
-                self._controllers(thing).remove(thing.uid)
+                self._owner_index(obj).remove(obj.uid)
                 return []
 
     def keys(self, resource: str) -> Iterable[str]:
@@ -160,9 +158,9 @@ class ClusterState:
             NODES: self.nodes.names,
             NAMESPACES: self.namespaces.keys,
             PRIORITY_CLASSES: self.priority_classes.keys,
-            DISRUPTION_BUDGETS: self.budgets.keys,
-            CLAIMS: self.claims.keys,
-            VOLUMES: self.volumes.keys,
+            PDBS: self.pdbs.keys,
+            PVCS: self.pvcs.keys,
+            PVS: self.pvs.keys,
             CSI_NODES: self.csi_nodes.keys,
             REPLICA_SETS: self.replica_sets.keys,
             JOBS: self.jobs.keys,
@@ -175,113 +173,113 @@ class ClusterState:
             case "pods":
                 return self.pods.get(key)
             case "nodes":
-                entry = self.nodes.find(key)
-                return entry.node if entry is not None else None
+                node_info = self.nodes.get(key)
+                return node_info.node if node_info is not None else None
             case "namespaces":
                 return self.namespaces.get(key)
             case "priorityclasses":
                 return self.priority_classes.get(key)
             case "poddisruptionbudgets":
-                return self.budgets.get(key)
+                return self.pdbs.get(key)
             case "persistentvolumeclaims":
-                return self.claims.get(key)
+                return self.pvcs.get(key)
             case "persistentvolumes":
-                return self.volumes.get(key)
+                return self.pvs.get(key)
             case "csinodes":
                 return self.csi_nodes.get(key)
             case "replicasets":
-                above = self.replica_sets.of(key)
+                above = self.replica_sets.get(key)
                 return ReplicaSet(key, controller=above) if above is not None else None
             case _:
-                above = self.jobs.of(key)
+                above = self.jobs.get(key)
                 return Job(key, controller=above) if above is not None else None
 
     def _upsert_pod(self, pod: Pod) -> list[Change]:
         old = self.pods.get(pod.uid)
         changes = self.pods.upsert(pod)
-        eased = self.neighbours.pod_changed(old, self.pods.get(pod.uid))
-        return changes + eased if eased else changes
+        resolved = self.pod_affinity.pod_changed(old, self.pods.get(pod.uid))
+        return changes + resolved if resolved else changes
 
     def _remove_pod(self, uid: str) -> list[Change]:
         old = self.pods.get(uid)
         changes = self.pods.remove(uid)
-        return changes + self.neighbours.pod_changed(old, None)
+        return changes + self.pod_affinity.pod_changed(old, None)
 
     def _upsert_node(self, node: Node) -> list[Change]:
-        before = self.nodes.standing(node.name)
-        changes = self._with_preferences(self.nodes.upsert(node))
-        return changes + self.neighbours.node_changed(node.name, before)
+        before = self.nodes.topology_of(node.name)
+        changes = self._with_preference_changes(self.nodes.upsert(node))
+        return changes + self.pod_affinity.node_changed(node.name, before)
 
     def _remove_node(self, node: Node) -> list[Change]:
-        before = self.nodes.standing(node.name)
-        changes = self._with_preferences(self.nodes.remove(node.name, node.uid))
-        return changes + self.neighbours.node_changed(node.name, before)
+        before = self.nodes.topology_of(node.name)
+        changes = self._with_preference_changes(self.nodes.remove(node.name, node.uid))
+        return changes + self.pod_affinity.node_changed(node.name, before)
 
     def _upsert_namespace(self, namespace: Namespace) -> list[Change]:
         old = self.namespaces.get(namespace.name)
         changes = self.namespaces.upsert(namespace)
-        self.neighbours.namespace_changed(old, self.namespaces.get(namespace.name))
+        self.pod_affinity.namespace_changed(old, self.namespaces.get(namespace.name))
         return changes
 
     def _remove_namespace(self, namespace: Namespace) -> list[Change]:
         old = self.namespaces.get(namespace.name)
         changes = self.namespaces.remove(namespace)
-        self.neighbours.namespace_changed(old, self.namespaces.get(namespace.name))
+        self.pod_affinity.namespace_changed(old, self.namespaces.get(namespace.name))
         return changes
 
-    def _upsert_budget(self, budget: PodDisruptionBudget) -> list[Change]:
-        old = self.budgets.get(budget.key)
-        if old is None or old.selector != budget.selector:
-            self.coverage.selectors_changed(budget.namespace)
-        return self.budgets.upsert(budget)
+    def _upsert_pdb(self, pdb: PodDisruptionBudget) -> list[Change]:
+        old = self.pdbs.get(pdb.key)
+        if old is None or old.selector != pdb.selector:
+            self.pdb_index.invalidate(pdb.namespace)
+        return self.pdbs.upsert(pdb)
 
-    def _upsert_storage(self, thing: Storage) -> list[Change]:
-        match thing:
+    def _upsert_storage(self, obj: StorageObject) -> list[Change]:
+        match obj:
             case PersistentVolumeClaim():
-                changes = self.claims.upsert(thing)
+                changes = self.pvcs.upsert(obj)
             case PersistentVolume():
-                changes = self.volumes.upsert(thing)
+                changes = self.pvs.upsert(obj)
             case CSINode():
-                changes = self.csi_nodes.upsert(thing)
-        return self._told_to_nodes(thing, changes)
+                changes = self.csi_nodes.upsert(obj)
+        return self._mark_nodes_dirty(obj, changes)
 
-    def _remove_storage(self, thing: Storage) -> list[Change]:
-        match thing:
+    def _remove_storage(self, obj: StorageObject) -> list[Change]:
+        match obj:
             case PersistentVolumeClaim():
-                changes = self.claims.remove(thing)
+                changes = self.pvcs.remove(obj)
             case PersistentVolume():
-                changes = self.volumes.remove(thing)
+                changes = self.pvs.remove(obj)
             case CSINode():
-                changes = self.csi_nodes.remove(thing)
-        return self._told_to_nodes(thing, changes)
+                changes = self.csi_nodes.remove(obj)
+        return self._mark_nodes_dirty(obj, changes)
 
-    def _controllers(self, thing: ReplicaSet | Job) -> Controllers:
-        return self.replica_sets if isinstance(thing, ReplicaSet) else self.jobs
+    def _owner_index(self, obj: ReplicaSet | Job) -> OwnerIndex:
+        return self.replica_sets if isinstance(obj, ReplicaSet) else self.jobs
 
-    def _told_to_nodes(self, thing: Storage, changes: list[Change]) -> list[Change]:
+    def _mark_nodes_dirty(self, obj: StorageObject, changes: list[Change]) -> list[Change]:
         """Touch the nodes where this decides what is attached; pass the changes on."""
-        if changes and isinstance(thing, CSINode):
-            self.nodes.touch(thing.name)
+        if changes and isinstance(obj, CSINode):
+            self.nodes.mark_dirty(obj.name)
         elif changes:
-            claim = thing.claim if isinstance(thing, PersistentVolume) else thing.key
-            for pod in self.pods.claim_users.of(claim):
-                self.nodes.touch(pod.node)
+            pvc = obj.claim_ref if isinstance(obj, PersistentVolume) else obj.key
+            for pod in self.pods.pvc_users.users_of(pvc):
+                self.nodes.mark_dirty(pod.node)
         return changes
 
-    def _with_preferences(self, changes: list[Change]) -> list[Change]:
+    def _with_preference_changes(self, changes: list[Change]) -> list[Change]:
         """Add what the change of a node means for preferred affinities."""
         more: list[Change] = []
         for change in changes:
             match change:
                 case NodeLabelsChanged(node=name, keys=keys):
-                    more += self.preferences.node_changed(self._node(name), keys)
+                    more += self.preferred_affinity.node_changed(self._node(name), keys)
                 case NodeAdded(node=name):
-                    more += self.preferences.node_added(self._node(name))
+                    more += self.preferred_affinity.node_added(self._node(name))
                 case NodeGone(node=name):
-                    more += self.preferences.node_gone(name)
+                    more += self.preferred_affinity.node_removed(name)
         return changes + more if more else changes
 
     def _node(self, name: str) -> Node:
-        node = self.nodes.entry(name).node
+        node = self.nodes.get_or_create(name).node
         assert node is not None
         return node

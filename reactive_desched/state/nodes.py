@@ -14,25 +14,25 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.labels import Labels, Selector
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Node, Pod, PodKey
-from reactive_desched.model.resources import PODS, add, subtract
+from reactive_desched.model.resources import PODS, add_resources, subtract_resources
 
-TOUCHED_NODES = 100_000
+MAX_DIRTY_NODES = 100_000
 DOMAIN_KEYS = (ZONE_LABEL, "topology.kubernetes.io/region", HOSTNAME_LABEL)
 """The topology labels whose domains are kept as an index."""
 
 
-class Standing(NamedTuple):
+class NodeTopology(NamedTuple):
     """What of a node decides who is near whom: its labels, and whether it counts."""
 
     labels: Labels
-    counts: bool
+    eligible: bool
 
 
-NOWHERE: Final = Standing({}, False)
+UNKNOWN_NODE: Final = NodeTopology({}, False)
 """A node that we do not know."""
 
 
-class NodeEntry:
+class NodeInfo:
     """One node name: the node, if we know it, and the pods bound to the name.
 
     `active` and `ended` hold the pods by uid. `requested` sums the requests of the active ones,
@@ -44,208 +44,218 @@ class NodeEntry:
 
     __slots__ = (
         "active",
-        "counts",
-        "declaring",
-        "ended",
-        "listening",
+        "anti_affinity_pods",
+        "completed",
+        "eligible",
+        "host_port_pods",
         "name",
         "node",
         "requested",
-        "resizing",
+        "resize_delta",
     )
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.node: Node | None = None
-        self.counts = False
+        self.eligible = False
         self.active: dict[PodKey, Pod] = {}
-        self.ended: dict[PodKey, Pod] = {}
+        self.completed: dict[PodKey, Pod] = {}
         self.requested: dict[str, int] = {}
-        self.resizing: dict[str, int] = {}
-        self.listening: tuple[Pod, ...] = ()
-        self.declaring = 0
+        self.resize_delta: dict[str, int] = {}
+        self.host_port_pods: tuple[Pod, ...] = ()
+        self.anti_affinity_pods = 0
 
     @property
-    def standing(self) -> Standing:
+    def topology(self) -> NodeTopology:
         """What of this node decides who is near whom."""
-        return Standing(self.node.labels, self.counts) if self.node is not None else NOWHERE
+        return (
+            NodeTopology(self.node.labels, self.eligible) if self.node is not None else UNKNOWN_NODE
+        )
 
-    def everyone(self) -> Iterator[Pod]:
+    def all_pods(self) -> Iterator[Pod]:
         """Return the pods bound here, those that have ended last."""
         yield from self.active.values()
-        yield from self.ended.values()
+        yield from self.completed.values()
 
-    def put(self, pod: Pod) -> bool:
+    def add_pod(self, pod: Pod) -> bool:
         """Place a pod here or replace its record; say whether what the node holds may differ."""
         if not pod.is_active:
-            differs = self.drop(pod.uid)
-            self.ended[pod.uid] = pod
+            differs = self.remove_pod(pod.uid)
+            self.completed[pod.uid] = pod
             return differs
         old = self.active.get(pod.uid)
         self.active[pod.uid] = pod
-        self.declaring += _declares(pod) - (old is not None and _declares(old))
+        self.anti_affinity_pods += _has_anti_affinity(pod) - (
+            old is not None and _has_anti_affinity(old)
+        )
         if old is None:
-            self.ended.pop(pod.uid, None)
-        elif old.spec.requests is pod.spec.requests and old.resized is pod.resized:
+            self.completed.pop(pod.uid, None)
+        elif old.spec.requests is pod.spec.requests and old.resize_delta is pod.resize_delta:
             return False
         else:
-            self._release(old)
-        add(self.requested, pod.spec.requests)
-        if pod.resized:
-            add(self.resizing, pod.resized)
+            self._subtract(old)
+        add_resources(self.requested, pod.spec.requests)
+        if pod.resize_delta:
+            add_resources(self.resize_delta, pod.resize_delta)
         self.requested[PODS] = self.requested.get(PODS, 0) + 1
         if pod.spec.host_ports:
-            self.listening = (*self.listening, pod)
+            self.host_port_pods = (*self.host_port_pods, pod)
         return True
 
-    def drop(self, uid: PodKey) -> bool:
+    def remove_pod(self, uid: PodKey) -> bool:
         """Take a pod away, if it is here; say whether the node holds less now."""
         old = self.active.pop(uid, None)
         if old is None:
-            self.ended.pop(uid, None)
+            self.completed.pop(uid, None)
             return False
-        self.declaring -= _declares(old)
-        self._release(old)
+        self.anti_affinity_pods -= _has_anti_affinity(old)
+        self._subtract(old)
         return True
 
-    def _release(self, pod: Pod) -> None:
-        subtract(self.requested, pod.spec.requests)
-        subtract(self.requested, {PODS: 1})
-        if pod.resized:
-            subtract(self.resizing, pod.resized)
+    def _subtract(self, pod: Pod) -> None:
+        subtract_resources(self.requested, pod.spec.requests)
+        subtract_resources(self.requested, {PODS: 1})
+        if pod.resize_delta:
+            subtract_resources(self.resize_delta, pod.resize_delta)
         if pod.spec.host_ports:
-            self.listening = tuple(other for other in self.listening if other.uid != pod.uid)
+            self.host_port_pods = tuple(
+                other for other in self.host_port_pods if other.uid != pod.uid
+            )
 
 
-def _declares(pod: Pod) -> bool:
+def _has_anti_affinity(pod: Pod) -> bool:
     return bool(pod.spec.anti_affinity)
 
 
-class Touched:
+class DirtyNodes:
     """The names of the nodes that may differ since they were last taken out.
 
     Holds 100,000 names; beyond that it forgets them and says that all may differ.
     """
 
-    __slots__ = ("everything", "names")
+    __slots__ = ("all_dirty", "names")
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names: dict[str, None] = dict.fromkeys(names)
-        self.everything = False
+        self.all_dirty = False
 
     def add(self, name: str) -> None:
         """Note that a node may differ."""
-        if len(self.names) >= TOUCHED_NODES:
+        if len(self.names) >= MAX_DIRTY_NODES:
             self.names.clear()
-            self.everything = True
+            self.all_dirty = True
         self.names[name] = None
 
 
-class NodeTable:
+class NodeStore:
     """All nodes, and which of them count.
 
     A node counts when it is ready and matches the policy's node selector: upstream hands only
     such nodes to plugins, so pods elsewhere are neither judged nor evicted.
     """
 
-    def __init__(self, selects: Selector) -> None:
-        self._selects = selects
-        self._entries: dict[str, NodeEntry] = {}
+    def __init__(self, selector: Selector) -> None:
+        self._selector = selector
+        self._nodes: dict[str, NodeInfo] = {}
         self._domains: dict[str, dict[str, dict[str, None]]] = {key: {} for key in DOMAIN_KEYS}
-        self.counting = 0
-        self._followers: list[Touched] = []
+        self.eligible_count = 0
+        self._subscribers: list[DirtyNodes] = []
 
-    def follow(self) -> Touched:
+    def subscribe(self) -> DirtyNodes:
         """Begin to note which nodes may differ, for whoever keeps sums over them; never ends."""
-        touched = Touched(self._entries)
-        self._followers.append(touched)
-        return touched
+        dirty = DirtyNodes(self._nodes)
+        self._subscribers.append(dirty)
+        return dirty
 
-    def touch(self, name: str) -> None:
+    def mark_dirty(self, name: str) -> None:
         """Tell the followers that a node, or what it holds, may differ."""
-        for follower in self._followers:
+        for follower in self._subscribers:
             follower.add(name)
 
     @property
-    def selects(self) -> Selector:
+    def selector(self) -> Selector:
         """Which nodes count, if they are ready."""
-        return self._selects
+        return self._selector
 
-    def select(self, selects: Selector) -> list[Change]:
+    def set_selector(self, selector: Selector) -> list[Change]:
         """Let the nodes of another selection count and say which came and went."""
-        self._selects = selects
-        return [change for entry in self._entries.values() for change in self._recount(entry)]
+        self._selector = selector
+        return [
+            change
+            for node_info in self._nodes.values()
+            for change in self._update_eligibility(node_info)
+        ]
 
-    def _recount(self, entry: NodeEntry) -> Iterator[Change]:
-        node, counted = entry.node, entry.counts
+    def _update_eligibility(self, node_info: NodeInfo) -> Iterator[Change]:
+        node, was_eligible = node_info.node, node_info.eligible
         if node is None:
             return
-        entry.counts = node.is_ready and self._selects.matches(node.labels)
-        self.counting += entry.counts - counted
-        self.touch(node.name)
-        if entry.counts != counted:
-            yield NodeAdded(node.name) if entry.counts else NodeGone(node.name)
+        node_info.eligible = node.is_ready and self._selector.matches(node.labels)
+        self.eligible_count += node_info.eligible - was_eligible
+        self.mark_dirty(node.name)
+        if node_info.eligible != was_eligible:
+            yield NodeAdded(node.name) if node_info.eligible else NodeGone(node.name)
 
-    def entry(self, name: str) -> NodeEntry:
+    def get_or_create(self, name: str) -> NodeInfo:
         """Return the entry of this name, made when first asked for."""
-        entry = self._entries.get(name)
-        if entry is None:
-            entry = self._entries[name] = NodeEntry(name)
-        return entry
+        node_info = self._nodes.get(name)
+        if node_info is None:
+            node_info = self._nodes[name] = NodeInfo(name)
+        return node_info
 
-    def find(self, name: str) -> NodeEntry | None:
+    def get(self, name: str) -> NodeInfo | None:
         """Return the entry of this name, if there is one."""
-        return self._entries.get(name)
+        return self._nodes.get(name)
 
-    def __iter__(self) -> Iterator[NodeEntry]:
-        return iter(self._entries.values())
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return iter(self._nodes.values())
 
     def names(self) -> Iterable[str]:
         """Name every node that is known as an object."""
-        return [entry.name for entry in self._entries.values() if entry.node is not None]
+        return [node_info.name for node_info in self._nodes.values() if node_info.node is not None]
 
-    def standing(self, name: str) -> Standing:
+    def topology_of(self, name: str) -> NodeTopology:
         """Return what of a node decides who is near whom."""
-        entry = self._entries.get(name)
-        return entry.standing if entry is not None else NOWHERE
+        node_info = self._nodes.get(name)
+        return node_info.topology if node_info is not None else UNKNOWN_NODE
 
-    def in_domain(self, key: str, value: str) -> Collection[str]:
+    def nodes_in_domain(self, key: str, value: str) -> Collection[str]:
         """Name the nodes of one topology domain; keys are those of DOMAIN_KEYS."""
         return self._domains[key].get(value, {})
 
     def upsert(self, node: Node) -> list[Change]:
         """Take in a node as it is now and say what differs."""
-        entry = self.entry(node.name)
-        old, counted = entry.node, entry.counts
+        node_info = self.get_or_create(node.name)
+        old, was_eligible = node_info.node, node_info.eligible
         if old is not None and old.uid == node.uid and _is_older(node, old):
             return []
-        entry.node = node
-        entry.counts = node.is_ready and self._selects.matches(node.labels)
-        self.counting += entry.counts - counted
-        if old is None or not _alike(old, node):
-            self.touch(node.name)
+        node_info.node = node
+        node_info.eligible = node.is_ready and self._selector.matches(node.labels)
+        self.eligible_count += node_info.eligible - was_eligible
+        if old is None or not _equivalent(old, node):
+            self.mark_dirty(node.name)
         if old is None or old.labels != node.labels:
             self._move_domains(node.name, old.labels if old else {}, node.labels)
-        if entry.counts:
-            return list(_differences(old, node)) if old and counted else [NodeAdded(node.name)]
-        return [*([NodeGone(node.name)] if counted else []), *_offers(old, node)]
+        if node_info.eligible:
+            return list(_differences(old, node)) if old and was_eligible else [NodeAdded(node.name)]
+        return [*([NodeGone(node.name)] if was_eligible else []), *_capacity_gains(old, node)]
 
     def remove(self, name: str, uid: str = "") -> list[Change]:
         """Forget a node; an older incarnation of the name does no harm."""
-        entry = self._entries.get(name)
-        if entry is None or entry.node is None or (uid and entry.node.uid != uid):
+        node_info = self._nodes.get(name)
+        if node_info is None or node_info.node is None or (uid and node_info.node.uid != uid):
             return []
-        self._move_domains(name, entry.node.labels, {})
-        counted, entry.node, entry.counts = entry.counts, None, False
-        self.counting -= counted
-        self.touch(name)
-        self.forget_if_empty(entry)
-        return [NodeGone(name)] if counted else []
+        self._move_domains(name, node_info.node.labels, {})
+        was_eligible, node_info.node, node_info.eligible = node_info.eligible, None, False
+        self.eligible_count -= was_eligible
+        self.mark_dirty(name)
+        self.remove_if_empty(node_info)
+        return [NodeGone(name)] if was_eligible else []
 
-    def forget_if_empty(self, entry: NodeEntry) -> None:
+    def remove_if_empty(self, node_info: NodeInfo) -> None:
         """Drop an entry with neither node nor pods, so that names do not pile up."""
-        if entry.node is None and not entry.active and not entry.ended:
-            self._entries.pop(entry.name, None)
+        if node_info.node is None and not node_info.active and not node_info.completed:
+            self._nodes.pop(node_info.name, None)
 
     def _move_domains(self, name: str, old: Labels, new: Labels) -> None:
         for key, domains in self._domains.items():
@@ -264,7 +274,7 @@ def _is_older(new: Node, old: Node) -> bool:
     return 0 < new.resource_version < old.resource_version
 
 
-def _alike(old: Node, new: Node) -> bool:
+def _equivalent(old: Node, new: Node) -> bool:
     """Say whether two records of a node mean the same to every pod, as after a heartbeat."""
     return (
         old.uid == new.uid
@@ -275,7 +285,7 @@ def _alike(old: Node, new: Node) -> bool:
     )
 
 
-def _offers(old: Node | None, new: Node) -> Iterator[Change]:
+def _capacity_gains(old: Node | None, new: Node) -> Iterator[Change]:
     """Say whether a node that does not count takes more: an evictor may look beyond the policy."""
     if new.is_ready and (
         old is None
@@ -291,10 +301,10 @@ def _differences(old: Node, new: Node) -> Iterator[Change]:
     if old.labels != new.labels:
         yield NodeLabelsChanged(new.name, changed_keys(old.labels, new.labels))
     if old.unschedulable != new.unschedulable or old.allocatable != new.allocatable:
-        yield from _room(old, new)
+        yield from _capacity_changes(old, new)
 
 
-def _room(old: Node, new: Node) -> Iterator[Change]:
+def _capacity_changes(old: Node, new: Node) -> Iterator[Change]:
     resources = old.allocatable.keys() | new.allocatable.keys()
     grew = [r for r in resources if new.allocatable.get(r, 0) > old.allocatable.get(r, 0)]
     shrank = [r for r in resources if new.allocatable.get(r, 0) < old.allocatable.get(r, 0)]

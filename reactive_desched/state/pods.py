@@ -17,30 +17,30 @@ from reactive_desched.model.changes import (
     PodTerminating,
 )
 from reactive_desched.model.objects import Pod, PodKey
-from reactive_desched.state.indexes.preferred_affinity import Preferences
-from reactive_desched.state.indexes.pvc_users import ClaimUsers
-from reactive_desched.state.nodes import NodeTable
+from reactive_desched.state.indexes.preferred_affinity import PreferredAffinityIndex
+from reactive_desched.state.indexes.pvc_users import PvcUsers
+from reactive_desched.state.nodes import NodeStore
 
-REMEMBERED_DELETIONS = 10_000
+MAX_TOMBSTONES = 10_000
 """How many uids of deleted pods are kept, so that a late event cannot bring one back."""
 
 
-class PodTable:
+class PodStore:
     """All pods and the indexes over them.
 
     Deliveries may repeat, arrive late, or arrive for another pod of the same name: the uid
     decides who is meant and the resource version which news is newer.
     """
 
-    def __init__(self, nodes: NodeTable, preferences: Preferences) -> None:
+    def __init__(self, nodes: NodeStore, preferred_affinity: PreferredAffinityIndex) -> None:
         self._nodes = nodes
-        self._preferences = preferences
+        self._preferred_affinity = preferred_affinity
         self._pods: dict[PodKey, Pod] = {}
         self._by_name: dict[str, dict[str, Pod]] = {}
         self._by_owner: dict[str, dict[PodKey, None]] = {}
-        self._deleted: dict[PodKey, None] = {}
+        self._tombstones: dict[PodKey, None] = {}
         self._terminating: dict[str, dict[PodKey, Pod]] = {}
-        self.claim_users = ClaimUsers()
+        self.pvc_users = PvcUsers()
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -52,7 +52,7 @@ class PodTable:
         """Return the pod with this uid."""
         return self._pods.get(uid)
 
-    def named(self, namespace: str, name: str) -> Pod | None:
+    def by_name(self, namespace: str, name: str) -> Pod | None:
         """Return the newest pod that bears this name."""
         return self._by_name.get(namespace, {}).get(name)
 
@@ -76,95 +76,99 @@ class PodTable:
         """Take in a pod as it is now and say what differs."""
         old = self._pods.get(pod.uid)
         if old is None:
-            return [] if pod.uid in self._deleted else self._appeared(pod)
+            return [] if pod.uid in self._tombstones else self._add_new(pod)
         if 0 < pod.resource_version < old.resource_version:
             return []
         if old.spec is not pod.spec and old.spec == pod.spec:
             pod = msgspec.structs.replace(pod, spec=old.spec)  # preferences know it by identity
         self._store(pod)
         if old.node and (old.node != pod.node or _affinity_differs(old, pod)):
-            self._leave(old)
-        self._settle(pod)
+            self._unindex(old)
+        self._index(pod)
         changes = list(_differences(old, pod))
         if old.owners is not pod.owners and old.owners != pod.owners:
-            changes += self._reown(old, pod)
+            changes += self._update_owners(old, pod)
         return changes
 
     def remove(self, uid: PodKey) -> list[Change]:
         """Forget a pod for good: its uid is not taken in again."""
-        self._deleted[uid] = None
-        if len(self._deleted) > REMEMBERED_DELETIONS:
-            del self._deleted[next(iter(self._deleted))]
+        self._tombstones[uid] = None
+        if len(self._tombstones) > MAX_TOMBSTONES:
+            del self._tombstones[next(iter(self._tombstones))]
         pod = self._pods.pop(uid, None)
         if pod is None:
             return []
-        self._forget_name(pod)
+        self._remove_name(pod)
         if pod.is_terminating:
-            self._forget_terminating(pod)
+            self._remove_terminating(pod)
         if pod.node:
-            self._leave(pod)
-        sizes = [change for owner in pod.owners for change in self._disown(owner.uid, uid)]
+            self._unindex(pod)
+        sizes = [
+            change for owner in pod.owners for change in self._remove_from_owner(owner.uid, uid)
+        ]
         if not pod.node:
             return list(sizes)
         return [PodGone(pod) if pod.is_active else PodForgotten(pod), *sizes]
 
-    def _appeared(self, pod: Pod) -> list[Change]:
+    def _add_new(self, pod: Pod) -> list[Change]:
         self._store(pod)
-        self._settle(pod)
-        sizes = [change for owner in pod.owners for change in self._own(owner.uid, pod.uid)]
+        self._index(pod)
+        sizes = [
+            change for owner in pod.owners for change in self._add_to_owner(owner.uid, pod.uid)
+        ]
         return [PodBound(pod), *sizes] if pod.node else list(sizes)
 
     def _store(self, pod: Pod) -> None:
         self._pods[pod.uid] = pod
         names = self._by_name.setdefault(pod.namespace, {})
-        holder = names.get(pod.name)
+        current = names.get(pod.name)
         if (
-            holder is None
-            or holder.uid == pod.uid
-            or pod.resource_version >= holder.resource_version
+            current is None
+            or current.uid == pod.uid
+            or pod.resource_version >= current.resource_version
         ):
             names[pod.name] = pod
 
-    def _forget_name(self, pod: Pod) -> None:
+    def _remove_name(self, pod: Pod) -> None:
         """Free the name, unless another pod bears it by now."""
         names = self._by_name.get(pod.namespace, {})
-        holder = names.get(pod.name)
-        if holder is not None and holder.uid == pod.uid:
+        current = names.get(pod.name)
+        if current is not None and current.uid == pod.uid:
             del names[pod.name]
             if not names:
                 del self._by_name[pod.namespace]
 
-    def _settle(self, pod: Pod) -> None:
-        if pod.node and self._nodes.entry(pod.node).put(pod):
-            self._nodes.touch(pod.node)
-        if pod.claims:
-            self.claim_users.put(pod)
+    def _index(self, pod: Pod) -> None:
+        if pod.node and self._nodes.get_or_create(pod.node).add_pod(pod):
+            self._nodes.mark_dirty(pod.node)
+        if pod.pvc_names:
+            self.pvc_users.add_pod(pod)
         if pod.is_terminating and pod.is_active:
             self._terminating.setdefault(pod.namespace, {})[pod.uid] = pod
         elif pod.is_terminating:
-            self._forget_terminating(pod)
-        self._preferences.put(pod)
+            self._remove_terminating(pod)
+        self._preferred_affinity.add_pod(pod)
 
-    def _forget_terminating(self, pod: Pod) -> None:
+    def _remove_terminating(self, pod: Pod) -> None:
         in_namespace = self._terminating.get(pod.namespace, {})
         in_namespace.pop(pod.uid, None)
         if not in_namespace:
             self._terminating.pop(pod.namespace, None)
 
-    def _leave(self, pod: Pod) -> None:
-        entry = self._nodes.entry(pod.node)
-        if entry.drop(pod.uid):
-            self._nodes.touch(pod.node)
-        if pod.claims:
-            self.claim_users.drop(pod)
-        self._nodes.forget_if_empty(entry)
-        self._preferences.drop(pod)
+    def _unindex(self, pod: Pod) -> None:
+        node_info = self._nodes.get_or_create(pod.node)
+        if node_info.remove_pod(pod.uid):
+            self._nodes.mark_dirty(pod.node)
+        if pod.pvc_names:
+            self.pvc_users.remove_pod(pod)
+        self._nodes.remove_if_empty(node_info)
+        self._preferred_affinity.remove_pod(pod)
 
-    def _own(self, owner: str, uid: PodKey) -> Iterator[Change]:
+    def _add_to_owner(self, owner: str, uid: PodKey) -> Iterator[Change]:
         self._by_owner.setdefault(owner, {})[uid] = None
         yield OwnerSizeChanged(owner)
 
-    def _disown(self, owner: str, uid: PodKey) -> Iterator[Change]:
+    def _remove_from_owner(self, owner: str, uid: PodKey) -> Iterator[Change]:
         pods = self._by_owner.get(owner)
         if pods is None or pods.pop(uid, uid) is not None:
             return
@@ -172,10 +176,14 @@ class PodTable:
             del self._by_owner[owner]
         yield OwnerSizeChanged(owner)
 
-    def _reown(self, old: Pod, new: Pod) -> list[Change]:
+    def _update_owners(self, old: Pod, new: Pod) -> list[Change]:
         before, after = {o.uid for o in old.owners}, {o.uid for o in new.owners}
-        changes = [c for owner in sorted(before - after) for c in self._disown(owner, new.uid)]
-        return changes + [c for owner in sorted(after - before) for c in self._own(owner, new.uid)]
+        changes = [
+            c for owner in sorted(before - after) for c in self._remove_from_owner(owner, new.uid)
+        ]
+        return changes + [
+            c for owner in sorted(after - before) for c in self._add_to_owner(owner, new.uid)
+        ]
 
 
 def _differences(old: Pod, new: Pod) -> Iterator[Change]:
@@ -186,17 +194,18 @@ def _differences(old: Pod, new: Pod) -> Iterator[Change]:
         yield PodGone(new) if old.is_active and not new.is_active else PodStatusChanged(new)
     if old.labels is not new.labels and old.labels != new.labels:
         yield PodLabelsChanged(new)
-    if old.spec is not new.spec or old.resized != new.resized:
+    if old.spec is not new.spec or old.resize_delta != new.resize_delta:
         yield PodSpecChanged(new)
     if old.deletion_s is None and new.deletion_s is not None:
         yield PodTerminating(new)
-    if _marks_differ(old, new):
+    if _metadata_differs(old, new):
         yield PodMarksChanged(new)
 
 
 def _status_differs(old: Pod, new: Pod) -> bool:
     return (old.status is not new.status and old.status != new.status) or (
-        old.transitions is not new.transitions and old.transitions != new.transitions
+        old.condition_transitions is not new.condition_transitions
+        and old.condition_transitions != new.condition_transitions
     )
 
 
@@ -204,7 +213,7 @@ def _affinity_differs(old: Pod, new: Pod) -> bool:
     return old.spec.node_affinity is not new.spec.node_affinity
 
 
-def _marks_differ(old: Pod, new: Pod) -> bool:
+def _metadata_differs(old: Pod, new: Pod) -> bool:
     return (
         (old.annotations is not new.annotations and old.annotations != new.annotations)
         or (old.owners is not new.owners and old.owners != new.owners)

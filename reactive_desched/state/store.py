@@ -32,47 +32,47 @@ def _no_group(_: Keyed) -> str:
     return ""
 
 
-class Table(Generic[T]):
+class Store(Generic[T]):
     """Objects by key, and by group where asked; one change when an object differs."""
 
     def __init__(
-        self, changed: Callable[[T], Change], group: Callable[[T], str] = _no_group
+        self, make_change: Callable[[T], Change], group: Callable[[T], str] = _no_group
     ) -> None:
-        self._changed = changed
+        self._make_change = make_change
         self._group = group
-        self._things: dict[str, T] = {}
+        self._objects: dict[str, T] = {}
         self._groups: dict[str, dict[str, T]] = {}
 
     def get(self, key: str) -> T | None:
         """Return the object of this key."""
-        return self._things.get(key)
+        return self._objects.get(key)
 
     def keys(self) -> list[str]:
         """Return a snapshot of all keys."""
-        return list(self._things)
+        return list(self._objects)
 
-    def grouped(self, group: str) -> Iterable[T]:
+    def by_group(self, group: str) -> Iterable[T]:
         """Return the objects of a group, for example the budgets of a namespace."""
         return self._groups.get(group, {}).values()
 
-    def upsert(self, thing: T) -> list[Change]:
+    def upsert(self, obj: T) -> list[Change]:
         """Take in an object; older news of the same uid is ignored."""
-        old = self._things.get(thing.key)
-        same = old is not None and old.uid == thing.uid
-        if old is not None and same and 0 < thing.resource_version <= old.resource_version:
+        old = self._objects.get(obj.key)
+        same = old is not None and old.uid == obj.uid
+        if old is not None and same and 0 < obj.resource_version <= old.resource_version:
             return []
-        self._things[thing.key] = thing
-        self._groups.setdefault(self._group(thing), {})[thing.key] = thing
-        return [self._changed(thing)]
+        self._objects[obj.key] = obj
+        self._groups.setdefault(self._group(obj), {})[obj.key] = obj
+        return [self._make_change(obj)]
 
-    def remove(self, thing: T) -> list[Change]:
+    def remove(self, obj: T) -> list[Change]:
         """Forget an object; an older incarnation of its name does no harm."""
-        old = self._things.get(thing.key)
-        if old is None or (thing.uid and old.uid != thing.uid):
+        old = self._objects.get(obj.key)
+        if old is None or (obj.uid and old.uid != obj.uid):
             return []
-        del self._things[thing.key]
+        del self._objects[obj.key]
         group = self._groups[self._group(old)]
-        del group[thing.key]
+        del group[obj.key]
         if not group:
             del self._groups[self._group(old)]
-        return [self._changed(old)]
+        return [self._make_change(old)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from reactive_desched.model.affinity_terms import Scope, scheduler_scope
+from reactive_desched.model.affinity_terms import NamespaceScope, scheduler_scope
 from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import (
@@ -17,12 +17,12 @@ from reactive_desched.model.objects import (
     PodKey,
     PriorityClass,
 )
-from reactive_desched.model.subjects import OnePod, OnNode, Places
-from reactive_desched.state.cluster import VOLUMES, ClusterState
-from reactive_desched.state.indexes.anti_affinity.domains import Domains
-from reactive_desched.state.indexes.anti_affinity.terms import Avoidance
-from reactive_desched.state.indexes.owners import chain
-from reactive_desched.state.nodes import NodeEntry, Touched
+from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
+from reactive_desched.state.cluster import PVS, ClusterState
+from reactive_desched.state.indexes.anti_affinity.domains import TopologyDomains
+from reactive_desched.state.indexes.anti_affinity.terms import AntiAffinityTerm
+from reactive_desched.state.indexes.owners import resolve_owner_chain
+from reactive_desched.state.nodes import DirtyNodes, NodeInfo
 
 
 class ClusterView:
@@ -38,39 +38,39 @@ class ClusterView:
         return self._wall_clock()
 
     @property
-    def counting_nodes(self) -> int:
+    def eligible_node_count(self) -> int:
         """How many nodes are ready and match the policy's selector."""
-        return self._state.nodes.counting
+        return self._state.nodes.eligible_count
 
     def nodes(self) -> Iterable[Node]:
         """Return the nodes that count."""
-        return (e.node for e in self._state.nodes if e.counts and e.node is not None)
+        return (e.node for e in self._state.nodes if e.eligible and e.node is not None)
 
-    def rooms(self) -> Iterable[NodeEntry]:
+    def eligible_node_infos(self) -> Iterable[NodeInfo]:
         """Return every node that counts, with what sits on it."""
-        return (entry for entry in self._state.nodes if entry.counts)
+        return (node_info for node_info in self._state.nodes if node_info.eligible)
 
-    def ready_rooms(self, selector: Selector) -> Iterable[NodeEntry]:
+    def ready_node_infos(self, selector: Selector) -> Iterable[NodeInfo]:
         """Return every ready node that matches a selector, whatever the policy selects."""
         return (
-            entry
-            for entry in self._state.nodes
-            if entry.node is not None
-            and entry.node.is_ready
-            and selector.matches(entry.node.labels)
+            node_info
+            for node_info in self._state.nodes
+            if node_info.node is not None
+            and node_info.node.is_ready
+            and selector.matches(node_info.node.labels)
         )
 
-    def follow_nodes(self) -> Touched:
+    def subscribe_nodes(self) -> DirtyNodes:
         """Begin to note the nodes that may differ, all of them to begin with."""
-        return self._state.nodes.follow()
+        return self._state.nodes.subscribe()
 
-    def everywhere(self) -> Iterable[NodeEntry]:
+    def all_node_infos(self) -> Iterable[NodeInfo]:
         """Return the entry of every node that is known as an object, or has pods."""
         return iter(self._state.nodes)
 
-    def room(self, node: str) -> NodeEntry | None:
+    def node_info(self, node: str) -> NodeInfo | None:
         """Return a node's entry by name."""
-        return self._state.nodes.find(node)
+        return self._state.nodes.get(node)
 
     def pods(self) -> list[PodKey]:
         """Return a snapshot of all pod keys."""
@@ -78,64 +78,70 @@ class ClusterView:
 
     def pods_on(self, node: str) -> list[PodKey]:
         """Return a snapshot of the keys of the active pods on a node."""
-        entry = self._state.nodes.find(node)
-        return list(entry.active) if entry is not None else []
+        node_info = self._state.nodes.get(node)
+        return list(node_info.active) if node_info is not None else []
 
     def pods_in_domain(self, key: str, value: str) -> list[PodKey]:
         """Return the keys of the active pods on the nodes of one topology domain."""
         return [
-            pod for node in self._state.nodes.in_domain(key, value) for pod in self.pods_on(node)
+            pod
+            for node in self._state.nodes.nodes_in_domain(key, value)
+            for pod in self.pods_on(node)
         ]
 
-    def placed(self, pod: PodKey) -> tuple[Pod, Node] | None:
+    def active_pod(self, pod: PodKey) -> tuple[Pod, Node] | None:
         """Return an active pod and its node, or None when it sits on no node that counts."""
-        bound = self.bound(pod)
+        bound = self.pod_and_node(pod)
         return bound if bound is not None and bound[0].is_active else None
 
-    def bound(self, pod: PodKey) -> tuple[Pod, Node] | None:
+    def pod_and_node(self, pod: PodKey) -> tuple[Pod, Node] | None:
         """Return a pod in any phase and its node, or None when it is on no node that counts."""
         found = self._state.pods.get(pod)
-        if found is None or (entry := self._counting(found.node)) is None or entry.node is None:
+        if (
+            found is None
+            or (node_info := self._eligible_node(found.node)) is None
+            or node_info.node is None
+        ):
             return None
-        return found, entry.node
+        return found, node_info.node
 
-    def place(self, subject: Places) -> tuple[Node, Collection[Pod]] | None:
+    def pods_of(self, subject: NodeOrPod) -> tuple[Node, Collection[Pod]] | None:
         """Return a subject's node and active pods, or None when the node does not count."""
         match subject:
-            case OnNode(node=name):
-                entry = self._counting(name)
-                if entry is None or entry.node is None:
+            case NodeSubject(node=name):
+                node_info = self._eligible_node(name)
+                if node_info is None or node_info.node is None:
                     return None
-                return entry.node, entry.active.values()
-            case OnePod(pod=key):
-                placed = self.placed(key)
-                return None if placed is None else (placed[1], placed[:1])
+                return node_info.node, node_info.active.values()
+            case PodSubject(pod=key):
+                active = self.active_pod(key)
+                return None if active is None else (active[1], active[:1])
 
-    def everyone(self, subject: Places) -> tuple[Node, Iterable[Pod]] | None:
+    def all_pods_of(self, subject: NodeOrPod) -> tuple[Node, Iterable[Pod]] | None:
         """Return a subject's node and pods in any phase, or None when the node does not count."""
         match subject:
-            case OnNode(node=name):
-                entry = self._counting(name)
-                if entry is None or entry.node is None:
+            case NodeSubject(node=name):
+                node_info = self._eligible_node(name)
+                if node_info is None or node_info.node is None:
                     return None
-                return entry.node, entry.everyone()
-            case OnePod(pod=key):
-                bound = self.bound(key)
+                return node_info.node, node_info.all_pods()
+            case PodSubject(pod=key):
+                bound = self.pod_and_node(key)
                 return None if bound is None else (bound[1], bound[:1])
 
-    def _counting(self, node: str) -> NodeEntry | None:
-        entry = self._state.nodes.find(node)
-        return entry if entry is not None and entry.counts else None
+    def _eligible_node(self, node: str) -> NodeInfo | None:
+        node_info = self._state.nodes.get(node)
+        return node_info if node_info is not None and node_info.eligible else None
 
     def pod(self, key: PodKey) -> Pod | None:
         """Return a pod by its key."""
         return self._state.pods.get(key)
 
-    def named(self, namespace: str, name: str) -> Pod | None:
+    def pod_by_name(self, namespace: str, name: str) -> Pod | None:
         """Return a pod by its name."""
-        return self._state.pods.named(namespace, name)
+        return self._state.pods.by_name(namespace, name)
 
-    def replicas(self, owner_uid: str) -> int:
+    def owner_pod_count(self, owner_uid: str) -> int:
         """Count the pods that name this owner, in any phase."""
         return len(self._state.pods.owned_by(owner_uid))
 
@@ -145,18 +151,18 @@ class ClusterView:
         Empty for a bare pod. Of ReplicaSets and Jobs it is known what controls them, where they
         may be read; the chain ends at anything else, and after `MOST_OWNERS`.
         """
-        return chain(pod.owners, (self._state.replica_sets, self._state.jobs))
+        return resolve_owner_chain(pod.owners, (self._state.replica_sets, self._state.jobs))
 
     def zone(self, node_name: str) -> str:
         """Return the zone of a node; the empty text when it has none or is not known."""
-        entry = self._state.nodes.find(node_name)
-        return "" if entry is None or entry.node is None else entry.node.zone
+        node_info = self._state.nodes.get(node_name)
+        return "" if node_info is None or node_info.node is None else node_info.node.zone
 
-    def preference(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
+    def preferred_weights(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
         """Return the preferred weight of this node, and the best of any node that counts."""
-        return self._state.preferences.weights(affinity, node)
+        return self._state.preferred_affinity.node_and_best_weight(affinity, node)
 
-    def avoided(
+    def forbidden_near(
         self, pod: Pod, node: Node
     ) -> Iterator[tuple[PodAffinityTerm, Iterable[Pod] | None]]:
         """Return a pod's required anti-affinity terms, each with the active pods it means nearby.
@@ -166,13 +172,15 @@ class ClusterView:
         them. None stands for a term whose selector does not parse. One that has no selector is
         left out. Use the pods up before the next change.
         """
-        return self._state.neighbours.avoidances.avoided(pod, node)
+        return self._state.pod_affinity.anti_affinity_terms.forbidden_near(pod, node)
 
-    def declaring(self) -> list[str]:
+    def nodes_with_anti_affinity(self) -> list[str]:
         """Name the nodes that count and have a pod with required anti-affinity."""
-        return [e.name for e in self._state.nodes if e.counts and e.declaring]
+        return [e.name for e in self._state.nodes if e.eligible and e.anti_affinity_pods]
 
-    def avoiding(self, subject: Places, keys: frozenset[str] | None = None) -> Iterator[Pod]:
+    def violated_by(
+        self, subject: NodeOrPod, topology_keys: frozenset[str] | None = None
+    ) -> Iterator[Pod]:
         """Return the active pods whose anti-affinity a subject may violate, itself perhaps.
 
         One pod, if it has required terms, and of a node's pods those that share it, or a domain,
@@ -180,50 +188,56 @@ class ClusterView:
         subject. Terms are read as by `avoided`. With `keys`, only those over these topology labels
         matter. A pod may come twice. Nothing for a node that does not count.
         """
-        avoidances = self._state.neighbours.avoidances
+        terms = self._state.pod_affinity.anti_affinity_terms
         found: list[PodKey] = []
         match subject:
-            case OnNode(node=name):
-                if (entry := self._counting(name)) is not None and entry.node is not None:
-                    found = avoidances.avoiding_on(entry, entry.node.labels, keys)
-            case OnePod(pod=key):
-                if (placed := self.placed(key)) is not None:
+            case NodeSubject(node=name):
+                if (
+                    node_info := self._eligible_node(name)
+                ) is not None and node_info.node is not None:
+                    found = terms.violated_by_node(node_info, node_info.node.labels, topology_keys)
+            case PodSubject(pod=key):
+                if (placed := self.active_pod(key)) is not None:
                     pod, node = placed
-                    found = avoidances.avoiding(pod, node.labels, keys)
+                    found = terms.violated_by(pod, node.labels, topology_keys)
                     if pod.spec.anti_affinity:
                         found.append(key)
         return filter(None, map(self._state.pods.get, found))
 
-    def matching(self, term: PodAffinityTerm, namespace: str) -> Domains:
+    def pods_matching_term(self, term: PodAffinityTerm, namespace: str) -> TopologyDomains:
         """Return the active pods that a term of a pod in a namespace means, by topology domain.
 
         As the kube-scheduler reads it: a namespaceSelector counts, any node does, and pods on
         nodes without the topology label do not show. Good until the next change of the state.
         """
         if term.label_selector is None:
-            return Domains(term.topology_key)
+            return TopologyDomains(term.topology_key)
         scope = scheduler_scope(term, namespace)
-        return self._matching(scope, term.label_selector, term.topology_key)
+        return self._topology_domains(scope, term.label_selector, term.topology_key)
 
-    def repelling(self, pod: Pod) -> list[Avoidance]:
+    def terms_matching(self, pod: Pod) -> list[AntiAffinityTerm]:
         """Return the required anti-affinity terms of active pods that mean a pod, wherever it is.
 
         As the kube-scheduler reads them. `declarers` of each has the pods that declare it by
         topology domain, the pod itself perhaps among them. Good until the next change.
         """
-        return self._state.neighbours.avoidances.repelling(pod)
+        return self._state.pod_affinity.anti_affinity_terms.terms_matching(pod)
 
-    def selected(self, namespace: str, selector: LabelSelector, key: str) -> Domains:
+    def pods_matching_selector(
+        self, namespace: str, selector: LabelSelector, topology_key: str
+    ) -> TopologyDomains:
         """Return the active pods of a namespace that a selector matches, by topology domain.
 
         Terminating pods and any node with the topology label show. Built when first asked for;
         the latest thousand such questions are kept up to date. Good until the next change.
         """
-        return self._matching(Scope((namespace,)), selector, key)
+        return self._topology_domains(NamespaceScope((namespace,)), selector, topology_key)
 
-    def _matching(self, scope: Scope, selector: LabelSelector, key: str) -> Domains:
-        selections = self._state.neighbours.selections
-        return selections.domains(selections.of(scope, selector), key)
+    def _topology_domains(
+        self, scope: NamespaceScope, selector: LabelSelector, topology_key: str
+    ) -> TopologyDomains:
+        selectors = self._state.pod_affinity.selectors
+        return selectors.domains(selectors.get_or_create(scope, selector), topology_key)
 
     def namespace(self, name: str) -> Namespace | None:
         """Return a namespace by name."""
@@ -233,32 +247,32 @@ class ClusterView:
         """Return a priority class by name."""
         return self._state.priority_classes.get(name)
 
-    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+    def pvc(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """Return a persistent volume claim."""
-        return self._state.claims.get(f"{namespace}/{name}")
+        return self._state.pvcs.get(f"{namespace}/{name}")
 
-    def terminating(self, namespace: str) -> Collection[Pod]:
+    def terminating_pods(self, namespace: str) -> Collection[Pod]:
         """Return the active pods of a namespace whose deletion has begun."""
         return self._state.pods.terminating(namespace)
 
-    def claim_users(self, namespace: str, name: str) -> Collection[Pod]:
+    def pvc_users(self, namespace: str, name: str) -> Collection[Pod]:
         """Return the pods on nodes, not ended, that use a claim."""
-        return self._state.pods.claim_users.of(f"{namespace}/{name}")
+        return self._state.pods.pvc_users.users_of(f"{namespace}/{name}")
 
     @property
-    def volumes_are_told(self) -> bool:
+    def pvs_readable(self) -> bool:
         """Whether a volume that is not here does not exist; else nobody told us of any."""
-        return VOLUMES not in self._state.untold
+        return PVS not in self._state.unreadable_resources
 
-    def volume(self, name: str) -> PersistentVolume | None:
+    def pv(self, name: str) -> PersistentVolume | None:
         """Return a persistent volume by name."""
-        return self._state.volumes.get(name)
+        return self._state.pvs.get(name)
 
-    def attachable(self, node: str) -> Mapping[str, int]:
+    def attach_limits(self, node: str) -> Mapping[str, int]:
         """Return how many volumes each driver that has a limit can attach to a node."""
         found = self._state.csi_nodes.get(node)
-        return {} if found is None else found.attachable
+        return {} if found is None else found.attach_limits
 
-    def budgets_over(self, pod: Pod) -> list[PodDisruptionBudget]:
+    def pdbs_of(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the disruption budgets that cover a pod."""
-        return self._state.coverage.over(pod)
+        return self._state.pdb_index.covering(pod)

@@ -10,12 +10,12 @@ from contextlib import AbstractContextManager, nullcontext
 
 from msgspec import Struct
 
-from reactive_desched.controller.controller import Plan
+from reactive_desched.controller.controller import ControllerConfig
 from reactive_desched.controller.subscriptions import AnyPlugin
-from reactive_desched.fit.upstream import Fit, NodeSearch
-from reactive_desched.gate.evictor import Guards, NamespaceSelector, NodeFit
-from reactive_desched.gate.filters import guards
-from reactive_desched.gate.gate import Step
+from reactive_desched.fit.upstream import NodeFit, UpstreamNodeFit
+from reactive_desched.gate.evictor import EvictorFilters, NamespaceFilter, NodeFitFilter
+from reactive_desched.gate.filters import pod_filters
+from reactive_desched.gate.gate import GateFilter
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.findings import Finding
@@ -27,7 +27,7 @@ from reactive_desched.sweep.limits import CycleLimits
 TOO_FEW_NODES = "fewer than two nodes are ready and match the policy's nodeSelector"
 
 
-class Decided(Struct, frozen=True, gc=False):
+class CycleDecision(Struct, frozen=True, gc=False):
     """A decision on a finding, and the profile whose plugin made it."""
 
     profile: str
@@ -39,11 +39,11 @@ class Decided(Struct, frozen=True, gc=False):
         return self.decision.finding
 
 
-Steps = Generator[Decided, bool, None]
+DecisionStream = Generator[CycleDecision, bool, None]
 """Yields each decision; after an Evict it is sent whether the pod really left."""
 
 
-Around = Callable[[str, AnyPlugin], AbstractContextManager[object]]
+PluginContext = Callable[[str, AnyPlugin], AbstractContextManager[object]]
 
 
 class Cycle:
@@ -55,46 +55,50 @@ class Cycle:
 
     def __init__(
         self,
-        plan: Plan,
+        config: ControllerConfig,
         state: ClusterState,
         view: ClusterView,
-        fit: NodeSearch | None = None,
+        node_fit: NodeFit | None = None,
         *,
-        around: Around = lambda *_: nullcontext(),
+        plugin_context: PluginContext = lambda *_: nullcontext(),
     ) -> None:
-        self._around = around
-        self._limits = CycleLimits(plan.limits)
+        self._plugin_context = plugin_context
+        self._limits = CycleLimits(config.eviction_limits)
         self._state = state
         self._view = view
-        self._fit: NodeSearch = Fit(view) if fit is None else fit
-        self._promises = fit is not None
-        self._profiles = [(profile, self._gates(profile.evictor)) for profile in plan.profiles]
+        self._node_fit: NodeFit = UpstreamNodeFit(view) if node_fit is None else node_fit
+        self._reserves_capacity = node_fit is not None
+        self._profiles = [
+            (profile, self._evictor_filters(profile.evictor)) for profile in config.profiles
+        ]
 
-    def why_not(self) -> str | None:
+    def skip_reason(self) -> str | None:
         """Say why there is nothing to do, or None: upstream skips a cycle on too few nodes."""
-        return TOO_FEW_NODES if self._view.counting_nodes < 2 else None  # noqa: PLR2004 -- as it says
+        return TOO_FEW_NODES if self._view.eligible_node_count < 2 else None  # noqa: PLR2004 -- as it says
 
-    def run(self) -> Steps:
+    def run(self) -> DecisionStream:
         """Run all that deschedules, of every profile, and then all that balances."""
-        if self.why_not() is not None:
+        if self.skip_reason() is not None:
             return
         for point in ("deschedule", "balance"):
-            for profile, gates in self._profiles:
+            for profile, filters in self._profiles:
                 for plugin in profile.plugins:
-                    if plugin.point == point:
-                        yield from self._plugin(profile.name, plugin, gates)
+                    if plugin.extension_point == point:
+                        yield from self._run_plugin(profile.name, plugin, filters)
 
-    def _plugin(self, profile: str, plugin: AnyPlugin, gates: tuple[Step, ...]) -> Steps:
-        with self._around(profile, plugin):
-            for part in plugin.passes():
-                for findings in self._batches(part):
-                    yield from self._decide(profile, findings, gates)
+    def _run_plugin(
+        self, profile: str, plugin: AnyPlugin, filters: tuple[GateFilter, ...]
+    ) -> DecisionStream:
+        with self._plugin_context(profile, plugin):
+            for plugin_pass in plugin.sweep_passes():
+                for findings in self._batches(plugin_pass):
+                    yield from self._decide(profile, findings, filters)
 
     def _batches(self, plugin: AnyPlugin) -> Iterator[list[Finding]]:
         """Give findings in the portions in which they are decided on."""
         subjects = plugin.subjects(Resynced(), self._view)
         batches = (self._findings(plugin, subject) for subject in subjects)
-        if plugin.gathers:
+        if plugin.ranks_across_subjects:
             yield [finding for batch in batches for finding in batch]
         else:
             yield from batches
@@ -103,48 +107,52 @@ class Cycle:
         opinions = plugin.judge(subject, self._view)
         return [opinion for opinion in opinions if isinstance(opinion, Finding)]
 
-    def _decide(self, profile: str, findings: list[Finding], gates: tuple[Step, ...]) -> Steps:
+    def _decide(
+        self, profile: str, findings: list[Finding], filters: tuple[GateFilter, ...]
+    ) -> DecisionStream:
         """Ask the gates about all of a portion before the first of it goes, as upstream."""
-        while not self._fit.prepare():
+        while not self._node_fit.sync():
             pass  # it looks at so many nodes at a time for the sake of others, and here are none
-        asked = [(finding, _refusal(finding, gates)) for finding in findings]
-        for finding, refusal in sorted(asked, key=lambda pair: pair[0].rank):
+        checked = [(finding, _first_refusal(finding, filters)) for finding in findings]
+        for finding, refusal in sorted(checked, key=lambda pair: pair[0].rank):
             refused = (
-                refusal or self._limits.verdict(finding) or self._promised_away(finding, gates)
+                refusal or self._limits.check(finding) or self._recheck_capacity(finding, filters)
             )
             if refused is not None:
-                yield Decided(profile, refused)
-            elif (yield Decided(profile, Evict(finding))):
-                self._left(finding)
+                yield CycleDecision(profile, refused)
+            elif (yield CycleDecision(profile, Evict(finding))):
+                self._on_evicted(finding)
 
-    def _promised_away(self, finding: Finding, gates: Iterable[Step]) -> Refuse | None:
+    def _recheck_capacity(self, finding: Finding, filters: Iterable[GateFilter]) -> Refuse | None:
         """Ask once more about room if room is promised: those who just went may have got it."""
-        if not self._promises:
+        if not self._reserves_capacity:
             return None
-        return _refusal(finding, (gate for gate in gates if isinstance(gate, NodeFit)))
+        return _first_refusal(
+            finding, (gate for gate in filters if isinstance(gate, NodeFitFilter))
+        )
 
-    def _left(self, finding: Finding) -> None:
-        self._fit.begin(finding.pod)
+    def _on_evicted(self, finding: Finding) -> None:
+        self._node_fit.reserve(finding.pod)
         self._limits.count(finding.pod)
         self._state.remove(finding.pod)
-        self._fit.room_grew()
+        self._node_fit.capacity_increased()
 
-    def _gates(self, args: DefaultEvictorArgs) -> tuple[Step, ...]:
+    def _evictor_filters(self, args: DefaultEvictorArgs) -> tuple[GateFilter, ...]:
         """Set up the evictor: its Filter, and then its PreEvictionFilter."""
         mandatory = args.no_eviction is NoEvictionPolicy.MANDATORY
-        fit = NodeFit(self._fit, args.node_selector, evictor_asks=args.node_fit)
-        steps: list[Step] = [
-            Guards(guards(args), self._view, mandatory_no_eviction=mandatory),
+        fit = NodeFitFilter(self._node_fit, args.node_selector, evictor_requires=args.node_fit)
+        filters: list[GateFilter] = [
+            EvictorFilters(pod_filters(args), self._view, mandatory_no_eviction=mandatory),
             fit,
         ]
         selector = args.namespace_label_selector
         if selector is not None and not selector.is_empty:
-            steps.append(NamespaceSelector(selector, self._view))
-        return tuple(steps)
+            filters.append(NamespaceFilter(selector, self._view))
+        return tuple(filters)
 
 
-def _refusal(finding: Finding, gates: Iterable[Step]) -> Refuse | None:
-    verdicts = (gate.verdict(finding, 0.0) for gate in gates)
-    refusal = next((verdict for verdict in verdicts if verdict is not None), None)
+def _first_refusal(finding: Finding, filters: Iterable[GateFilter]) -> Refuse | None:
+    refusals = (gate.check(finding, 0.0) for gate in filters)
+    refusal = next((verdict for verdict in refusals if verdict is not None), None)
     assert refusal is None or isinstance(refusal, Refuse), "nothing in a cycle can wait"
     return refusal

@@ -8,7 +8,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.telemetry.sig_compat import NAMESPACE_REACHED, NODE_REACHED, TOTAL_REACHED
 
-_TEXTS: Mapping[str, str] = {
+_MESSAGES: Mapping[str, str] = {
     "cluster": TOTAL_REACHED,
     "node": NODE_REACHED,
     "namespace": NAMESPACE_REACHED,
@@ -27,12 +27,12 @@ class CycleLimits:
         self._limits = limits
         self._counts: Counter[tuple[str, str]] = Counter()
 
-    def verdict(self, finding: Finding) -> Refuse | None:
+    def check(self, finding: Finding) -> Refuse | None:
         """Refuse what would be one too many."""
         for scope, name in _scopes(finding.pod):
             limit = self._limits.get(scope)
             if limit is not None and self._counts[scope, name] >= limit:
-                return Refuse(finding, self.name, f"{_TEXTS[scope]} ({limit})")
+                return Refuse(finding, self.name, f"{_MESSAGES[scope]} ({limit})")
         return None
 
     def count(self, pod: Pod) -> None:

@@ -6,64 +6,64 @@ from typing import Any
 
 import anyio
 
-from reactive_desched.telemetry.logs import VerboseLog, stamp
+from reactive_desched.telemetry.logs import DebugLogger, format_timestamp
 
-MOST_LINES = 10_000
-PAUSE_S = 0.002
+MAX_LINES = 10_000
+WRITE_DELAY_S = 0.002
 """Before each turn of writing; what a line tells of is under way just then and goes first."""
-HUNDREDTH = 100
+BATCH_DIVISOR = 100
 
 
-class LateLog:
+class DeferredLogger:
     """Takes lines at once and writes them soon, in order: one at a time, or a hundredth of many.
 
     A line tells when it was taken, by `clock`, which is the time of day in seconds since 1970.
     Holds 10,000 lines; when full, new ones are dropped and counted, and the count is logged.
     """
 
-    def __init__(self, log: VerboseLog, clock: Callable[[], float]) -> None:
+    def __init__(self, log: DebugLogger, clock: Callable[[], float]) -> None:
         self._log = log
         self._clock = clock
         self._lines: deque[tuple[str, str, float, dict[str, Any]]] = deque()
         self._dropped = 0
-        self._news = anyio.Event()
+        self._has_lines = anyio.Event()
 
     def debug(self, event: str, **values: Any) -> None:  # structlog takes values of any type
         """Take a line for those who look closely."""
-        self._take("debug", event, values)
+        self._enqueue("debug", event, values)
 
     def info(self, event: str, **values: Any) -> None:  # as above
         """Take a line."""
-        self._take("info", event, values)
+        self._enqueue("info", event, values)
 
     def warning(self, event: str, **values: Any) -> None:  # as above
         """Take a line that should be looked at."""
-        self._take("warning", event, values)
+        self._enqueue("warning", event, values)
 
     async def run(self) -> None:
         """Write lines as they come; when cancelled, write what is left."""
         try:
             while True:
-                await self._news.wait()
-                self._news = anyio.Event()
+                await self._has_lines.wait()
+                self._has_lines = anyio.Event()
                 while self._lines:
-                    await anyio.sleep(PAUSE_S)
-                    self._write(1 + len(self._lines) // HUNDREDTH)
+                    await anyio.sleep(WRITE_DELAY_S)
+                    self._write_batch(1 + len(self._lines) // BATCH_DIVISOR)
         finally:
-            self._write(MOST_LINES)
+            self._write_batch(MAX_LINES)
 
-    def _take(self, level: str, event: str, values: dict[str, Any]) -> None:
-        if len(self._lines) >= MOST_LINES:
+    def _enqueue(self, level: str, event: str, values: dict[str, Any]) -> None:
+        if len(self._lines) >= MAX_LINES:
             self._dropped += 1
             return
         self._lines.append((level, event, self._clock(), values))
-        if not self._news.is_set():
-            self._news.set()
+        if not self._has_lines.is_set():
+            self._has_lines.set()
 
-    def _write(self, most: int) -> None:
-        for _ in range(min(most, len(self._lines))):
-            level, event, taken_at, values = self._lines.popleft()
-            getattr(self._log, level)(event, timestamp=stamp(taken_at), **values)
+    def _write_batch(self, limit: int) -> None:
+        for _ in range(min(limit, len(self._lines))):
+            level, event, logged_at, values = self._lines.popleft()
+            getattr(self._log, level)(event, timestamp=format_timestamp(logged_at), **values)
         if self._dropped:
             self._log.warning("dropped log lines", lines=self._dropped)
             self._dropped = 0

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 
-class Timing:
+class Histogram:
     """A histogram of seconds; `bounds` are the upper ends of its buckets, in order."""
 
     __slots__ = ("bounds", "counts", "total_s")
@@ -14,7 +14,7 @@ class Timing:
         self.counts = [0] * (len(bounds) + 1)
         self.total_s = 0.0
 
-    def add(self, seconds: float) -> None:
+    def observe(self, seconds: float) -> None:
         """Count one duration."""
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total_s += seconds

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 
-class HttpNumbers(Protocol):
+class HttpMetricsSource(Protocol):
     """What is read of the server."""
 
     malformed: int
     crowded_out: int
 
 
-def http_families(http: HttpNumbers) -> "Iterator[Metric]":
+def http_families(http: HttpMetricsSource) -> "Iterator[Metric]":
     """Yield the families of the server."""
     text = "Requests that could not be read, answered with 400."
     yield counter("http_malformed_requests", text, [], {(): http.malformed})

@@ -8,11 +8,11 @@ from reactive_desched.telemetry.families import counter, gauge
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-ROOT_DIGITS = 12
+ROOT_PREFIX_DIGITS = 12
 """So many hexadecimal digits of a checkpoint's root are told: what a float holds exactly."""
 
 
-class JournalNumbers(Protocol):
+class JournalMetricsSource(Protocol):
     """What is read of a journal; the root is hexadecimal and empty before the first checkpoint."""
 
     @property
@@ -61,7 +61,7 @@ class JournalNumbers(Protocol):
         ...
 
 
-class FolderNumbers(Protocol):
+class JournalDirMetricsSource(Protocol):
     """What is read of whoever keeps the journal's folder."""
 
     bytes: int
@@ -75,7 +75,7 @@ class FolderNumbers(Protocol):
         ...
 
 
-class StreamNumbers(Protocol):
+class StreamMetricsSource(Protocol):
     """What is read of the stream of events."""
 
     clients: int
@@ -85,7 +85,7 @@ class StreamNumbers(Protocol):
     resets: int
 
 
-def journal_families(journal: JournalNumbers) -> "Iterator[Metric]":
+def journal_families(journal: JournalMetricsSource) -> "Iterator[Metric]":
     """Yield the families of a journal."""
     text = "Records made durable."
     yield counter("journal_records", text, [], {(): journal.records_written})
@@ -101,25 +101,25 @@ def journal_families(journal: JournalNumbers) -> "Iterator[Metric]":
     yield gauge("journal_torn_bytes", text, [], {(): journal.torn_bytes})
     text = "Damaged lines found when the journal was opened."
     yield gauge("journal_damaged_lines", text, [], {(): journal.damaged_lines})
-    yield from _checkpoint(journal)
+    yield from _checkpoint_families(journal)
 
 
-def folder_families(folder: FolderNumbers) -> "Iterator[Metric]":
+def journal_dir_families(journal_dir: JournalDirMetricsSource) -> "Iterator[Metric]":
     """Yield the families of the journal's folder."""
     text = "Bytes of all segments."
-    yield gauge("journal_bytes", text, [], {(): folder.bytes})
+    yield gauge("journal_bytes", text, [], {(): journal_dir.bytes})
     text = "Segments there are."
-    yield gauge("journal_segments", text, [], {(): folder.segments})
+    yield gauge("journal_segments", text, [], {(): journal_dir.segments})
     text = "Sequence of the oldest record there is."
-    yield gauge("journal_oldest_sequence", text, [], {(): folder.oldest_seq})
+    yield gauge("journal_oldest_sequence", text, [], {(): journal_dir.oldest_seq})
     text = "Segments removed by retention."
-    yield counter("journal_segments_removed", text, [], {(): folder.removed})
+    yield counter("journal_segments_removed", text, [], {(): journal_dir.removed})
     text = "What failed while segments were compressed or removed; it is tried again."
-    faults: dict[tuple[str, ...], float] = {(what,): n for what, n in folder.faults.items()}
+    faults: dict[tuple[str, ...], float] = {(what,): n for what, n in journal_dir.faults.items()}
     yield counter("journal_upkeep_faults", text, ["what"], faults)
 
 
-def stream_families(stream: StreamNumbers) -> "Iterator[Metric]":
+def stream_families(stream: StreamMetricsSource) -> "Iterator[Metric]":
     """Yield the families of the stream of events."""
     text = "Clients of the event stream."
     yield gauge("stream_clients", text, [], {(): stream.clients})
@@ -133,9 +133,9 @@ def stream_families(stream: StreamNumbers) -> "Iterator[Metric]":
     yield counter("stream_resets", text, [], {(): stream.resets})
 
 
-def _checkpoint(journal: JournalNumbers) -> "Iterator[Metric]":
+def _checkpoint_families(journal: JournalMetricsSource) -> "Iterator[Metric]":
     text = "Records covered by the last signed checkpoint."
     yield gauge("journal_checkpoint_size", text, [], {(): journal.checkpoint_size})
     text = "The first 48 bits of its root, as a number: `audit verify --checkpoint SIZE:HEX`."
-    prefix = journal.checkpoint_root[:ROOT_DIGITS] or "0"
+    prefix = journal.checkpoint_root[:ROOT_PREFIX_DIGITS] or "0"
     yield gauge("journal_checkpoint_root_prefix", text, [], {(): int(prefix, 16)})

@@ -37,13 +37,13 @@ _SECRET_TEXTS = (
     re.compile(r"()\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),
     re.compile(r"(?s)()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)"),
 )
-_DEEPEST = 6
+_MAX_DEPTH = 6
 """Values nested deeper are left out."""
 
-_FIRST = ("timestamp", "level", "event")
+_LEADING_FIELDS = ("timestamp", "level", "event")
 
 
-class Log(Protocol):
+class Logger(Protocol):
     """The part of a structlog logger that most of us use."""
 
     def info(self, event: str, **values: Any) -> None:  # structlog takes values of any type
@@ -55,7 +55,7 @@ class Log(Protocol):
         ...
 
 
-class VerboseLog(Log, Protocol):
+class DebugLogger(Logger, Protocol):
     """The same with lines for those who look closely."""
 
     def debug(self, event: str, **values: Any) -> None:  # as above
@@ -70,17 +70,17 @@ def configure(level: str, style: str, stream: TextIO) -> None:
 
     Replaces what an earlier call set up. Raises ConfigError for a level or style unknown here.
     """
-    _check("log level", level, LEVELS)
-    _check("log format", style, FORMATS)
+    _require_choice("log level", level, LEVELS)
+    _require_choice("log format", style, FORMATS)
     import structlog
 
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=_described(),
+            foreign_pre_chain=_common_processors(),
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_rendered(style, colours=stream.isatty()),
+                *_render_processors(style, colours=stream.isatty()),
             ],
         )
     )
@@ -89,7 +89,7 @@ def configure(level: str, style: str, stream: TextIO) -> None:
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
-            *_described(),
+            *_common_processors(),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         wrapper_class=structlog.stdlib.BoundLogger,
@@ -106,28 +106,28 @@ def logger(name: str) -> "BoundLogger":
     return log
 
 
-def stamp(moment: float) -> str:
+def format_timestamp(epoch_s: float) -> str:
     """Write a moment, in seconds since 1970, as lines tell their time: their `timestamp`."""
-    time = datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")
+    time = datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="microseconds")
     return time.removesuffix("+00:00") + "Z"
 
 
 def redact(_logger: object, _method: str, fields: Fields) -> Fields:
     """Blank the values of fields named like secrets, and what looks like one inside any text."""
-    return {name: _clean(name, value, _DEEPEST) for name, value in fields.items()}
+    return {name: _redact_value(name, value, _MAX_DEPTH) for name, value in fields.items()}
 
 
-def _known(_logger: object, _method: str, fields: Fields) -> Fields:
+def _drop_none(_logger: object, _method: str, fields: Fields) -> Fields:
     """Leave out what is None: that there is nothing to say needs no words."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _check(what: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise ConfigError(f"{what} {given!r} is unknown: choose one of {', '.join(known)}")
+def _require_choice(what: str, given: str, choices: tuple[str, ...]) -> None:
+    if given not in choices:
+        raise ConfigError(f"{what} {given!r} is unknown: choose one of {', '.join(choices)}")
 
 
-def _described() -> "list[Processor]":
+def _common_processors() -> "list[Processor]":
     from structlog.contextvars import merge_contextvars
     from structlog.processors import MaybeTimeStamper
     from structlog.stdlib import ExtraAdder, add_log_level, add_logger_name
@@ -141,51 +141,53 @@ def _described() -> "list[Processor]":
     ]
 
 
-def _rendered(style: str, *, colours: bool) -> "list[Processor]":
+def _render_processors(style: str, *, colours: bool) -> "list[Processor]":
     """Return the last processors; tracebacks show no local variables, which may hold secrets."""
     from structlog.dev import ConsoleRenderer, plain_traceback
     from structlog.processors import JSONRenderer, StackInfoRenderer, format_exc_info
 
     readable = ConsoleRenderer(colors=colours, exception_formatter=plain_traceback)
     last: list[Processor] = [readable] if style == "console" else [JSONRenderer(_json)]
-    return [StackInfoRenderer(), format_exc_info, _known, redact, *last]
+    return [StackInfoRenderer(), format_exc_info, _drop_none, redact, *last]
 
 
 def _json(fields: Mapping[str, object], **_options: object) -> str:
-    first = {name: fields[name] for name in _FIRST if name in fields}
+    first = {name: fields[name] for name in _LEADING_FIELDS if name in fields}
     return msgspec.json.encode({**first, **fields}).decode()
 
 
-def _clean(name: str, value: object, depth: int) -> object:
-    if _names_a_secret(name) and isinstance(value, (str, bytes, Mapping, list, tuple, set)):
+def _redact_value(name: str, value: object, depth: int) -> object:
+    if _is_secret_name(name) and isinstance(value, (str, bytes, Mapping, list, tuple, set)):
         return REDACTED
     match value:
         case str():
-            return _without_secrets(value)
+            return _redact_text(value)
         case bytes():
-            return _without_secrets(value.decode(errors="replace"))
+            return _redact_text(value.decode(errors="replace"))
         case bool() | int() | float() | None:
             return value
         case _ if depth == 0:
             return "..."
         case Mapping():
-            return {str(key): _clean(str(key), item, depth - 1) for key, item in value.items()}
+            return {
+                str(key): _redact_value(str(key), item, depth - 1) for key, item in value.items()
+            }
         case list() | tuple() | set() | frozenset():
-            return [_clean("", item, depth - 1) for item in value]
+            return [_redact_value("", item, depth - 1) for item in value]
         case BaseException():
-            return _without_secrets(f"{type(value).__name__}: {value}")
+            return _redact_text(f"{type(value).__name__}: {value}")
         case _:
-            return _without_secrets(str(value))
+            return _redact_text(str(value))
 
 
-def _names_a_secret(name: str) -> bool:
+def _is_secret_name(name: str) -> bool:
     lowered = name.lower().replace("-", "_")
     if any(part in lowered for part in _SECRET_NAMES):
         return True
     return any(word.lower() in _SECRET_WORDS for word in _WORD.findall(name))
 
 
-def _without_secrets(text: str) -> str:
+def _redact_text(text: str) -> str:
     if not text.isascii():
         text = text.encode(errors="backslashreplace").decode()
     for pattern in _SECRET_TEXTS:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from reactive_desched._version import __version__
 from reactive_desched.model.objects import Pod
-from reactive_desched.telemetry.histogram import Timing
+from reactive_desched.telemetry.histogram import Histogram
 
 SUCCESS, ERROR = "success", "error"
 TOTAL_REACHED = "maximum number of evicted pods per a descheduling cycle reached"
@@ -17,91 +17,97 @@ NODE_REACHED = "maximum number of evicted pods per node reached"
 NAMESPACE_REACHED = "maximum number of evicted pods per namespace reached"
 """The values of `result`."""
 
-MOST_SERIES = 10_000
+MAX_SERIES = 10_000
 """So many combinations of labels are kept; one more, and the one counted longest ago goes."""
 
-LOOP_SECONDS = (
+LOOP_BUCKETS_S = (
     *(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0),
     *(250.0, 500.0),
 )
-STRATEGY_SECONDS = LOOP_SECONDS[:-2]
+STRATEGY_BUCKETS_S = LOOP_BUCKETS_S[:-2]
 
 
-class Family(NamedTuple):
+class MetricFamily(NamedTuple):
     """A metric: its name, what kind it is, and what it counts."""
 
     name: str
     kind: str
-    text: str
+    help: str
 
 
-_EVICTED = "Evictions asked for, by how they ended; limits that were reached count too."
-_LOOP = "One sweep; in a controller that reacts, judging until nothing is due."
-_STRATEGY = "One plugin's part of a sweep."
-_OLD = "The same under its old name. "
+_EVICTED_HELP = "Evictions asked for, by how they ended; limits that were reached count too."
+_LOOP_HELP = "One sweep; in a controller that reacts, judging until nothing is due."
+_STRATEGY_HELP = "One plugin's part of a sweep."
+_OLD_NAME_HELP = "The same under its old name. "
 
-EVICTED = (
-    Family("descheduler_pods_evicted_total", "counter", _EVICTED),
-    Family("descheduler_pods_evicted", "counter", _OLD + _EVICTED),
+EVICTED_FAMILIES = (
+    MetricFamily("descheduler_pods_evicted_total", "counter", _EVICTED_HELP),
+    MetricFamily("descheduler_pods_evicted", "counter", _OLD_NAME_HELP + _EVICTED_HELP),
 )
-LOOPS = (
-    Family("descheduler_loop_duration_seconds", "histogram", _LOOP),
-    Family("descheduler_descheduler_loop_duration_seconds", "histogram", _OLD + _LOOP),
+LOOP_FAMILIES = (
+    MetricFamily("descheduler_loop_duration_seconds", "histogram", _LOOP_HELP),
+    MetricFamily(
+        "descheduler_descheduler_loop_duration_seconds", "histogram", _OLD_NAME_HELP + _LOOP_HELP
+    ),
 )
-STRATEGIES = (
-    Family("descheduler_strategy_duration_seconds", "histogram", _STRATEGY),
-    Family("descheduler_descheduler_strategy_duration_seconds", "histogram", _OLD + _STRATEGY),
+STRATEGY_FAMILIES = (
+    MetricFamily("descheduler_strategy_duration_seconds", "histogram", _STRATEGY_HELP),
+    MetricFamily(
+        "descheduler_descheduler_strategy_duration_seconds",
+        "histogram",
+        _OLD_NAME_HELP + _STRATEGY_HELP,
+    ),
 )
-BUILD = Family("descheduler_build_info", "gauge", "Always 1; the versions are ours.")
-FAMILIES = (*EVICTED, *LOOPS, *STRATEGIES, BUILD)
+BUILD_FAMILY = MetricFamily("descheduler_build_info", "gauge", "Always 1; the versions are ours.")
+FAMILIES = (*EVICTED_FAMILIES, *LOOP_FAMILIES, *STRATEGY_FAMILIES, BUILD_FAMILY)
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
-Labels = tuple[str, ...]
+LabelValues = tuple[str, ...]
 
 
-class _Count:
+class _Series:
     """A number and its labels as they are written."""
 
-    __slots__ = ("labels", "number")
+    __slots__ = ("labels", "value")
 
     def __init__(self, labels: str) -> None:
         self.labels = labels
-        self.number = 0
+        self.value = 0
 
 
 class UpstreamMetrics:
     """Counts evictions and times sweeps; all of it belongs to the event loop's thread."""
 
     def __init__(self) -> None:
-        self._evicted: dict[Labels, _Count] = {}
-        self._loops = Timing(LOOP_SECONDS)
-        self._strategies: dict[tuple[str, str], Timing] = {}
+        self._evicted: dict[LabelValues, _Series] = {}
+        self._loops = Histogram(LOOP_BUCKETS_S)
+        self._strategies: dict[tuple[str, str], Histogram] = {}
 
-    def evicted(self, profile: str, plugin: str, pod: Pod, result: str) -> None:
+    def count_eviction(self, profile: str, plugin: str, pod: Pod, result: str) -> None:
         """Count an eviction of this pod that ended so, or that a limit stopped."""
         key = (pod.namespace, pod.node, profile, result, plugin)
         count = self._evicted.pop(key, None)
         if count is None:
             names = ("namespace", "node", "profile", "result", "strategy")
-            count = _Count(_labels(dict(zip(names, key, strict=True))))
-            if len(self._evicted) >= MOST_SERIES:
+            count = _Series(_labels(dict(zip(names, key, strict=True))))
+            if len(self._evicted) >= MAX_SERIES:
                 del self._evicted[next(iter(self._evicted))]
-        count.number += 1
+        count.value += 1
         self._evicted[key] = count
 
-    def cycle_took(self, seconds: float) -> None:
+    def observe_cycle(self, seconds: float) -> None:
         """Time one sweep, or one stretch of judging until nothing was due."""
-        self._loops.add(seconds)
+        self._loops.observe(seconds)
 
-    def plugin_took(self, profile: str, plugin: str, seconds: float) -> None:
+    def observe_plugin(self, profile: str, plugin: str, seconds: float) -> None:
         """Time one plugin's part of a sweep; there are as many series as the policies name."""
         timing = self._strategies.get((profile, plugin))
         if timing is None:
-            timing = self._strategies[profile, plugin] = Timing(STRATEGY_SECONDS)
-        timing.add(seconds)
+            timing = self._strategies[profile, plugin] = Histogram(STRATEGY_BUCKETS_S)
+        timing.observe(seconds)
 
-    def text(self, *, openmetrics: bool = False) -> str:
+    def render(self, *, openmetrics: bool = False) -> str:
         """Return every family as Prometheus reads it.
 
         OpenMetrics knows no counter without `_total` beside one with it, so there both are of
@@ -110,30 +116,30 @@ class UpstreamMetrics:
         return "\n".join((*self._lines(openmetrics=openmetrics), ""))
 
     def _lines(self, *, openmetrics: bool) -> Iterator[str]:
-        for family in EVICTED:
+        for family in EVICTED_FAMILIES:
             yield from _head(family._replace(kind="unknown") if openmetrics else family)
             for count in self._evicted.values():
-                yield f"{family.name}{count.labels} {count.number}"
-        for family in LOOPS:
+                yield f"{family.name}{count.labels} {count.value}"
+        for family in LOOP_FAMILIES:
             yield from _head(family)
             yield from _buckets(family.name, {}, self._loops, openmetrics=openmetrics)
-        for family in STRATEGIES:
+        for family in STRATEGY_FAMILIES:
             yield from _head(family)
             for (profile, plugin), timing in self._strategies.items():
                 labels = {"profile": profile, "strategy": plugin}
                 yield from _buckets(family.name, labels, timing, openmetrics=openmetrics)
-        yield from _head(BUILD)
+        yield from _head(BUILD_FAMILY)
         ours = f"reactive-desched {__version__}"
         version = {"AppVersion": __version__, "DeschedulerVersion": ours}
-        yield f"{BUILD.name}{_labels(version)} 1"
+        yield f"{BUILD_FAMILY.name}{_labels(version)} 1"
 
 
-def _head(family: Family) -> Iterable[str]:
-    return f"# HELP {family.name} {family.text}", f"# TYPE {family.name} {family.kind}"
+def _head(family: MetricFamily) -> Iterable[str]:
+    return f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}"
 
 
 def _buckets(
-    name: str, labels: Mapping[str, str], timing: Timing, *, openmetrics: bool
+    name: str, labels: Mapping[str, str], timing: Histogram, *, openmetrics: bool
 ) -> Iterator[str]:
     """Write a histogram; Go writes whole bounds as `1`, OpenMetrics wants `1.0`."""
     for bound, number in timing.cumulative():

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _LABELS = ["sink"]
 
 
-class SinkNumbers(Protocol):
+class SinkMetricsSource(Protocol):
     """What is read of one sink's relay; `trouble` is empty while nothing is wrong."""
 
     delivered: int
@@ -30,15 +30,15 @@ class SinkNumbers(Protocol):
         ...
 
     @property
-    def trouble(self) -> str:
+    def error(self) -> str:
         """What keeps it from getting them."""
         ...
 
 
-def sink_families(sinks: Mapping[str, SinkNumbers]) -> "Iterator[Metric]":
+def sink_families(sinks: Mapping[str, SinkMetricsSource]) -> "Iterator[Metric]":
     """Yield the families of all sinks, by their names."""
 
-    def each(read: Callable[[SinkNumbers], float]) -> dict[tuple[str, ...], float]:
+    def each(read: Callable[[SinkMetricsSource], float]) -> dict[tuple[str, ...], float]:
         return {(name,): read(sink) for name, sink in sinks.items()}
 
     text = "Records safely delivered; one that is sent again counts again."
@@ -54,4 +54,4 @@ def sink_families(sinks: Mapping[str, SinkNumbers]) -> "Iterator[Metric]":
     text = "Age of the oldest record that the sink does not have yet; 0 when it has all."
     yield gauge("sink_lag_seconds", text, _LABELS, each(lambda one: one.lag_s))
     text = "1 while the sink takes what it is given."
-    yield gauge("sink_up", text, _LABELS, each(lambda one: not one.trouble))
+    yield gauge("sink_up", text, _LABELS, each(lambda one: not one.error))

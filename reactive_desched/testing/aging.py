@@ -8,6 +8,6 @@ NOW = 1_000_000
 HOUR = 3600
 
 
-def at_now(plugin: AnyPlugin, *pods: Pod) -> Scenario:
+def scenario_at_now(plugin: AnyPlugin, *pods: Pod) -> Scenario:
     """Begin at `NOW`, with pods on n1 under a plugin."""
     return Scenario(plugin, node("n1"), *pods, now_s=NOW)

@@ -11,46 +11,52 @@ REGION = "region"
 
 MAIN = {REGION: "main"}
 
-BROKEN = PodAffinityTerm(HOSTNAME_LABEL, LabelSelector({}, (Requirement("app", "Near", ("x",)),)))
+INVALID_TERM = PodAffinityTerm(
+    HOSTNAME_LABEL, LabelSelector({}, (Requirement("app", "Near", ("x",)),))
+)
 """A term whose selector does not parse."""
 
 
 def selector(text: str) -> LabelSelector:
     """Read a selector text as the API's object; what is written a=b becomes matchLabels."""
-    found = parse_selector(text).requirements
-    plain = [r for r in found if r.operator == "In" and f"{r.key}={r.values[0]}" in text]
+    requirements = parse_selector(text).requirements
+    plain = [r for r in requirements if r.operator == "In" and f"{r.key}={r.values[0]}" in text]
     return LabelSelector(
-        {r.key: r.values[0] for r in plain}, tuple(r for r in found if r not in plain)
+        {r.key: r.values[0] for r in plain}, tuple(r for r in requirements if r not in plain)
     )
 
 
-def avoid(
+def anti_affinity_term(
     text: str | None,
-    by: str = HOSTNAME_LABEL,
+    topology_key: str = HOSTNAME_LABEL,
     *,
     namespaces: tuple[str, ...] = (),
-    namespaces_like: str | None = None,
+    namespace_selector: str | None = None,
 ) -> PodAffinityTerm:
     """Build a term; None is an absent selector and the empty text one that matches everything."""
     return PodAffinityTerm(
-        by,
+        topology_key,
         None if text is None else selector(text),
         namespaces,
-        None if namespaces_like is None else selector(namespaces_like),
+        None if namespace_selector is None else selector(namespace_selector),
     )
 
 
-def avoiding(one: Pod, *terms: PodAffinityTerm) -> Pod:
+def with_anti_affinity(pod: Pod, *terms: PodAffinityTerm) -> Pod:
     """Return the pod with required anti-affinity."""
-    return with_spec(one, anti_affinity=terms)
+    return with_spec(pod, anti_affinity=terms)
 
 
-def shy(name: str, on: str, *terms: PodAffinityTerm, **more: Any) -> Pod:  # any part of a pod
+def pod_avoiding_db(
+    name: str, on: str, *terms: PodAffinityTerm, **more: Any
+) -> Pod:  # any part of a pod
     """Build a pod that must not be near app=db in its region, or as told."""
-    return avoiding(pod(name, on=on, **more), *(terms or (avoid("app=db", REGION),)))
+    return with_anti_affinity(
+        pod(name, on=on, **more), *(terms or (anti_affinity_term("app=db", REGION),))
+    )
 
 
-def db(name: str, on: str, **more: Any) -> Pod:  # any part of a pod
+def db_pod(name: str, on: str, **more: Any) -> Pod:  # any part of a pod
     """Build a pod with the label app=db."""
     return pod(name, on=on, labels={"app": "db"}, **more)
 

@@ -24,11 +24,11 @@ from reactive_desched.model.objects import (
     PodSpec,
     PodStatus,
 )
-from reactive_desched.model.resources import amounts
+from reactive_desched.model.resources import parse_resource_list
 from reactive_desched.model.taints import Taint, Toleration
 
 READY = PodStatus("Running", conditions=(PodCondition("Ready", "True"),))
-_ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+_ALLOCATABLE = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 
 def taint(text: str) -> Taint:
@@ -48,22 +48,22 @@ def node(
     *taints: str,
     zone: str | None = None,
     labels: Mapping[str, str] | None = None,
-    room: Mapping[str, str] | None = None,
+    allocatable: Mapping[str, str] | None = None,
     ready: str | None = "True",
     unschedulable: bool = False,
     version: int = 0,
 ) -> Node:
     """Build a node with its hostname label and plenty of room, in a zone if one is named."""
-    place = {HOSTNAME_LABEL: name, **({} if zone is None else {ZONE_LABEL: zone})}
+    zone_labels = {HOSTNAME_LABEL: name, **({} if zone is None else {ZONE_LABEL: zone})}
     return Node(
         name,
         uid=f"node-{name}",
         resource_version=version,
-        labels={**place, **(labels or {})},
+        labels={**zone_labels, **(labels or {})},
         taints=tuple(map(taint, taints)),
         unschedulable=unschedulable,
-        allocatable=amounts(room or _ROOM),
-        ready=ready,
+        allocatable=parse_resource_list(allocatable or _ALLOCATABLE),
+        ready_status=ready,
     )
 
 
@@ -100,7 +100,7 @@ def container(
     return ContainerStatus(name, restarts, waits, ended, code)
 
 
-def faring(
+def pod_status(
     phase: str = "Running",
     *containers: ContainerStatus,
     reason: str = "",
@@ -158,12 +158,12 @@ def pod(  # noqa: PLR0913 -- each argument is one word of a test's sentence
         spec=PodSpec(
             tolerations=tolerations(tolerates),
             node_affinity=wishes,
-            requests=amounts(requests or {}),
+            requests=parse_resource_list(requests or {}),
             priority=priority,
         ),
         status=status,
         created_s=created,
-        transitions=tuple(
+        condition_transitions=tuple(
             at - created if (at := (changed or {}).get(it.type)) is not None else None
             for it in status.conditions
         ),

@@ -6,7 +6,7 @@ from itertools import count
 
 import anyio
 
-__all__ = ["ManualClock", "until"]
+__all__ = ["ManualClock", "wait_until"]
 
 _WALL = 1_790_000_000.0
 
@@ -15,22 +15,22 @@ class ManualClock:
     """Serves whatever takes a clock: monotonic `now`, `wall` time, and `sleep`."""
 
     def __init__(self) -> None:
-        self._passed = 0.0
+        self._elapsed_s = 0.0
         self._order = count()
         self._sleepers: list[tuple[float, int, anyio.Event]] = []
 
     def now(self) -> float:
         """Return monotonic seconds."""
-        return 1000.0 + self._passed
+        return 1000.0 + self._elapsed_s
 
     def wall(self) -> float:
         """Return seconds since the epoch, moving in step with `now`."""
-        return _WALL + self._passed
+        return _WALL + self._elapsed_s
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the test has advanced the clock this far."""
         woken = anyio.Event()
-        sleeper = (self._passed + seconds, next(self._order), woken)
+        sleeper = (self._elapsed_s + seconds, next(self._order), woken)
         heappush(self._sleepers, sleeper)
         try:
             await woken.wait()
@@ -40,19 +40,19 @@ class ManualClock:
                 self._sleepers.sort()
 
     @property
-    def waits(self) -> list[float]:
+    def pending_waits_s(self) -> list[float]:
         """How long each sleeper still has to wait, soonest first."""
-        return [due - self._passed for due, _, _ in sorted(self._sleepers)]
+        return [due - self._elapsed_s for due, _, _ in sorted(self._sleepers)]
 
     def advance(self, seconds: float) -> None:
         """Let time pass and wake everybody whose time has come."""
-        self._passed += seconds
-        while self._sleepers and self._sleepers[0][0] <= self._passed + 1e-9:
+        self._elapsed_s += seconds
+        while self._sleepers and self._sleepers[0][0] <= self._elapsed_s + 1e-9:
             heappop(self._sleepers)[2].set()
 
 
-async def until(holds: Callable[[], bool], within_s: float = 5.0) -> None:
+async def wait_until(condition: Callable[[], bool], within_s: float = 5.0) -> None:
     """Come back as soon as something holds; fail when it never does."""
     with anyio.fail_after(within_s):
-        while not holds():  # noqa: ASYNC110  what is waited for knows nothing of events
+        while not condition():  # noqa: ASYNC110  what is waited for knows nothing of events
             await anyio.sleep(0.001)

@@ -5,16 +5,16 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from reactive_desched.api.plugin import Plugin, PluginArgs, View
-from reactive_desched.controller.backoff import Backoff
-from reactive_desched.controller.evaluator import Engine
-from reactive_desched.controller.subscriptions import Instance
+from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Decision, Refuse
-from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
-from reactive_desched.model.subjects import OnePod, OnNode
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import NODES, PODS, ClusterState
 from reactive_desched.state.view import ClusterView
 
@@ -23,22 +23,22 @@ Args = TypeVar("Args", bound=PluginArgs)
 Made = TypeVar("Made", bound=AnyPlugin)
 
 
-def as_written(plugin: Callable[[Args], Made], args: type[Args], **given: object) -> Made:
+def plugin_from_policy(plugin: Callable[[Args], Made], args: type[Args], **given: object) -> Made:
     """Build a plugin with arguments as a policy writes them."""
     return plugin(args.model_validate_json(json.dumps(given), strict=True))
 
 
-class _NothingGoes:
+class _RefuseAllGate:
     """A gate that refuses everything and wakes nothing, so that every finding stays visible."""
 
     def decide(self, finding: Finding, _: float) -> Decision:
         return Refuse(finding, "Test", "nothing goes")
 
-    def settled(self, pod: Pod, outcome: Outcome, now: float) -> None:
+    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
         """Nothing was ever begun."""
 
 
-class _Recorded(AnyPlugin):
+class _RecordingPlugin(AnyPlugin):
     """Passes everything on to a plugin and keeps its latest opinion on each pod."""
 
     name = "Recorded"
@@ -55,15 +55,18 @@ class _Recorded(AnyPlugin):
         subjects: Iterable[Hashable] = self.plugin.subjects(change, view)
         return subjects
 
-    def judge(self, subject: Hashable, view: View) -> Iterator[Finding | LookAgain]:
+    def judge(self, subject: Hashable, view: View) -> Iterator[Finding | RequeueAfter]:
         opinions = list(self.plugin.judge(subject, view))
         self.judged.append(subject)
-        if isinstance(subject, OnePod):
+        if isinstance(subject, PodSubject):
             self.flagged.pop(subject.pod, None)
-        look = view.everyone if self.plugin.sees_ended else view.place
-        if isinstance(subject, OnNode | OnePod) and (place := look(subject)) is not None:
-            for looked_at in place[1]:
-                self.flagged.pop(looked_at.key, None)
+        result = view.all_pods_of if self.plugin.judges_completed_pods else view.pods_of
+        if (
+            isinstance(subject, NodeSubject | PodSubject)
+            and (node_or_pod := result(subject)) is not None
+        ):
+            for evaluated in node_or_pod[1]:
+                self.flagged.pop(evaluated.key, None)
         for opinion in opinions:
             if isinstance(opinion, Finding):
                 self.flagged[opinion.pod.key] = opinion.pod
@@ -76,45 +79,49 @@ class Scenario:
     Time stands still except in `wait`; `now_s` is the time of day it begins at.
     """
 
-    def __init__(self, plugin: AnyPlugin, *things: ClusterObject, now_s: float = 0.0) -> None:
+    def __init__(self, plugin: AnyPlugin, *objects: ClusterObject, now_s: float = 0.0) -> None:
         self.state = ClusterState()
-        self._began_s = now_s
-        self._waited_s = 0.0
+        self._start_s = now_s
+        self._elapsed_s = 0.0
         self.view = ClusterView(self.state, lambda: self.now_s)
-        self._recorded = _Recorded(plugin)
-        instance = Instance("test", self._recorded, _NothingGoes(), Pause(0, 0))
-        self._engine = Engine(
-            [instance], self.view, lambda _: None, backoff=Backoff(), room_grew=lambda: None
+        self._recorded = _RecordingPlugin(plugin)
+        instance = PluginInstance("test", self._recorded, _RefuseAllGate(), DebounceConfig(0, 0))
+        self._engine = Evaluator(
+            [instance],
+            self.view,
+            lambda _: None,
+            backoff=PodBackoff(),
+            on_capacity_increase=lambda: None,
         )
-        for thing in things:
-            self.state.upsert(thing)
-        self._engine.resync(self._waited_s)
-        self._work()
+        for obj in objects:
+            self.state.upsert(obj)
+        self._engine.resync(self._elapsed_s)
+        self._process_due()
 
     @property
     def now_s(self) -> float:
         """The time of day, in seconds since the epoch; the engine counts from the beginning."""
-        return self._began_s + self._waited_s
+        return self._start_s + self._elapsed_s
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and work off what comes due when it does."""
-        until_s = self._waited_s + seconds
-        while (due := self._engine.next_due(self._waited_s)) is not None and due <= until_s:
-            self._waited_s = due
-            self._work()
-        self._waited_s = until_s
+        until_s = self._elapsed_s + seconds
+        while (due := self._engine.next_due(self._elapsed_s)) is not None and due <= until_s:
+            self._elapsed_s = due
+            self._process_due()
+        self._elapsed_s = until_s
 
-    def apply(self, *things: ClusterObject) -> None:
+    def apply(self, *objects: ClusterObject) -> None:
         """Let objects appear or change, one after the other."""
-        for thing in things:
-            self._engine.observe(self.state.upsert(thing), self._waited_s)
-            self._work()
+        for obj in objects:
+            self._engine.apply_changes(self.state.upsert(obj), self._elapsed_s)
+            self._process_due()
 
-    def remove(self, *things: ClusterObject) -> None:
+    def remove(self, *objects: ClusterObject) -> None:
         """Let objects vanish."""
-        for thing in things:
-            self._engine.observe(self.state.remove(thing), self._waited_s)
-            self._work()
+        for obj in objects:
+            self._engine.apply_changes(self.state.remove(obj), self._elapsed_s)
+            self._process_due()
 
     def flagged(self) -> set[str]:
         """Name the pods with a finding, as the reactive path knows them.
@@ -122,9 +129,13 @@ class Scenario:
         A pod that left its node, or whose node no longer counts, has no finding any more:
         changes that can only cancel a finding need not wake a plugin.
         """
-        look = self.view.bound if self._recorded.plugin.sees_ended else self.view.placed
+        result = (
+            self.view.pod_and_node
+            if self._recorded.plugin.judges_completed_pods
+            else self.view.active_pod
+        )
         flagged = self._recorded.flagged.values()
-        return {pod.name for pod in flagged if look(pod.key) is not None}
+        return {pod.name for pod in flagged if result(pod.key) is not None}
 
     def flagged_by_full_scan(self) -> set[str]:
         """Name the pods that a fresh sweep flags."""
@@ -136,7 +147,7 @@ class Scenario:
         )
         return {opinion.pod.name for opinion in opinions if isinstance(opinion, Finding)}
 
-    def swept(self) -> list[str]:
+    def evicted_by_sweep(self) -> list[str]:
         """Name whom a fresh sweep evicts, in order; each is gone before the next is judged."""
         plugin, evicted = self._recorded.plugin, []
         for subject in plugin.subjects(Resynced(), self.view):
@@ -146,27 +157,27 @@ class Scenario:
                     self.state.remove(opinion.pod)
         return evicted
 
-    def flagged_at_first_sight(self) -> set[str]:
+    def flagged_after_restart(self) -> set[str]:
         """Name the pods flagged where this cluster, as it is now, is all that was ever seen."""
-        things = (
-            thing
+        objects = (
+            obj
             for resource in (NODES, PODS)
             for key in self.state.keys(resource)
-            if (thing := self.state.get(resource, key)) is not None
+            if (obj := self.state.get(resource, key)) is not None
         )
-        return Scenario(self._recorded.plugin, *things, now_s=self.now_s).flagged()
+        return Scenario(self._recorded.plugin, *objects, now_s=self.now_s).flagged()
 
-    def opinions(self, subject: Hashable) -> list[Finding | LookAgain]:
+    def judge(self, subject: Hashable) -> list[Finding | RequeueAfter]:
         """Judge one subject, and say what the plugin says."""
         return list(self._recorded.plugin.judge(subject, self.view))
 
-    def judged_by(self, *things: ClusterObject) -> set[Hashable]:
+    def subjects_judged(self, *objects: ClusterObject) -> set[Hashable]:
         """Apply changes and say which subjects that made the plugin look at."""
         self._recorded.judged.clear()
-        self.apply(*things)
+        self.apply(*objects)
         return set(self._recorded.judged)
 
-    def _work(self) -> None:
-        now = self._waited_s
+    def _process_due(self) -> None:
+        now = self._elapsed_s
         while (due := self._engine.next_due(now)) is not None and due <= now:
-            self._engine.work(now, lambda: False)
+            self._engine.process_due(now, lambda: False)

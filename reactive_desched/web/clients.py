@@ -7,11 +7,11 @@ from typing import Final
 import anyio
 from msgspec import Struct
 
-COME_BACK_S: Final = 5
+RETRY_AFTER_S: Final = 5
 """A client that found no place is told to try again after this."""
 
 
-class StreamNumbers(Struct):
+class StreamCounters(Struct):
     """What is counted of the stream; `clients` is how many there are now."""
 
     clients: int = 0
@@ -21,39 +21,39 @@ class StreamNumbers(Struct):
     resets: int = 0
 
 
-class Clients:
+class StreamClients:
     """The clients there are now: `most` at once, further ones are turned away and counted.
 
     `connections` holds theirs, so that no rule for other connections ends them.
     """
 
-    def __init__(self, most: int) -> None:
-        self.numbers = StreamNumbers()
+    def __init__(self, limit: int) -> None:
+        self.counters = StreamCounters()
         self.connections: set[object] = set()
-        self.most = most
+        self.limit = limit
         self._scopes: set[anyio.CancelScope] = set()
         self._is_closed = False
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Say whether one more is let in; no counts as turned away."""
-        room = not self._is_closed and len(self._scopes) < self.most
-        self.numbers.turned_away += not room
-        return room
+        has_capacity = not self._is_closed and len(self._scopes) < self.limit
+        self.counters.turned_away += not has_capacity
+        return has_capacity
 
     @contextmanager
-    def place(self, connection: object) -> Iterator[anyio.CancelScope]:
+    def slot(self, connection: object) -> Iterator[anyio.CancelScope]:
         """Give a client its place while the block runs; it is cancelled when all must end."""
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             self.connections.add(connection)
-            self.numbers.clients += 1
+            self.counters.clients += 1
             try:
                 yield scope
             finally:
                 self._scopes.discard(scope)
                 self.connections.discard(connection)
-                self.numbers.clients -= 1
+                self.counters.clients -= 1
 
     def close(self) -> None:
         """End all streams now, and let nobody in any more."""

@@ -6,16 +6,16 @@ from typing import Final
 from aiohttp import web
 from msgspec import Struct
 
-HEAD_S: Final = 5.0
+REQUEST_HEAD_TIMEOUT_S: Final = 5.0
 """Whoever connects has this long to ask something."""
 
-LIFETIME_S: Final = 60.0
+MAX_LIFETIME_S: Final = 60.0
 """No connection but a stream lasts longer, busy or idle; probes open another."""
 
 MAX_LINE_BYTES, MAX_HEADERS = 4096, 64
 """A request with a longer line, or more of them, is answered with 400."""
 
-_HEADERS: Final = {
+_SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -29,14 +29,14 @@ _MALFORMED: Final = (
 )
 
 
-class HttpNumbers(Struct):
+class HttpCounters(Struct):
     """What is counted of the server."""
 
     malformed: int = 0
     crowded_out: int = 0
 
 
-class Connection(web.RequestHandler):
+class HttpConnection(web.RequestHandler):
     """Answers one client's requests, one after the other.
 
     `ends_at` is when its time is up, and `is_busy` says that a request is under way: it could be
@@ -44,7 +44,7 @@ class Connection(web.RequestHandler):
     """
 
     def __init__(
-        self, server: web.Server, loop: asyncio.AbstractEventLoop, numbers: HttpNumbers
+        self, server: web.Server, loop: asyncio.AbstractEventLoop, counters: HttpCounters
     ) -> None:
         super().__init__(
             server,
@@ -55,15 +55,15 @@ class Connection(web.RequestHandler):
             max_headers=MAX_HEADERS,
             lingering_time=0.0,
         )
-        self._numbers = numbers
-        self._begun_at = loop.time()
-        self.ends_at = self._begun_at + HEAD_S
+        self._counters = counters
+        self._opened_at = loop.time()
+        self.deadline = self._opened_at + REQUEST_HEAD_TIMEOUT_S
         self.is_busy = False
 
-    def asked(self) -> None:
+    def mark_request_started(self) -> None:
         """Note that a request is under way."""
         self.is_busy = True
-        self.ends_at = max(self.ends_at, self._begun_at + LIFETIME_S)
+        self.deadline = max(self.deadline, self._opened_at + MAX_LIFETIME_S)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -84,14 +84,14 @@ class Connection(web.RequestHandler):
         """Return the answer to what failed; what did before our code ran is counted, not logged."""
         if self.is_busy:
             return super().handle_error(request, status, exc, message)
-        self._numbers.malformed += 1
+        self._counters.malformed += 1
         response = web.Response(status=400, text=_MALFORMED)
         response.force_close()
-        protect(response)
+        add_security_headers(response)
         return response
 
 
-def protect(response: web.StreamResponse) -> None:
+def add_security_headers(response: web.StreamResponse) -> None:
     """Give an answer the headers that all carry."""
-    response.headers.update(_HEADERS)
+    response.headers.update(_SECURITY_HEADERS)
     response.headers.setdefault("Cache-Control", "no-store")

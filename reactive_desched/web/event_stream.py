@@ -9,17 +9,17 @@ import anyio
 from aiohttp import web
 from msgspec import Struct
 
-from reactive_desched.errors import ConfigError, RecordsGone
-from reactive_desched.journal.envelope import epoch_of
-from reactive_desched.telemetry.logs import Log
-from reactive_desched.web.clients import COME_BACK_S, Clients
-from reactive_desched.web.framing import Framing, Gap, Lines, ServerSentEvents
-from reactive_desched.web.live_buffer import Latest, Piece, Records
-from reactive_desched.web.page_cache import Past
-from reactive_desched.web.stream_connection import Link, Stalled
-from reactive_desched.web.stream_request import Asked, asked
+from reactive_desched.errors import ConfigError, RecordsExpired
+from reactive_desched.journal.envelope import journal_epoch
+from reactive_desched.telemetry.logs import Logger
+from reactive_desched.web.clients import RETRY_AFTER_S, StreamClients
+from reactive_desched.web.framing import Framing, Gap, NdjsonFraming, SseFraming
+from reactive_desched.web.live_buffer import Chunk, LiveBuffer, RecordSource
+from reactive_desched.web.page_cache import PageCache
+from reactive_desched.web.stream_connection import ClientStalled, StreamConnection
+from reactive_desched.web.stream_request import StreamRequest, parse_stream_request
 
-SHORTEST_S: Final = 0.02
+MIN_INTERVAL_S: Final = 0.02
 """No heartbeat comes sooner, and nobody is cut sooner, whatever the settings say."""
 
 
@@ -28,7 +28,7 @@ class StreamLimits(Struct, frozen=True):
 
     max_clients: int = 256
     heartbeat_s: float = 15.0
-    stalled_after_s: float = 20.0
+    stall_timeout_s: float = 20.0
 
 
 class EventStream:
@@ -39,22 +39,26 @@ class EventStream:
     """
 
     def __init__(
-        self, records: Records, limits: StreamLimits, clock: Callable[[], datetime], log: Log
+        self,
+        records: RecordSource,
+        limits: StreamLimits,
+        clock: Callable[[], datetime],
+        log: Logger,
     ) -> None:
-        self.clients = Clients(limits.max_clients)
+        self.clients = StreamClients(limits.max_clients)
         self._records = records
-        self._heartbeat_s = max(SHORTEST_S, limits.heartbeat_s)
-        self._stalled_after_s = max(SHORTEST_S, limits.stalled_after_s)
+        self._heartbeat_s = max(MIN_INTERVAL_S, limits.heartbeat_s)
+        self._stall_timeout_s = max(MIN_INTERVAL_S, limits.stall_timeout_s)
         self._clock = clock
         self._log = log
-        self._latest = Latest(records)
-        self._past = Past(records)
+        self._live = LiveBuffer(records)
+        self._pages = PageCache(records)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Follow the journal for all clients while the block runs."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._latest.run)
+            group.start_soon(self._live.run)
             try:
                 yield
             finally:
@@ -67,111 +71,123 @@ class EventStream:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer a request for events."""
         try:
-            wanted = asked(request, self._clock())
+            stream_request = parse_stream_request(request, self._clock())
         except ConfigError as error:
             return web.Response(status=400, text=f"{error}\n")
-        framing = Lines() if wanted.lines else ServerSentEvents(epoch_of(self._records.source))
+        framing = (
+            NdjsonFraming()
+            if stream_request.ndjson
+            else SseFraming(journal_epoch(self._records.source))
+        )
         if request.method == "HEAD":
             return web.Response(headers={"Content-Type": framing.media_type})
-        if not self.clients.has_room:
-            wait = {"Retry-After": str(COME_BACK_S)}
+        if not self.clients.has_capacity:
+            wait = {"Retry-After": str(RETRY_AFTER_S)}
             return web.Response(status=503, text="all places are taken\n", headers=wait)
-        return await self._stream(request, wanted, framing)
+        return await self._stream(request, stream_request, framing)
 
     async def _stream(
-        self, request: web.Request, wanted: Asked, framing: Framing
+        self, request: web.Request, stream_request: StreamRequest, framing: Framing
     ) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={"Content-Type": framing.media_type, "X-Accel-Buffering": "no"}
         )
         response.force_close()
-        link = Link(request, self._stalled_after_s)
-        client = _Client(link, framing, wanted)
-        self._latest.join()
-        with self.clients.place(request.protocol) as scope:
+        connection = StreamConnection(request, self._stall_timeout_s)
+        client = _Client(connection, framing, stream_request)
+        self._live.add_client()
+        with self.clients.slot(request.protocol) as scope:
             try:
-                await link.open(response)
-                await self._tell(client)
-            except Stalled:
-                await self._cut(client, request)
+                await connection.open(response)
+                await self._serve_client(client)
+            except ClientStalled:
+                await self._disconnect_stalled(client, request)
             except ConnectionError:
                 pass  # it has gone
             except OSError as error:
                 self._log.warning("the event stream cannot read the journal", because=str(error))
-                await link.cut(framing.parting(client.seq, "the journal cannot be read"))
+                await connection.disconnect(
+                    framing.goodbye(client.seq, "the journal cannot be read")
+                )
             finally:
-                self._latest.leave()
-        if scope.cancelled_caught and link.waiting_bytes:
-            await link.cut(b"")
+                self._live.remove_client()
+        if scope.cancelled_caught and connection.unsent_bytes:
+            await connection.disconnect(b"")
         return response
 
-    async def _tell(self, client: "_Client") -> None:
+    async def _serve_client(self, client: "_Client") -> None:
         """Send what a client wants until it has everything, if it does not want to follow."""
-        await client.link.send(client.framing.opening())
+        await client.connection.send(client.framing.preamble())
         try:
-            client.seq = await self._past.place(client.wanted.start)
-        except RecordsGone as gone:
-            await self._reset(client, gone)
-        until = self._records.last
+            client.seq = await self._pages.resolve_start(client.stream_request.start)
+        except RecordsExpired as gone:
+            await self._send_reset(client, gone)
+        until = self._records.last_seq
         while True:
-            await self._beat(client)
+            await self._send_heartbeat_if_due(client)
             try:
-                found = await self._next(client)
-            except RecordsGone as gone:
-                await self._reset(client, gone)
+                found = await self._next_chunk(client)
+            except RecordsExpired as gone:
+                await self._send_reset(client, gone)
                 continue
             client.seq = max(client.seq, found.seq)
             if found.data:
-                self.clients.numbers.sent += found.records
-                await client.link.send(found.data)
-            if client.wanted.follow:
-                await self._rest(client)
+                self.clients.counters.sent += found.records
+                await client.connection.send(found.data)
+            if client.stream_request.follow:
+                await self._wait_for_records(client)
             elif client.seq >= until:
-                await client.link.send(client.framing.heartbeat(client.seq))
+                await client.connection.send(client.framing.heartbeat(client.seq))
                 return
 
-    async def _next(self, client: "_Client") -> Piece:
-        asked = client.seq, client.wanted.filter, client.framing
-        latest = await self._latest.piece(*asked)
-        if latest is not None and (latest.seq > client.seq or client.wanted.follow):
+    async def _next_chunk(self, client: "_Client") -> Chunk:
+        position = client.seq, client.stream_request.event_filter, client.framing
+        latest = await self._live.chunk(*position)
+        if latest is not None and (latest.seq > client.seq or client.stream_request.follow):
             return latest
-        return await self._past.piece(*asked)
+        return await self._pages.chunk(*position)
 
-    async def _beat(self, client: "_Client") -> None:
+    async def _send_heartbeat_if_due(self, client: "_Client") -> None:
         """Give a sign of life when one is due, at first at once."""
-        client.link.look()
-        if anyio.current_time() >= client.beat_at:
-            client.beat_at = anyio.current_time() + self._heartbeat_s
-            await client.link.send(client.framing.heartbeat(client.seq))
+        client.connection.check_progress()
+        if anyio.current_time() >= client.heartbeat_at:
+            client.heartbeat_at = anyio.current_time() + self._heartbeat_s
+            await client.connection.send(client.framing.heartbeat(client.seq))
 
-    async def _rest(self, client: "_Client") -> None:
+    async def _wait_for_records(self, client: "_Client") -> None:
         """Wait for news, no longer than until something else is due."""
-        look_at = anyio.current_time() + client.link.look_after_s
-        due = min(client.beat_at, look_at) if client.link.waiting_bytes else client.beat_at
+        check_at = anyio.current_time() + client.connection.check_interval_s
+        due = (
+            min(client.heartbeat_at, check_at)
+            if client.connection.unsent_bytes
+            else client.heartbeat_at
+        )
         with anyio.move_on_at(due):
-            await self._latest.news(client.seq)
+            await self._live.wait_for_records(client.seq)
 
-    async def _reset(self, client: "_Client", gone: RecordsGone) -> None:
+    async def _send_reset(self, client: "_Client", gone: RecordsExpired) -> None:
         """Tell a client that records are missing, and have it go on behind them."""
-        oldest = self._records.oldest
+        oldest = self._records.oldest_seq
         gap = Gap(oldest, max(oldest, gone.oldest), str(gone))
         client.seq = gap.next - 1
-        self.clients.numbers.resets += 1
-        await client.link.send(client.framing.reset(gap))
+        self.clients.counters.resets += 1
+        await client.connection.send(client.framing.reset(gap))
 
-    async def _cut(self, client: "_Client", request: web.Request) -> None:
-        self.clients.numbers.cut += 1
-        words = f"cut: nothing was taken for {self._stalled_after_s:g} s"
-        await client.link.cut(client.framing.parting(client.seq, words))
+    async def _disconnect_stalled(self, client: "_Client", request: web.Request) -> None:
+        self.clients.counters.cut += 1
+        message = f"cut: nothing was taken for {self._stall_timeout_s:g} s"
+        await client.connection.disconnect(client.framing.goodbye(client.seq, message))
         self._log.info("cut a client of the event stream", client=request.remote, at=client.seq)
 
 
 class _Client:
     """One client: what it wants, how far it is, and when it hears something next."""
 
-    def __init__(self, link: Link, framing: Framing, wanted: Asked) -> None:
-        self.link = link
+    def __init__(
+        self, connection: StreamConnection, framing: Framing, stream_request: StreamRequest
+    ) -> None:
+        self.connection = connection
         self.framing = framing
-        self.wanted = wanted
+        self.stream_request = stream_request
         self.seq = 0
-        self.beat_at = 0.0
+        self.heartbeat_at = 0.0

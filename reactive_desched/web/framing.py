@@ -4,7 +4,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from reactive_desched.journal.start_position import written_id
+from reactive_desched.journal.start_position import format_id
 
 RETRY_MS: Final = 3000
 """A browser that lost its connection tries again after this."""
@@ -28,7 +28,7 @@ class Framing(Protocol):
         """The content type of the stream."""
         ...
 
-    def opening(self) -> bytes:
+    def preamble(self) -> bytes:
         """Return what comes first."""
         ...
 
@@ -44,12 +44,12 @@ class Framing(Protocol):
         """Return the news that records are missing here."""
         ...
 
-    def parting(self, seq: int, words: str) -> bytes:
+    def goodbye(self, seq: int, message: str) -> bytes:
         """Return the last words to a client that is cut behind this place."""
         ...
 
 
-class ServerSentEvents:
+class SseFraming:
     """As a browser's EventSource reads it; every frame carries the id to come back with.
 
     A heartbeat too: a filtered client may look far beyond the last record it was sent.
@@ -60,7 +60,7 @@ class ServerSentEvents:
     def __init__(self, epoch: str) -> None:
         self._epoch = epoch
 
-    def opening(self) -> bytes:
+    def preamble(self) -> bytes:
         """Return how soon to try again."""
         return b"retry: %d\n\n" % RETRY_MS
 
@@ -77,20 +77,20 @@ class ServerSentEvents:
         """Return an event; its id is a place that is there, so that a reset comes once."""
         return self.record(gap.next - 1, "reset", _encoder.encode(gap._asdict()))
 
-    def parting(self, seq: int, words: str) -> bytes:
+    def goodbye(self, seq: int, message: str) -> bytes:
         """Return a comment: it is for a person who looks at the raw stream."""
-        return b": %s; the last id is %s\n\n" % (words.encode(), self._id(seq))
+        return b": %s; the last id is %s\n\n" % (message.encode(), self._id(seq))
 
     def _id(self, seq: int) -> bytes:
-        return written_id(self._epoch, seq).encode()
+        return format_id(self._epoch, seq).encode()
 
 
-class Lines:
+class NdjsonFraming:
     """The journal's lines as they are; whatever is no record is an empty line, or has no `id`."""
 
     media_type = "application/x-ndjson"
 
-    def opening(self) -> bytes:
+    def preamble(self) -> bytes:
         """Return nothing."""
         return b""
 
@@ -108,7 +108,7 @@ class Lines:
         """Return an object that is no event: it has nothing but `reset`."""
         return _encoder.encode({"reset": gap._asdict()}) + b"\n"
 
-    def parting(self, seq: int, words: str) -> bytes:
+    def goodbye(self, seq: int, message: str) -> bytes:
         """Return nothing: each record tells its own place."""
-        del seq, words
+        del seq, message
         return b""

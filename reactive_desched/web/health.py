@@ -11,18 +11,18 @@ class CheckResult(NamedTuple):
     """What a check says now; the reason is for a person, on one line."""
 
     ok: bool
-    reason: str = ""
+    message: str = ""
 
 
 Check = Callable[[], CheckResult]
 
 
-class Report(NamedTuple):
+class ProbeReport(NamedTuple):
     """What all checks of one probe said at one moment; `notes` are told and decide nothing."""
 
     probe: str
     results: Mapping[str, CheckResult]
-    notes: Mapping[str, CheckResult] = MappingProxyType({})
+    info: Mapping[str, CheckResult] = MappingProxyType({})
 
     @property
     def ok(self) -> bool:
@@ -34,7 +34,7 @@ class Report(NamedTuple):
         if self.ok and not verbose:
             return "ok"
         lines = [_line(name, result) for name, result in self.results.items()]
-        lines += [_note(name, result) for name, result in self.notes.items()]
+        lines += [_info_line(name, result) for name, result in self.info.items()]
         return "\n".join([*lines, f"{self.probe} check {'passed' if self.ok else 'failed'}", ""])
 
 
@@ -48,24 +48,24 @@ class Heartbeat:
     def __init__(self, limit_s: float, clock: Callable[[], float]) -> None:
         self._limit_s = limit_s
         self._clock = clock
-        self._last: float | None = None
+        self._last_beat_at: float | None = None
 
     def beat(self) -> None:
         """Say that work goes on."""
-        self._last = self._clock()
+        self._last_beat_at = self._clock()
 
-    def rest(self) -> None:
+    def idle(self) -> None:
         """Say that there is nothing to do."""
-        self._last = None
+        self._last_beat_at = None
 
     def check(self) -> CheckResult:
         """Fail when the last beat is older than the limit."""
-        if self._last is None:
+        if self._last_beat_at is None:
             return CheckResult(ok=True)
-        age_s = self._clock() - self._last
+        age_s = self._clock() - self._last_beat_at
         if age_s <= self._limit_s:
             return CheckResult(ok=True)
-        return CheckResult(ok=False, reason=f"no progress for {age_s:.1f} s")
+        return CheckResult(ok=False, message=f"no progress for {age_s:.1f} s")
 
 
 class Health:
@@ -79,40 +79,40 @@ class Health:
         self._clock = clock
         self._live: dict[str, Check] = {}
         self._ready: dict[str, Check] = {}
-        self._notes: dict[str, Check] = {}
+        self._info: dict[str, Check] = {}
 
-    def heartbeat(self, name: str, limit_s: float) -> Heartbeat:
+    def add_heartbeat(self, name: str, limit_s: float) -> Heartbeat:
         """Return a new heartbeat that /livez watches; it is at rest until its first beat."""
         heartbeat = Heartbeat(limit_s, self._clock)
         _add(self._live, name, heartbeat.check)
         return heartbeat
 
-    def ready_when(self, name: str, check: Check) -> None:
+    def add_readiness_check(self, name: str, check: Check) -> None:
         """Have /readyz ask this too; a check that raises counts as failed."""
         _add(self._ready, name, check)
 
-    def note(self, name: str, check: Check) -> None:
+    def add_info_check(self, name: str, check: Check) -> None:
         """Have /readyz tell this too: worth knowing, and no reason to be unready."""
-        _add(self._notes, name, check)
+        _add(self._info, name, check)
 
-    def livez(self) -> Report:
+    def livez(self) -> ProbeReport:
         """Ask whether a restart is needed."""
-        return _ask("livez", self._live)
+        return _run_probe("livez", self._live)
 
-    def readyz(self) -> Report:
+    def readyz(self) -> ProbeReport:
         """Ask whether evictions could be made now."""
-        return _ask("readyz", self._ready)._replace(notes=_answers(self._notes))
+        return _run_probe("readyz", self._ready)._replace(info=_run_checks(self._info))
 
 
-async def pulse(
-    heartbeat: Heartbeat, lagged: Callable[[float], None], every_s: float = 0.25
+async def beat_with_event_loop(
+    heartbeat: Heartbeat, on_lag: Callable[[float], None], every_s: float = 0.25
 ) -> None:
     """Beat while the event loop turns, and tell how late it ran each timer."""
     while True:
         heartbeat.beat()
         due = anyio.current_time() + every_s
         await anyio.sleep_until(due)
-        lagged(max(0.0, anyio.current_time() - due))
+        on_lag(max(0.0, anyio.current_time() - due))
 
 
 def _add(checks: dict[str, Check], name: str, check: Check) -> None:
@@ -121,29 +121,29 @@ def _add(checks: dict[str, Check], name: str, check: Check) -> None:
     checks[name] = check
 
 
-def _ask(probe: str, checks: Mapping[str, Check]) -> Report:
-    return Report(probe, _answers(checks))
+def _run_probe(probe: str, checks: Mapping[str, Check]) -> ProbeReport:
+    return ProbeReport(probe, _run_checks(checks))
 
 
-def _answers(checks: Mapping[str, Check]) -> Mapping[str, CheckResult]:
-    return {name: _answer(check) for name, check in checks.items()}
+def _run_checks(checks: Mapping[str, Check]) -> Mapping[str, CheckResult]:
+    return {name: _run_check(check) for name, check in checks.items()}
 
 
-def _answer(check: Check) -> CheckResult:
+def _run_check(check: Check) -> CheckResult:
     try:
         return check()
     except Exception as error:  # noqa: BLE001  # a probe must answer whatever a check does
-        return CheckResult(ok=False, reason=f"the check itself failed: {error!r}")
+        return CheckResult(ok=False, message=f"the check itself failed: {error!r}")
 
 
 def _line(name: str, result: CheckResult) -> str:
     if result.ok:
         return f"[+]{name} ok"
-    return f"[-]{name} failed: {_on_one_line(result.reason) or 'no reason given'}"
+    return f"[-]{name} failed: {_on_one_line(result.message) or 'no reason given'}"
 
 
-def _note(name: str, result: CheckResult) -> str:
-    return f"[{'+' if result.ok else '!'}]{name}: {_on_one_line(result.reason)}"
+def _info_line(name: str, result: CheckResult) -> str:
+    return f"[{'+' if result.ok else '!'}]{name}: {_on_one_line(result.message)}"
 
 
 def _on_one_line(text: str) -> str:

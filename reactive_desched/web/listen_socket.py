@@ -5,34 +5,34 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.primitives.listen_address import ListenAddress
 
-Accept = Callable[[], asyncio.Protocol]
+ProtocolFactory = Callable[[], asyncio.Protocol]
 """Returns the protocol for a new connection."""
 
 
-class Address:
+class ListenSocket:
     """An address that is ours; whoever connects is refused until somebody answers."""
 
-    def __init__(self, listen: Listen) -> None:
+    def __init__(self, listen: ListenAddress) -> None:
         self._listen = listen
-        self._accept: Accept = asyncio.Protocol
+        self._new_protocol: ProtocolFactory = asyncio.Protocol
         self._server: asyncio.Server | None = None
 
-    async def take(self) -> None:
+    async def bind(self) -> None:
         """Have it; raises ConfigError when somebody else does, or it is not of this machine."""
         host, port = self._listen
         loop = asyncio.get_running_loop()
-        with self._named():
+        with self._bind_errors():
             self._server = await loop.create_server(
-                self._let_in, host or None, port, start_serving=False
+                self._make_protocol, host or None, port, start_serving=False
             )
 
-    async def answer(self, accept: Accept) -> str:
+    async def serve(self, new_protocol: ProtocolFactory) -> str:
         """Let connections in from now on, and return the URL; raises ConfigError."""
         assert self._server is not None, "it is taken first"
-        self._accept = accept
-        with self._named():  # two may have taken it at once, but only one can answer
+        self._new_protocol = new_protocol
+        with self._bind_errors():  # two may have taken it at once, but only one can answer
             await self._server.start_serving()
         port = self._server.sockets[0].getsockname()[1]
         return self._listen._replace(port=port).url
@@ -42,12 +42,12 @@ class Address:
         if self._server is not None:
             self._server.close()
 
-    def _let_in(self) -> asyncio.Protocol:
+    def _make_protocol(self) -> asyncio.Protocol:
         """Return the protocol for a new connection: who answers is known only later."""
-        return self._accept()
+        return self._new_protocol()
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _bind_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -58,11 +58,11 @@ class Address:
 
 
 @asynccontextmanager
-async def taken(listen: Listen) -> AsyncIterator[Address]:
+async def bound(listen: ListenAddress) -> AsyncIterator[ListenSocket]:
     """Have an address while the block lasts; raises ConfigError when it cannot be had."""
-    address = Address(listen)
-    await address.take()
+    listen_socket = ListenSocket(listen)
+    await listen_socket.bind()
     try:
-        yield address
+        yield listen_socket
     finally:
-        address.close()
+        listen_socket.close()

@@ -6,59 +6,59 @@ from typing import Final
 
 import anyio
 
-from reactive_desched.errors import RecordsGone
+from reactive_desched.errors import RecordsExpired
 from reactive_desched.journal.start_position import Start
-from reactive_desched.journal.summary import Filter
+from reactive_desched.journal.summary import EventFilter
 from reactive_desched.web.framing import Framing
-from reactive_desched.web.live_buffer import Piece, Record, Records, piece
-from reactive_desched.web.start_position import place_of
+from reactive_desched.web.live_buffer import Chunk, RecordSource, StreamRecord, make_chunk
+from reactive_desched.web.start_position import resolve_start_seq
 
-READ_AT_ONCE: Final = 128
+PAGE_RECORDS: Final = 128
 """A client that is behind reads so many records at a time."""
 
-KEPT_PAGES: Final = 8
+MAX_PAGES: Final = 8
 """So many readings are kept parsed, 1 MiB and one record each at most; the oldest is dropped."""
 
 
-class Past:
+class PageCache:
     """Reads the journal for clients that are behind: pages that begin at the same places for all.
 
     Whoever comes by within KEPT_PAGES behind another has nothing to read. One client reads at a
     time, and one searches for its place; the others wait in line.
     """
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: RecordSource) -> None:
         self._records = records
-        self._pages: dict[int, list[Record]] = {}
-        self._searching, self._reading = anyio.Lock(), anyio.Lock()
+        self._pages: dict[int, list[StreamRecord]] = {}
+        self._start_lock, self._read_lock = anyio.Lock(), anyio.Lock()
 
-    async def place(self, start: Start) -> int:
+    async def resolve_start(self, start: Start) -> int:
         """Return the sequence behind which a client begins; raises RecordsGone, or OSError."""
-        async with self._searching:
-            return await place_of(start, self._records)
+        async with self._start_lock:
+            return await resolve_start_seq(start, self._records)
 
-    async def piece(self, seq: int, wanted: Filter, framing: Framing) -> Piece:
+    async def chunk(self, seq: int, event_filter: EventFilter, framing: Framing) -> Chunk:
         """Return what comes behind this place; raises RecordsGone, or OSError."""
-        begin = seq - seq % READ_AT_ONCE
+        begin = seq - seq % PAGE_RECORDS
         if (page := self._pages.get(begin)) is None:
-            async with self._reading:
-                page = await self._page(begin)
+            async with self._read_lock:
+                page = await self._load_page(begin)
         if not page or page[-1].seq <= seq:
-            async with self._reading:
+            async with self._read_lock:
                 page, begin = await self._read(seq), seq
-        return piece(islice(page, seq - begin, None), wanted, framing, seq)
+        return make_chunk(islice(page, seq - begin, None), event_filter, framing, seq)
 
-    async def _page(self, begin: int) -> list[Record]:
+    async def _load_page(self, begin: int) -> list[StreamRecord]:
         """Return a page; nothing when it is not whole yet, or its beginning is gone."""
-        if begin not in self._pages and begin + READ_AT_ONCE <= self._records.last:
-            with suppress(RecordsGone):
-                self._keep(begin, await self._read(begin))
+        if begin not in self._pages and begin + PAGE_RECORDS <= self._records.last_seq:
+            with suppress(RecordsExpired):
+                self._add_page(begin, await self._read(begin))
         return self._pages.get(begin, [])
 
-    def _keep(self, begin: int, page: list[Record]) -> None:
-        while len(self._pages) >= KEPT_PAGES:
+    def _add_page(self, begin: int, page: list[StreamRecord]) -> None:
+        while len(self._pages) >= MAX_PAGES:
             self._pages.pop(next(iter(self._pages)))
         self._pages[begin] = page
 
-    async def _read(self, seq: int) -> list[Record]:
-        return list(map(Record, await self._records.after(seq, READ_AT_ONCE)))
+    async def _read(self, seq: int) -> list[StreamRecord]:
+        return list(map(StreamRecord, await self._records.read_after(seq, PAGE_RECORDS)))

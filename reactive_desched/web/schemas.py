@@ -11,7 +11,7 @@ INDEX: Final = "/schemas/"
 _INDEX_FILE: Final = "index.json"
 _SUFFIX: Final = ".json"
 _WITH_REVISION: Final = re.compile(r".+\.v\d+\.\d+\.json")
-_FOR_EVER: Final = "public, max-age=31536000, immutable"
+_CACHE_FOREVER: Final = "public, max-age=31536000, immutable"
 """What a name with a revision stands for does not change; `event.v1` and the index may grow."""
 
 
@@ -21,23 +21,23 @@ def read_schemas() -> Mapping[str, bytes]:
     return {one.name: one.read_bytes() for one in folder.iterdir() if one.name.endswith(_SUFFIX)}
 
 
-def add(router: web.UrlDispatcher, schemas: Mapping[str, bytes]) -> None:
+def add_routes(router: web.UrlDispatcher, schemas: Mapping[str, bytes]) -> None:
     """Serve the index, and each schema under the name of its file."""
 
     async def index(_: web.Request) -> web.Response:
-        return _answer(_INDEX_FILE, schemas)
+        return _schema_response(_INDEX_FILE, schemas)
 
     async def schema(request: web.Request) -> web.Response:
-        return _answer(request.match_info["name"], schemas)
+        return _schema_response(request.match_info["name"], schemas)
 
     router.add_get(INDEX.rstrip("/"), index)
     router.add_get(INDEX, index)
     router.add_get(INDEX + "{name}", schema)
 
 
-def _answer(name: str, schemas: Mapping[str, bytes]) -> web.Response:
+def _schema_response(name: str, schemas: Mapping[str, bytes]) -> web.Response:
     if (text := schemas.get(name)) is None:
         return web.Response(status=404, text=f"there is no such schema; {INDEX} lists them\n")
     kind = "application/json" if name == _INDEX_FILE else "application/schema+json"
-    caching = {"Cache-Control": _FOR_EVER} if _WITH_REVISION.fullmatch(name) else {}
+    caching = {"Cache-Control": _CACHE_FOREVER} if _WITH_REVISION.fullmatch(name) else {}
     return web.Response(body=text, headers={"Content-Type": kind, **caching})

@@ -6,19 +6,19 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 
 from aiohttp import web
 
-from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry.metrics import Metrics
 from reactive_desched.web import schemas
-from reactive_desched.web.connection import Connection, protect
-from reactive_desched.web.connections import MAX_CONNECTIONS, Connections
+from reactive_desched.web.connection import HttpConnection, add_security_headers
+from reactive_desched.web.connections import MAX_CONNECTIONS, ConnectionLimiter
 from reactive_desched.web.event_stream import EventStream
-from reactive_desched.web.health import Health, Report
-from reactive_desched.web.listen_socket import Address, taken
+from reactive_desched.web.health import Health, ProbeReport
+from reactive_desched.web.listen_socket import ListenSocket, bound
 
 SHUTDOWN_S = 0.4
 """A request under way has this long to end, and again as long to be cancelled."""
 
-_READING = ("GET", "HEAD")
+_READ_METHODS = ("GET", "HEAD")
 _INDEX = """reactive-desched
 
 /livez      is the process getting anywhere?   add ?verbose for every check
@@ -36,19 +36,25 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def serve(
-    listen: Listen, health: Health, metrics: Metrics | None, events: EventStream | None = None
+    listen: ListenAddress,
+    health: Health,
+    metrics: Metrics | None,
+    events: EventStream | None = None,
 ) -> AsyncIterator[str]:
     """Take the address and serve there while the block runs; yield the URL.
 
     Raises ConfigError when the address cannot be had.
     """
-    async with taken(listen) as address, serve_at(address, health, metrics, events) as url:
+    async with bound(listen) as address, serve_at(address, health, metrics, events) as url:
         yield url
 
 
 @asynccontextmanager
 async def serve_at(
-    address: Address, health: Health, metrics: Metrics | None, events: EventStream | None = None
+    listen_socket: ListenSocket,
+    health: Health,
+    metrics: Metrics | None,
+    events: EventStream | None = None,
 ) -> AsyncIterator[str]:
     """Serve health and, if given, metrics and events while the block runs; yield the URL.
 
@@ -61,15 +67,15 @@ async def serve_at(
     )
     await runner.setup()
     assert runner.server is not None, "setup made it"
-    connections = _connections(runner.server, events)
+    connections = _connection_limiter(runner.server, events)
     if metrics is not None:
-        metrics.sources.http = connections.numbers
+        metrics.sources.http = connections.counters
     try:
-        url = await address.answer(connections.accept)
-        async with _opened(events):
+        url = await listen_socket.serve(connections.new_protocol)
+        async with _open_events(events):
             yield url
     finally:
-        address.close()
+        listen_socket.close()
         connections.close()
         if events is not None:
             events.close()
@@ -86,20 +92,20 @@ def application(
         return web.Response(text=text)
 
     async def livez(request: web.Request) -> web.Response:
-        return _probe(request, health.livez())
+        return _probe_response(request, health.livez())
 
     async def readyz(request: web.Request) -> web.Response:
-        return _probe(request, health.readyz())
+        return _probe_response(request, health.readyz())
 
-    app = web.Application(middlewares=[_noted, _only_reading], client_max_size=1)
-    app.on_response_prepare.append(_protect)
+    app = web.Application(middlewares=[_mark_request_started, _reject_writes], client_max_size=1)
+    app.on_response_prepare.append(_add_security_headers)
     app.router.add_get("/", index)
     app.router.add_get("/livez", livez)
     app.router.add_get("/healthz", livez)  # where the SIG descheduler's probes ask
     app.router.add_get("/readyz", readyz)
-    schemas.add(app.router, schemas.read_schemas())
+    schemas.add_routes(app.router, schemas.read_schemas())
     if metrics is not None:
-        app.router.add_get("/metrics", _scraping(metrics))
+        app.router.add_get("/metrics", _metrics_handler(metrics))
     app.router.add_get("/events", _no_events if events is None else events.handle)
     return app
 
@@ -112,20 +118,20 @@ async def _no_events(_: web.Request) -> web.Response:
     )
 
 
-def _connections(server: web.Server, events: EventStream | None) -> Connections:
+def _connection_limiter(server: web.Server, events: EventStream | None) -> ConnectionLimiter:
     """Let so many in that a crowd finds every free place of the stream; the rest are told."""
     loop = asyncio.get_running_loop()
     if events is None:
-        return Connections(server, loop, MAX_CONNECTIONS)
+        return ConnectionLimiter(server, loop, MAX_CONNECTIONS)
     clients = events.clients
-    return Connections(server, loop, MAX_CONNECTIONS + clients.most, clients.connections)
+    return ConnectionLimiter(server, loop, MAX_CONNECTIONS + clients.limit, clients.connections)
 
 
-def _opened(events: EventStream | None) -> AbstractAsyncContextManager[None]:
+def _open_events(events: EventStream | None) -> AbstractAsyncContextManager[None]:
     return nullcontext() if events is None else events.open()
 
 
-def _scraping(metrics: Metrics) -> Handler:
+def _metrics_handler(metrics: Metrics) -> Handler:
     async def scrape(request: web.Request) -> web.Response:
         body, media_type = metrics.exposition(",".join(request.headers.getall("Accept", [])))
         return web.Response(body=body, headers={"Content-Type": media_type})
@@ -133,24 +139,24 @@ def _scraping(metrics: Metrics) -> Handler:
     return scrape
 
 
-def _probe(request: web.Request, report: Report) -> web.Response:
+def _probe_response(request: web.Request, report: ProbeReport) -> web.Response:
     text = report.text(verbose="verbose" in request.query)
     return web.Response(status=200 if report.ok else 503, text=text)
 
 
 @web.middleware
-async def _noted(request: web.Request, handler: Handler) -> web.StreamResponse:
-    assert isinstance(request.protocol, Connection), "nothing else lets requests in"
-    request.protocol.asked()
+async def _mark_request_started(request: web.Request, handler: Handler) -> web.StreamResponse:
+    assert isinstance(request.protocol, HttpConnection), "nothing else lets requests in"
+    request.protocol.mark_request_started()
     return await handler(request)
 
 
 @web.middleware
-async def _only_reading(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if request.method not in _READING:
-        raise web.HTTPMethodNotAllowed(request.method, _READING)
+async def _reject_writes(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.method not in _READ_METHODS:
+        raise web.HTTPMethodNotAllowed(request.method, _READ_METHODS)
     return await handler(request)
 
 
-async def _protect(_: web.Request, response: web.StreamResponse) -> None:
-    protect(response)
+async def _add_security_headers(_: web.Request, response: web.StreamResponse) -> None:
+    add_security_headers(response)

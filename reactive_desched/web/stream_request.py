@@ -8,10 +8,17 @@ from typing import Final
 from aiohttp import web
 from msgspec import Struct
 
-from reactive_desched.api.event import DATA
+from reactive_desched.api.event import DATA_TYPES
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.start_position import HOW, NOW, After, Start, parse_id, parse_start
-from reactive_desched.journal.summary import Filter, check_types
+from reactive_desched.journal.start_position import (
+    NOW,
+    START_FORMATS_HELP,
+    AfterSequence,
+    Start,
+    parse_id,
+    parse_start,
+)
+from reactive_desched.journal.summary import EventFilter, check_types
 
 FILTERS: Final = {
     "namespace": "namespaces",
@@ -25,62 +32,64 @@ FILTERS: Final = {
 """The keys of a query that choose events, and the field of a Filter each one fills."""
 
 NDJSON: Final = "application/x-ndjson"
-_LOST_PLUS: Final = re.compile(r"[0-9-]{10}[Tt][0-9:.]{8,18} [0-9]{2}:?[0-9]{2}")
-_SWITCH: Final = {"": True, "true": True, "1": True, "false": False, "0": False}
+_TIMESTAMP_WITHOUT_PLUS: Final = re.compile(r"[0-9-]{10}[Tt][0-9:.]{8,18} [0-9]{2}:?[0-9]{2}")
+_BOOLEANS: Final = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 
-class Asked(Struct, frozen=True):
+class StreamRequest(Struct, frozen=True):
     """Which events, from where on, and whether also those to come; `lines` asks for NDJSON."""
 
     start: Start
-    filter: Filter
+    event_filter: EventFilter
     follow: bool
-    lines: bool
+    ndjson: bool
 
 
-def asked(request: web.Request, now: datetime) -> Asked:
+def parse_stream_request(request: web.Request, now: datetime) -> StreamRequest:
     """Read a request; raises ConfigError naming what is wrong and what there is."""
-    known = [*FILTERS, "from", "follow"]
+    allowed = [*FILTERS, "from", "follow"]
     for key in request.query:
-        if key not in known:
-            raise ConfigError(f"{key!r} is nothing to ask for; there are {', '.join(known)}")
-    return Asked(_start(request, now), _filter(request), _follow(request), _wants_lines(request))
+        if key not in allowed:
+            raise ConfigError(f"{key!r} is nothing to ask for; there are {', '.join(allowed)}")
+    return StreamRequest(
+        _start(request, now), _filter(request), _follow(request), _wants_ndjson(request)
+    )
 
 
 def _start(request: web.Request, now: datetime) -> Start:
     """Read the place; a header comes from a reconnecting client, and so knows better."""
-    if seen := request.headers.get("Last-Event-ID", ""):
-        return parse_id(seen) or After(0, epoch=seen)
-    places = request.query.getall("from", [NOW])
-    if len(places) > 1:
-        raise ConfigError(f"there can be only one place to begin from: write {HOW}")
-    if _LOST_PLUS.fullmatch(places[0]):
-        meant = places[0].replace(" ", "%2B")
+    if last_event_id := request.headers.get("Last-Event-ID", ""):
+        return parse_id(last_event_id) or AfterSequence(0, epoch=last_event_id)
+    starts = request.query.getall("from", [NOW])
+    if len(starts) > 1:
+        raise ConfigError(f"there can be only one place to begin from: write {START_FORMATS_HELP}")
+    if _TIMESTAMP_WITHOUT_PLUS.fullmatch(starts[0]):
+        meant = starts[0].replace(" ", "%2B")
         raise ConfigError(f"a + in an address stands for a space: write %2B, as in from={meant}")
-    return parse_start(places[0], now)
+    return parse_start(starts[0], now)
 
 
-def _filter(request: web.Request) -> Filter:
-    chosen = {field: tuple(_words(request, key)) for key, field in FILTERS.items()}
-    check_types(chosen["types"], tuple(DATA))
-    return Filter(**chosen)
+def _filter(request: web.Request) -> EventFilter:
+    chosen = {field: tuple(_values(request, key)) for key, field in FILTERS.items()}
+    check_types(chosen["types"], tuple(DATA_TYPES))
+    return EventFilter(**chosen)
 
 
-def _words(request: web.Request, key: str) -> Iterator[str]:
+def _values(request: web.Request, key: str) -> Iterator[str]:
     for value in request.query.getall(key, []):
-        words = [word.strip() for word in value.split(",")]
-        if not all(words):
+        values = [item.strip() for item in value.split(",")]
+        if not all(values):
             raise ConfigError(f"{key}={value} holds an empty word: leave it out")
-        yield from words
+        yield from values
 
 
 def _follow(request: web.Request) -> bool:
     value = request.query.get("follow", "")
-    if value not in _SWITCH:
+    if value not in _BOOLEANS:
         raise ConfigError(f"follow={value} is neither true nor false")
-    return _SWITCH[value]
+    return _BOOLEANS[value]
 
 
-def _wants_lines(request: web.Request) -> bool:
+def _wants_ndjson(request: web.Request) -> bool:
     accepted = ",".join(request.headers.getall("Accept", []))
     return any(part.split(";")[0].strip().lower() == NDJSON for part in accepted.split(","))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from reactive_desched.api.event import FINDING_MADE
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.events import event
-from reactive_desched.journal.records import AnyEvent, digest, encode, line
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import AnyEvent, digest, encode, format_line
 from tests.support.journals import some_events
 
 FINDING = next(each for each in some_events(100) if each.type == FINDING_MADE)
@@ -31,7 +31,7 @@ def finding(reason: str, numbers: dict[str, int | str]) -> AnyEvent:
 
 def written(found: AnyEvent) -> bytes:
     """Return its line."""
-    return line(encode(found), digest(b"before"), "2026-11-20T12:00:00.000001Z", 42)
+    return format_line(encode(found), digest(b"before"), "2026-11-20T12:00:00.000001Z", 42)
 
 
 def canonical(value: Any) -> str:
@@ -94,7 +94,7 @@ def test_whatever_an_event_says_is_read_back_the_same(
     reason: str, numbers: dict[str, int | str]
 ) -> None:
     said = finding(reason, numbers)
-    found = event(FINDING_MADE, written(said))
+    found = decode_event(FINDING_MADE, written(said))
 
     assert found is not None
     assert found.data == said.data

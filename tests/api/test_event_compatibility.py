@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 from jsonschema import Draft202012Validator
 
-from reactive_desched.api.event import DATA, schema_name
-from reactive_desched.journal.events import event
+from reactive_desched.api.event import DATA_TYPES, schema_name
+from reactive_desched.journal.events import decode_event
 from tools.event_schemas import ENVELOPE, envelope, index, type_schemas
-from tools.schema_compatibility import breaks, revision_breaks
+from tools.schema_compatibility import breaking_changes, revision_errors
 from tools.write_event_schemas import PAST, SAMPLES, freeze
 
 Json = dict[str, Any]  # an event or a schema
@@ -46,8 +46,10 @@ def structural(past: Release, types: dict[str, Json], schemas: dict[str, Json]) 
     """Yield what is wrong between a past release and these types and schemas."""
     for type_, entry in past.types.items():
         if type_ in types:
-            yield from breaks(past.schemas[entry["schema"]], schemas[types[type_]["schema"]])
-    yield from revision_breaks(past.types, past.schemas, schemas)
+            yield from breaking_changes(
+                past.schemas[entry["schema"]], schemas[types[type_]["schema"]]
+            )
+    yield from revision_errors(past.types, past.schemas, schemas)
 
 
 def test_the_first_release_is_kept() -> None:
@@ -72,9 +74,9 @@ def test_what_was_written_then_is_as_todays_schemas_say(past: Release) -> None:
 def test_what_was_written_then_is_read_today(past: Release) -> None:
     for raw in past.samples:
         type_ = json.loads(raw)["type"]
-        found = event(type_, raw)
+        found = decode_event(type_, raw)
         assert found is not None, type_
-        assert type(found.data) is DATA[type_]
+        assert type(found.data) is DATA_TYPES[type_]
 
 
 @every_release
@@ -99,7 +101,7 @@ def test_the_envelope_only_grows(past: Release) -> None:
     then, now = past.schemas[ENVELOPE], envelope()
 
     assert [rule for rule in then["allOf"] if rule not in now["allOf"]] == []
-    assert breaks({**then, "allOf": []}, {**now, "allOf": []}) == []
+    assert breaking_changes({**then, "allOf": []}, {**now, "allOf": []}) == []
 
 
 def test_a_release_is_never_written_over(tmp_path: Path) -> None:

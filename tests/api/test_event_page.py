@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from reactive_desched.api.event import DATA
-from reactive_desched.model.event_types import PREFIX
-from tools.event_page import filled
+from reactive_desched.api.event import DATA_TYPES
+from reactive_desched.model.event_types import TYPE_PREFIX
+from tools.event_page import fill_tables
 from tools.event_schemas import definitions, envelope
 from tools.write_event_schemas import PAGE
 
@@ -27,14 +27,14 @@ def block(language: str) -> str:
 
 
 def test_the_tables_are_what_the_code_says() -> None:
-    assert filled(TEXT) == TEXT
+    assert fill_tables(TEXT) == TEXT
 
 
 def test_the_page_names_every_type_attribute_and_field() -> None:
     fields = [name for schema in definitions().values() for name in schema["properties"]]
 
     assert [name for name in [*envelope()["properties"], *fields] if f"`{name}`" not in TEXT] == []
-    assert [t for t in DATA if f"| `{t.removeprefix(PREFIX)}` |" not in TEXT] == []
+    assert [t for t in DATA_TYPES if f"| `{t.removeprefix(TYPE_PREFIX)}` |" not in TEXT] == []
 
 
 def test_every_type_in_a_table_leads_to_its_fields() -> None:

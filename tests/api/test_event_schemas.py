@@ -9,11 +9,11 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 from jsonschema import Draft202012Validator, FormatChecker
 
-from reactive_desched.api.event import DATA, REVISIONS, dataschema, schema_name
-from reactive_desched.model.event_types import PREFIX
+from reactive_desched.api.event import DATA_TYPES, SCHEMA_REVISIONS, dataschema, schema_name
+from reactive_desched.model.event_types import TYPE_PREFIX
 from tools.event_schemas import MEANINGS, envelope, index, type_schemas
-from tools.schema_compatibility import says_the_same
-from tools.write_event_schemas import PAST, SCHEMAS, texts
+from tools.schema_compatibility import is_equivalent
+from tools.write_event_schemas import PAST, SCHEMAS, file_texts
 
 Json = dict[str, Any]  # an event or a schema
 
@@ -21,25 +21,25 @@ ROOT = Path(__file__).parents[2]
 WHOLE = Draft202012Validator(envelope(), format_checker=FormatChecker())
 OF_TYPE = {
     type_: Draft202012Validator(type_schemas()[schema_name(type_)], format_checker=FormatChecker())
-    for type_ in DATA
+    for type_ in DATA_TYPES
 }
 
 
 def test_the_schemas_that_ship_are_what_the_code_says() -> None:
-    for name, text in texts().items():
+    for name, text in file_texts().items():
         assert (SCHEMAS / name).read_text(encoding="utf-8") == text, name
 
 
 def test_a_schema_that_was_published_still_ships_and_says_the_same() -> None:
     for file in PAST.glob("*/*.v*.*.json"):
         shipped = json.loads((SCHEMAS / file.name).read_bytes())
-        assert says_the_same(json.loads(file.read_bytes()), shipped), file
+        assert is_equivalent(json.loads(file.read_bytes()), shipped), file
 
 
 def test_no_other_schema_ships() -> None:
     published = {file.name for file in PAST.glob("*/*.json")}
 
-    assert {file.name for file in SCHEMAS.iterdir()} <= texts().keys() | published
+    assert {file.name for file in SCHEMAS.iterdir()} <= file_texts().keys() | published
 
 
 def test_the_wheel_holds_the_schemas(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_wheel_holds_the_schemas(tmp_path: Path) -> None:
 def test_every_type_has_a_sample_a_meaning_and_a_revision(lines: list[bytes]) -> None:
     sampled = {json.loads(raw)["type"] for raw in lines}
 
-    assert sampled == DATA.keys() == MEANINGS.keys() == REVISIONS.keys()
+    assert sampled == DATA_TYPES.keys() == MEANINGS.keys() == SCHEMA_REVISIONS.keys()
 
 
 def test_schemas_are_sound_and_say_who_they_are() -> None:
@@ -96,7 +96,7 @@ def test_the_index_leads_from_a_type_to_its_schema(lines: list[bytes]) -> None:
 @pytest.fixture
 def requested(lines: list[bytes]) -> Json:
     found = [json.loads(raw) for raw in lines]
-    return next(event for event in found if event["type"] == PREFIX + "eviction.requested.v1")
+    return next(event for event in found if event["type"] == TYPE_PREFIX + "eviction.requested.v1")
 
 
 def test_what_a_later_version_adds_is_taken(requested: Json) -> None:
@@ -110,7 +110,7 @@ def test_what_a_later_version_adds_is_taken(requested: Json) -> None:
 
 
 def test_a_type_of_a_later_version_may_hold_anything(requested: Json) -> None:
-    requested |= {"type": PREFIX + "pod.moved.v1", "data": {"to": "n2"}}
+    requested |= {"type": TYPE_PREFIX + "pod.moved.v1", "data": {"to": "n2"}}
 
     assert WHOLE.is_valid(requested)
 

@@ -7,7 +7,7 @@ import pytest
 
 from reactive_desched.app.config_reload import restart_needed
 from reactive_desched.policy.settings import ReactiveSettings
-from tests.support.reloading_bench import HEAD, SETTINGS, Bench, policy
+from tests.support.reloading_bench import HEAD, SETTINGS, ReloaderBench, policy_text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -15,58 +15,58 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     made = tmp_path / "policy.yaml"
-    made.write_text(policy("first"))
+    made.write_text(policy_text("first"))
     return made
 
 
 async def test_a_changed_policy_is_in_force_two_seconds_later_and_says_so(path: Path) -> None:
-    async with Bench(path).running() as bench:
-        first = bench.in_force.policy.revision
-        bench.write(policy("second"))
+    async with ReloaderBench(path).running() as bench:
+        first = bench.active.policy.revision
+        bench.write(policy_text("second"))
         await anyio.sleep(2.1)
 
     assert bench.names == ["second"]
-    revision = bench.in_force.policy.revision
+    revision = bench.active.policy.revision
     assert revision != first
-    assert bench.in_force.note() == f"revision {revision} of {path}"
-    (line,) = bench.book.lines
+    assert bench.active.status_message() == f"revision {revision} of {path}"
+    (line,) = bench.logger.lines
     assert (line.level, line.event) == ("info", "policy reloaded")
     assert line.values == {"policy": str(path), "revision": revision, "before": first}
-    assert bench.told == [("reloaded", (str(path), revision))]
-    assert 'policy_reloads_total{result="ok"} 1.0' in bench.exposed
-    assert f'digest="{revision}"' in bench.exposed
+    assert bench.notifications == [("reloaded", (str(path), revision))]
+    assert 'policy_reloads_total{result="ok"} 1.0' in bench.exposition
+    assert f'digest="{revision}"' in bench.exposition
 
 
 async def test_a_bad_text_keeps_what_is_in_force_and_every_problem_is_named(path: Path) -> None:
-    async with Bench(path).running() as bench:
-        revision = bench.in_force.policy.revision
-        bench.write(policy("second", "nodeSelectr: a=b\nmaxNoOfPodsToEvictTotal: many\n"))
+    async with ReloaderBench(path).running() as bench:
+        revision = bench.active.policy.revision
+        bench.write(policy_text("second", "nodeSelectr: a=b\nmaxNoOfPodsToEvictTotal: many\n"))
         await anyio.sleep(5)
 
-    assert bench.plans == []
-    assert bench.in_force.policy.revision == revision
-    first, second = bench.in_force.refused
+    assert bench.configs == []
+    assert bench.active.policy.revision == revision
+    first, second = bench.active.problems
     assert first.startswith(f"{path}:3:1: nodeSelectr: ")
     assert "nodeSelector" in first
     assert second.startswith(f"{path}:4:")
     assert bench.warnings == ["policy rejected", first, second]
-    assert bench.book.lines[0].values == {"kept": revision, "problems": 2}
+    assert bench.logger.lines[0].values == {"kept": revision, "problems": 2}
     note = f"kept revision {revision}: file rejected: {first}"
-    assert bench.in_force.note() == note
-    assert bench.told == [("rejected", (str(path), (first, second)))]
-    assert 'policy_reloads_total{result="rejected"} 1.0' in bench.exposed
-    assert "policy_kept 1.0" in bench.exposed
+    assert bench.active.status_message() == note
+    assert bench.notifications == [("rejected", (str(path), (first, second)))]
+    assert 'policy_reloads_total{result="rejected"} 1.0' in bench.exposition
+    assert "policy_kept 1.0" in bench.exposition
 
 
 async def test_a_bad_text_is_told_once_and_another_one_again(path: Path) -> None:
-    async with Bench(path).running() as bench:
+    async with ReloaderBench(path).running() as bench:
         bench.write("no: policy\n")
         await anyio.sleep(30)
-        assert len(bench.told) == 1
+        assert len(bench.notifications) == 1
         bench.write("{")
         await anyio.sleep(30)
 
-    assert [kind for kind, _ in bench.told] == ["rejected", "rejected"]
+    assert [kind for kind, _ in bench.notifications] == ["rejected", "rejected"]
 
 
 @pytest.mark.parametrize(
@@ -77,23 +77,23 @@ async def test_a_bad_text_is_told_once_and_another_one_again(path: Path) -> None
 async def test_all_is_well_again_when_the_text_is(
     path: Path, again: str, adopted: list[str], said: str
 ) -> None:
-    async with Bench(path).running() as bench:
+    async with ReloaderBench(path).running() as bench:
         bench.write("{")
         await anyio.sleep(3)
-        assert bench.in_force.refused
-        bench.write(policy(again))
+        assert bench.active.problems
+        bench.write(policy_text(again))
         await anyio.sleep(3)
 
-    assert bench.in_force.refused == ()
+    assert bench.active.problems == ()
     assert bench.names == adopted
-    assert "policy_kept 0.0" in bench.exposed
-    assert bench.in_force.note().startswith("revision ")
-    assert bench.book.lines[-1].event == said
+    assert "policy_kept 0.0" in bench.exposition
+    assert bench.active.status_message().startswith("revision ")
+    assert bench.logger.lines[-1].event == said
 
 
 async def test_the_newest_good_text_is_the_one_to_come_back_to(path: Path) -> None:
-    async with Bench(path).running() as bench:
-        for text in (policy("second"), "{", policy("second"), policy("first")):
+    async with ReloaderBench(path).running() as bench:
+        for text in (policy_text("second"), "{", policy_text("second"), policy_text("first")):
             bench.write(text)
             await anyio.sleep(3)
 
@@ -101,23 +101,23 @@ async def test_the_newest_good_text_is_the_one_to_come_back_to(path: Path) -> No
 
 
 async def test_the_same_bad_text_after_a_good_one_is_refused_again(path: Path) -> None:
-    async with Bench(path).running() as bench:
-        for text in ("{", policy("first"), "{"):
+    async with ReloaderBench(path).running() as bench:
+        for text in ("{", policy_text("first"), "{"):
             bench.write(text)
             await anyio.sleep(3)
 
-    assert bench.in_force.refused
-    assert [kind for kind, _ in bench.told] == ["rejected", "rejected"]
+    assert bench.active.problems
+    assert [kind for kind, _ in bench.notifications] == ["rejected", "rejected"]
 
 
 async def test_settings_alone_are_taken_too(path: Path, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text(SETTINGS)
-    async with Bench(path, settings).running() as bench:
+    async with ReloaderBench(path, settings).running() as bench:
         settings.write_text(f"{SETTINGS}budgets: {{cluster: null}}\n")
         await anyio.sleep(3)
 
-    assert bench.plans[0].rates["cluster"] is None
+    assert bench.configs[0].eviction_rates["cluster"] is None
 
 
 async def test_what_needs_a_restart_is_named_and_all_else_is_taken(
@@ -125,7 +125,7 @@ async def test_what_needs_a_restart_is_named_and_all_else_is_taken(
 ) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text(SETTINGS)
-    async with Bench(path, settings).running() as bench:
+    async with ReloaderBench(path, settings).running() as bench:
         settings.write_text(
             f"{SETTINGS}journal: {{directory: /elsewhere}}\nclient: {{burst: 7}}\n"
             "debounce: {quiet: 3s}\n"
@@ -134,20 +134,20 @@ async def test_what_needs_a_restart_is_named_and_all_else_is_taken(
         settings.write_text(f"{SETTINGS}client: {{burst: 7}}\n")
         await anyio.sleep(3)
 
-    assert bench.book.told("a restart is needed") == [
+    assert bench.logger.values_of("a restart is needed") == [
         {"field": "client.burst", "in_force": "100", "written": "7"},
         {"field": "journal.directory", "in_force": "", "written": "/elsewhere"},
         {"field": "client.burst", "in_force": "100", "written": "7"},
     ]
-    assert bench.plans[0].pause("any").quiet_s == 3
+    assert bench.configs[0].debounce_for("any").quiet_s == 3
 
 
 async def test_warnings_of_a_new_policy_are_told(path: Path) -> None:
-    async with Bench(path).running() as bench:
+    async with ReloaderBench(path).running() as bench:
         bench.write(f"{HEAD}profiles: []\n")
         await anyio.sleep(3)
 
-    assert len(bench.plans) == 1
+    assert len(bench.configs) == 1
     [warning] = bench.warnings
     assert "there are no profiles" in warning
 
@@ -156,14 +156,14 @@ async def test_whatever_breaks_while_reading_does_not_end_the_controller(path: P
     def breaks() -> None:
         raise RecursionError("too deep")
 
-    async with Bench(path).running() as bench:
+    async with ReloaderBench(path).running() as bench:
         bench.before_read = breaks
-        bench.write(policy("second"))
+        bench.write(policy_text("second"))
         await anyio.sleep(3)
-        assert bench.in_force.refused == ("cannot be read: RecursionError('too deep')",)
+        assert bench.active.problems == ("cannot be read: RecursionError('too deep')",)
 
         bench.before_read = lambda: None
-        bench.write(policy("third"))
+        bench.write(policy_text("third"))
         await anyio.sleep(3)
 
     assert bench.names == ["third"]

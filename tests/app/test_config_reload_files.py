@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reactive_desched.app.config_reload import Files, Prepared, fingerprint
-from reactive_desched.controller.config import plan, registry
-from reactive_desched.policy.load import load
-from tests.support.reloading_bench import HEAD, SETTINGS, Bench, policy
+from reactive_desched.app.config_reload import ConfigFiles, LoadedConfig, fingerprint
+from reactive_desched.controller.config import build_config, plugin_registry
+from reactive_desched.policy.load import load_files
+from tests.support.reloading_bench import HEAD, SETTINGS, ReloaderBench, policy_text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -18,24 +18,24 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     made = tmp_path / "policy.yaml"
-    made.write_text(policy("first"))
+    made.write_text(policy_text("first"))
     return made
 
 
 async def test_files_that_stay_as_they_are_are_not_even_read(path: Path) -> None:
-    async with Bench(path).running() as bench:
+    async with ReloaderBench(path).running() as bench:
         await anyio.sleep(5)
         os.utime(path, (1, 1))
-        bench.write(policy("first"))
+        bench.write(policy_text("first"))
         await anyio.sleep(5)
 
-    assert (bench.reads, bench.plans, bench.book.lines) == (0, [], [])
+    assert (bench.reads, bench.configs, bench.logger.lines) == (0, [], [])
 
 
 async def test_a_change_that_keeps_size_and_time_is_seen(path: Path) -> None:
-    async with Bench(path).running() as bench:
+    async with ReloaderBench(path).running() as bench:
         before = os.stat(path)  # noqa: PTH116 -- pathlib's must not be called here
-        bench.write(policy("other"))
+        bench.write(policy_text("other"))
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         after = os.stat(path)  # noqa: PTH116 -- as above
         assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
@@ -45,61 +45,61 @@ async def test_a_change_that_keeps_size_and_time_is_seen(path: Path) -> None:
 
 
 async def test_a_text_is_not_judged_while_it_is_being_written(path: Path) -> None:
-    whole = policy("second", "nodeSelector: pool=a\n")
-    async with Bench(path).running() as bench:
+    whole = policy_text("second", "nodeSelector: pool=a\n")
+    async with ReloaderBench(path).running() as bench:
         for length in range(len(HEAD), len(whole), 9):  # many of these are policies of their own
             bench.write(whole[:length])
             await anyio.sleep(1)
-        assert (bench.plans, bench.told) == ([], [])
+        assert (bench.configs, bench.notifications) == ([], [])
         bench.write(whole)
         await anyio.sleep(2.1)
 
     assert bench.names == ["second"]
-    assert str(bench.plans[0].selects) == "pool in (a)"
+    assert str(bench.configs[0].node_selector) == "pool in (a)"
 
 
 async def test_a_text_that_changes_while_it_is_read_is_read_again(path: Path) -> None:
-    async with Bench(path).running() as bench:
-        bench.while_read = lambda: bench.write(policy("third"))
-        bench.write(policy("second"))
+    async with ReloaderBench(path).running() as bench:
+        bench.while_read = lambda: bench.write(policy_text("third"))
+        bench.write(policy_text("second"))
         await anyio.sleep(10)
 
     assert bench.names == ["third"]
-    assert bench.told[0][0] == "reloaded"
+    assert bench.notifications[0][0] == "reloaded"
 
 
 async def test_a_file_that_is_missing_for_a_moment_is_waited_for(path: Path) -> None:
-    async with Bench(path).running() as bench:
+    async with ReloaderBench(path).running() as bench:
         await anyio.sleep(0.5)
         bench.remove()
         await anyio.sleep(1)
-        bench.write(policy("second"))
+        bench.write(policy_text("second"))
         await anyio.sleep(2.1)
 
     assert bench.names == ["second"]
-    assert [kind for kind, _ in bench.told] == ["reloaded"]
+    assert [kind for kind, _ in bench.notifications] == ["reloaded"]
 
 
 async def test_a_file_that_stays_away_is_told_and_the_policy_stays(path: Path) -> None:
-    async with Bench(path).running() as bench:
+    async with ReloaderBench(path).running() as bench:
         bench.remove()
         await anyio.sleep(5)
         assert (
             "cannot be read: No such file or directory; check the path"
-            in (bench.in_force.refused[0])
+            in (bench.active.problems[0])
         )
-        bench.write(policy("first"))
+        bench.write(policy_text("first"))
         await anyio.sleep(3)
 
-    assert bench.in_force.refused == ()
-    assert bench.plans == []
+    assert bench.active.problems == ()
+    assert bench.configs == []
 
 
 async def test_an_editor_that_renames_over_the_file_is_followed(path: Path) -> None:
-    async with Bench(path).running() as bench:
+    async with ReloaderBench(path).running() as bench:
         for name in ("second", "third"):
             new = path.with_suffix(".tmp")
-            new.write_text(policy(name))
+            new.write_text(policy_text(name))
             new.replace(path)
             await anyio.sleep(3)
 
@@ -121,27 +121,31 @@ async def test_a_config_map_that_swaps_its_symlink_changes_all_its_files_at_once
     tmp_path: Path,
 ) -> None:
     paths = [tmp_path / "policy.yaml", tmp_path / "settings.yaml"]
-    publish(tmp_path, 1, policy=policy("first"), settings=SETTINGS + "debounce: {quiet: 1s}\n")
+    publish(tmp_path, 1, policy=policy_text("first"), settings=SETTINGS + "debounce: {quiet: 1s}\n")
     for one in paths:
         one.symlink_to(f"..data/{one.name}")
-    async with Bench(*paths).running() as bench:
-        publish(tmp_path, 2, policy=policy("2nd"), settings=SETTINGS + "debounce: {quiet: 2s}\n")
+    async with ReloaderBench(*paths).running() as bench:
+        publish(
+            tmp_path, 2, policy=policy_text("2nd"), settings=SETTINGS + "debounce: {quiet: 2s}\n"
+        )
         await anyio.sleep(3)
         assert bench.names == ["2nd"]
-        assert bench.plans[0].pause("any").quiet_s == 2
+        assert bench.configs[0].debounce_for("any").quiet_s == 2
 
-        publish(tmp_path, 3, policy=policy("3rd"), settings=SETTINGS + "debounce: {quiet: x}\n")
+        publish(
+            tmp_path, 3, policy=policy_text("3rd"), settings=SETTINGS + "debounce: {quiet: x}\n"
+        )
         await anyio.sleep(3)
         assert bench.names == ["2nd"]
-        assert bench.in_force.configuration.settings.debounce.quiet_s == 2
-        assert "settings.yaml" in bench.in_force.refused[0]
+        assert bench.active.configuration.settings.debounce.quiet_s == 2
+        assert "settings.yaml" in bench.active.problems[0]
 
 
 async def test_what_changed_between_reading_at_the_start_and_the_first_look_is_taken(
     path: Path,
 ) -> None:
-    bench = Bench(path)
-    bench.write(policy("second"))
+    bench = ReloaderBench(path)
+    bench.write(policy_text("second"))
     async with bench.running():
         await anyio.sleep(3)
 
@@ -159,13 +163,15 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 async def test_files_are_read_in_a_thread(path: Path) -> None:
     threads = []
 
-    def read() -> Prepared:
+    def read() -> LoadedConfig:
         threads.append(threading.current_thread())
-        configuration = load([path], registry())
-        return Prepared(configuration, plan(configuration.policy, configuration.settings))
+        configuration = load_files([path], plugin_registry())
+        return LoadedConfig(
+            configuration, build_config(configuration.policy, configuration.settings)
+        )
 
-    files = Files((str(path),), read)
+    files = ConfigFiles((str(path),), read)
 
-    assert await files.texts() == fingerprint((str(path),))
+    assert await files.fingerprint() == fingerprint((str(path),))
     assert (await files.read()).configuration.policy.profiles[0].name == "first"
     assert threads != [threading.main_thread()]

@@ -7,14 +7,14 @@ import pytest
 import trio.testing
 from msgspec import Struct
 
-from reactive_desched.app.gc import SWEEP_ENTRIES, SWEEP_EVERY_S
-from reactive_desched.app.gc import keep_house as keep_house_on
-from reactive_desched.app.gc import settle_open_intents as settle
+from reactive_desched.app.gc import SWEEP_BATCH_SIZE, SWEEP_INTERVAL_S
+from reactive_desched.app.gc import freeze_gc_after_sync as keep_house_on
+from reactive_desched.app.gc import resolve_open_intents as settle
 from reactive_desched.errors import ClusterError
-from reactive_desched.model.outcomes import Outcome, PodAbsent, PodNow, PodPresent
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.model.outcomes import Outcome, PodFound, PodLookup, PodNotFound
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
-from tests.support.flow import Flow
+from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
 
@@ -55,12 +55,12 @@ class Shared:
         self.sweeps.append((anyio.current_time(), entries))
 
 
-async def keep_house(flow: Flow, shared: Shared, log: Log) -> None:
-    await keep_house_on(flow.core, shared, log)  # type: ignore[arg-type]  # what it uses of them
+async def keep_house(flow: FakeEdgesController, shared: Shared, log: Log) -> None:
+    await keep_house_on(flow.controller, shared, log)  # type: ignore[arg-type]  # what it uses of them
 
 
-def whole_flow() -> Flow:
-    return Flow(NodeTaints(NodeTaintsArgs()))
+def whole_flow() -> FakeEdgesController:
+    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
 
 
 async def test_the_first_picture_is_kept_from_the_collector_and_told_once_it_is_whole() -> None:
@@ -72,7 +72,7 @@ async def test_the_first_picture_is_kept_from_the_collector_and_told_once_it_is_
         assert not gc.isenabled()
         assert (log.lines, shared.sweeps) == ([], [])
 
-        flow.sync(node("n1"), node("n2", ready="False"), pod("web", on="n1"))
+        flow.sync_and_resume(node("n1"), node("n2", ready="False"), pod("web", on="n1"))
         await anyio.sleep(0.1)
         assert gc.isenabled()
         assert gc.get_freeze_count() > frozen
@@ -84,13 +84,13 @@ async def test_unused_parts_are_swept_a_few_at_a_time_for_ever() -> None:
     shared, flow = Shared(), whole_flow()
     async with flow.running(), anyio.create_task_group() as group:
         group.start_soon(keep_house, flow, shared, Log())
-        flow.sync()
+        flow.sync_and_resume()
         await anyio.lowlevel.checkpoint()
         began = anyio.current_time()
-        await anyio.sleep(3.5 * SWEEP_EVERY_S)
+        await anyio.sleep(3.5 * SWEEP_INTERVAL_S)
         group.cancel_scope.cancel()
 
-    assert shared.sweeps == [(began + n * SWEEP_EVERY_S, SWEEP_ENTRIES) for n in (1, 2, 3)]
+    assert shared.sweeps == [(began + n * SWEEP_INTERVAL_S, SWEEP_BATCH_SIZE) for n in (1, 2, 3)]
 
 
 async def test_the_collector_works_again_when_the_first_picture_never_came() -> None:
@@ -124,17 +124,17 @@ def open_intent(name: str, *, dry_run: bool = False) -> Open:
     return Open(f"i-{name}", Who("shop", name, f"uid-{name}"), dry_run)
 
 
-class OpenLedger:
+class OpenIntentStore:
     """Holds the intents an earlier life left open."""
 
     def __init__(self, *intents: Open) -> None:
         self.intents = {intent.id: intent for intent in intents}
         self.ends: list[tuple[str, Outcome]] = []
 
-    def unended(self) -> tuple[Open, ...]:
+    def open_intents(self) -> tuple[Open, ...]:
         return tuple(self.intents.values())
 
-    async def end(self, intent_id: str, outcome: Outcome) -> None:
+    async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         await anyio.lowlevel.checkpoint()
         del self.intents[intent_id]
         self.ends.append((intent_id, outcome))
@@ -143,11 +143,11 @@ class OpenLedger:
 class Reader:
     """Reads pods by name; those unknown to it cannot be read at first."""
 
-    def __init__(self, **pods: PodNow) -> None:
+    def __init__(self, **pods: PodLookup) -> None:
         self.pods = pods
         self.asked: list[str] = []
 
-    async def look(self, namespace: str, name: str) -> PodNow:
+    async def get_pod(self, namespace: str, name: str) -> PodLookup:
         await anyio.lowlevel.checkpoint()
         self.asked.append(f"{namespace}/{name}")
         if name not in self.pods:
@@ -155,18 +155,20 @@ class Reader:
         return self.pods[name]
 
 
-async def settle_all(flow: Flow, ledger: OpenLedger, reader: Reader, log: Log) -> None:
-    hold_back = flow.core.hold_back
+async def settle_all(
+    flow: FakeEdgesController, ledger: OpenIntentStore, reader: Reader, log: Log
+) -> None:
+    hold_back = flow.controller.set_paused
     await settle(hold_back, ledger, reader, log)  # type: ignore[arg-type]  # what it uses of them
 
 
 async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods() -> None:
-    ledger = OpenLedger(*map(open_intent, ("gone", "leaving", "stayed", "replaced")))
+    ledger = OpenIntentStore(*map(open_intent, ("gone", "leaving", "stayed", "replaced")))
     reader = Reader(
-        gone=PodAbsent(),
-        leaving=PodPresent("uid-leaving", terminating=True),
-        stayed=PodPresent("uid-stayed", terminating=False),
-        replaced=PodPresent("another", terminating=False),
+        gone=PodNotFound(),
+        leaving=PodFound("uid-leaving", terminating=True),
+        stayed=PodFound("uid-stayed", terminating=False),
+        list_finished=PodFound("another", terminating=False),
     )
     log, flow = Log(), whole_flow()
     await settle_all(flow, ledger, reader, log)
@@ -183,42 +185,42 @@ async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods
             ("gone", "leaving", "stayed", "replaced"), ledger.ends, strict=True
         )
     ]
-    assert flow.core.held_back is None
+    assert flow.controller.paused_reason is None
 
 
 async def test_open_intents_of_a_dry_run_are_withheld_and_nobody_is_read() -> None:
-    ledger, reader, flow = OpenLedger(open_intent("web", dry_run=True)), Reader(), whole_flow()
+    ledger, reader, flow = OpenIntentStore(open_intent("web", dry_run=True)), Reader(), whole_flow()
     await settle_all(flow, ledger, reader, Log())
 
     assert ledger.ends == [("i-web", Outcome("withheld", "a dry run that was cut short"))]
     assert reader.asked == []
-    assert flow.core.held_back is None
+    assert flow.controller.paused_reason is None
 
 
 async def test_nothing_begins_before_every_open_intent_is_settled() -> None:
-    ledger, reader, flow = OpenLedger(open_intent("web")), Reader(), whole_flow()
+    ledger, reader, flow = OpenIntentStore(open_intent("web")), Reader(), whole_flow()
     tainted = node("n1", "gpu:NoSchedule")
     async with flow.running(), anyio.create_task_group() as group:
-        for feed in flow.feeds.values():
+        for feed in flow.handlers.values():
             feed.begin_replace()
         flow.deliver(tainted, node("n2"), pod("other", on="n1"))
-        for feed in flow.feeds.values():
+        for feed in flow.handlers.values():
             feed.end_replace()
-            feed.fresh()
+            feed.mark_synced()
         group.start_soon(settle_all, flow, ledger, reader, Log())
         await anyio.sleep(100)
-        assert flow.core.held_back == "settling the eviction of shop/web"
-        assert flow.asked == []
+        assert flow.controller.paused_reason == "settling the eviction of shop/web"
+        assert flow.evicted_names == []
 
-        reader.pods["web"] = PodAbsent()
+        reader.pods["web"] = PodNotFound()
         await anyio.sleep(31)
-        assert flow.asked == ["other"]
+        assert flow.evicted_names == ["other"]
         assert [key for key, _ in ledger.ends] == ["i-web"]
         group.cancel_scope.cancel()
 
 
 async def test_without_open_intents_the_core_begins_at_once() -> None:
     flow = whole_flow()
-    await settle_all(flow, OpenLedger(), Reader(), Log())
+    await settle_all(flow, OpenIntentStore(), Reader(), Log())
 
-    assert flow.core.held_back is None
+    assert flow.controller.paused_reason is None

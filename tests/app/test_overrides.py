@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from reactive_desched.app.overrides import Overrides
-from reactive_desched.controller.config import registry
+from reactive_desched.app.overrides import FlagOverrides
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import Configuration, configure
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import Configuration, load_sources
 
 BLUE = parse_selector("pool=blue")
 GREEN = parse_selector("pool=green")
@@ -18,13 +18,15 @@ def files(*, selector: str = "", settings: str = "") -> Configuration:
         f"nodeSelector: {selector}\n" if selector else ""
     )
     ours = f"apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n{settings}\n"
-    return configure([Source(policy, "policy.yaml"), Source(ours, "settings.yaml")], registry())
+    return load_sources(
+        [SourceText(policy, "policy.yaml"), SourceText(ours, "settings.yaml")], plugin_registry()
+    )
 
 
 def test_nothing_said_changes_nothing() -> None:
     found = files(selector="pool=green", settings="client: {burst: 7}")
 
-    assert Overrides().applied_to(found) == found
+    assert FlagOverrides().apply_to(found) == found
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def test_the_node_selector_counts_where_the_policy_has_none(
     written: str, selects: Selector, *, warned: bool
 ) -> None:
     before = files(selector=written)
-    after = Overrides(node_selector=BLUE).applied_to(before)
+    after = FlagOverrides(node_selector=BLUE).apply_to(before)
 
     assert after.policy == replace(before.policy, node_selector=selects)
     new = after.warnings[len(before.warnings) :]
@@ -48,20 +50,20 @@ def test_the_node_selector_counts_where_the_policy_has_none(
 
 
 def test_the_policy_selects_everything_when_nobody_says_otherwise() -> None:
-    assert Overrides().applied_to(files()).policy.node_selector == EVERYTHING
+    assert FlagOverrides().apply_to(files()).policy.node_selector == EVERYTHING
 
 
 @pytest.mark.parametrize("settings", ["", "client: {requestsPerSecond: 7, burst: 8}"])
 def test_rates_of_requests_count_before_the_settings(settings: str) -> None:
-    overrides = Overrides(requests_per_second=70.0, burst=80)
-    client = overrides.applied_to(files(settings=settings)).settings.client
+    overrides = FlagOverrides(requests_per_second=70.0, burst=80)
+    client = overrides.apply_to(files(settings=settings)).settings.client
 
     assert (client.requests_per_second, client.burst) == (70.0, 80)
 
 
 def test_one_rate_leaves_the_other_and_all_else() -> None:
     before = files(settings="client: {burst: 8, readTimeout: 9s}\nlogging: {level: debug}")
-    after = Overrides(requests_per_second=70.0).applied_to(before).settings
+    after = FlagOverrides(requests_per_second=70.0).apply_to(before).settings
 
     assert after.client == before.settings.client.model_copy(update={"requests_per_second": 70.0})
     assert after.logging == before.settings.logging
@@ -77,7 +79,7 @@ def test_one_rate_leaves_the_other_and_all_else() -> None:
     ],
 )
 def test_the_usual_address_counts_where_the_settings_name_none(settings: str, listen: str) -> None:
-    found = Overrides(usual_listen="0.0.0.0:1").applied_to(files(settings=settings))
+    found = FlagOverrides(default_listen="0.0.0.0:1").apply_to(files(settings=settings))
 
     assert found.settings.server.listen == listen
 
@@ -90,7 +92,7 @@ def test_the_usual_address_counts_where_the_settings_name_none(settings: str, li
     ],
 )
 def test_the_usual_journal_counts_where_the_settings_name_none(settings: str, folder: str) -> None:
-    found = Overrides(usual_journal_dir="/spare").applied_to(files(settings=settings))
+    found = FlagOverrides(default_journal_dir="/spare").apply_to(files(settings=settings))
 
     assert found.settings.journal.directory == folder
 
@@ -98,5 +100,5 @@ def test_the_usual_journal_counts_where_the_settings_name_none(settings: str, fo
 def test_node_fit_counts_before_the_files() -> None:
     before = files(settings="nodeFit: scheduler")
 
-    assert Overrides(node_fit="upstream").applied_to(before).settings.node_fit == "upstream"
-    assert Overrides().applied_to(before).settings.node_fit == "scheduler"
+    assert FlagOverrides(node_fit="upstream").apply_to(before).settings.node_fit == "upstream"
+    assert FlagOverrides().apply_to(before).settings.node_fit == "scheduler"

@@ -7,10 +7,10 @@ import pytest
 import trio.testing
 
 from reactive_desched.api.event import CHECKPOINT, POLICY_LOADED
-from reactive_desched.app.recording import LOOK_EVERY_S, open_books, tell
-from reactive_desched.journal.cursors import Positions
-from reactive_desched.journal.follower import newest
-from reactive_desched.journal.summary import summary
+from reactive_desched.app.recording import POLL_INTERVAL_S, log_transitions, open_recording
+from reactive_desched.journal.cursors import Cursors
+from reactive_desched.journal.follower import newest_records
+from reactive_desched.journal.summary import parse_summary
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import Metrics
 
@@ -31,22 +31,22 @@ class Lines:
 
 async def test_where_a_follower_is_stands_in_the_folder_of_positions(tmp_path: Path) -> None:
     settings, log = ReactiveSettings(), Lines()
-    async with open_books(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
-        assert await books.relays["index"].flushed(10)
-        last = books.journal.tail.last
+    async with open_recording(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
+        assert await books.sink_runners["index"].drained(10)
+        last = books.journal.tail.last_seq
 
-    assert Positions(tmp_path / "positions").all()["index"].seq == last
+    assert Cursors(tmp_path / "positions").all()["index"].seq == last
 
 
 async def test_a_clean_stop_hands_its_checkpoint_to_who_follows(tmp_path: Path) -> None:
     settings, log = ReactiveSettings(), Lines()
-    async with open_books(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
-        books.ledger.policy_loaded("policy.yaml", "1")
+    async with open_recording(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
+        books.recorder.policy_loaded("policy.yaml", "1")
 
-    entries = newest(tmp_path, 2, lambda _: True).entries
-    kinds = [found.type for entry in entries if (found := summary(entry.raw))]
+    entries = newest_records(tmp_path, 2, lambda _: True).records
+    kinds = [found.type for entry in entries if (found := parse_summary(entry.raw))]
     assert kinds == [POLICY_LOADED, CHECKPOINT]
-    assert Positions(tmp_path / "positions").all()["index"].seq == entries[-1].seq
+    assert Cursors(tmp_path / "positions").all()["index"].seq == entries[-1].seq
 
 
 class TestTelling:
@@ -57,8 +57,10 @@ class TestTelling:
     async def test_a_reason_is_told_once_and_its_end_too(self) -> None:
         log, reasons = Lines(), iter(("", "full", "full", "full", "broken", "", "", "full"))
         async with anyio.create_task_group() as group:
-            group.start_soon(tell, partial(next, reasons, "full"), log, "stopped", "resumed")
-            await anyio.sleep(10 * LOOK_EVERY_S)
+            group.start_soon(
+                log_transitions, partial(next, reasons, "full"), log, "stopped", "resumed"
+            )
+            await anyio.sleep(10 * POLL_INTERVAL_S)
             group.cancel_scope.cancel()
 
         assert log.lines == [
@@ -71,10 +73,10 @@ class TestTelling:
     async def test_what_passes_between_two_looks_is_not_told(self) -> None:
         log, reasons = Lines(), ["not listed yet"]
         async with anyio.create_task_group() as group:
-            group.start_soon(tell, lambda: reasons[-1], log, "stopped", "resumed")
-            await anyio.sleep(LOOK_EVERY_S / 2)
+            group.start_soon(log_transitions, lambda: reasons[-1], log, "stopped", "resumed")
+            await anyio.sleep(POLL_INTERVAL_S / 2)
             reasons.append("")
-            await anyio.sleep(10 * LOOK_EVERY_S)
+            await anyio.sleep(10 * POLL_INTERVAL_S)
             group.cancel_scope.cancel()
 
         assert log.lines == []

@@ -4,30 +4,30 @@ from typing import Any
 import pytest
 import trio.testing
 
-from reactive_desched.app.run_once import COMPLETED, NOT_COMPLETED, Sweep
-from reactive_desched.controller.controller import Plan, ProfilePlan
+from reactive_desched.app.run_once import COMPLETED, NOT_COMPLETED, OneShotRun
+from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.errors import ConfigError
-from reactive_desched.eviction.executor import Means
+from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import (
-    Answer,
-    BudgetRefused,
+    Conflict,
     Denied,
-    Gone,
-    Overloaded,
-    Rehearsed,
-    Replaced,
-    ServerFailed,
+    DryRun,
+    EvictionResponse,
+    NotFound,
+    PdbRefused,
+    ServerError,
+    TooManyRequests,
 )
-from reactive_desched.plan.snapshot import Gathering
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.plan.snapshot import SnapshotBuilder
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.telemetry.sig_compat import UpstreamMetrics
 from reactive_desched.testing.builders import node, pod
-from tests.support.flow import Diary, FakeEvictor, MemoryLedger
+from tests.support.flow import FakeEvictor, MemoryIntentStore, RecordingObserver
 
 pytestmark = pytest.mark.anyio
 
@@ -60,29 +60,33 @@ class Bench:
     def __init__(
         self, stop_after: int = 1000, node_fit: str = UPSTREAM, **evictor_args: Any
     ) -> None:
-        self.ledger, self.evictor, self.diary = MemoryLedger(), FakeEvictor(), Diary()
+        self.ledger, self.evictor, self.diary = (
+            MemoryIntentStore(),
+            FakeEvictor(),
+            RecordingObserver(),
+        )
         self.log, self.timings = Log(), UpstreamMetrics()
         self._stop_after = stop_after
         evictor = DefaultEvictorArgs.model_validate(evictor_args)
-        profile = ProfilePlan("night", (NodeTaints(NodeTaintsArgs()),), evictor)
-        plan = Plan((profile,), EVERYTHING, {}, {"node": 5}, lambda _: Pause())
-        means = Means(self.ledger, self.evictor, lambda: 0.0)
-        self.sweep = Sweep(
+        profile = ProfileConfig("night", (NodeTaintsPlugin(NodeTaintsArgs()),), evictor)
+        plan = ControllerConfig((profile,), EVERYTHING, {}, {"node": 5}, lambda _: DebounceConfig())
+        means = EvictionExecutor(self.ledger, self.evictor, lambda: 0.0)
+        self.sweep = OneShotRun(
             plan, means, self.ledger, self.diary, self.why_stop, self.timings, node_fit
         )
 
     def why_stop(self) -> str | None:
-        return "asked to stop" if len(self.evictor.asked) >= self._stop_after else None
+        return "asked to stop" if len(self.evictor.calls) >= self._stop_after else None
 
     async def over(self, things: Iterable[ClusterObject]) -> int:
-        gathering = Gathering()
+        gathering = SnapshotBuilder()
         for thing in things:
             gathering.add(RESOURCE_OF[type(thing).__name__], thing)
-        return await self.sweep.over(gathering.picture(), self.log)
+        return await self.sweep.run(gathering.build(), self.log)
 
     @property
     def asked(self) -> list[str]:
-        return [name for name, _ in self.evictor.asked]
+        return [name for name, _ in self.evictor.calls]
 
 
 async def test_what_the_cycle_lets_go_is_written_down_and_evicted_in_its_order() -> None:
@@ -102,22 +106,26 @@ async def test_what_the_cycle_lets_go_is_written_down_and_evicted_in_its_order()
         ("Refuse", "bare", "FailedBarePods"),
     ]
     assert bench.diary.outcomes == [("a", "evicted"), ("b", "evicted")]
-    assert {each.instance.profile for each in bench.diary.judgements} == {"night"}
+    assert {each.instance.profile for each in bench.diary.evaluations} == {"night"}
     assert bench.log.lines == [("swept", {"stopped": None, "evicted": 2, "refused": 1})]
 
 
 @pytest.mark.parametrize(
     ("answer", "status"),
     [
-        pytest.param(BudgetRefused("no"), COMPLETED, id="a disruption budget"),
-        pytest.param(Gone(), COMPLETED, id="gone already"),
-        pytest.param(Replaced("another uid"), COMPLETED, id="another pod by now"),
-        pytest.param(Overloaded("slow down"), NOT_COMPLETED, id="a server that has too much to do"),
+        pytest.param(PdbRefused("no"), COMPLETED, id="a disruption budget"),
+        pytest.param(NotFound(), COMPLETED, id="gone already"),
+        pytest.param(Conflict("another uid"), COMPLETED, id="another pod by now"),
+        pytest.param(
+            TooManyRequests("slow down"), NOT_COMPLETED, id="a server that has too much to do"
+        ),
         pytest.param(Denied(403, "no"), NOT_COMPLETED, id="missing rights"),
-        pytest.param(ServerFailed(500, "no"), NOT_COMPLETED, id="a server that failed"),
+        pytest.param(ServerError(500, "no"), NOT_COMPLETED, id="a server that failed"),
     ],
 )
-async def test_the_exit_status_tells_whether_something_failed(answer: Answer, status: int) -> None:
+async def test_the_exit_status_tells_whether_something_failed(
+    answer: EvictionResponse, status: int
+) -> None:
     bench = Bench()
     bench.evictor.script["a"] = [answer]
 
@@ -127,7 +135,7 @@ async def test_the_exit_status_tells_whether_something_failed(answer: Answer, st
 
 async def test_a_dry_sweep_says_how_many_it_would_evict() -> None:
     bench = Bench()
-    bench.evictor.script = {"a": [Rehearsed()], "b": [Rehearsed()]}
+    bench.evictor.script = {"a": [DryRun()], "b": [DryRun()]}
 
     assert await bench.over(FULL) == COMPLETED
     assert bench.diary.outcomes == [("a", "rehearsed"), ("b", "rehearsed")]
@@ -151,7 +159,7 @@ async def test_whoever_is_asked_to_stop_begins_nothing_more_and_has_not_complete
 )
 async def test_node_fit_is_as_strict_as_told(node_fit: str, asked: list[str]) -> None:
     bench = Bench(node_fit=node_fit, nodeFit=True)
-    one_place = node("n2", room={"cpu": "4", "memory": "8Gi", "pods": "1"})
+    one_place = node("n2", allocatable={"cpu": "4", "memory": "8Gi", "pods": "1"})
     await bench.over([TAINTED, one_place, pod("a", on="n1"), pod("b", on="n1")])
 
     assert bench.asked == asked
@@ -177,7 +185,7 @@ async def test_the_sweep_and_each_plugin_are_timed_under_upstreams_names() -> No
     bench = Bench()
     await bench.over(FULL)
 
-    text = bench.timings.text()
+    text = bench.timings.render()
     labels = 'profile="night",strategy="RemovePodsViolatingNodeTaints"'
     assert f"descheduler_strategy_duration_seconds_count{{{labels}}} 1" in text
     assert "descheduler_loop_duration_seconds_count 1" in text

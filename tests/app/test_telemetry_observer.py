@@ -3,28 +3,28 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.app.telemetry_observer import Reporter
-from reactive_desched.controller.evaluation import Cause, Judgement
-from reactive_desched.controller.subscriptions import Instance
+from reactive_desched.app.telemetry_observer import TelemetryObserver
+from reactive_desched.controller.evaluation import ChangeTrigger, Evaluation
+from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import Malformed
-from reactive_desched.gate.windows import Windows
+from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.changes import NodeTaintsChanged, PodBound
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import (
-    BUDGET_REFUSED,
+    CANCELLED,
+    CONFLICT,
     DENIED,
+    DRY_RUN,
     EVICTED,
     FAILED,
-    GONE,
-    OVERLOADED,
-    REHEARSED,
-    REPLACED,
-    WITHHELD,
+    NOT_FOUND,
+    PDB_REFUSED,
+    TOO_MANY_REQUESTS,
     Outcome,
 )
-from reactive_desched.model.subjects import OnePod
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.model.subjects import PodSubject
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.telemetry import sig_compat as upstream
 from reactive_desched.telemetry.metrics import Metrics
 from reactive_desched.testing.builders import pod
@@ -56,7 +56,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.log, self.metrics = Log(), Metrics()
-        self.reporter = Reporter(self.metrics, self.log)
+        self.reporter = TelemetryObserver(self.metrics, self.log)
 
     def numbers(self) -> dict[str, float]:
         """Return every number that is not zero."""
@@ -74,10 +74,10 @@ class Bench:
         return {result: int(number) for result, number in found}
 
 
-def judgement(decision: Decision, *, is_news: bool = True) -> Judgement:
-    instance = Instance("default", NodeTaints(NodeTaintsArgs()), None)  # type: ignore[arg-type]  # never asked
-    cause = Cause(NodeTaintsChanged("n1"), at=10.0)
-    return Judgement((instance, OnePod("web")), decision, cause, 10.5, is_news)
+def judgement(decision: Decision, *, is_news: bool = True) -> Evaluation:
+    instance = PluginInstance("default", NodeTaintsPlugin(NodeTaintsArgs()), None)  # type: ignore[arg-type]  # never asked
+    cause = ChangeTrigger(NodeTaintsChanged("n1"), seen_at=10.0)
+    return Evaluation((instance, PodSubject("web")), decision, cause, 10.5, is_news)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_decision_is_counted_timed_and_logged_with_its_reason(
     decision: Decision, said: str, more: dict[str, str], counted: str
 ) -> None:
     bench = Bench()
-    bench.reporter.judged(judgement(decision))
+    bench.reporter.on_decision(judgement(decision))
 
     assert bench.log.lines == [("info", said, ABOUT | WHY | more)]
     numbers = bench.numbers()
@@ -122,7 +122,7 @@ def test_a_decision_is_counted_timed_and_logged_with_its_reason(
 
 def test_what_repeats_the_last_decision_is_counted_and_only_whispered() -> None:
     bench = Bench()
-    bench.reporter.judged(judgement(Refuse(FINDING, "MirrorPods", "no"), is_news=False))
+    bench.reporter.on_decision(judgement(Refuse(FINDING, "MirrorPods", "no"), is_news=False))
 
     assert [(level, event) for level, event, _ in bench.log.lines] == [("debug", "refused")]
     assert bench.numbers()['decisions_total{decision="refuse",gate="MirrorPods"}'] == 1
@@ -132,7 +132,7 @@ def test_what_repeats_the_last_decision_is_counted_and_only_whispered() -> None:
     ("outcome", "said", "level"),
     [
         pytest.param(Outcome(EVICTED), "evicted", "info", id="evicted"),
-        pytest.param(Outcome(REHEARSED), "would be evicted", "info", id="rehearsed"),
+        pytest.param(Outcome(DRY_RUN), "would be evicted", "info", id="rehearsed"),
         pytest.param(Outcome(FAILED, "500: no"), "failed", "warning", id="anything else"),
     ],
 )
@@ -140,9 +140,9 @@ def test_the_end_of_an_eviction_is_counted_timed_to_the_request_and_logged(
     outcome: Outcome, said: str, level: str
 ) -> None:
     bench = Bench()
-    bench.reporter.ended(judgement(Evict(FINDING)), outcome, 10.75)
+    bench.reporter.on_outcome(judgement(Evict(FINDING)), outcome, 10.75)
 
-    more = ABOUT | {"detail": outcome.detail or None, "after_ms": 750.0}
+    more = ABOUT | {"detail": outcome.message or None, "after_ms": 750.0}
     assert bench.log.lines == [(level, said, more)]
     numbers = bench.numbers()
     assert numbers[f'outcomes_total{{plugin="NodeTaints",result="{outcome.result}"}}'] == 1
@@ -151,7 +151,7 @@ def test_the_end_of_an_eviction_is_counted_timed_to_the_request_and_logged(
 
 def test_changes_are_counted_by_kind_and_not_logged() -> None:
     bench = Bench()
-    bench.reporter.changed([PodBound(WEB), NodeTaintsChanged("n1"), PodBound(WEB)])
+    bench.reporter.on_changes([PodBound(WEB), NodeTaintsChanged("n1"), PodBound(WEB)])
 
     assert bench.log.lines == []
     numbers = bench.numbers()
@@ -161,8 +161,8 @@ def test_changes_are_counted_by_kind_and_not_logged() -> None:
 
 def test_standing_still_for_a_moment_is_told_to_those_who_look_closely() -> None:
     bench = Bench()
-    bench.reporter.held_back("nodes: link lost")
-    bench.reporter.held_back(None)
+    bench.reporter.on_pause("nodes: link lost")
+    bench.reporter.on_pause(None)
 
     assert bench.log.lines == [
         ("debug", "holding back", {"because": "nodes: link lost"}),
@@ -172,7 +172,7 @@ def test_standing_still_for_a_moment_is_told_to_those_who_look_closely() -> None
 
 def test_an_object_that_cannot_be_read_is_a_warning_that_names_it() -> None:
     bench = Bench()
-    bench.reporter.malformed("pods", Malformed("Pod", "shop/web", "spec is no object"))
+    bench.reporter.on_malformed("pods", Malformed("Pod", "shop/web", "spec is no object"))
 
     [(level, event, values)] = bench.log.lines
     assert (level, event) == ("warning", "skipped an object")
@@ -186,21 +186,21 @@ def test_an_object_that_cannot_be_read_is_a_warning_that_names_it() -> None:
     ("result", "counted"),
     [
         (EVICTED, {"success": 1}),
-        (REHEARSED, {"success": 1}),
-        (BUDGET_REFUSED, {"error": 1}),
-        (OVERLOADED, {"error": 1}),
-        (GONE, {"error": 1}),
-        (REPLACED, {"error": 1}),
+        (DRY_RUN, {"success": 1}),
+        (PDB_REFUSED, {"error": 1}),
+        (TOO_MANY_REQUESTS, {"error": 1}),
+        (NOT_FOUND, {"error": 1}),
+        (CONFLICT, {"error": 1}),
         (DENIED, {"error": 1}),
         (FAILED, {"error": 1}),
-        (WITHHELD, {}),
+        (CANCELLED, {}),
     ],
 )
 def test_an_end_counts_as_the_sig_descheduler_would_count_it(
     result: str, counted: dict[str, int]
 ) -> None:
     bench = Bench()
-    bench.reporter.ended(judgement(Evict(FINDING)), Outcome(result), 10.75)
+    bench.reporter.on_outcome(judgement(Evict(FINDING)), Outcome(result), 10.75)
 
     assert bench.upstream() == counted
 
@@ -217,12 +217,12 @@ def test_an_end_counts_as_the_sig_descheduler_would_count_it(
 def test_a_limit_of_the_policy_counts_under_the_sig_deschedulers_words(
     scope: str, limit: int, text: str
 ) -> None:
-    windows = Windows({scope: limit})
-    windows.begin(WEB)
-    refusal = windows.verdict(FINDING, 0)
+    windows = SlidingWindowLimits({scope: limit})
+    windows.reserve(WEB)
+    refusal = windows.check(FINDING, 0)
     assert refusal is not None
     bench = Bench()
-    bench.reporter.judged(judgement(refusal))
+    bench.reporter.on_decision(judgement(refusal))
 
     assert bench.upstream() == {text: 1}
 
@@ -237,6 +237,6 @@ def test_a_limit_of_the_policy_counts_under_the_sig_deschedulers_words(
 )
 def test_no_other_decision_counts_as_an_eviction(decision: Decision) -> None:
     bench = Bench()
-    bench.reporter.judged(judgement(decision))
+    bench.reporter.on_decision(judgement(decision))
 
     assert bench.upstream() == {}

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.audit import checkpoint_checks, opening, rows
-from reactive_desched.audit.catalogue import Catalogue
+from reactive_desched.audit.catalogue import IndexCatalogue
 from reactive_desched.audit.index import Index
-from reactive_desched.audit.lookup import Wanted
-from reactive_desched.audit.opening import searching
+from reactive_desched.audit.lookup import RecordQuery
+from reactive_desched.audit.opening import open_catalogue
 from tests.support.journals import new_signer, some_events, write_journal
-from tests.support.tampering import in_files, look, make, resealed_by
+from tests.support.tampering import in_files, make_journal, resigned_by, verify_files
 
 
 def test_of_many_journals_that_cannot_be_written_to_the_last_used_have_an_index(
@@ -24,7 +24,7 @@ def test_of_many_journals_that_cannot_be_written_to_the_last_used_have_an_index(
     for number in range(4):
         journal = tmp_path / f"journal-{number}"
         write_journal(journal, some_events(5))
-        with searching(journal, cache, writable=lambda _: False):
+        with open_catalogue(journal, cache, writable=lambda _: False):
             pass
         [new] = set(cache.glob("index-*.sqlite")) - set(made)
         os.utime(new, (number, number))
@@ -39,12 +39,12 @@ def test_an_index_that_knows_nothing_by_heart_answers_the_same(
     monkeypatch.setattr(rows, "MAX_CACHED", 1)
     entries = write_journal(tmp_path, some_events(60), per_segment=20)
     index = Index.open(tmp_path, tmp_path / "index.sqlite")
-    index.finish()
+    index.index_all()
 
-    assert index._rows._words == {"": 0}
-    assert not index._rows._subjects
-    catalogue = Catalogue(tmp_path, None, index)
-    assert list(catalogue.fetch(catalogue.find(Wanted()))) == entries
+    assert index._row_batch._text_ids == {"": 0}
+    assert not index._row_batch._subject_ids
+    catalogue = IndexCatalogue(tmp_path, None, index)
+    assert list(catalogue.fetch(catalogue.find(RecordQuery()))) == entries
     catalogue.close()
 
 
@@ -52,11 +52,11 @@ def test_only_so_many_unknown_keys_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_checks, "MAX_UNKNOWN", 1)
-    made = make(tmp_path / "journal")
+    made = make_journal(tmp_path / "journal")
     raws = [entry.raw for entry in made.records]
     for name, since in (("second", 12), ("third", 17)):
-        raws = resealed_by(new_signer(tmp_path / name), raws, since=since)
+        raws = resigned_by(new_signer(tmp_path / name), raws, since=since)
 
-    report = look(in_files(made, raws), made.signer)
+    report = verify_files(in_files(made, raws), made.signer)
 
     assert [use.first for use in report.unknown] == [12]

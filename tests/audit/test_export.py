@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.api import event as api
-from reactive_desched.audit.export import COLUMNS, as_csv, as_jsonl, records, write
-from reactive_desched.audit.lookup import Wanted
-from reactive_desched.audit.opening import searching
+from reactive_desched.audit.export import COLUMNS, as_csv, as_jsonl, matching_records, write_file
+from reactive_desched.audit.lookup import RecordQuery
+from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.verifying import verify
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.envelope import Story, envelope
+from reactive_desched.journal.envelope import Correlation, build_event
 from reactive_desched.journal.signing.signed_note import parse_key
-from reactive_desched.journal.summary import Filter, summary
+from reactive_desched.journal.summary import EventFilter, parse_summary
 from tests.support.journals import (
-    BEGAN,
     SOURCE,
+    STARTED_AT,
     new_signer,
     some_events,
     write_journal,
@@ -25,13 +25,13 @@ from tests.support.journals import (
 POD = "web-6d4b75cb6d-00000"
 
 
-def exported(folder: Path, wanted: Wanted, *, as_table: bool = False) -> bytes:
+def exported(folder: Path, wanted: RecordQuery, *, as_table: bool = False) -> bytes:
     form = as_csv if as_table else as_jsonl
-    with searching(folder, folder) as catalogue:
-        return b"".join(form(records(catalogue, wanted)))
+    with open_catalogue(folder, folder) as catalogue:
+        return b"".join(form(matching_records(catalogue, wanted)))
 
 
-def table(folder: Path, wanted: Wanted) -> list[dict[str, str]]:
+def table(folder: Path, wanted: RecordQuery) -> list[dict[str, str]]:
     text = exported(folder, wanted, as_table=True).decode()
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
@@ -41,7 +41,7 @@ def test_everything_exported_can_still_be_verified(tmp_path: Path) -> None:
     entries = write_journal(journal, some_events(300), per_segment=100, compress=True)
     elsewhere.mkdir()
 
-    lines = exported(journal, Wanted())
+    lines = exported(journal, RecordQuery())
     (elsewhere / f"journal-{1:020}.jsonl").write_bytes(lines)
 
     key = parse_key(new_signer(journal).public_key)
@@ -52,10 +52,10 @@ def test_everything_exported_can_still_be_verified(tmp_path: Path) -> None:
 def test_a_choice_is_exported_in_order(tmp_path: Path) -> None:
     entries = write_journal(tmp_path, some_events(300), per_segment=100)
 
-    lines = exported(tmp_path, Wanted(filter=Filter(pods=(POD,)))).splitlines()
+    lines = exported(tmp_path, RecordQuery(filter=EventFilter(pods=(POD,)))).splitlines()
 
     def is_of_pod(raw: bytes) -> bool:
-        found = summary(raw)
+        found = parse_summary(raw)
         return found is not None and found.data.who.name == POD
 
     assert lines == [entry.raw for entry in entries if is_of_pod(entry.raw)]
@@ -64,7 +64,7 @@ def test_a_choice_is_exported_in_order(tmp_path: Path) -> None:
 def test_a_table_has_a_row_for_each_record(tmp_path: Path) -> None:
     entries = write_journal(tmp_path, some_events(30))
 
-    rows = table(tmp_path, Wanted())
+    rows = table(tmp_path, RecordQuery())
 
     assert [row["sequence"] for row in rows] == [str(entry.seq) for entry in entries]
     assert list(rows[0]) == list(COLUMNS)
@@ -73,8 +73,8 @@ def test_a_table_has_a_row_for_each_record(tmp_path: Path) -> None:
 def test_a_row_tells_who_what_why_and_what_came_of_it(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(300))
 
-    wanted = Filter(types=("eviction.refused",))
-    row = table(tmp_path, Wanted(filter=wanted))[0]
+    wanted = EventFilter(types=("eviction.refused",))
+    row = table(tmp_path, RecordQuery(filter=wanted))[0]
 
     told = ("event", "namespace", "pod", "node", "owners", "plugin", "result", "detail", "attempt")
     assert [row[name] for name in told] == [
@@ -94,18 +94,18 @@ def test_a_row_tells_who_what_why_and_what_came_of_it(tmp_path: Path) -> None:
 def test_no_cell_is_taken_for_a_formula(tmp_path: Path, start: str) -> None:
     holder = f'{start}cmd|" /C calc"!A0'
     data = api.LeaderChanged(holder=holder, previous="b", transitions=1)
-    told = envelope(
+    told = build_event(
         SOURCE,
         api.LEADER_CHANGED,
-        Story(f"{start}1+1", "journal", "key"),
-        BEGAN + timedelta(seconds=1),
+        Correlation(f"{start}1+1", "journal", "key"),
+        STARTED_AT + timedelta(seconds=1),
         data,
         id_=f"{start}2+2",
-        cause="x",
+        causation_id="x",
     )
     write_journal(tmp_path, [told])
 
-    row = table(tmp_path, Wanted(filter=Filter(types=("leader",))))[0]
+    row = table(tmp_path, RecordQuery(filter=EventFilter(types=("leader",))))[0]
 
     assert row["id"] == f"'{start}2+2"
     assert row["case"] == f"'{start}1+1"
@@ -113,12 +113,18 @@ def test_no_cell_is_taken_for_a_formula(tmp_path: Path, start: str) -> None:
 
 def test_lines_and_quotes_in_a_cell_are_kept_as_rfc_4180_says(tmp_path: Path) -> None:
     data = api.PolicyRejected(kept="1", problems=('line "one",\nline two',), source="p.yaml")
-    told = envelope(
-        SOURCE, api.POLICY_REJECTED, Story("e", "journal", "e"), BEGAN, data, id_="i", cause="x"
+    told = build_event(
+        SOURCE,
+        api.POLICY_REJECTED,
+        Correlation("e", "journal", "e"),
+        STARTED_AT,
+        data,
+        id_="i",
+        causation_id="x",
     )
     write_journal(tmp_path, [told])
 
-    raw = exported(tmp_path, Wanted(filter=Filter(types=("policy",))), as_table=True)
+    raw = exported(tmp_path, RecordQuery(filter=EventFilter(types=("policy",))), as_table=True)
 
     assert raw.count(b"\r\n") == 2
     assert b'"revision 1 stays: line ""one"", line two"' in raw
@@ -133,7 +139,7 @@ def test_a_file_that_cannot_be_written_whole_is_not_there(tmp_path: Path) -> Non
     path.write_bytes(b"the one before")
 
     with pytest.raises(JournalError, match=r"out.jsonl: cannot write it: No space left"):
-        write(parts(), path)  # type: ignore[arg-type]  # a generator
+        write_file(parts(), path)  # type: ignore[arg-type]  # a generator
 
     assert [each.name for each in tmp_path.iterdir()] == ["out.jsonl"]
     assert path.read_bytes() == b"the one before"

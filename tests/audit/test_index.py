@@ -8,27 +8,27 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reactive_desched.audit import lookup
-from reactive_desched.audit.catalogue import Catalogue
+from reactive_desched.audit.catalogue import IndexCatalogue
 from reactive_desched.audit.index import Index
-from reactive_desched.audit.lookup import Wanted
-from reactive_desched.audit.opening import searching
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.segments import segments
+from reactive_desched.audit.lookup import RecordQuery
+from reactive_desched.audit.opening import open_catalogue
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.segments import list_segments
 from tests.support.journals import some_events, write_journal
 
 NAME = "index.sqlite"
 
 
-def answer(index: Index, wanted: Wanted) -> list[Entry]:
-    catalogue = Catalogue(index.directory, None, index)
+def answer(index: Index, wanted: RecordQuery) -> list[JournalRecord]:
+    catalogue = IndexCatalogue(index.directory, None, index)
     found = list(catalogue.fetch(catalogue.find(wanted)))
     assert catalogue.missing == 0
-    assert found == list(catalogue.walk(wanted))
-    catalogue._lines.close()
+    assert found == list(catalogue.iter_matching(wanted))
+    catalogue._fetcher.close()
     return found
 
 
-def small(folder: Path, count: int = 60, per_segment: int = 20) -> list[Entry]:
+def small(folder: Path, count: int = 60, per_segment: int = 20) -> list[JournalRecord]:
     return write_journal(folder, some_events(count), per_segment=per_segment)
 
 
@@ -36,49 +36,49 @@ def opened(folder: Path) -> Index:
     return Index.open(folder, folder / NAME)
 
 
-def everything(index: Index) -> list[Entry]:
-    return answer(index, Wanted())
+def everything(index: Index) -> list[JournalRecord]:
+    return answer(index, RecordQuery())
 
 
 def test_a_newest_few_are_asked_for_and_given_the_newest_first(tmp_path: Path) -> None:
     entries = small(tmp_path)
     index = opened(tmp_path)
-    index.finish()
+    index.index_all()
 
-    found = [spot.seq for spot in lookup.spots(index, Wanted(), most=3)]
+    found = [spot.seq for spot in lookup.find_newest(index, RecordQuery(), limit=3)]
 
     assert found == [entry.seq for entry in entries[:-4:-1]]
 
 
 def test_an_up_to_date_index_reads_nothing_again(tmp_path: Path) -> None:
     small(tmp_path)
-    opened(tmp_path).finish()
+    opened(tmp_path).index_all()
 
-    assert opened(tmp_path).finish() == 0
+    assert opened(tmp_path).index_all() == 0
 
 
 def test_an_index_of_another_journal_is_made_anew(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     small(first, 60)
     entries = write_journal(second, some_events(60, seed=7), per_segment=20)
-    opened(first).finish()
+    opened(first).index_all()
     shutil.copy(first / NAME, second / NAME)
 
     index = opened(second)
-    index.finish()
+    index.index_all()
 
     assert everything(index) == entries
 
 
 def test_an_index_whose_last_record_was_rewritten_is_made_anew(tmp_path: Path) -> None:
     entries = small(tmp_path)
-    opened(tmp_path).finish()
-    last = segments(tmp_path)[-1].path
+    opened(tmp_path).index_all()
+    last = list_segments(tmp_path)[-1].path
     shorter = last.read_bytes().replace(b'"checkpoint in', b'"c').replace(b"kube", b"KUBE")
     last.write_bytes(shorter)
 
     index = opened(tmp_path)
-    read = index.finish()
+    read = index.index_all()
 
     assert read == len(entries)
 
@@ -101,7 +101,7 @@ def test_what_is_no_index_is_replaced(tmp_path: Path, content: bytes | None) -> 
         (tmp_path / NAME).write_bytes(content)
 
     index = opened(tmp_path)
-    index.finish()
+    index.index_all()
 
     assert everything(index) == entries
 
@@ -109,14 +109,14 @@ def test_what_is_no_index_is_replaced(tmp_path: Path, content: bytes | None) -> 
 def test_an_index_that_is_damaged_inside_is_made_anew(tmp_path: Path) -> None:
     entries = small(tmp_path, 2000, 500)
     index = opened(tmp_path)
-    index.finish()
+    index.index_all()
     index.close()
     raw = bytearray((tmp_path / NAME).read_bytes())
     raw[4096:] = b"\x99" * (len(raw) - 4096)
     (tmp_path / NAME).write_bytes(raw)
 
-    with searching(tmp_path, tmp_path / "cache") as catalogue:
-        found = list(catalogue.fetch(catalogue.find(Wanted())))
+    with open_catalogue(tmp_path, tmp_path / "cache") as catalogue:
+        found = list(catalogue.fetch(catalogue.find(RecordQuery())))
 
     assert found == entries
 
@@ -124,25 +124,25 @@ def test_an_index_that_is_damaged_inside_is_made_anew(tmp_path: Path) -> None:
 def test_an_index_of_an_earlier_version_is_made_anew(tmp_path: Path) -> None:
     entries = small(tmp_path)
     index = opened(tmp_path)
-    index.finish()
+    index.index_all()
     index.connection.execute("PRAGMA user_version = 0")
     index.close()
 
     index = opened(tmp_path)
 
-    assert index.finish() == len(entries)
+    assert index.index_all() == len(entries)
 
 
 def test_what_retention_removed_is_forgotten_with_its_words(tmp_path: Path) -> None:
     entries = write_journal(tmp_path, some_events(3000, pods=900), per_segment=1000)
     index = opened(tmp_path)
-    index.finish()
-    for one in segments(tmp_path)[:-1]:
+    index.index_all()
+    for one in list_segments(tmp_path)[:-1]:
         one.path.unlink()
 
     index.catch_up()
 
-    kept = [entry for entry in entries if entry.seq >= segments(tmp_path)[0].first_seq]
+    kept = [entry for entry in entries if entry.seq >= list_segments(tmp_path)[0].first_seq]
     assert everything(index) == kept
     for table, used in {
         "subjects": "SELECT subject FROM records",
@@ -155,44 +155,44 @@ def test_what_retention_removed_is_forgotten_with_its_words(tmp_path: Path) -> N
 
 def test_a_line_that_is_not_whole_yet_is_read_when_it_is(tmp_path: Path) -> None:
     entries = small(tmp_path)
-    path = segments(tmp_path)[-1].path
+    path = list_segments(tmp_path)[-1].path
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
     index = opened(tmp_path)
-    index.finish()
+    index.index_all()
     assert everything(index) == entries[:-1]
 
     path.write_bytes(whole)
-    index.finish()
+    index.index_all()
 
     assert everything(index) == entries
-    assert [held.damaged for held in index.segments] == [0] * len(segments(tmp_path))
+    assert [held.damaged for held in index.segments] == [0] * len(list_segments(tmp_path))
 
 
 def test_damaged_lines_are_counted_once_and_the_rest_is_found(tmp_path: Path) -> None:
     entries = small(tmp_path)
-    path = segments(tmp_path)[1].path
+    path = list_segments(tmp_path)[1].path
     lines = path.read_bytes().splitlines(keepends=True)
     lines[3] = lines[3][:40] + b"\xff\xfe" + lines[3][42:]
     path.write_bytes(b"".join(lines))
     index = opened(tmp_path)
-    index.finish()
-    index.finish()
+    index.index_all()
+    index.index_all()
 
-    gone = segments(tmp_path)[1].first_seq + 3
+    gone = list_segments(tmp_path)[1].first_seq + 3
     assert everything(index) == [entry for entry in entries if entry.seq != gone]
     assert [held.damaged for held in index.segments] == [0, 1, 0]
 
 
 def test_a_damaged_compressed_file_hides_only_its_own_rest(tmp_path: Path) -> None:
     entries = write_journal(tmp_path, some_events(3000), per_segment=1000, compress=True)
-    packed = segments(tmp_path)[0].path
+    packed = list_segments(tmp_path)[0].path
     packed.write_bytes(packed.read_bytes()[:-5000])
     index = opened(tmp_path)
-    index.finish()
+    index.index_all()
 
     found = [entry.seq for entry in everything(index)]
-    behind = segments(tmp_path)[1].first_seq
+    behind = list_segments(tmp_path)[1].first_seq
     assert [seq for seq in found if seq >= behind] == [
         entry.seq for entry in entries if entry.seq >= behind
     ]
@@ -207,11 +207,11 @@ def test_a_forged_sequence_neither_stops_the_index_nor_hides_what_follows(forged
     with TemporaryDirectory() as made:
         folder = Path(made)
         entries = small(folder)
-        path = segments(folder)[1].path
-        at = segments(folder)[1].first_seq + 2
+        path = list_segments(folder)[1].path
+        at = list_segments(folder)[1].first_seq + 2
         path.write_bytes(path.read_bytes().replace(f"{at:020}".encode(), forged.encode()))
         index = opened(folder)
-        index.finish()
+        index.index_all()
 
         rest = [entry.seq for entry in everything(index)]
         index.close()

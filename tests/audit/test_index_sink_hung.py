@@ -11,8 +11,8 @@ from anyio import to_thread
 
 from reactive_desched.audit.index import Index
 from reactive_desched.audit.index_sink import IndexSink
-from reactive_desched.audit.schema import NAME
-from reactive_desched.journal.records import Entry
+from reactive_desched.audit.schema import INDEX_FILE
+from reactive_desched.journal.records import JournalRecord
 from tests.support.journals import some_events, write_journal
 
 pytestmark = pytest.mark.anyio
@@ -57,12 +57,12 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[HungDisk]:
 
 
 @pytest.fixture
-def entries(tmp_path: Path) -> list[Entry]:
+def entries(tmp_path: Path) -> list[JournalRecord]:
     return write_journal(tmp_path, some_events(5))
 
 
 async def test_closing_is_given_up_when_its_time_is_over(
-    tmp_path: Path, entries: list[Entry], disk: HungDisk
+    tmp_path: Path, entries: list[JournalRecord], disk: HungDisk
 ) -> None:
     sink = IndexSink(tmp_path)
     await sink.deliver(entries)
@@ -76,7 +76,7 @@ async def test_closing_is_given_up_when_its_time_is_over(
 
 
 async def test_a_delivery_is_left_when_it_is_cancelled_and_closing_waits_in_line(
-    tmp_path: Path, entries: list[Entry], disk: HungDisk
+    tmp_path: Path, entries: list[JournalRecord], disk: HungDisk
 ) -> None:
     sink = IndexSink(tmp_path)
     disk.hang("catch_up")
@@ -89,6 +89,6 @@ async def test_a_delivery_is_left_when_it_is_cancelled_and_closing_waits_in_line
 
     disk.release()
     await sink.close()
-    index = Index.open_to_read(tmp_path, tmp_path / NAME)
-    assert index.place.seq == entries[-1].seq
+    index = Index.open_read_only(tmp_path, tmp_path / INDEX_FILE)
+    assert index.cursor.seq == entries[-1].seq
     index.close()

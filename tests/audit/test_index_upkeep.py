@@ -10,15 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reactive_desched.api import event as api
-from reactive_desched.audit.catalogue import Catalogue
+from reactive_desched.audit.catalogue import IndexCatalogue
 from reactive_desched.audit.index import Index
-from reactive_desched.audit.lookup import Wanted
+from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.rows import micros
-from reactive_desched.journal.envelope import Story, digest_id, envelope
-from reactive_desched.journal.records import GENESIS, AnyEvent, Entry, digest, encode, line
-from reactive_desched.journal.segments import segment, segments
-from reactive_desched.journal.summary import Filter, summary
-from tests.support.journals import BEGAN, SOURCE, some_events
+from reactive_desched.journal.envelope import Correlation, build_event, digest_id
+from reactive_desched.journal.records import (
+    GENESIS,
+    AnyEvent,
+    JournalRecord,
+    digest,
+    encode,
+    format_line,
+)
+from reactive_desched.journal.segments import list_segments, segment_at
+from reactive_desched.journal.summary import EventFilter, parse_summary
+from tests.support.journals import SOURCE, STARTED_AT, some_events
 
 NAME = "index.sqlite"
 
@@ -47,7 +54,7 @@ def events(draw: st.DrawFn) -> AnyEvent:
         zone="",
     )
     about: dict[str, Any] = {  # as `api.PodData` has them
-        "mode": api.LIVE,
+        "mode": api.MODE_LIVE,
         "trigger": api.Cause(change="PodAged", object="", resource_version=""),
         "what": api.What(action="evict"),
         "who": who,
@@ -55,7 +62,7 @@ def events(draw: st.DrawFn) -> AnyEvent:
             numbers={}, plugin=draw(plugins), policy_revision="1", profile="p", reason="old"
         ),
     }
-    kinds: dict[str, api.Data] = {
+    kinds: dict[str, api.EventData] = {
         api.FINDING_MADE: api.FindingMade(**about),
         api.DECISION_DEFER: api.DecisionMade(
             decision=api.Verdict(verdict="defer", gate="budget", reason="spent"), **about
@@ -67,13 +74,15 @@ def events(draw: st.DrawFn) -> AnyEvent:
     }
     type_ = draw(st.sampled_from(sorted(kinds)))
     case = draw(st.sampled_from(["case-1", "case-2"]))
-    time = BEGAN + timedelta(seconds=draw(st.integers(0, 9)))
+    time = STARTED_AT + timedelta(seconds=draw(st.integers(0, 9)))
     id_ = digest_id(case, str(draw(st.integers(0, 99))))
-    return envelope(SOURCE, type_, Story(case, "x", "y"), time, kinds[type_], id_=id_, cause="z")
+    return build_event(
+        SOURCE, type_, Correlation(case, "x", "y"), time, kinds[type_], id_=id_, causation_id="z"
+    )
 
 
 filters = st.builds(
-    Filter,
+    EventFilter,
     types=st.sampled_from([(), ("eviction",), ("decision.defer", "leader")]),
     namespaces=st.sampled_from([(), ("shop",), ("shop", "bank")]),
     owners=st.sampled_from([(), ("web",), ("Deployment/web",), ("uid-ReplicaSet",)]),
@@ -83,9 +92,9 @@ filters = st.builds(
     outcomes=st.sampled_from([(), ("evicted",), ("",), ("failed", "evicted")]),
 )
 moments = st.none() | st.integers(0, 9).map(
-    lambda second: micros((BEGAN + timedelta(seconds=second)).isoformat())
+    lambda second: micros((STARTED_AT + timedelta(seconds=second)).isoformat())
 )
-wants = st.builds(Wanted, filter=filters, since=moments, until=moments)
+wants = st.builds(RecordQuery, filter=filters, since=moments, until=moments)
 
 
 class Folder:
@@ -98,56 +107,56 @@ class Folder:
 
     def begin(self) -> None:
         """Begin another segment."""
-        segment(self.path, self._last + 1).path.touch()
+        segment_at(self.path, self._last + 1).path.touch()
 
     def append(self, event: AnyEvent) -> None:
-        if not segments(self.path):
+        if not list_segments(self.path):
             self.begin()
         self._last += 1
-        raw = line(encode(event), self._prev, "2026-03-29T01:30:00Z", self._last)
+        raw = format_line(encode(event), self._prev, "2026-03-29T01:30:00Z", self._last)
         self._prev = digest(raw)
         self.write(raw + b"\n")
 
     def write(self, raw: bytes) -> None:
-        if not segments(self.path):
+        if not list_segments(self.path):
             self.begin()
-        with segments(self.path)[-1].path.open("ab") as file:
+        with list_segments(self.path)[-1].path.open("ab") as file:
             file.write(raw)
 
     def cut(self, raw: bytes) -> None:
         """Take back what stands at the end, as the repair of a torn line does."""
-        path = segments(self.path)[-1].path
+        path = list_segments(self.path)[-1].path
         path.write_bytes(path.read_bytes().removesuffix(raw))
 
     def compress(self) -> None:
-        for one in segments(self.path)[:-1]:
+        for one in list_segments(self.path)[:-1]:
             if not one.is_compressed:
                 packed = gzip.compress(one.path.read_bytes())
                 one.path.with_name(one.path.name + ".gz").write_bytes(packed)
                 one.path.unlink()
 
     def remove_oldest(self) -> None:
-        found = segments(self.path)
+        found = list_segments(self.path)
         if len(found) > 1:
             found[0].path.unlink()
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[JournalRecord]:
         """Read every whole line without any index."""
-        for one in segments(self.path):
+        for one in list_segments(self.path):
             with one.open() as file:
                 for raw in file:
-                    found = summary(raw) if raw.endswith(b"\n") else None
+                    found = parse_summary(raw) if raw.endswith(b"\n") else None
                     if found is not None:
-                        yield Entry(found.seq, raw[:-1])
+                        yield JournalRecord(found.seq, raw[:-1])
 
 
-def brute_force(folder: Folder, wanted: Wanted) -> list[Entry]:
-    def fits(entry: Entry) -> bool:
-        found = summary(entry.raw)
+def brute_force(folder: Folder, wanted: RecordQuery) -> list[JournalRecord]:
+    def fits(entry: JournalRecord) -> bool:
+        found = parse_summary(entry.raw)
         assert found is not None
         time = micros(found.time)
         return (
-            wanted.filter.wants(found)
+            wanted.filter.matches(found)
             and (wanted.since is None or time >= wanted.since)
             and (wanted.until is None or time < wanted.until)
         )
@@ -155,12 +164,12 @@ def brute_force(folder: Folder, wanted: Wanted) -> list[Entry]:
     return [entry for entry in folder.entries() if fits(entry)]
 
 
-def answer(index: Index, wanted: Wanted) -> list[Entry]:
-    catalogue = Catalogue(index.directory, None, index)
+def answer(index: Index, wanted: RecordQuery) -> list[JournalRecord]:
+    catalogue = IndexCatalogue(index.directory, None, index)
     found = list(catalogue.fetch(catalogue.find(wanted)))
     assert catalogue.missing == 0
-    assert found == list(catalogue.walk(wanted))
-    catalogue._lines.close()
+    assert found == list(catalogue.iter_matching(wanted))
+    catalogue._fetcher.close()
     return found
 
 
@@ -177,7 +186,7 @@ happenings = st.lists(
 @given(happenings, wants, st.sampled_from([1, 2]))
 @settings(max_examples=100, deadline=None)
 def test_an_index_kept_up_to_date_answers_as_one_made_anew_and_as_reading_everything(
-    happened: list[tuple[str, AnyEvent | int | None]], wanted: Wanted, writers: int
+    happened: list[tuple[str, AnyEvent | int | None]], wanted: RecordQuery, writers: int
 ) -> None:
     with TemporaryDirectory() as made:
         folder = Folder(Path(made))
@@ -202,15 +211,15 @@ def test_an_index_kept_up_to_date_answers_as_one_made_anew_and_as_reading_everyt
                 case _, int(most):
                     index.catch_up(most)
                     index, other = other, index
-        index.finish()
+        index.index_all()
         fresh = Index.open(folder.path, folder.path / "fresh.sqlite")
-        fresh.finish()
+        fresh.index_all()
 
         expected = brute_force(folder, wanted)
         assert answer(index, wanted) == expected
         assert answer(fresh, wanted) == expected
         everything_gone = not list(folder.entries())
-        assert everything_gone or index.place.digest == fresh.place.digest
+        assert everything_gone or index.cursor.digest == fresh.cursor.digest
         for each in (index, other, fresh):
             each.close()
 
@@ -225,17 +234,17 @@ def test_a_pod_whose_records_were_all_removed_is_found_when_it_comes_again(tmp_p
     folder = Folder(tmp_path)
     folder.append(told)
     index = opened(tmp_path)
-    index.finish()
+    index.index_all()
     folder.begin()
     folder.append(other)
     folder.remove_oldest()
-    index.finish()
+    index.index_all()
 
     folder.append(told)
-    index.finish()
+    index.index_all()
 
     who = told.data.who
-    wanted = Wanted(filter=Filter(pods=(who.name,), nodes=(who.node,)))
+    wanted = RecordQuery(filter=EventFilter(pods=(who.name,), nodes=(who.node,)))
     assert [entry.seq for entry in answer(index, wanted)] == [3]
 
 
@@ -253,17 +262,20 @@ def test_a_window_of_time_begins_with_its_first_moment(
 ) -> None:
     folder = Folder(tmp_path)
     data = api.LeaderChanged(holder="a", previous="b", transitions=1)
-    story = Story("e", "journal", "e")
+    story = Correlation("e", "journal", "e")
     for second in (5, 6):
-        time = BEGAN + timedelta(seconds=second)
+        time = STARTED_AT + timedelta(seconds=second)
         folder.append(
-            envelope(SOURCE, api.LEADER_CHANGED, story, time, data, id_=str(second), cause="z")
+            build_event(
+                SOURCE, api.LEADER_CHANGED, story, time, data, id_=str(second), causation_id="z"
+            )
         )
     index = opened(tmp_path)
-    index.finish()
+    index.index_all()
 
     since, until = (
-        micros((BEGAN + timedelta(seconds=second)).isoformat()) for second in (since_s, until_s)
+        micros((STARTED_AT + timedelta(seconds=second)).isoformat())
+        for second in (since_s, until_s)
     )
 
-    assert [e.seq for e in answer(index, Wanted(since=since, until=until))] == sequences
+    assert [e.seq for e in answer(index, RecordQuery(since=since, until=until))] == sequences

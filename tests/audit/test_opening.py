@@ -1,15 +1,15 @@
 from pathlib import Path
 
 from reactive_desched.audit.index import Index
-from reactive_desched.audit.lookup import Wanted
-from reactive_desched.audit.opening import searching
-from reactive_desched.journal.records import Entry
+from reactive_desched.audit.lookup import RecordQuery
+from reactive_desched.audit.opening import open_catalogue
+from reactive_desched.journal.records import JournalRecord
 from tests.support.journals import some_events, write_journal
 
 NAME = "index.sqlite"
 
 
-def small(folder: Path, count: int = 60, per_segment: int = 20) -> list[Entry]:
+def small(folder: Path, count: int = 60, per_segment: int = 20) -> list[JournalRecord]:
     return write_journal(folder, some_events(count), per_segment=per_segment)
 
 
@@ -23,14 +23,14 @@ def test_a_folder_that_is_not_ours_is_searched_with_its_index_and_the_rest(
     journal, cache = tmp_path / "journal", tmp_path / "cache"
     small(journal, 40)
     index = opened(journal)
-    index.finish()
+    index.index_all()
     index.close()
     entries = small(journal, 60)
     before = (journal / NAME).read_bytes()
 
-    with searching(journal, cache, writable=lambda _: False) as catalogue:
-        found = list(catalogue.fetch(catalogue.find(Wanted())))
-        newest = list(catalogue.fetch(catalogue.find(Wanted(), most=2)))
+    with open_catalogue(journal, cache, writable=lambda _: False) as catalogue:
+        found = list(catalogue.fetch(catalogue.find(RecordQuery())))
+        newest = list(catalogue.fetch(catalogue.find(RecordQuery(), limit=2)))
 
     assert found == entries
     assert newest == entries[-2:]
@@ -42,8 +42,8 @@ def test_a_folder_that_is_not_ours_and_has_no_index_gets_one_in_the_cache(tmp_pa
     journal, cache = tmp_path / "journal", tmp_path / "cache"
     entries = small(journal)
 
-    with searching(journal, cache, writable=lambda _: False) as catalogue:
-        found = list(catalogue.fetch(catalogue.find(Wanted())))
+    with open_catalogue(journal, cache, writable=lambda _: False) as catalogue:
+        found = list(catalogue.fetch(catalogue.find(RecordQuery())))
 
     assert found == entries
     assert not (journal / NAME).exists()
@@ -57,8 +57,8 @@ def test_without_any_place_for_an_index_the_journal_is_searched_all_the_same(
     entries = small(journal)
     cache.touch()
 
-    with searching(journal, cache, writable=lambda _: False) as catalogue:
-        found = list(catalogue.fetch(catalogue.find(Wanted())))
+    with open_catalogue(journal, cache, writable=lambda _: False) as catalogue:
+        found = list(catalogue.fetch(catalogue.find(RecordQuery())))
 
     assert found == entries
 
@@ -67,13 +67,13 @@ def test_what_is_searched_without_writing_stays_as_it_was_whoever_writes(tmp_pat
     journal, cache = tmp_path / "journal", tmp_path / "cache"
     small(journal, 40)
     writer = opened(journal)
-    writer.finish()
+    writer.index_all()
 
-    with searching(journal, cache, writable=lambda _: False) as catalogue:
-        before = catalogue.find(Wanted())
+    with open_catalogue(journal, cache, writable=lambda _: False) as catalogue:
+        before = catalogue.find(RecordQuery())
         entries = small(journal, 60)
-        writer.finish()
-        after = list(catalogue.fetch(catalogue.find(Wanted())))
+        writer.index_all()
+        after = list(catalogue.fetch(catalogue.find(RecordQuery())))
 
     assert len(after) == len(before) < len(entries)
     writer.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.audit import index
-from reactive_desched.audit.opening import searching
+from reactive_desched.audit.opening import open_catalogue
 from tests.support.journals import some_events, write_journal
 
 
@@ -23,11 +23,11 @@ def said(folder: Path, cache: Path, *, step_s: float, is_writable: bool = True) 
     """Search a journal while each look at the clock takes so long; return what was said."""
     lines: list[str] = []
     ticks = count()
-    with searching(
+    with open_catalogue(
         folder,
         cache,
         writable=lambda _: is_writable,
-        say=lines.append,
+        notify=lines.append,
         clock=lambda: next(ticks) * step_s,
     ):
         return lines

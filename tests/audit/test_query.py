@@ -4,51 +4,51 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.audit import query_args
-from reactive_desched.audit.layout import Look, aligned
-from reactive_desched.audit.lookup import Wanted
-from reactive_desched.audit.opening import searching
-from reactive_desched.audit.query import Found, search
+from reactive_desched.audit.layout import TextLayout, align_columns
+from reactive_desched.audit.lookup import RecordQuery
+from reactive_desched.audit.opening import open_catalogue
+from reactive_desched.audit.query import SearchResult, search
 from reactive_desched.audit.rows import micros
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.segments import segments
-from reactive_desched.journal.summary import Filter, summary
+from reactive_desched.journal.segments import list_segments
+from reactive_desched.journal.summary import EventFilter, parse_summary
 from tests.support.journals import some_events, write_journal
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
 
-def found(folder: Path, wanted: Wanted, limit: int = 100) -> Found:
-    with searching(folder, folder) as catalogue:
+def found(folder: Path, wanted: RecordQuery, limit: int = 100) -> SearchResult:
+    with open_catalogue(folder, folder) as catalogue:
         return search(catalogue, wanted, limit)
 
 
 def test_the_newest_few_are_shown_in_order_and_older_ones_mentioned(tmp_path: Path) -> None:
     entries = write_journal(tmp_path, some_events(50))
 
-    assert found(tmp_path, Wanted(), 5) == Found(entries[-5:], more=True)
+    assert found(tmp_path, RecordQuery(), 5) == SearchResult(entries[-5:], has_more=True)
 
 
 @pytest.mark.parametrize("limit", [0, 51, 100])
 def test_when_all_are_shown_none_are_mentioned(tmp_path: Path, limit: int) -> None:
     entries = write_journal(tmp_path, some_events(50))
 
-    assert found(tmp_path, Wanted(), limit) == Found(entries, more=False)
+    assert found(tmp_path, RecordQuery(), limit) == SearchResult(entries, has_more=False)
 
 
 def test_a_record_changed_since_the_index_saw_it_is_not_shown_as_what_it_was(
     tmp_path: Path,
 ) -> None:
     write_journal(tmp_path, some_events(50), per_segment=20)
-    wanted = Wanted(filter=Filter(nodes=("n1",)))
-    before = found(tmp_path, wanted).entries
-    path = segments(tmp_path)[0].path
+    wanted = RecordQuery(filter=EventFilter(nodes=("n1",)))
+    before = found(tmp_path, wanted).records
+    path = list_segments(tmp_path)[0].path
     path.write_bytes(path.read_bytes().replace(b'"node":"n1"', b'"node":"n9"'))
 
-    after = found(tmp_path, wanted).entries
+    after = found(tmp_path, wanted).records
 
     assert 0 < len(after) < len(before)
     for entry in after:
-        seen = summary(entry.raw)
+        seen = parse_summary(entry.raw)
         assert seen is not None
         assert seen.data.who.node == "n1"
 
@@ -56,17 +56,17 @@ def test_a_record_changed_since_the_index_saw_it_is_not_shown_as_what_it_was(
 def test_a_table_folds_its_last_column_into_the_width() -> None:
     rows = [("A", "B"), ("one", "word " * 20)]
 
-    folded = list(aligned(rows, Look(width=60)))
+    folded = list(align_columns(rows, TextLayout(width=60)))
 
     assert max(map(len, folded)) <= 60
     assert [line[:5] for line in folded[2:]] == ["     "] * len(folded[2:])
-    assert list(aligned(rows, Look()))[1] == f"one  {'word ' * 20}".rstrip()
+    assert list(align_columns(rows, TextLayout()))[1] == f"one  {'word ' * 20}".rstrip()
 
 
 def test_a_row_whose_first_columns_have_no_room_is_folded_too() -> None:
     rows = [("A", "B", "C"), ("one " * 12, "two " * 12, "three")]
 
-    shown = list(aligned(rows, Look(width=60)))
+    shown = list(align_columns(rows, TextLayout(width=60)))
 
     assert max(map(len, shown)) <= 60
     assert " ".join(shown).split() == ["A", "B", "C", *["one"] * 12, *["two"] * 12, "three"]
@@ -82,7 +82,7 @@ def test_a_row_whose_first_columns_have_no_room_is_folded_too() -> None:
     ],
 )
 def test_a_moment_is_written_as(text: str, moment: str) -> None:
-    assert query_args.wanted(Filter(), text, "", NOW).since == micros(moment)
+    assert query_args.parse_query(EventFilter(), text, "", NOW).since == micros(moment)
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_a_moment_is_written_as(text: str, moment: str) -> None:
 )
 def test_a_wrong_moment_is_refused_with_a_remedy(since: str, until: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        query_args.wanted(Filter(), since, until, NOW)
+        query_args.parse_query(EventFilter(), since, until, NOW)

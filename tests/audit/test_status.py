@@ -4,32 +4,32 @@ from datetime import timedelta
 from pathlib import Path
 
 from reactive_desched.api import event as api
-from reactive_desched.audit.layout import Look
-from reactive_desched.audit.opening import searching
-from reactive_desched.audit.status import Status, as_json, status
-from reactive_desched.audit.status_text import lines, size
-from reactive_desched.journal.cursors import Positions
-from reactive_desched.journal.segments import segments
-from reactive_desched.journal.summary import summary
+from reactive_desched.audit.layout import TextLayout
+from reactive_desched.audit.opening import open_catalogue
+from reactive_desched.audit.status import JournalStatus, as_json, journal_status
+from reactive_desched.audit.status_text import format_bytes, status_lines
+from reactive_desched.journal.cursors import Cursors
+from reactive_desched.journal.segments import list_segments
+from reactive_desched.journal.summary import parse_summary
 from reactive_desched.journal.upkeep import limits
-from reactive_desched.journal.upkeep.limits import Limits
-from tests.support.journals import BEGAN, some_events, write_journal
+from reactive_desched.journal.upkeep.limits import RetentionLimits
+from tests.support.journals import STARTED_AT, some_events, write_journal
 
-NOW = BEGAN + timedelta(hours=1)
-
-
-def stands(folder: Path) -> Status:
-    with searching(folder, folder) as catalogue:
-        return status(catalogue, NOW)
+NOW = STARTED_AT + timedelta(hours=1)
 
 
-def text(found: Status) -> str:
-    return "\n".join(lines(found, Look()))
+def stands(folder: Path) -> JournalStatus:
+    with open_catalogue(folder, folder) as catalogue:
+        return journal_status(catalogue, NOW)
+
+
+def text(found: JournalStatus) -> str:
+    return "\n".join(status_lines(found, TextLayout()))
 
 
 def test_files_and_their_ends_are_told(tmp_path: Path) -> None:
     entries = write_journal(tmp_path, some_events(250), per_segment=100, compress=True)
-    sizes = [one.path.stat().st_size for one in segments(tmp_path)]
+    sizes = [one.path.stat().st_size for one in list_segments(tmp_path)]
 
     found = stands(tmp_path)
 
@@ -44,7 +44,7 @@ def test_files_and_their_ends_are_told(tmp_path: Path) -> None:
 
 
 def test_records_after_the_last_checkpoint_are_counted(tmp_path: Path) -> None:
-    write_journal(tmp_path, some_events(47), seal_every=40)
+    write_journal(tmp_path, some_events(47), checkpoint_every=40)
 
     found = stands(tmp_path)
 
@@ -58,7 +58,7 @@ def test_evictions_without_an_end_are_named(tmp_path: Path) -> None:
     told = some_events(300)
     asked = next(i for i, each in enumerate(told) if each.type == api.EVICTION_REQUESTED)
     entries = write_journal(tmp_path, told[: asked + 1])
-    last = summary(entries[-1].raw)
+    last = parse_summary(entries[-1].raw)
     assert last is not None
 
     found = stands(tmp_path)
@@ -70,7 +70,7 @@ def test_evictions_without_an_end_are_named(tmp_path: Path) -> None:
 
 def test_an_eviction_with_its_end_is_not_open(tmp_path: Path) -> None:
     told = some_events(300)
-    ended = next(i for i, each in enumerate(told) if each.type in api.OUTCOMES)
+    ended = next(i for i, each in enumerate(told) if each.type in api.EVICTION_OUTCOME_TYPES)
     write_journal(tmp_path, told[: ended + 1])
 
     assert stands(tmp_path).open == ()
@@ -79,7 +79,7 @@ def test_an_eviction_with_its_end_is_not_open(tmp_path: Path) -> None:
 def test_each_sink_is_told_with_what_it_lacks_and_would_not_take(tmp_path: Path) -> None:
     entries = write_journal(tmp_path, some_events(50))
     kept = (NOW - timedelta(seconds=90)).isoformat().replace("+00:00", "Z")
-    Positions(tmp_path / "positions").keep("kafka", 20, kept)
+    Cursors(tmp_path / "positions").save("kafka", 20, kept)
     letters = tmp_path / "dead-letters"
     letters.mkdir()
     (letters / "kafka.jsonl").write_bytes(b"{}\n{}\n")
@@ -95,7 +95,7 @@ def test_each_sink_is_told_with_what_it_lacks_and_would_not_take(tmp_path: Path)
 
 def test_damaged_lines_and_a_torn_end_are_told(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(50), per_segment=20)
-    first, *_, last = (one.path for one in segments(tmp_path))
+    first, *_, last = (one.path for one in list_segments(tmp_path))
     first.write_bytes(first.read_bytes().replace(b'"sequence":"00', b'"sequence":"xx', 1))
     last.write_bytes(last.read_bytes() + b'{"half a li')
     (tmp_path / f"{first.name}.torn").write_bytes(b"x")
@@ -111,7 +111,7 @@ def test_damaged_lines_and_a_torn_end_are_told(tmp_path: Path) -> None:
 
 def test_a_damaged_compressed_file_is_told(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(50), per_segment=20, compress=True)
-    path = segments(tmp_path)[0].path
+    path = list_segments(tmp_path)[0].path
     raw = gzip.decompress(path.read_bytes())
     path.write_bytes(gzip.compress(raw)[:-20])
 
@@ -122,7 +122,7 @@ def test_retention_is_told_when_it_is_known(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(5))
 
     assert "kept" not in text(stands(tmp_path))
-    limits.write(tmp_path, Limits(1024**3, 30 * 86_400.0, 4 * 1024**3, compress=True))
+    limits.write(tmp_path, RetentionLimits(1024**3, 30 * 86_400.0, 4 * 1024**3, compress=True))
     assert "1.0 GiB or 30 d; for a sink that lags, up to 4.0 GiB" in text(stands(tmp_path))
 
 
@@ -148,7 +148,7 @@ def test_the_object_has_the_names_that_help_promises(tmp_path: Path) -> None:
 
 
 def test_sizes_are_written_for_people() -> None:
-    assert [size(count) for count in (0, 1023, 1024, 3 * 2**29, 2**50)] == [
+    assert [format_bytes(count) for count in (0, 1023, 1024, 3 * 2**29, 2**50)] == [
         "0 B",
         "1023 B",
         "1.0 KiB",

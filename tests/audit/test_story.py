@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from reactive_desched.api import event as api
-from reactive_desched.audit.id_resolver import meant
-from reactive_desched.audit.layout import Look
-from reactive_desched.audit.opening import searching
-from reactive_desched.audit.story import MOST_TOLD, gather
-from reactive_desched.audit.story_text import lines
+from reactive_desched.audit.id_resolver import resolve_decision
+from reactive_desched.audit.layout import TextLayout
+from reactive_desched.audit.opening import open_catalogue
+from reactive_desched.audit.story import MAX_EVENTS, build_story
+from reactive_desched.audit.story_text import story_lines
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.envelope import Story, envelope
+from reactive_desched.journal.envelope import Correlation, build_event
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.model.event_types import full
-from tests.support.journals import BEGAN, SOURCE, story_of, write_journal
+from reactive_desched.model.event_types import full_type
+from tests.support.journals import SOURCE, STARTED_AT, correlation_of, write_journal
 
 WEB = api.Who(
     name="web-1",
@@ -38,7 +38,7 @@ class Telling:
     """Makes the events of cases, each a second after the one before unless it says otherwise."""
 
     events: list[AnyEvent] = field(default_factory=list)
-    mode: str = api.LIVE
+    mode: str = api.MODE_LIVE
     at_s: float = 0.0
     version: str = "4711"
     numbers: dict[str, int | str] = field(
@@ -67,16 +67,18 @@ class Telling:
         case: str,
         id_: str,
         type_: str,
-        data: api.Data,
+        data: api.EventData,
         *,
         cause: str = "",
         after_s: float = 1,
     ) -> "Telling":
         self.at_s += after_s
         who = data.who if isinstance(data, api.PodData) else None
-        story = story_of(who, case) if who else Story("epoch", "journal", "epoch")
-        time = BEGAN + timedelta(seconds=self.at_s)
-        self.events.append(envelope(SOURCE, type_, story, time, data, id_=id_, cause=cause))
+        story = correlation_of(who, case) if who else Correlation("epoch", "journal", "epoch")
+        time = STARTED_AT + timedelta(seconds=self.at_s)
+        self.events.append(
+            build_event(SOURCE, type_, story, time, data, id_=id_, causation_id=cause)
+        )
         return self
 
     def finding(self, case: str, who: api.Who = WEB) -> "Telling":
@@ -96,7 +98,7 @@ class Telling:
     ) -> "Telling":
         said = api.Verdict(verdict=verdict, gate=gate, reason=reason)
         data = api.DecisionMade(decision=said, **self.about(who))
-        type_ = full(f"decision.{verdict}")
+        type_ = full_type(f"decision.{verdict}")
         return self.add(case, f"{case}.decision.{number}", type_, data, after_s=after_s)
 
     def request(self, case: str) -> "Telling":
@@ -112,7 +114,7 @@ class Telling:
 
     def policy(self, revision: str) -> "Telling":
         data = api.PolicyLoaded(
-            mode=api.LIVE, revision=revision, source="/etc/policy.yaml", version="0.5.0"
+            mode=api.MODE_LIVE, revision=revision, source="/etc/policy.yaml", version="0.5.0"
         )
         return self.add("", f"policy-{revision}", api.POLICY_LOADED, data)
 
@@ -122,19 +124,19 @@ class Telling:
 
 
 Shown = Callable[..., str]
-PLAIN = Look()
+PLAIN = TextLayout()
 
 
 @pytest.fixture
 def show(tmp_path: Path) -> Shown:
     def shown(
-        events: Sequence[AnyEvent], name: str, *, seal_every: int = 100, look: Look = PLAIN
+        events: Sequence[AnyEvent], name: str, *, seal_every: int = 100, look: TextLayout = PLAIN
     ) -> str:
-        write_journal(tmp_path, events, seal_every=seal_every)
-        with searching(tmp_path, tmp_path) as catalogue:
-            found = meant(catalogue, name)
+        write_journal(tmp_path, events, checkpoint_every=seal_every)
+        with open_catalogue(tmp_path, tmp_path) as catalogue:
+            found = resolve_decision(catalogue, name)
             assert found is not None
-            return "\n".join(lines(gather(catalogue, found), look))
+            return "\n".join(story_lines(build_story(catalogue, found), look))
 
     return shown
 
@@ -237,7 +239,7 @@ def test_a_later_change_is_dim_and_the_first_is_not(show: Shown) -> None:
     told.version = "4712"
     told.verdict("case", "evict")
 
-    story = show(told.events, "case", look=Look(colours=True)).splitlines()
+    story = show(told.events, "case", look=TextLayout(colours=True)).splitlines()
 
     first, later = [line for line in story if "NodeTaintsChanged" in line]
     assert "\x1b[36mchange" in first
@@ -263,8 +265,8 @@ def test_what_fits_several_cases_is_refused_with_their_names(show: Shown) -> Non
 def test_nothing_is_found_for_a_name_that_nothing_has(tmp_path: Path, name: str) -> None:
     write_journal(tmp_path, evicted())
 
-    with searching(tmp_path, tmp_path) as catalogue:
-        assert meant(catalogue, name) is None
+    with open_catalogue(tmp_path, tmp_path) as catalogue:
+        assert resolve_decision(catalogue, name) is None
 
 
 def test_the_servers_words_are_told(show: Shown) -> None:
@@ -347,7 +349,7 @@ def test_a_story_without_an_end_says_how_far_it_came(show: Shown, last: str, hea
 
 
 def test_a_dry_run_never_says_that_a_pod_was_evicted(show: Shown) -> None:
-    told = Telling(mode=api.DRY_RUN).finding("case").verdict("case", "evict").request("case")
+    told = Telling(mode=api.MODE_DRY_RUN).finding("case").verdict("case", "evict").request("case")
     told.ended("case", api.EVICTION_REHEARSED, "rehearsed")
 
     story = show(told.events, "case")
@@ -358,14 +360,14 @@ def test_a_dry_run_never_says_that_a_pod_was_evicted(show: Shown) -> None:
 
 def test_of_a_very_long_story_the_middle_is_left_out_and_counted(show: Shown) -> None:
     told = Telling().finding("case")
-    for number in range(MOST_TOLD + 49):
+    for number in range(MAX_EVENTS + 49):
         told.verdict("case", "defer", "budgets", f"wait {number}", number=number)
 
     story = show(told.events, "case", seal_every=1000)
 
     assert "… 50 records are left out: -o json has them" in story
-    assert story.count("  defer    budgets: wait") == MOST_TOLD - 1
-    assert f"budgets: wait {MOST_TOLD + 48}" in story
+    assert story.count("  defer    budgets: wait") == MAX_EVENTS - 1
+    assert f"budgets: wait {MAX_EVENTS + 48}" in story
 
 
 def test_an_event_of_the_controllers_own_is_told_alone(show: Shown) -> None:
@@ -388,7 +390,7 @@ def test_nothing_a_terminal_would_obey_is_printed(show: Shown) -> None:
 
 
 def test_colours_and_folding_change_no_word(show: Shown) -> None:
-    coloured = show(evicted(), "webcase", look=Look(width=80, colours=True))
+    coloured = show(evicted(), "webcase", look=TextLayout(width=80, colours=True))
 
     bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
     assert coloured != bare

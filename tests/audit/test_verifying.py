@@ -4,31 +4,31 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.audit.pinned_checkpoint import Kept, parse_kept
+from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint, parse_pinned
 from reactive_desched.audit.verifying import verify
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.records import digest
 from reactive_desched.journal.signing.signed_note import parse_key
 from tests.support.journals import new_signer
 from tests.support.tampering import (
-    Made,
-    found,
+    SampleJournal,
+    compressed,
+    first_bad,
     in_files,
-    look,
-    make,
-    packed,
-    whole,
-    without,
+    make_journal,
+    verify_files,
+    verify_intact,
+    without_files,
 )
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return make(tmp_path_factory.mktemp("journal"))
+def made(tmp_path_factory: pytest.TempPathFactory) -> SampleJournal:
+    return make_journal(tmp_path_factory.mktemp("journal"))
 
 
-def test_a_whole_journal_is_whole_and_says_what_vouches_for_it(made: Made) -> None:
-    report = whole(made.files, made.signer)
+def test_a_whole_journal_is_whole_and_says_what_vouches_for_it(made: SampleJournal) -> None:
+    report = verify_intact(made.files, made.signer)
 
     assert (report.records, report.segments, report.compressed) == (23, 4, 0)
     assert report.first is not None
@@ -40,26 +40,28 @@ def test_a_whole_journal_is_whole_and_says_what_vouches_for_it(made: Made) -> No
     assert (report.signed_to, report.unsigned) == (21, 2)
 
 
-def test_compressed_files_count_like_plain_ones(made: Made) -> None:
-    report = whole(packed(made), made.signer)
+def test_compressed_files_count_like_plain_ones(made: SampleJournal) -> None:
+    report = verify_intact(compressed(made), made.signer)
 
     assert (report.records, report.segments, report.compressed) == (23, 4, 3)
 
 
-def test_a_journal_that_retention_cut_off_in_front_begins_with_a_checkpoint(made: Made) -> None:
-    report = whole(without(made, 1, 8), made.signer)
+def test_a_journal_that_retention_cut_off_in_front_begins_with_a_checkpoint(
+    made: SampleJournal,
+) -> None:
+    report = verify_intact(without_files(made, 1, 8), made.signer)
 
     assert report.first is not None
     assert (report.first.sequence, report.records) == (15, 9)
 
 
 @pytest.mark.parametrize("kept_bytes", [1, 70, -1])
-def test_a_torn_last_line_is_told_and_is_no_fault(made: Made, kept_bytes: int) -> None:
-    name, offset = made.place(23)
+def test_a_torn_last_line_is_told_and_is_no_fault(made: SampleJournal, kept_bytes: int) -> None:
+    name, offset = made.file_and_offset(23)
     last = made.raw(23) + b"\n"
     torn = {**made.files, name: made.files[name][:offset] + last[:kept_bytes]}
 
-    report = whole(torn, made.signer)
+    report = verify_intact(torn, made.signer)
 
     assert report.records == 22
     assert report.torn is not None
@@ -68,95 +70,99 @@ def test_a_torn_last_line_is_told_and_is_no_fault(made: Made, kept_bytes: int) -
 
 
 @pytest.mark.parametrize("written", [0, 100])
-def test_a_file_whose_heading_is_not_written_yet_is_no_fault(made: Made, written: int) -> None:
-    name = made.named(22)
+def test_a_file_whose_heading_is_not_written_yet_is_no_fault(
+    made: SampleJournal, written: int
+) -> None:
+    name = made.file_of(22)
 
-    report = whole({**made.files, name: made.files[name][:written]}, made.signer)
+    report = verify_intact({**made.files, name: made.files[name][:written]}, made.signer)
 
     assert report.records == 21
     assert (report.torn is not None) == (written > 0)
 
 
 def test_a_journal_that_is_being_written_is_whole_at_every_moment(
-    made: Made, tmp_path: Path
+    made: SampleJournal, tmp_path: Path
 ) -> None:
-    name = made.named(22)
+    name = made.file_of(22)
     for size in range(0, len(made.files[name]), 37):
         part = {**made.files, name: made.files[name][:size]}
-        assert look(part, made.signer, folder=tmp_path).ok, size
+        assert verify_files(part, made.signer, folder=tmp_path).ok, size
 
 
-def test_a_kept_checkpoint_that_is_true_agrees(made: Made) -> None:
+def test_a_kept_checkpoint_that_is_true_agrees(made: SampleJournal) -> None:
     for size in range(24):
         root = digest(made.raw(size)) if size else "0" * 64
-        report = whole(made.files, made.signer, kept=Kept(size, root[:12]))
+        report = verify_intact(made.files, made.signer, kept=PinnedCheckpoint(size, root[:12]))
         assert report.kept is not None
         assert (report.kept.size, report.kept.agrees) == (size, True)
 
 
-def test_a_kept_note_names_the_key_that_signed_it(made: Made) -> None:
-    kept = parse_kept(made.signer.note(21, digest(made.raw(21))))
+def test_a_kept_note_names_the_key_that_signed_it(made: SampleJournal) -> None:
+    kept = parse_pinned(made.signer.sign(21, digest(made.raw(21))))
 
-    report = whole(made.files, made.signer, kept=kept)
+    report = verify_intact(made.files, made.signer, kept=kept)
 
     assert report.kept is not None
-    assert report.kept.key == parse_key(made.signer.public_key).short
+    assert report.kept.key == parse_key(made.signer.public_key).identity
 
 
 @pytest.mark.parametrize("last", [21, 22])
-def test_an_end_that_was_cut_off_is_found_by_a_kept_checkpoint(made: Made, last: int) -> None:
+def test_an_end_that_was_cut_off_is_found_by_a_kept_checkpoint(
+    made: SampleJournal, last: int
+) -> None:
     raws = [entry.raw for entry in made.records[:last]]
     files = {name: raw for name, raw in in_files(made, [*raws, b""]).items() if raw.strip()}
     files = {name: raw.replace(b"\n\n", b"\n") for name, raw in files.items()}
 
-    bad = found(files, made.signer, kept=Kept(23, digest(made.raw(23))))
+    bad = first_bad(files, made.signer, kept=PinnedCheckpoint(23, digest(made.raw(23))))
 
     assert bad.sequence == last + 1
     assert "cut off" in bad.reason
 
 
-def test_a_journal_without_any_file_is_cut_off_too(made: Made) -> None:
-    assert found({}, made.signer, kept=Kept(3, "0" * 12)).sequence == 1
+def test_a_journal_without_any_file_is_cut_off_too(made: SampleJournal) -> None:
+    assert first_bad({}, made.signer, kept=PinnedCheckpoint(3, "0" * 12)).sequence == 1
 
 
 @pytest.mark.parametrize("size", range(1, 24))
-def test_a_kept_checkpoint_that_says_another_hash_is_told(made: Made, size: int) -> None:
-    report = look(made.files, made.signer, kept=Kept(size, "123456789abc"))
+def test_a_kept_checkpoint_that_says_another_hash_is_told(made: SampleJournal, size: int) -> None:
+    report = verify_files(made.files, made.signer, kept=PinnedCheckpoint(size, "123456789abc"))
 
     assert report.bad is not None
     assert report.bad.sequence == size
-    assert (report.bad.file, report.bad.offset) == made.place(size)
+    assert (report.bad.file, report.bad.offset) == made.file_and_offset(size)
     assert report.kept is not None
     assert report.kept.agrees is False
 
 
-def test_a_kept_checkpoint_over_what_retention_removed_proves_nothing(made: Made) -> None:
-    files = without(made, 1, 8)
+def test_a_kept_checkpoint_over_what_retention_removed_proves_nothing(made: SampleJournal) -> None:
+    files = without_files(made, 1, 8)
 
-    assert whole(files, made.signer, kept=Kept(14, digest(made.raw(14)))).ok
-    bad = found(files, made.signer, kept=Kept(13, digest(made.raw(13))))
+    assert verify_intact(files, made.signer, kept=PinnedCheckpoint(14, digest(made.raw(14)))).ok
+    bad = first_bad(files, made.signer, kept=PinnedCheckpoint(13, digest(made.raw(13))))
 
     assert bad.sequence == 13
     assert "no longer here" in bad.reason
 
 
-def test_a_kept_checkpoint_of_another_journal_is_told(made: Made, tmp_path: Path) -> None:
-    note = new_signer(tmp_path, "//elsewhere/descheduler/x/1").note(5, digest(made.raw(5)))
+def test_a_kept_checkpoint_of_another_journal_is_told(made: SampleJournal, tmp_path: Path) -> None:
+    note = new_signer(tmp_path, "//elsewhere/descheduler/x/1").sign(5, digest(made.raw(5)))
 
-    assert "elsewhere" in found(made.files, made.signer, kept=parse_kept(note)).reason
+    assert "elsewhere" in first_bad(made.files, made.signer, kept=parse_pinned(note)).reason
 
 
-def test_a_kept_checkpoint_that_its_key_did_not_sign_is_refused(made: Made) -> None:
-    note = made.signer.note(5, digest(made.raw(5))).replace("\n5\n", "\n6\n")
+def test_a_kept_checkpoint_that_its_key_did_not_sign_is_refused(made: SampleJournal) -> None:
+    note = made.signer.sign(5, digest(made.raw(5))).replace("\n5\n", "\n6\n")
 
     with pytest.raises(ConfigError, match="altered"):
-        look(made.files, made.signer, kept=parse_kept(note))
+        verify_files(made.files, made.signer, kept=parse_pinned(note))
 
 
-def test_what_is_bad_before_it_leaves_a_kept_checkpoint_uncompared(made: Made) -> None:
-    kept = Kept(21, digest(made.raw(21)))
+def test_what_is_bad_before_it_leaves_a_kept_checkpoint_uncompared(made: SampleJournal) -> None:
+    kept = PinnedCheckpoint(21, digest(made.raw(21)))
 
-    report = look(without(made, 8), made.signer, kept=kept)
+    report = verify_files(without_files(made, 8), made.signer, kept=kept)
 
     assert report.kept is not None
     assert report.kept.agrees is None

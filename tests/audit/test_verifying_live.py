@@ -9,13 +9,13 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from reactive_desched.audit.findings import Report
-from reactive_desched.audit.pinned_checkpoint import Kept
+from reactive_desched.audit.findings import VerifyReport
+from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint
 from reactive_desched.audit.verifying import verify
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import Making
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.opened import JournalConfig
+from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key
 from tests.support.journals import some_events
 
@@ -24,16 +24,16 @@ pytestmark = pytest.mark.anyio
 
 def running(folder: Path) -> AbstractAsyncContextManager[Journal]:
     """Run a journal whose files are small, with a checkpoint after each ten records."""
-    making = Making(Rotation(30_000, 1e9), every_records=10)
+    making = JournalConfig(Rotation(30_000, 1e9), every_records=10)
     return open_journal(folder, making, clock=lambda: datetime.now(UTC))
 
 
-def look(folder: Path, kept: Kept | None = None) -> Report:
+def look(folder: Path, kept: PinnedCheckpoint | None = None) -> VerifyReport:
     return verify(folder, [parse_key((folder / "checkpoint.pub").read_text())], "", kept)
 
 
 async def test_a_journal_is_whole_while_it_is_written(tmp_path: Path) -> None:
-    looks: list[Report] = []
+    looks: list[VerifyReport] = []
 
     async def keep_looking() -> None:
         while True:
@@ -42,9 +42,9 @@ async def test_a_journal_is_whole_while_it_is_written(tmp_path: Path) -> None:
     async with running(tmp_path) as journal, anyio.create_task_group() as group:
         group.start_soon(keep_looking)
         events = iter(some_events(20_000))
-        while journal.tail.last < 400 or len(looks) < 3:
+        while journal.tail.last_seq < 400 or len(looks) < 3:
             await journal.append(next(events))
-        kept = Kept(journal.seals.size, journal.seals.root)
+        kept = PinnedCheckpoint(journal.checkpointer.size, journal.checkpointer.root)
         group.cancel_scope.cancel()
 
     assert [one.bad for one in looks if not one.ok] == []
@@ -59,9 +59,9 @@ async def test_a_journal_goes_on_whole_after_a_torn_line_and_a_restart(tmp_path:
     async with running(tmp_path) as journal:
         for event in some_events(40, source=journal.source):
             await journal.append(event)
-    last = segments(tmp_path)[-1].path
+    last = list_segments(tmp_path)[-1].path
     last.write_bytes(last.read_bytes()[:-10])
-    for one in segments(tmp_path)[:-1]:
+    for one in list_segments(tmp_path)[:-1]:
         one.path.with_name(one.path.name + ".gz").write_bytes(gzip.compress(one.path.read_bytes()))
         one.path.unlink()
     torn = look(tmp_path)

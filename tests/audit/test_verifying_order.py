@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.audit import verifying
-from reactive_desched.journal.cursors import Positions
-from reactive_desched.journal.paths import POSITIONS
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.cursors import Cursors
+from reactive_desched.journal.paths import CURSORS_DIR
+from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key
 from tests.support.journals import some_events, write_journal
 
@@ -18,17 +18,17 @@ def test_a_file_begun_and_read_by_a_follower_meanwhile_is_not_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     records = write_journal(tmp_path, some_events(30), per_segment=10)
-    last = segments(tmp_path)[-1]
+    last = list_segments(tmp_path)[-1]
     to_come = last.path.rename(tmp_path / "to-come")
-    positions = Positions(tmp_path / POSITIONS)
-    positions.keep("kafka", last.first_seq - 1, "2026-03-29T00:00:00Z")
+    positions = Cursors(tmp_path / CURSORS_DIR)
+    positions.save("kafka", last.first_seq - 1, "2026-03-29T00:00:00Z")
     look: Callable[[Path], object] = getattr(verifying, asked)
 
     def look_late(directory: Path) -> object:
         """Look when the writer has begun a file, and a follower has read it."""
         if to_come.exists():
             to_come.rename(last.path)
-            positions.keep("kafka", records[-1].seq, "2026-03-29T00:00:01Z")
+            positions.save("kafka", records[-1].seq, "2026-03-29T00:00:01Z")
         return look(directory)
 
     monkeypatch.setattr(verifying, asked, look_late)

@@ -10,7 +10,7 @@ sys.path.append(str(Path(__file__).parents[2]))  # the benchmark stands beside t
 from bench.generate import Dataset, ensure
 from bench.resources import Versions, open_resources
 from bench.server import LoadServer
-from bench.stage import Stage
+from bench.stage import EventPlayer
 
 PODS, NODES = 600, 20
 
@@ -22,4 +22,4 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture
 def server(small: Dataset) -> LoadServer:
-    return LoadServer(Stage(small.cluster, open_resources(small), Versions()))
+    return LoadServer(EventPlayer(small.cluster, open_resources(small), Versions()))

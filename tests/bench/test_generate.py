@@ -9,9 +9,9 @@ import pytest
 
 from bench.generate import Cluster, Dataset, ensure
 from bench.pod_json import DEDICATED_TAINT, FLAP_TAINT, PROBE_TAINT
-from bench.workloads import CANARY, is_dedicated_node, population
-from reactive_desched.kube.decode.codecs import codecs
-from reactive_desched.kube.decode.interning import SharedParts
+from bench.workloads import CANARY, generate_workloads, is_dedicated_node
+from reactive_desched.kube.decode.codecs import make_codecs
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.taints import Taint, untolerated
 from reactive_desched.state.cluster import ClusterState
@@ -69,11 +69,11 @@ def test_no_mark_of_a_template_is_left_open(small: Dataset) -> None:
 
 @pytest.mark.parametrize(("pods", "nodes"), [(50, 5), (6_000, 200), (150_000, 5_000)])
 def test_owners_own_exactly_the_pods_asked_for(pods: int, nodes: int) -> None:
-    assert sum(owner.size for owner in population(pods, nodes)) == pods
+    assert sum(owner.size for owner in generate_workloads(pods, nodes)) == pods
 
 
 def test_at_full_size_a_template_has_some_thirty_pods_and_daemons_are_a_fifth() -> None:
-    owners = list(population(150_000, 5_000))
+    owners = list(generate_workloads(150_000, 5_000))
     sizes = Counter[str]()
     for owner in owners:
         sizes[owner.kind] += owner.size
@@ -85,7 +85,7 @@ def test_at_full_size_a_template_has_some_thirty_pods_and_daemons_are_a_fifth() 
 def test_replicas_of_one_owner_never_share_a_node() -> None:
     cluster = Cluster(6_000, 200)
     for owner in cluster.owners:
-        nodes = {owner.place(ordinal, cluster.nodes) for ordinal in range(owner.size)}
+        nodes = {owner.node_of(ordinal, cluster.nodes) for ordinal in range(owner.size)}
         assert len(nodes) == owner.size, owner
 
 
@@ -93,19 +93,19 @@ def test_only_who_tolerates_it_sits_on_a_dedicated_node() -> None:
     cluster = Cluster(6_000, 200)
     for owner in cluster.owners:
         there = {
-            is_dedicated_node(owner.place(ordinal, cluster.nodes), cluster.nodes)
+            is_dedicated_node(owner.node_of(ordinal, cluster.nodes), cluster.nodes)
             for ordinal in range(owner.size)
         }
         assert owner.kind == "DaemonSet" or there == {owner.is_dedicated}, owner
 
 
 def decoded_pods(data: Dataset) -> list[Pod]:
-    read, items = codecs(SharedParts()).pods.item, data.items("pods")
+    read, items = make_codecs(InternTables()).pods.decode_object, data.items("pods")
     return [read(items.item(number)) for number in range(len(items))]
 
 
 def test_our_own_decoder_reads_every_pod_and_its_node(small: Dataset) -> None:
-    read, nodes = codecs(SharedParts()).nodes.item, small.items("nodes")
+    read, nodes = make_codecs(InternTables()).nodes.decode_object, small.items("nodes")
     names = {read(nodes.item(number)).name for number in range(len(nodes))}
 
     pods = decoded_pods(small)
@@ -130,7 +130,7 @@ def test_the_probe_taint_drives_out_the_canary_and_nobody_else(small: Dataset) -
 
 
 def test_the_taints_that_nodes_have_or_get_for_a_moment_drive_nobody_out(small: Dataset) -> None:
-    read, items = codecs(SharedParts()).nodes.item, small.items("nodes")
+    read, items = make_codecs(InternTables()).nodes.decode_object, small.items("nodes")
     nodes = {node.name: node for node in (read(items.item(n)) for n in range(len(items)))}
     flap = Taint(FLAP_TAINT, "NoSchedule")
 
@@ -146,11 +146,11 @@ def tolerated(pod: Pod, taint: Taint) -> bool:
 def test_every_replica_set_and_job_leads_to_a_controller_and_most_have_no_pods(
     small: Dataset,
 ) -> None:
-    state, read = ClusterState(), codecs(SharedParts())
+    state, read = ClusterState(), make_codecs(InternTables())
     for made, resource in ((read.replica_sets, "replicasets"), (read.jobs, "jobs")):
         items = small.items(resource)
         for number in range(len(items)):
-            state.upsert(made.item(items.item(number)))
+            state.upsert(made.decode_object(items.item(number)))
     view = ClusterView(state, lambda: 0)
 
     above = {"ReplicaSet": "Deployment", "Job": "CronJob"}

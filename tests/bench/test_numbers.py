@@ -5,13 +5,13 @@ import time
 
 import pytest
 
-from bench.measure.hold import watching
-from bench.measure.numbers import middle, spread
+from bench.measure.hold import watch_loop_turns
+from bench.measure.numbers import median_run, quantiles
 from bench.row import Row
 
 
 def test_a_spread_names_the_least_the_usual_quantiles_and_the_greatest() -> None:
-    found = spread([float(n) for n in range(100, 0, -1)])
+    found = quantiles([float(n) for n in range(100, 0, -1)])
 
     assert found == {
         "n": 100,
@@ -24,13 +24,13 @@ def test_a_spread_names_the_least_the_usual_quantiles_and_the_greatest() -> None
 
 
 def test_nothing_measured_is_no_error() -> None:
-    assert spread([]) == {"n": 0}
+    assert quantiles([]) == {"n": 0}
 
 
 def test_the_run_in_the_middle_is_taken_whole() -> None:
     runs: list[dict[str, float]] = [{"rate": 9, "n": 1}, {"rate": 3, "n": 2}, {"rate": 5, "n": 3}]
 
-    assert middle(runs, "rate") == {"rate": 5, "n": 3}
+    assert median_run(runs, "rate") == {"rate": 5, "n": 3}
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_a_turn_that_holds_the_loop_is_named_and_others_are_counted() -> None:
         await asyncio.sleep(0)
         await asyncio.create_task(hog())
 
-    with watching() as holds:
+    with watch_loop_turns() as holds:
         asyncio.run(several())
 
     assert holds.over_ms[10] == 1
     assert holds.turns > 3
-    assert "hog" in holds.worst[0][1]
+    assert "hog" in holds.slowest[0][1]

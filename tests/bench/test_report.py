@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.report import ratios, show
+from bench.report import print_report, ratios
 
 
 def requests(*medians_us: float) -> list[dict[str, Any]]:
@@ -15,7 +15,7 @@ def requests(*medians_us: float) -> list[dict[str, Any]]:
 def test_a_report_without_measurements_has_no_tables() -> None:
     printed = StringIO()
 
-    show({"size": {"name": "full"}}, Console(file=printed))
+    print_report({"size": {"name": "full"}}, Console(file=printed))
 
     assert printed.getvalue() == ""
 

@@ -4,27 +4,27 @@ from pathlib import Path
 
 import pytest
 
-from bench.measure.unrecorded import nothing_but_evictions
-from bench.record.evictions import accounts, evict
-from reactive_desched.app.recording import making, utc_now
+from bench.measure.unrecorded import record_evictions_only
+from bench.record.evictions import decision_contexts, record_eviction
+from reactive_desched.app.recording import journal_config, utc_now
 from reactive_desched.journal.journal import open_journal
-from reactive_desched.journal.recorder import Ledger
-from reactive_desched.journal.segments import entries, segments
-from reactive_desched.journal.summary import summary
-from reactive_desched.model.event_types import short
+from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.journal.segments import list_segments, read_records
+from reactive_desched.journal.summary import parse_summary
+from reactive_desched.model.event_types import short_type
 from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.primitives.token_bucket import Rate
+from reactive_desched.primitives.token_bucket import TokenRate
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_findings_and_verdicts_are_left_out_while_the_block_runs(tmp_path: Path) -> None:
-    first, second = accounts(0, 2)
-    async with open_journal(tmp_path, making(ReactiveSettings()), clock=utc_now) as journal:
-        ledger = Ledger(journal, utc_now, verdicts=Rate(10.0, 10))
-        with nothing_but_evictions():
-            await evict(ledger, first)
-        await evict(ledger, second)
+    first, second = decision_contexts(0, 2)
+    async with open_journal(tmp_path, journal_config(ReactiveSettings()), clock=utc_now) as journal:
+        ledger = JournalRecorder(journal, utc_now, verdict_rate=TokenRate(10.0, 10))
+        with record_evictions_only():
+            await record_eviction(ledger, first)
+        await record_eviction(ledger, second)
 
     assert [kind for _, kind in told(tmp_path, first.finding.pod.name)] == [
         "eviction.requested",
@@ -39,5 +39,7 @@ async def test_findings_and_verdicts_are_left_out_while_the_block_runs(tmp_path:
 
 
 def told(folder: Path, pod: str) -> list[tuple[int, str]]:
-    found = (summary(entry.raw) for one in segments(folder) for entry in entries(one))
-    return [(it.seq, short(it.type)) for it in found if it and it.data.who.name == pod]
+    found = (
+        parse_summary(entry.raw) for one in list_segments(folder) for entry in read_records(one)
+    )
+    return [(it.seq, short_type(it.type)) for it in found if it and it.data.who.name == pod]

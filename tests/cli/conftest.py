@@ -12,8 +12,8 @@ import pytest
 from reactive_desched.app import controller, run_once
 from reactive_desched.app.options import Options
 from reactive_desched.cli import main
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import summary
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.summary import parse_summary
 from tests.support.journals import some_events, write_journal
 
 
@@ -23,13 +23,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def records(folder: Path) -> list[Entry]:
+def records(folder: Path) -> list[JournalRecord]:
     """A journal of several files, all but the last compressed."""
     return write_journal(folder, some_events(120), per_segment=50, compress=True)
 
 
 @pytest.fixture
-def lines(records: list[Entry]) -> list[bytes]:
+def lines(records: list[JournalRecord]) -> list[bytes]:
     """The lines of that journal."""
     return [record.raw for record in records]
 
@@ -39,7 +39,7 @@ def lines_about(lines: list[bytes]) -> Callable[..., list[bytes]]:
     """Return a way to choose of these lines those whose type begins with one of the words."""
 
     def choose(*words: str) -> list[bytes]:
-        found = ((line, summary(line)) for line in lines)
+        found = ((line, parse_summary(line)) for line in lines)
         return [line for line, seen in found if seen is not None and seen.kind.startswith(words)]
 
     return choose

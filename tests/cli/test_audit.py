@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.cli import main
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.segments import list_segments
 from tests.support.journals import some_events, write_journal
 
 POD = "shop/web-6d4b75cb6d-00000"
@@ -116,7 +116,7 @@ def test_a_journal_with_one_whole_record_left_is_searched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_journal(tmp_path, some_events(3), per_segment=3)
-    path = segments(tmp_path)[0].path
+    path = list_segments(tmp_path)[0].path
     last = path.read_bytes().splitlines(keepends=True)[-1]
     path.write_bytes(b"hello\nworld\n" + last)
 
@@ -216,7 +216,7 @@ def test_export_writes_every_line(journal: Path, tmp_path: Path) -> None:
     assert call("export", "--output", str(path), journal=journal) == 0
 
     lines = b""
-    for one in segments(journal):
+    for one in list_segments(journal):
         with one.open() as file:
             lines += file.read()
     assert path.read_bytes() == lines
@@ -241,7 +241,7 @@ def test_damaged_lines_are_left_out_and_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_journal(tmp_path, some_events(30), per_segment=10)
-    path = segments(tmp_path)[0].path
+    path = list_segments(tmp_path)[0].path
     path.write_bytes(path.read_bytes().replace(b'"prev":', b'"PREV":', 2))
 
     assert call("query", journal=tmp_path) == 0

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.cli import main
-from reactive_desched.journal.records import Entry, digest
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.records import JournalRecord, digest
+from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signer import open_signer
 from tests.support.journals import SOURCE, new_signer, some_events, write_journal
 
@@ -20,21 +20,21 @@ def journal(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def records(journal: Path) -> list[Entry]:
+def records(journal: Path) -> list[JournalRecord]:
     """A journal of 11 records in two files, the last two behind the last checkpoint."""
-    return write_journal(journal, some_events(8), per_segment=5, seal_every=4)
+    return write_journal(journal, some_events(8), per_segment=5, checkpoint_every=4)
 
 
-def damage(journal: Path, records: list[Entry], seq: int) -> None:
+def damage(journal: Path, records: list[JournalRecord], seq: int) -> None:
     """Change a letter of a record."""
-    path = segments(journal)[0].path
+    path = list_segments(journal)[0].path
     raw = records[seq - 1].raw
     changed = raw.replace(b"reactive", b"Reactive", 1)
     path.write_bytes(path.read_bytes().replace(raw, changed))
 
 
 def test_a_whole_journal_is_told_and_what_no_signature_covers(
-    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", "verify", "--journal", str(journal)]) == 0
 
@@ -48,7 +48,7 @@ def test_a_whole_journal_is_told_and_what_no_signature_covers(
 
 
 def test_the_first_bad_record_is_told_and_the_status_is_1(
-    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(journal, records, 3)
 
@@ -63,7 +63,7 @@ def test_the_first_bad_record_is_told_and_the_status_is_1(
 
 
 def test_json_says_the_same(
-    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = digest(records[-1].raw)
     words = ["audit", "verify", "--journal", str(journal), "-o", "json"]
@@ -81,12 +81,12 @@ def test_json_says_the_same(
 
 def test_a_kept_checkpoint_is_read_from_a_file_from_standard_input_and_as_it_is(
     journal: Path,
-    records: list[Entry],
+    records: list[JournalRecord],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    note = new_signer(journal).note(9, digest(records[8].raw))
+    note = new_signer(journal).sign(9, digest(records[8].raw))
     (tmp_path / "kept").write_text(note)
     words = ["audit", "verify", "--journal", str(journal), "--checkpoint"]
 
@@ -102,9 +102,9 @@ def test_a_kept_checkpoint_is_read_from_a_file_from_standard_input_and_as_it_is(
 
 
 def test_an_end_that_was_cut_off_has_status_1(
-    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    last = segments(journal)[-1].path
+    last = list_segments(journal)[-1].path
     last.write_bytes(last.read_bytes()[: -len(records[-1].raw) - 1])
     words = ["audit", "verify", "--journal", str(journal)]
     assert main(words) == 0
@@ -116,7 +116,7 @@ def test_an_end_that_was_cut_off_has_status_1(
 
 def test_without_a_folder_the_default_one_is_verified(
     journal: Path,
-    records: list[Entry],
+    records: list[JournalRecord],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -128,7 +128,7 @@ def test_without_a_folder_the_default_one_is_verified(
 
 
 def test_a_given_key_is_trusted_instead_of_the_one_beside_the_journal(
-    journal: Path, records: list[Entry], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = (journal / "checkpoint.pub").read_text().strip()
     (tmp_path / "key.pub").write_text(key)
@@ -141,7 +141,7 @@ def test_a_given_key_is_trusted_instead_of_the_one_beside_the_journal(
 
 
 def test_a_key_that_signed_nothing_proves_nothing(
-    journal: Path, records: list[Entry], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = new_signer(tmp_path / "other").public_key
     words = ["audit", "verify", "--journal", str(journal), "--key", other]
@@ -181,7 +181,7 @@ def test_after_a_change_of_keys_the_keys_beside_the_journal_do(
 )
 def test_wrong_arguments_have_status_2_and_are_named(
     journal: Path,
-    records: list[Entry],
+    records: list[JournalRecord],
     capsys: pytest.CaptureFixture[str],
     words: list[str],
     said: str,
@@ -192,7 +192,7 @@ def test_wrong_arguments_have_status_2_and_are_named(
 
 
 def test_a_journal_without_its_public_key_asks_for_one(
-    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (journal / "checkpoint.pub").unlink()
 
@@ -226,9 +226,9 @@ def test_files_of_another_program_are_named_before_any_key_is_asked_for(
 
 
 def test_with_its_key_beside_it_a_journal_of_which_nothing_is_left_is_judged(
-    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for one in segments(journal):
+    for one in list_segments(journal):
         one.path.write_text("hello\n")
 
     assert main(["audit", "verify", "--journal", str(journal)]) == 1
@@ -237,9 +237,9 @@ def test_with_its_key_beside_it_a_journal_of_which_nothing_is_left_is_judged(
 
 
 def test_an_end_that_is_gone_with_every_file_is_proved_by_a_kept_checkpoint(
-    journal: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for one in segments(journal):
+    for one in list_segments(journal):
         one.path.unlink()
     kept = f"11:{digest(records[-1].raw)}"
 
@@ -261,7 +261,7 @@ def test_one_of_something_is_told_in_the_singular(
 
 
 def test_a_file_that_holds_no_key_is_named(
-    journal: Path, records: list[Entry], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "key.pub"
     for text in ("", "-----BEGIN PUBLIC KEY-----\nMCow\n"):

@@ -13,7 +13,7 @@ from reactive_desched._version import __version__
 from reactive_desched.app import controller
 from reactive_desched.app.options import Options
 from reactive_desched.cli import main
-from reactive_desched.errors import ConfigError, JournalUnavailable, Refused, SelectorError
+from reactive_desched.errors import ConfigError, JournalUnavailable, RequestRejected, SelectorError
 from reactive_desched.sim import command as sim
 from reactive_desched.sim.command import SimulationOptions
 
@@ -135,7 +135,7 @@ def test_the_exit_status_is_that_of_the_command(doing: Doing, command: tuple[str
             id="wrong input, found by a task",
         ),
         pytest.param(
-            ExceptionGroup("", [Refused("403 forbidden", retryable=False)]),
+            ExceptionGroup("", [RequestRejected("403 forbidden", retryable=False)]),
             1,
             "reactive-desched: 403 forbidden\n",
             id="a failure of a task",

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.cli import main
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.segments import list_segments
 from tests.support.journals import some_events, write_journal
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -16,16 +16,16 @@ DEEP = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
 
 @pytest.fixture
-def records(folder: Path) -> list[Entry]:
+def records(folder: Path) -> list[JournalRecord]:
     """A journal in whose file the line is the place of record 3."""
     written = write_journal(folder, some_events(10))
-    [file] = segments(folder)
+    [file] = list_segments(folder)
     file.path.write_bytes(file.path.read_bytes().replace(written[2].raw, DEEP))
     return [*written[:2], *written[3:]]
 
 
 def test_verify_names_it(
-    folder: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+    folder: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", "verify", "--journal", str(folder), "-o", "json"]) == 1
 
@@ -35,7 +35,7 @@ def test_verify_names_it(
 
 
 def test_status_counts_it(
-    folder: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+    folder: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", "status", "--journal", str(folder), "-o", "json"]) == 0
 
@@ -44,7 +44,7 @@ def test_status_counts_it(
 
 
 def test_query_leaves_it_out(
-    folder: Path, records: list[Entry], capsys: pytest.CaptureFixture[str]
+    folder: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", "query", "--journal", str(folder), "-o", "json"]) == 0
 
@@ -55,7 +55,7 @@ def test_query_leaves_it_out(
 
 
 def test_export_leaves_it_out(
-    folder: Path, records: list[Entry], capfdbinary: pytest.CaptureFixture[bytes]
+    folder: Path, records: list[JournalRecord], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert main(["audit", "export", "--journal", str(folder)]) == 0
 
@@ -65,7 +65,7 @@ def test_export_leaves_it_out(
 @pytest.mark.parametrize("start", [[], ["--from", "oldest"], ["--from", "2026-03-29"]])
 def test_tail_leaves_it_out(
     folder: Path,
-    records: list[Entry],
+    records: list[JournalRecord],
     capfdbinary: pytest.CaptureFixture[bytes],
     start: list[str],
 ) -> None:

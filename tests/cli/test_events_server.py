@@ -11,14 +11,14 @@ from aiohttp import web
 from anyio import to_thread
 
 from reactive_desched.cli import main
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.tail import Tail
-from reactive_desched.primitives.listen_address import parse_listen
-from reactive_desched.testing.manual_clock import until
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.tail import LiveTail
+from reactive_desched.primitives.listen_address import parse_listen_address
+from reactive_desched.testing.manual_clock import wait_until
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import serve
 from tests.support.journals import SOURCE
-from tests.support.served_journal import ANYWHERE, EPOCH, streaming
+from tests.support.served_journal import ANY_PORT, EPOCH, serve_stream
 
 pytestmark = pytest.mark.anyio
 
@@ -28,9 +28,9 @@ LinesAbout = Callable[..., list[bytes]]
 
 
 @pytest.fixture
-def tail(folder: Path, records: list[Entry]) -> Tail:
+def tail(folder: Path, records: list[JournalRecord]) -> LiveTail:
     """The journal as its writer has it, from the first record to the last."""
-    return Tail(folder, SOURCE, 1, len(records))
+    return LiveTail(folder, SOURCE, 1, len(records))
 
 
 async def run_on(url: str, *flags: str) -> int:
@@ -53,7 +53,7 @@ async def run_on(url: str, *flags: str) -> int:
     ],
 )
 async def test_a_server_shows_the_same_as_the_folder(
-    tail: Tail,
+    tail: LiveTail,
     lines_about: LinesAbout,
     capfdbinary: pytest.CaptureFixture[bytes],
     flags: list[str],
@@ -61,7 +61,7 @@ async def test_a_server_shows_the_same_as_the_folder(
     last: int,
 ) -> None:
     wanted = lines_about(*types)
-    async with streaming(tail) as served:
+    async with serve_stream(tail) as served:
         assert await run_on(served.url, *flags) == 0
 
     captured = capfdbinary.readouterr()
@@ -70,30 +70,30 @@ async def test_a_server_shows_the_same_as_the_folder(
 
 
 async def test_the_last_ones_wanted_are_looked_for_further_and_further_back(
-    tail: Tail,
+    tail: LiveTail,
     lines_about: LinesAbout,
     capfdbinary: pytest.CaptureFixture[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("reactive_desched.cli.events_server.FIRST_LOOK", 4)
     wanted = [line for line in lines_about("eviction.") if b'"node":"n2"' in line]
-    async with streaming(tail) as served:
+    async with serve_stream(tail) as served:
         assert await run_on(served.url, "-n", "5", "--type", "eviction", "--node", "n2") == 0
 
     assert capfdbinary.readouterr().out.splitlines() == wanted[-5:]
 
 
 async def test_following_a_server_goes_on_where_it_was_when_the_server_comes_back(
-    folder: Path, records: list[Entry], started: Started, next_lines: NextLines
+    folder: Path, records: list[JournalRecord], started: Started, next_lines: NextLines
 ) -> None:
-    tail = Tail(folder, SOURCE, 1, 100)
-    async with streaming(tail, records) as served:
+    tail = LiveTail(folder, SOURCE, 1, 100)
+    async with serve_stream(tail, records) as served:
         process = started("-f", "--server", served.url, "-n", "2", "-o", "json")
         shown = await to_thread.run_sync(next_lines, process, 2)
         served.publish(2)
         shown += await to_thread.run_sync(next_lines, process, 2)
     served.publish(2)
-    async with streaming(tail, listen=parse_listen(served.url.removeprefix("http://"))):
+    async with serve_stream(tail, listen=parse_listen_address(served.url.removeprefix("http://"))):
         served.publish(2)
         shown += await to_thread.run_sync(next_lines, process, 4)
         process.send_signal(signal.SIGINT)
@@ -105,15 +105,15 @@ async def test_following_a_server_goes_on_where_it_was_when_the_server_comes_bac
 
 
 async def test_nothing_is_lost_if_the_server_goes_before_anything_wanted_came(
-    folder: Path, records: list[Entry], started: Started, next_lines: NextLines
+    folder: Path, records: list[JournalRecord], started: Started, next_lines: NextLines
 ) -> None:
-    tail = Tail(folder, SOURCE, 1, 100)
-    async with streaming(tail, records) as served:
+    tail = LiveTail(folder, SOURCE, 1, 100)
+    async with serve_stream(tail, records) as served:
         process = started("-f", "--server", served.url, "--from", "now", "-o", "json")
-        await until(lambda: served.stream.clients.numbers.clients == 1, within_s=20)
+        await wait_until(lambda: served.stream.clients.counters.clients == 1, within_s=20)
         await anyio.wait_all_tasks_blocked()  # it is told where the stream is
     served.publish()
-    async with streaming(tail, listen=parse_listen(served.url.removeprefix("http://"))):
+    async with serve_stream(tail, listen=parse_listen_address(served.url.removeprefix("http://"))):
         (line,) = await to_thread.run_sync(next_lines, process, 1)
 
     assert line == records[100].raw
@@ -140,12 +140,12 @@ def test_an_address_that_is_none_is_refused(
 
 
 async def test_a_server_without_a_stream_or_without_room_is_told_apart(
-    tail: Tail, capfd: pytest.CaptureFixture[str]
+    tail: LiveTail, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    async with serve(ANYWHERE, Health(lambda: 0.0), None) as url:
+    async with serve(ANY_PORT, Health(lambda: 0.0), None) as url:
         assert await run_on(url) == 1
     assert "404 Not Found, which is no stream of events" in capfd.readouterr().err
-    async with streaming(tail, max_clients=0) as served:
+    async with serve_stream(tail, max_clients=0) as served:
         assert await run_on(served.url, "-f") == 1
     assert "all places are taken" in capfd.readouterr().err
 

@@ -11,8 +11,8 @@ from aiohttp import web
 from anyio import to_thread
 
 from reactive_desched.cli import main
-from reactive_desched.journal.records import Entry
-from tests.support.served_journal import as_event
+from reactive_desched.journal.records import JournalRecord
+from tests.support.served_journal import to_sse_event
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ NextLines = Callable[[Popen[bytes], int], list[bytes]]
 class Proxy:
     """Answers with a controller's records or, when there is a status in line, with that."""
 
-    def __init__(self, records: list[Entry]) -> None:
+    def __init__(self, records: list[JournalRecord]) -> None:
         self.script: list[int] = []
         self.asked = 0
         self._records = records
@@ -48,7 +48,7 @@ class Proxy:
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await answer.prepare(request)
         record = self._records[int(last.rpartition(".")[2])]
-        event = as_event(record)
+        event = to_sse_event(record)
         text = f"id: {event.id}\nevent: {event.type}\ndata: {event.data}\n\n"
         await answer.write(text.encode())
         return answer  # and so the stream ends
@@ -56,7 +56,7 @@ class Proxy:
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 async def test_whatever_a_proxy_says_meanwhile_it_is_tried_again(
-    records: list[Entry], started: Started, next_lines: NextLines, status: int
+    records: list[JournalRecord], started: Started, next_lines: NextLines, status: int
 ) -> None:
     proxy = Proxy(records)
     async with proxy.serving() as url:
@@ -71,7 +71,7 @@ async def test_whatever_a_proxy_says_meanwhile_it_is_tried_again(
 
 @pytest.mark.parametrize("status", [HTTPStatus.NOT_FOUND, HTTPStatus.BAD_GATEWAY])
 async def test_where_no_controller_ever_was_none_is_waited_for(
-    records: list[Entry], capfd: pytest.CaptureFixture[str], status: HTTPStatus
+    records: list[JournalRecord], capfd: pytest.CaptureFixture[str], status: HTTPStatus
 ) -> None:
     proxy = Proxy(records)
     proxy.script += [status]

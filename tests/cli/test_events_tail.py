@@ -7,10 +7,10 @@ import pytest
 from anyio import to_thread
 
 from reactive_desched.cli import main
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.tail import Tail
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.tail import LiveTail
 from tests.support.journals import SOURCE, some_events, write_journal
-from tests.support.served_journal import EPOCH, streaming
+from tests.support.served_journal import EPOCH, serve_stream
 
 Shown = Callable[..., list[bytes]]
 
@@ -102,7 +102,7 @@ def test_a_wrong_place_is_refused_in_one_sentence(
 
 
 @pytest.fixture
-def without_the_first(folder: Path, records: list[Entry]) -> None:
+def without_the_first(folder: Path, records: list[JournalRecord]) -> None:
     """Retention removes the first file, with records 1 to 51."""
     min(folder.glob("journal-*")).unlink()
 
@@ -132,7 +132,7 @@ async def test_a_place_that_is_not_there_is_told_and_everything_there_is_follows
     start: str,
     told: str,
 ) -> None:
-    async with streaming(Tail(folder, SOURCE, 52, 123)) as served:
+    async with serve_stream(LiveTail(folder, SOURCE, 52, 123)) as served:
         place = ("--journal", str(folder)) if where == "folder" else ("--server", served.url)
         words = ["events", "tail", "-o", "json", *place, "--from", start]
         assert await to_thread.run_sync(main, words) == 0

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.cli import main
-from reactive_desched.journal.records import Entry
+from reactive_desched.journal.records import JournalRecord
 from tests.support.served_journal import EPOCH
 
 
 @pytest.fixture
-def damaged(folder: Path, records: list[Entry]) -> list[Entry]:
+def damaged(folder: Path, records: list[JournalRecord]) -> list[JournalRecord]:
     """Damage the first file, with records 1 to 51, and return the others."""
     path = min(folder.glob("journal-*.gz"))
     path.write_bytes(path.read_bytes()[:60])
@@ -19,7 +19,10 @@ def damaged(folder: Path, records: list[Entry]) -> list[Entry]:
 
 @pytest.mark.parametrize("place", ["51", f"{EPOCH}.51", "60", f"{EPOCH}.60"])
 def test_a_damaged_file_before_the_place_is_not_asked(
-    folder: Path, damaged: list[Entry], capfdbinary: pytest.CaptureFixture[bytes], place: str
+    folder: Path,
+    damaged: list[JournalRecord],
+    capfdbinary: pytest.CaptureFixture[bytes],
+    place: str,
 ) -> None:
     words = ["events", "tail", "-o", "json", "--journal", str(folder), "--from", place]
     assert main(words) == 0
@@ -31,7 +34,7 @@ def test_a_damaged_file_before_the_place_is_not_asked(
 
 
 def test_a_damaged_file_behind_the_place_is_told(
-    folder: Path, damaged: list[Entry], capfdbinary: pytest.CaptureFixture[bytes]
+    folder: Path, damaged: list[JournalRecord], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     words = ["events", "tail", "-o", "json", "--journal", str(folder), "--from", "5"]
     assert main(words) == 0
@@ -55,7 +58,10 @@ def test_a_count_that_is_no_number_of_records_is_refused(
 
 @pytest.mark.parametrize("count", ["200", "9" * 18])
 def test_more_than_there_are_is_all_there_are(
-    folder: Path, records: list[Entry], capfdbinary: pytest.CaptureFixture[bytes], count: str
+    folder: Path,
+    records: list[JournalRecord],
+    capfdbinary: pytest.CaptureFixture[bytes],
+    count: str,
 ) -> None:
     assert main(["events", "tail", "-o", "json", "--journal", str(folder), "-n", count]) == 0
 

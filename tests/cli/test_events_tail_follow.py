@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.segments import segment
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.segments import segment_at
 from tests.support.journals import some_events, write_journal
 
 Started = Callable[..., subprocess.Popen[bytes]]
@@ -19,19 +19,19 @@ NextLines = Callable[[subprocess.Popen[bytes], int], list[bytes]]
 
 
 @pytest.fixture
-def unwritten(tmp_path: Path, folder: Path) -> list[Entry]:
+def unwritten(tmp_path: Path, folder: Path) -> list[JournalRecord]:
     """The records of a journal whose folder is still empty."""
     folder.mkdir()
     return write_journal(tmp_path / "elsewhere", some_events(200), per_segment=500)
 
 
-def raw(records: list[Entry]) -> list[bytes]:
+def raw(records: list[JournalRecord]) -> list[bytes]:
     return [record.raw for record in records]
 
 
-def write_on(folder: Path, records: list[Entry], rng: Random) -> None:
+def write_on(folder: Path, records: list[JournalRecord], rng: Random) -> None:
     """Write records in torn pieces, begin new files, and compress and remove closed ones."""
-    path = segment(folder, records[0].seq).path
+    path = segment_at(folder, records[0].seq).path
     for number, record in enumerate(records, 1):
         line = record.raw + b"\n"
         cut = rng.randrange(len(line))
@@ -41,7 +41,7 @@ def write_on(folder: Path, records: list[Entry], rng: Random) -> None:
             if rng.random() < 0.1:
                 time.sleep(0.01)  # so that it is read in between
         if number % 30 == 0 and number < len(records):
-            closed, path = path, segment(folder, record.seq + 1).path
+            closed, path = path, segment_at(folder, record.seq + 1).path
             path.touch()
             time.sleep(0.02)  # as above
             packed = closed.with_name(closed.name + ".gz")
@@ -50,9 +50,9 @@ def write_on(folder: Path, records: list[Entry], rng: Random) -> None:
 
 
 def test_following_shows_every_line_once_while_files_are_torn_begun_and_compressed(
-    folder: Path, unwritten: list[Entry], started: Started, next_lines: NextLines
+    folder: Path, unwritten: list[JournalRecord], started: Started, next_lines: NextLines
 ) -> None:
-    segment(folder, 1).path.touch()
+    segment_at(folder, 1).path.touch()
     tail = started("-f", "--journal", str(folder), "--from", "oldest", "-o", "json")
 
     write_on(folder, unwritten, Random(7))
@@ -65,13 +65,13 @@ def test_following_shows_every_line_once_while_files_are_torn_begun_and_compress
 
 
 def test_following_goes_on_behind_the_last_ones_shown(
-    folder: Path, unwritten: list[Entry], started: Started, next_lines: NextLines
+    folder: Path, unwritten: list[JournalRecord], started: Started, next_lines: NextLines
 ) -> None:
     write_on(folder, unwritten[:20], Random(1))
     tail = started("-f", "--journal", str(folder), "-n", "3", "-o", "json")
     first = next_lines(tail, 3)
 
-    with segment(folder, 1).path.open("ab") as file:
+    with segment_at(folder, 1).path.open("ab") as file:
         file.writelines(line + b"\n" for line in raw(unwritten[20:31]))
     then = next_lines(tail, 11)
 
@@ -94,7 +94,11 @@ def test_following_a_folder_without_a_journal_waits_for_one_and_says_so(
 
 @pytest.mark.parametrize("output", ["json", "table"])
 def test_a_reader_that_has_gone_ends_it_without_a_word(
-    folder: Path, unwritten: list[Entry], started: Started, next_lines: NextLines, output: str
+    folder: Path,
+    unwritten: list[JournalRecord],
+    started: Started,
+    next_lines: NextLines,
+    output: str,
 ) -> None:
     write_on(folder, unwritten[:20], Random(1))
     tail = started("-f", "--journal", str(folder), "-n", "3", "-o", output)
@@ -103,7 +107,7 @@ def test_a_reader_that_has_gone_ends_it_without_a_word(
 
     next_lines(tail, 1)
     tail.stdout.close()
-    with segment(folder, 1).path.open("ab") as file:
+    with segment_at(folder, 1).path.open("ab") as file:
         file.write(unwritten[20].raw + b"\n")
 
     assert (tail.stderr.read(), tail.wait(20)) == (b"", 141)

@@ -14,8 +14,8 @@ import yaml  # type: ignore[import-untyped]  # it ships no types
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.cli import main
 from reactive_desched.controller import config
-from reactive_desched.controller.config import registry
-from reactive_desched.errors import CannotLook
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.errors import SnapshotUnavailable
 from reactive_desched.plan import command, live
 from reactive_desched.plan.command import PlanOptions
 from reactive_desched.policy.registry import PluginSpec
@@ -219,8 +219,8 @@ def test_a_policy_that_cannot_run_is_status_2(plan: Plan, tmp_path: Path, cluste
 def test_a_plugin_that_is_not_built_yet_is_status_2(
     plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    later = PluginSpec(PluginArgs, frozenset({"deschedule"}), is_built=False)
-    monkeypatch.setattr(config, "registry", lambda: {**registry(), "Later": later})
+    later = PluginSpec(PluginArgs, frozenset({"deschedule"}), is_implemented=False)
+    monkeypatch.setattr(config, "registry", lambda: {**plugin_registry(), "Later": later})
     (tmp_path / "policy.yaml").write_text(POLICY.replace("RemovePodsViolatingNodeTaints", "Later"))
     status, output, errors = plan("-f", str(cluster))
 
@@ -239,7 +239,7 @@ def test_what_no_decision_asks_about_is_not_listed(
 
     async def read_cluster(_kube: object, _client: object, resources: list[str], _: object) -> None:
         asked.extend(resources)
-        raise CannotLook("far away")
+        raise SnapshotUnavailable("far away")
 
     monkeypatch.setattr(live, "read_cluster", read_cluster)
 
@@ -306,7 +306,7 @@ def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
             passes=3,
             profile="one",
             node_fit="scheduler",
-            others=True,
+            show_unaffected=True,
             output="yaml",
         ),
         PlanOptions(policy="p"),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import summary
-from reactive_desched.model.event_types import full
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.summary import parse_summary
+from reactive_desched.model.event_types import full_type
 
 
 def ended(*words: str) -> tuple[bytes, int]:
@@ -22,10 +22,10 @@ def ended(*words: str) -> tuple[bytes, int]:
     return errors, process.returncode
 
 
-def some_case(records: list[Entry]) -> str:
+def some_case(records: list[JournalRecord]) -> str:
     """Return the id of a case in these records."""
-    found = (summary(entry.raw) for entry in records)
-    return next(one.correlationid for one in found if one and one.type == full("finding.made"))
+    found = (parse_summary(entry.raw) for entry in records)
+    return next(one.correlationid for one in found if one and one.type == full_type("finding.made"))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def some_case(records: list[Entry]) -> str:
     ids=" ".join,
 )
 def test_output_that_nobody_reads_is_no_failure_to_speak_of(
-    folder: Path, records: list[Entry], words: list[str]
+    folder: Path, records: list[JournalRecord], words: list[str]
 ) -> None:
     said = [some_case(records) if word == "CASE" else word for word in words]
 

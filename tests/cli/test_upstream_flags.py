@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.app.options import Options
-from reactive_desched.app.overrides import Overrides
+from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.cli import main, parser, upstream_flags
 from reactive_desched.model.labels import parse_selector
 
@@ -44,8 +44,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_the_table_has_every_flag_of_the_sig_descheduler_once() -> None:
-    meant = [flag.name for flag in upstream_flags.MEANT]
-    idle = [name for each in upstream_flags.IDLES for name in (*each.switches, *each.valued)]
+    meant = [flag.name for flag in upstream_flags.SUPPORTED_FLAGS]
+    idle = [
+        name for each in upstream_flags.IGNORED_FLAGS for name in (*each.switches, *each.valued)
+    ]
 
     assert {*meant, *idle} >= V036
     assert len({*meant, *idle}) == len([*meant, *idle])
@@ -59,12 +61,12 @@ def test_the_page_for_those_who_move_over_has_the_table() -> None:
     assert lines == [f"| {flag} | {here} |" for flag, here in upstream_flags.rows()]
 
 
-@pytest.mark.parametrize("flag", upstream_flags.MEANT, ids=lambda flag: flag.name)
-def test_every_flag_with_a_meaning_is_taken(flag: upstream_flags.Flag) -> None:
+@pytest.mark.parametrize("flag", upstream_flags.SUPPORTED_FLAGS, ids=lambda flag: flag.name)
+def test_every_flag_with_a_meaning_is_taken(flag: upstream_flags.UpstreamFlag) -> None:
     values = {"DURATION": "5m", "N": "1", "PORT": "1", "FORMAT": "text", "LABELS": "a=b"}
-    value = values.get(flag.takes, "x") if flag.takes else "true"
+    value = values.get(flag.metavar, "x") if flag.metavar else "true"
 
-    parser().parse_args([*RUN, f"{upstream_flags.dashed(flag.name)}={value}"])
+    parser().parse_args([*RUN, f"{upstream_flags.as_typed(flag.name)}={value}"])
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_what_concerns_the_client_and_the_nodes_is_passed_on(asked: Asked) -> No
         *("--disable-metrics", "--lenient-policy"),
     )
 
-    assert options.overrides == Overrides(
+    assert options.overrides == FlagOverrides(
         node_selector=parse_selector("pool in (a,b)"), requests_per_second=50.5, burst=100
     )
     assert (options.kubeconfig, options.lenient, options.serve_metrics) == ("k", True, False)
@@ -124,17 +126,17 @@ def test_a_flag_that_says_nothing_changes_nothing(asked: Asked, words: tuple[str
     assert asked(*RUN, *words) == Options(policy="p.yaml")
 
 
-@pytest.mark.parametrize("idle", upstream_flags.IDLES, ids=lambda idle: idle.family)
+@pytest.mark.parametrize("idle", upstream_flags.IGNORED_FLAGS, ids=lambda idle: idle.family)
 def test_each_flag_that_does_nothing_is_told_once_with_its_reason(
-    asked: Asked, idle: upstream_flags.Idle
+    asked: Asked, idle: upstream_flags.IgnoredFlags
 ) -> None:
     switches = [f"--{name}" for name in idle.switches]
     valued = [word for name in idle.valued for word in (f"--{name}", "x")]
 
-    notices = asked(*RUN, *switches, *valued, *switches).notices
+    notices = asked(*RUN, *switches, *valued, *switches).warnings
 
     assert notices == tuple(
-        f"--{name} does nothing here: {idle.why}" for name in (*idle.switches, *idle.valued)
+        f"--{name} does nothing here: {idle.message}" for name in (*idle.switches, *idle.valued)
     )
 
 
@@ -182,9 +184,9 @@ def test_help_names_every_family_of_flags_and_stays_on_one_screen(
 
     text = capsys.readouterr().out
     words = " ".join(text.split())
-    assert upstream_flags.TITLE in text
-    for flag in upstream_flags.MEANT:
-        assert upstream_flags.dashed(flag.name) in words
-    for idle in upstream_flags.IDLES:
+    assert upstream_flags.GROUP_TITLE in text
+    for flag in upstream_flags.SUPPORTED_FLAGS:
+        assert upstream_flags.as_typed(flag.name) in words
+    for idle in upstream_flags.IGNORED_FLAGS:
         assert idle.family in words
     assert len(text.splitlines()) <= 60

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.app.options import Options
-from reactive_desched.app.overrides import Overrides
+from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.cli import main, parser, upstream_flags, upstream_form
 
 RUN = ("run", "--policy", "p.yaml")
@@ -30,7 +30,7 @@ def test_underscores_stand_for_hyphens(asked: Asked, name: str, *, as_one_word: 
 def test_only_the_name_of_a_flag_is_spelled_anew() -> None:
     words = ["run", "--journal_dir=a_b", "--context", "my_context", "_x"]
 
-    assert upstream_form.in_our_form(words) == (
+    assert upstream_form.normalize_argv(words) == (
         ["run", "--journal-dir=a_b", "--context", "my_context", "_x"],
         False,
     )
@@ -81,17 +81,17 @@ def test_a_command_line_that_only_changes_its_image_is_taken_whole(asked: Asked)
         policy="/policy-dir/policy.yaml",
         dry_run=True,
         log_level="info",
-        overrides=Overrides(usual_listen="0.0.0.0:10258"),
-        notices=(
-            f"--leader-elect does nothing here: {upstream_flags.IDLES[0].why}",
+        overrides=FlagOverrides(default_listen="0.0.0.0:10258"),
+        warnings=(
+            f"--leader-elect does nothing here: {upstream_flags.IGNORED_FLAGS[0].message}",
             "--descheduling-interval does nothing here: changes are acted on as they come",
         ),
     )
 
 
 def test_only_the_bare_form_listens_where_the_sig_descheduler_does(asked: Asked) -> None:
-    assert asked(*BARE).overrides.usual_listen == "0.0.0.0:10258"
-    assert asked(*RUN).overrides.usual_listen is None
+    assert asked(*BARE).overrides.default_listen == "0.0.0.0:10258"
+    assert asked(*RUN).overrides.default_listen is None
 
 
 @pytest.mark.parametrize("form", [RUN, BARE], ids=["run", "bare"])
@@ -124,21 +124,21 @@ def test_bind_address_and_secure_port_say_where_to_listen(
 def test_what_is_not_quite_the_same_is_told(
     asked: Asked, words: tuple[str, ...], said: str
 ) -> None:
-    (notice,) = asked(*words).notices
+    (notice,) = asked(*words).warnings
 
     assert said in notice
 
 
 @pytest.mark.parametrize("words", [RUN, (*RUN, "--once"), (*RUN, "--descheduling-interval=0")])
 def test_who_speaks_our_language_is_told_nothing(asked: Asked, words: tuple[str, ...]) -> None:
-    assert asked(*words).notices == ()
+    assert asked(*words).warnings == ()
 
 
 class TestThePlaceOfTheJournal:
     """A manifest of the SIG descheduler mounts no volume and has a read-only root."""
 
     def options(self, *words: str) -> argparse.Namespace:
-        ours, bare = upstream_form.in_our_form(words)
+        ours, bare = upstream_form.normalize_argv(words)
         found = parser().parse_args(ours)
         found.bare = bare
         return found
@@ -150,13 +150,15 @@ class TestThePlaceOfTheJournal:
 
     @pytest.mark.usefixtures("home")
     def test_it_is_the_usual_one_where_that_can_be_written(self) -> None:
-        assert upstream_form.said(self.options(*BARE)).usual_journal_dir is None
+        assert upstream_form.read_upstream_options(self.options(*BARE)).default_journal_dir is None
 
     @pytest.mark.usefixtures("locked")
     def test_else_it_is_the_pods_own_memory_and_that_is_told(self) -> None:
-        found = upstream_form.said(self.options(*BARE, "--descheduling-interval=0"))
+        found = upstream_form.read_upstream_options(
+            self.options(*BARE, "--descheduling-interval=0")
+        )
 
-        assert found.usual_journal_dir == "/dev/shm/reactive-desched"
+        assert found.default_journal_dir == "/dev/shm/reactive-desched"
         (notice,) = found.notices
         assert "ends with the pod; pass --journal-dir" in notice
 
@@ -169,7 +171,7 @@ class TestThePlaceOfTheJournal:
         ],
     )
     def test_nobody_else_is_moved_there(self, words: tuple[str, ...]) -> None:
-        assert upstream_form.said(self.options(*words)).usual_journal_dir is None
+        assert upstream_form.read_upstream_options(self.options(*words)).default_journal_dir is None
 
     @pytest.mark.parametrize("writable", [True, False])
     def test_a_folder_to_be_made_is_as_writable_as_what_is_there(
@@ -178,5 +180,5 @@ class TestThePlaceOfTheJournal:
         there = {home: writable, Path("/dev/shm"): True}
         monkeypatch.setattr(os, "access", lambda path, _: there[path])
 
-        usual = upstream_form.said(self.options(*BARE)).usual_journal_dir
+        usual = upstream_form.read_upstream_options(self.options(*BARE)).default_journal_dir
         assert (usual is None) is writable

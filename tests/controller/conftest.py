@@ -5,28 +5,28 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.api import PlacePlugin, PluginArgs, View
-from reactive_desched.controller.backoff import Backoff
-from reactive_desched.controller.evaluation import Judgement
-from reactive_desched.controller.evaluator import Engine
-from reactive_desched.controller.subscriptions import Instance
+from reactive_desched.api import PluginArgs, PodPlugin, View
+from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.evaluation import Evaluation
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
-from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse, Room, WakeKey
-from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.decisions import CapacityHint, Decision, Defer, Evict, Refuse, WakeKey
+from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
-from reactive_desched.model.subjects import Places
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.model.subjects import NodeOrPod
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
 
 Verdict = Callable[[Finding, float], Decision]
 A, B = pod("a", on="n1"), pod("b", on="n1")
-AT_ONCE = Pause(0, 0)
+AT_ONCE = DebounceConfig(0, 0)
 
 
-class Wrong(PlacePlugin[PluginArgs]):
+class Wrong(PodPlugin[PluginArgs]):
     """Flags the pods it is told to, and asks to look again where it is told to."""
 
     name = "Wrong"
@@ -36,14 +36,14 @@ class Wrong(PlacePlugin[PluginArgs]):
         super().__init__(PluginArgs())
         self.wrong: set[str] = set()
         self.ranks: dict[str, int] = {}
-        self.again: dict[Places, float] = {}
-        self.judged: list[Places] = []
+        self.again: dict[NodeOrPod, float] = {}
+        self.judged: list[NodeOrPod] = []
 
-    def judge(self, subject: Places, view: View) -> Iterator[Finding | LookAgain]:
+    def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
         self.judged.append(subject)
         if subject in self.again:
-            yield LookAgain(self.again.pop(subject))
-        if (place := view.place(subject)) is not None:
+            yield RequeueAfter(self.again.pop(subject))
+        if (place := view.pods_of(subject)) is not None:
             for found in place[1]:
                 if found.name in self.wrong:
                     rank = self.ranks.get(found.name)
@@ -61,7 +61,7 @@ class Gate:
         verdict = self.verdicts.get(finding.pod.name)
         return Evict(finding) if verdict is None else verdict(finding, now)
 
-    def settled(self, pod: Pod, outcome: Outcome, now: float) -> None:
+    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
         self.ends.append((pod.name, outcome.result, now))
 
     def refuse(self, name: str, *wakes: WakeKey, reason: str = "no", until: Any = None) -> None:
@@ -74,33 +74,33 @@ class Gate:
 class Bench:
     """One or two plugins over two nodes and two pods, and all that was decided."""
 
-    def __init__(self, plugins: int = 1, pause: Pause = AT_ONCE) -> None:
+    def __init__(self, plugins: int = 1, pause: DebounceConfig = AT_ONCE) -> None:
         self.state = ClusterState()
         for thing in (node("n1"), node("n2"), A, B):
             self.state.upsert(thing)
-        self.judgements: list[Judgement] = []
+        self.judgements: list[Evaluation] = []
         self.plugins = [Wrong() for _ in range(plugins)]
         self.gates = [Gate() for _ in range(plugins)]
         self.instances = [
-            Instance(f"profile {number}", plugin, gate, pause)
+            PluginInstance(f"profile {number}", plugin, gate, pause)
             for number, (plugin, gate) in enumerate(zip(self.plugins, self.gates, strict=True))
         ]
         self.plugin, self.gate, self.instance = self.plugins[0], self.gates[0], self.instances[0]
         self.grown = 0
-        self.rooms: list[Room] = []
-        self.engine = Engine(
+        self.rooms: list[CapacityHint] = []
+        self.engine = Evaluator(
             self.instances,
             ClusterView(self.state, lambda: 0),
             self.judgements.append,
-            backoff=Backoff(5, 300),
-            room_grew=self._grow,
-            room_news=self._news,
+            backoff=PodBackoff(5, 300),
+            on_capacity_increase=self._grow,
+            capacity_hints=self._news,
         )
 
     def _grow(self) -> None:
         self.grown += 1
 
-    def _news(self) -> list[Room]:
+    def _news(self) -> list[CapacityHint]:
         news, self.rooms[:] = list(self.rooms), []
         return news
 
@@ -114,14 +114,14 @@ class Bench:
         return self
 
     def see(self, *changes: Change, now: float) -> None:
-        self.engine.observe(changes, now)
+        self.engine.apply_changes(changes, now)
         self.work(now)
 
     def work(self, now: float) -> None:
         while (due := self.engine.next_due(now)) is not None and due <= now:
-            self.engine.work(now, lambda: False)
+            self.engine.process_due(now, lambda: False)
 
-    def looked(self) -> list[Places]:
+    def looked(self) -> list[NodeOrPod]:
         """Return, once, what the first plugin looked at."""
         judged = list(self.plugin.judged)
         self.plugin.judged.clear()
@@ -131,13 +131,13 @@ class Bench:
         """Let another instance of the plugin take over; the pods named are wrong to it."""
         plugin, gate = Wrong(), Gate()
         plugin.wrong.update(wrong)
-        self.engine.adopt([Instance("new", plugin, gate, AT_ONCE)], now)
+        self.engine.reconfigure([PluginInstance("new", plugin, gate, AT_ONCE)], now)
         return plugin, gate
 
     def end(self, result: str, now: float, retry_after_s: float | None = None) -> None:
         """End the latest eviction."""
         evict = next(j for j in reversed(self.judgements) if isinstance(j.decision, Evict))
-        self.engine.settled(evict, Outcome(result, "because", retry_after_s), now)
+        self.engine.on_outcome(evict, Outcome(result, "because", retry_after_s), now)
 
     @property
     def decided(self) -> list[tuple[str, str]]:

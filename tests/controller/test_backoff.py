@@ -1,48 +1,48 @@
 import pytest
 
 from reactive_desched.controller import backoff as backoff_module
-from reactive_desched.controller.backoff import Backoff
+from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.model.outcomes import (
-    BUDGET_REFUSED,
+    CANCELLED,
     DENIED,
-    OVERLOADED,
-    WITHHELD,
+    PDB_REFUSED,
+    TOO_MANY_REQUESTS,
     Outcome,
 )
 
 NO = Outcome(DENIED, "403: no")
 
 
-def waits(backoff: Backoff, pod: str, tries: int, outcome: Outcome = NO) -> list[float]:
+def waits(backoff: PodBackoff, pod: str, tries: int, outcome: Outcome = NO) -> list[float]:
     """Fail again and again, each time the moment the rest is over; returns how long each was."""
     now, rests = 0.0, []
     for _ in range(tries):
-        until = backoff.failed(pod, outcome, now)
+        until = backoff.record_failure(pod, outcome, now)
         rests.append(until - now)
         now = until
     return rests
 
 
 def test_waits_double_up_to_the_longest() -> None:
-    assert waits(Backoff(5, 300), "a", 8) == [5, 10, 20, 40, 80, 160, 300, 300]
+    assert waits(PodBackoff(5, 300), "a", 8) == [5, 10, 20, 40, 80, 160, 300, 300]
 
 
 def test_each_pod_has_waits_of_its_own() -> None:
-    backoff = Backoff(5, 300)
+    backoff = PodBackoff(5, 300)
     waits(backoff, "a", 3)
 
     assert waits(backoff, "b", 1) == [5]
 
 
 def test_a_pod_rests_until_its_wait_is_over() -> None:
-    backoff = Backoff(5, 300)
-    backoff.failed("a", NO, 100)
-    rest = backoff.resting("a", 104.9)
+    backoff = PodBackoff(5, 300)
+    backoff.record_failure("a", NO, 100)
+    rest = backoff.backing_off("a", 104.9)
 
     assert rest is not None
     assert (rest.until, rest.outcome) == (105, NO)
-    assert backoff.resting("a", 105) is None
-    assert backoff.resting("b", 100) is None
+    assert backoff.backing_off("a", 105) is None
+    assert backoff.backing_off("b", 100) is None
 
 
 @pytest.mark.parametrize(
@@ -54,76 +54,76 @@ def test_a_pod_rests_until_its_wait_is_over() -> None:
     ],
 )
 def test_the_server_can_only_make_the_wait_longer(asked: float, waited: float) -> None:
-    assert waits(Backoff(5, 300), "a", 1, Outcome(OVERLOADED, "", asked)) == [waited]
+    assert waits(PodBackoff(5, 300), "a", 1, Outcome(TOO_MANY_REQUESTS, "", asked)) == [waited]
 
 
 def test_being_withheld_is_nobodys_refusal_and_does_not_make_the_next_wait_longer() -> None:
-    assert waits(Backoff(5, 300), "a", 3, Outcome(WITHHELD, "disk full")) == [5, 5, 5]
+    assert waits(PodBackoff(5, 300), "a", 3, Outcome(CANCELLED, "disk full")) == [5, 5, 5]
 
 
 def test_a_success_starts_over() -> None:
-    backoff = Backoff(5, 300)
+    backoff = PodBackoff(5, 300)
     waits(backoff, "a", 2)
-    backoff.forget("a")
+    backoff.reset("a")
 
-    assert backoff.resting("a", 0) is None
+    assert backoff.backing_off("a", 0) is None
     assert waits(backoff, "a", 1) == [5]
 
 
 def test_who_had_rest_for_the_longest_wait_starts_over() -> None:
-    backoff = Backoff(5, 300)
-    backoff.failed("a", NO, 0)
-    assert backoff.failed("a", NO, 304.9) == 314.9
-    assert backoff.failed("a", NO, 614.9) == 619.9
+    backoff = PodBackoff(5, 300)
+    backoff.record_failure("a", NO, 0)
+    assert backoff.record_failure("a", NO, 304.9) == 314.9
+    assert backoff.record_failure("a", NO, 614.9) == 619.9
 
 
 def test_news_of_a_budget_ends_the_rest_of_those_a_budget_stopped_and_of_nobody_else() -> None:
-    backoff = Backoff(5, 300)
-    backoff.failed("budgeted", Outcome(BUDGET_REFUSED, "needs 2"), 0)
-    backoff.failed("denied", NO, 0)
+    backoff = PodBackoff(5, 300)
+    backoff.record_failure("budgeted", Outcome(PDB_REFUSED, "needs 2"), 0)
+    backoff.record_failure("denied", NO, 0)
     for pod in ("budgeted", "denied", "unheard of"):
-        backoff.budget_changed(pod, 1)
+        backoff.pdb_changed(pod, 1)
 
-    assert backoff.resting("budgeted", 1) is None
-    assert backoff.resting("denied", 1) is not None
+    assert backoff.backing_off("budgeted", 1) is None
+    assert backoff.backing_off("denied", 1) is not None
 
 
 def test_a_budget_that_refuses_again_makes_the_wait_longer() -> None:
-    backoff = Backoff(5, 300)
-    refused = Outcome(BUDGET_REFUSED, "needs 2")
-    backoff.failed("a", refused, 0)
-    backoff.budget_changed("a", 1)
+    backoff = PodBackoff(5, 300)
+    refused = Outcome(PDB_REFUSED, "needs 2")
+    backoff.record_failure("a", refused, 0)
+    backoff.pdb_changed("a", 1)
 
-    assert backoff.failed("a", refused, 1) == 11
+    assert backoff.record_failure("a", refused, 1) == 11
 
 
 def test_the_oldest_failure_is_forgotten_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff_module, "REMEMBERED_FAILURES", 3)
-    backoff = Backoff(5, 300)
+    backoff = PodBackoff(5, 300)
     for pod in ("old", "a", "b", "c"):
-        backoff.failed(pod, NO, 0)
+        backoff.record_failure(pod, NO, 0)
 
-    assert backoff.resting("old", 0) is None
-    assert [pod for pod in "abc" if backoff.resting(pod, 0)] == ["a", "b", "c"]
+    assert backoff.backing_off("old", 0) is None
+    assert [pod for pod in "abc" if backoff.backing_off(pod, 0)] == ["a", "b", "c"]
 
 
 def test_failing_again_makes_a_pod_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff_module, "REMEMBERED_FAILURES", 2)
-    backoff = Backoff(5, 300)
+    backoff = PodBackoff(5, 300)
     for pod in ("a", "b", "a", "c"):
-        backoff.failed(pod, NO, 0)
+        backoff.record_failure(pod, NO, 0)
 
-    assert backoff.resting("a", 0) is not None
-    assert backoff.resting("b", 0) is None
+    assert backoff.backing_off("a", 0) is not None
+    assert backoff.backing_off("b", 0) is None
 
 
 def test_other_lengths_hold_for_coming_waits_and_rests_go_on() -> None:
-    backoff = Backoff(5, 300)
-    backoff.failed("a", NO, 0)
-    backoff.adopt(1, 2)
+    backoff = PodBackoff(5, 300)
+    backoff.record_failure("a", NO, 0)
+    backoff.reconfigure(1, 2)
 
-    rest = backoff.resting("a", 4.9)
+    rest = backoff.backing_off("a", 4.9)
     assert rest is not None
     assert rest.until == 5
-    assert backoff.failed("a", NO, 5) == 7
-    assert backoff.failed("b", NO, 5) == 6
+    assert backoff.record_failure("a", NO, 5) == 7
+    assert backoff.record_failure("b", NO, 5) == 6

@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.controller.blocked import Parking, wakes
+from reactive_desched.controller.blocked import BlockedFindings, wake_keys
 from reactive_desched.model.changes import (
     Change,
     ClaimChanged,
@@ -59,7 +59,7 @@ WEB = pod("web", on="n1")
     ],
 )
 def test_what_a_change_is_news_for(change: Change, news_for: set[WakeKey]) -> None:
-    assert set(wakes(change)) == news_for
+    assert set(wake_keys(change)) == news_for
 
 
 def refusal(*waits_for: WakeKey) -> Refuse:
@@ -67,103 +67,103 @@ def refusal(*waits_for: WakeKey) -> Refuse:
 
 
 def test_only_keys_that_wait_for_the_news_are_woken() -> None:
-    parking: Parking[str, str] = Parking()
-    parking.park("stuck", refusal(("room",), ("pod", "x")), "", "stuck")
-    parking.park("budgeted", refusal(("budgets", "shop")), "", "budgeted")
+    parking: BlockedFindings[str, str] = BlockedFindings()
+    parking.add("stuck", refusal(("room",), ("pod", "x")), "", "stuck")
+    parking.add("budgeted", refusal(("budgets", "shop")), "", "budgeted")
 
-    assert parking.woken_by(NodeAdded("n2")) == ["stuck"]
-    assert parking.woken_by(DisruptionBudgetChanged("shop", "web")) == ["budgeted"]
-    assert parking.woken_by(DisruptionBudgetChanged("bank", "web")) == []
+    assert parking.affected_by(NodeAdded("n2")) == ["stuck"]
+    assert parking.affected_by(DisruptionBudgetChanged("shop", "web")) == ["budgeted"]
+    assert parking.affected_by(DisruptionBudgetChanged("bank", "web")) == []
 
 
 def test_a_key_that_left_is_woken_by_nothing_and_leaves_nothing_behind() -> None:
-    parking: Parking[str, str] = Parking()
+    parking: BlockedFindings[str, str] = BlockedFindings()
     verdict = refusal(("room",))
-    parking.park("stuck", verdict, "", "stuck")
+    parking.add("stuck", verdict, "", "stuck")
 
-    assert parking.leave("stuck") == verdict
-    assert parking.leave("stuck") is None
-    assert parking.woken_by(NodeAdded("n2")) == []
-    assert parking._waiting == {}
+    assert parking.remove("stuck") == verdict
+    assert parking.remove("stuck") is None
+    assert parking.affected_by(NodeAdded("n2")) == []
+    assert parking._by_wake_key == {}
 
 
 def test_parking_again_replaces_what_a_key_waits_for() -> None:
-    parking: Parking[str, str] = Parking()
-    parking.park("k", refusal(("room",)), "", "k")
-    parking.park("k", refusal(("budgets", "shop")), "", "k")
+    parking: BlockedFindings[str, str] = BlockedFindings()
+    parking.add("k", refusal(("room",)), "", "k")
+    parking.add("k", refusal(("budgets", "shop")), "", "k")
 
-    assert parking.woken_by(NodeAdded("n2")) == []
-    assert parking.by_gate() == {"Gate": 1}
+    assert parking.affected_by(NodeAdded("n2")) == []
+    assert parking.count_by_gate() == {"Gate": 1}
 
 
 def test_a_family_leaves_together() -> None:
-    parking: Parking[str, str] = Parking()
-    parking.park("pod a", refusal(("room",)), "", "node")
-    parking.park("pod b", refusal(("room",)), "", "node")
-    parking.park("pod c", refusal(("room",)), "", "pod c")
+    parking: BlockedFindings[str, str] = BlockedFindings()
+    parking.add("pod a", refusal(("room",)), "", "node")
+    parking.add("pod b", refusal(("room",)), "", "node")
+    parking.add("pod c", refusal(("room",)), "", "pod c")
 
-    assert set(parking.leave_family("node")) == {"pod a", "pod b"}
-    assert parking.woken_by(NodeAdded("n2")) == ["pod c"]
-    assert parking._families == {}
+    assert set(parking.remove_group("node")) == {"pod a", "pod b"}
+    assert parking.affected_by(NodeAdded("n2")) == ["pod c"]
+    assert parking._groups == {}
 
 
 def test_a_member_that_left_alone_is_not_in_the_family_any_more() -> None:
-    parking: Parking[str, str] = Parking()
-    parking.park("pod a", refusal(("room",)), "", "node")
-    parking.leave("pod a")
+    parking: BlockedFindings[str, str] = BlockedFindings()
+    parking.add("pod a", refusal(("room",)), "", "node")
+    parking.remove("pod a")
 
-    assert parking.leave_family("node") == {}
+    assert parking.remove_group("node") == {}
 
 
 def test_a_deferred_key_is_also_woken_by_news_of_its_pod() -> None:
-    parking: Parking[str, str] = Parking()
-    parking.park("k", Defer(Finding(WEB, "Test", "why"), "EvictionBudget", "spent", 9.0), "", "k")
+    parking: BlockedFindings[str, str] = BlockedFindings()
+    parking.add("k", Defer(Finding(WEB, "Test", "why"), "EvictionBudget", "spent", 9.0), "", "k")
 
-    assert parking.woken_by(PodGone(WEB)) == ["k"]
+    assert parking.affected_by(PodGone(WEB)) == ["k"]
 
 
 def test_those_who_wait_for_one_thing_are_named_without_waking_the_others() -> None:
-    parking: Parking[str, str] = Parking()
-    parking.park("a", refusal(("eviction", "x"), ("room",)), "", "a")
-    parking.park("b", refusal(("eviction", "y")), "", "b")
+    parking: BlockedFindings[str, str] = BlockedFindings()
+    parking.add("a", refusal(("eviction", "x"), ("room",)), "", "a")
+    parking.add("b", refusal(("eviction", "y")), "", "b")
 
     assert parking.waiting_for(("eviction", "x")) == ["a"]
     assert parking.waiting_for(("eviction", "z")) == []
 
 
 def test_a_key_that_waits_for_two_things_is_woken_by_either() -> None:
-    parking: Parking[str, str] = Parking()
-    parking.park("a", refusal(("room",), ("pod", "web")), "", "a")
+    parking: BlockedFindings[str, str] = BlockedFindings()
+    parking.add("a", refusal(("room",), ("pod", "web")), "", "a")
 
-    assert parking.woken_by(NodeAdded("n2")) == ["a"]
-    assert parking.woken_by(PodMarksChanged(WEB)) == ["a"]
+    assert parking.affected_by(NodeAdded("n2")) == ["a"]
+    assert parking.affected_by(PodMarksChanged(WEB)) == ["a"]
 
 
 def test_what_first_led_to_a_key_and_what_it_waits_with_can_be_asked() -> None:
-    parking: Parking[str, str] = Parking()
+    parking: BlockedFindings[str, str] = BlockedFindings()
     verdict = refusal(("room",))
-    parking.park("a", verdict, "the cause", "node")
+    parking.add("a", verdict, "the cause", "node")
 
-    assert (parking.cause("a"), parking.verdict("a")) == ("the cause", verdict)
-    assert (parking.cause("b"), parking.verdict("b")) == (None, None)
+    assert (parking.trigger_of("a"), parking.decision_of("a")) == ("the cause", verdict)
+    assert (parking.trigger_of("b"), parking.decision_of("b")) == (None, None)
     assert "a" in parking
     assert "node" not in parking
     assert len(parking) == 1
 
 
 def test_a_parent_that_is_blocked_itself_leaves_with_its_family() -> None:
-    parking: Parking[str, str] = Parking()
-    parking.park("node", refusal(("room",)), "", "node")
-    parking.park("pod", refusal(("owner", "o")), "", "node")
+    parking: BlockedFindings[str, str] = BlockedFindings()
+    parking.add("node", refusal(("room",)), "", "node")
+    parking.add("pod", refusal(("owner", "o")), "", "node")
 
-    assert set(parking.leave_family("node")) == {"node", "pod"}
+    assert set(parking.remove_group("node")) == {"node", "pod"}
     assert len(parking) == 0
 
 
 def test_parking_again_under_another_parent_leaves_the_first_family() -> None:
-    parking: Parking[str, str] = Parking()
-    parking.park("pod", refusal(("room",)), "", "n1")
-    parking.park("pod", refusal(("room",)), "", "n2")
+    parking: BlockedFindings[str, str] = BlockedFindings()
+    parking.add("pod", refusal(("room",)), "", "n1")
+    parking.add("pod", refusal(("room",)), "", "n2")
 
-    assert parking.leave_family("n1") == {}
-    assert set(parking.leave_family("n2")) == {"pod"}
+    assert parking.remove_group("n1") == {}
+    assert set(parking.remove_group("n2")) == {"pod"}

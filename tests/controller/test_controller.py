@@ -7,11 +7,11 @@ import anyio
 import msgspec
 import pytest
 
-from reactive_desched.controller.subscriptions import Instance
+from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.gate import Gate
-from reactive_desched.gate.rate_limits import Rate
-from reactive_desched.model.accounts import Account
+from reactive_desched.gate.rate_limits import TokenRate
+from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import NodeTaintsChanged, PodLabelsChanged
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
@@ -19,29 +19,31 @@ from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Annotations
 from reactive_desched.model.outcomes import Denied
 from reactive_desched.model.triggers import Trigger
-from reactive_desched.plugins.node_affinity import PREFERRED, NodeAffinity, NodeAffinityArgs
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.plugins.node_affinity import PREFERRED, NodeAffinityArgs, NodeAffinityPlugin
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import node, pod
-from tests.support.assembly_bench import TAINTED, TAINTS, Bench, profile
+from tests.support.assembly_bench import TAINTED, TAINTS, ControllerBench, make_profile
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
-AFFINITY = NodeAffinity(NodeAffinityArgs(node_affinity_type=(PREFERRED,)))
+AFFINITY = NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=(PREFERRED,)))
 
 
-def instances(bench: Bench) -> tuple[Instance, ...]:
+def instances(bench: ControllerBench) -> tuple[PluginInstance, ...]:
     """Return every plugin of every profile, as the engine has it; nobody else can tell them."""
-    return bench.core.engine._instances
+    return bench.controller.evaluator._instances
 
 
-def gates(bench: Bench) -> list[list[str]]:
+def gates(bench: ControllerBench) -> list[list[str]]:
     """Name the steps of every profile's gate."""
     made = [each.gate for each in instances(bench) if isinstance(each.gate, Gate)]
-    return [[step.name for step in gate.steps] for gate in made]
+    return [[step.name for step in gate.filters] for gate in made]
 
 
 async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
-    bench = Bench(profile(nodeFit=True, namespaceLabelSelector={"matchLabels": {"env": "prod"}}))
+    bench = ControllerBench(
+        make_profile(nodeFit=True, namespaceLabelSelector={"matchLabels": {"env": "prod"}})
+    )
 
     assert gates(bench) == [
         [
@@ -61,13 +63,13 @@ async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
 async def test_without_a_namespace_selector_nobody_asks_for_namespaces(
     selector: dict[str, Any] | None,
 ) -> None:
-    [steps] = gates(Bench(profile(namespaceLabelSelector=selector)))
+    [steps] = gates(ControllerBench(make_profile(namespaceLabelSelector=selector)))
 
     assert "NamespaceLabelSelector" not in steps
 
 
 async def test_plugins_of_a_profile_share_its_gate_and_profiles_do_not() -> None:
-    bench = Bench(profile("day", TAINTS, AFFINITY), profile("night"))
+    bench = ControllerBench(make_profile("day", TAINTS, AFFINITY), make_profile("night"))
     first, second, third = instances(bench)
 
     assert [i.profile for i in (first, second, third)] == ["day", "day", "night"]
@@ -76,27 +78,29 @@ async def test_plugins_of_a_profile_share_its_gate_and_profiles_do_not() -> None
 
 
 async def test_every_plugin_has_its_own_patience() -> None:
-    bench = Bench(
-        profile("day", TAINTS, AFFINITY),
-        pause=lambda plugin: Pause(1, 2) if plugin == TAINTS.name else Pause(3, 4),
+    bench = ControllerBench(
+        make_profile("day", TAINTS, AFFINITY),
+        pause=lambda plugin: (
+            DebounceConfig(1, 2) if plugin == TAINTS.name else DebounceConfig(3, 4)
+        ),
     )
 
-    assert [i.pause for i in instances(bench)] == [Pause(1, 2), Pause(3, 4)]
+    assert [i.debounce for i in instances(bench)] == [DebounceConfig(1, 2), DebounceConfig(3, 4)]
 
 
 async def test_an_intent_says_all_there_is_to_say() -> None:
     web = pod("web", on="n1")
-    bench = Bench(grace_period_s=9)
-    await bench.live(web)
+    bench = ControllerBench(grace_period_s=9)
+    await bench.run_with_taint(web)
 
     assert bench.ledger.intents == [
         Intent(
-            Account(
+            DecisionContext(
                 Finding(
                     web,
                     TAINTS.name,
                     "does not tolerate gpu:NoSchedule on n1",
-                    numbers={"taintKey": "gpu", "taintValue": "", "taintEffect": "NoSchedule"},
+                    details={"taintKey": "gpu", "taintValue": "", "taintEffect": "NoSchedule"},
                 ),
                 "day",
                 Trigger("NodeTaintsChanged", "node n1"),
@@ -110,168 +114,175 @@ async def test_an_intent_says_all_there_is_to_say() -> None:
 async def test_an_eviction_is_begun_before_its_announcement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bench = Bench()
-    submit = bench.core.evictions.submit
+    bench = ControllerBench()
+    submit = bench.controller.evictions.submit
 
     def begin(intent: Intent) -> None:
-        bench.listener.heard.append(("begun", intent.pod.name))
+        bench.observer.events.append(("begun", intent.pod.name))
         submit(intent)
 
-    monkeypatch.setattr(bench.core.evictions, "submit", begin)
-    await bench.live(pod("web", on="n1"))
+    monkeypatch.setattr(bench.controller.evictions, "submit", begin)
+    await bench.run_with_taint(pod("web", on="n1"))
 
-    kinds = [kind for kind, _ in bench.listener.heard if kind != "changed"]
+    kinds = [kind for kind, _ in bench.observer.events if kind != "changed"]
     assert kinds == ["held back", "begun", "judged", "ended"]
-    assert bench.listener.of("judged") == [("day", "Evict")]
-    [(_, asked_at)] = bench.server.asked
-    assert bench.listener.of("ended") == [("web", "evicted", asked_at)]
+    assert bench.observer.of_kind("judged") == [("day", "Evict")]
+    [(_, asked_at)] = bench.server.calls
+    assert bench.observer.of_kind("ended") == [("web", "evicted", asked_at)]
 
 
 async def test_changes_are_told_once_the_first_picture_is_whole() -> None:
-    bench = Bench()
-    await bench.live(pod("web", on="n1"))
+    bench = ControllerBench()
+    await bench.run_with_taint(pod("web", on="n1"))
 
-    assert bench.listener.of("changed") == [NodeTaintsChanged("n1")]
+    assert bench.observer.of_kind("changed") == [NodeTaintsChanged("n1")]
 
 
 async def test_why_nothing_is_judged_is_told_when_it_differs() -> None:
-    bench = Bench()
-    bench.list_all()
-    assert bench.listener.of("held back") == []
-    bench.core.hold_back(None)
-    bench.feeds["pods"].stale("reset")
-    bench.feeds["pods"].stale("reset")
-    bench.core.hold_back("stopping")
-    bench.feeds["pods"].fresh()
-    bench.core.hold_back(None)
+    bench = ControllerBench()
+    bench.deliver_list()
+    assert bench.observer.of_kind("held back") == []
+    bench.controller.set_paused(None)
+    bench.handlers["pods"].mark_stale("reset")
+    bench.handlers["pods"].mark_stale("reset")
+    bench.controller.set_paused("stopping")
+    bench.handlers["pods"].mark_synced()
+    bench.controller.set_paused(None)
 
-    assert bench.listener.of("held back") == [None, "pods: reset", "stopping", None]
+    assert bench.observer.of_kind("held back") == [None, "pods: reset", "stopping", None]
 
 
 async def test_nothing_starts_before_both_the_picture_is_whole_and_nobody_holds_it_back() -> None:
-    early, late = Bench(), Bench()
-    early.core.hold_back(None)
-    assert not early.core.started.is_set()
-    early.list_all()
-    assert early.core.started.is_set()
+    early, late = ControllerBench(), ControllerBench()
+    early.controller.set_paused(None)
+    assert not early.controller.initial_sync_done.is_set()
+    early.deliver_list()
+    assert early.controller.initial_sync_done.is_set()
 
-    late.list_all()
-    assert late.core.why_idle() == "still starting"
-    assert not late.core.started.is_set()
-    late.core.hold_back(None)
-    assert late.core.started.is_set()
-    assert late.core.why_idle() is None
+    late.deliver_list()
+    assert late.controller.idle_reason() == "still starting"
+    assert not late.controller.initial_sync_done.is_set()
+    late.controller.set_paused(None)
+    assert late.controller.initial_sync_done.is_set()
+    assert late.controller.idle_reason() is None
 
 
 async def test_the_first_picture_is_swept_once_however_often_the_link_is_lost() -> None:
-    bench = Bench()
-    bench.sync(node("n1"))
-    looks = bench.core.engine.looks
-    bench.feeds["nodes"].stale("reset")
-    bench.feeds["nodes"].fresh()
+    bench = ControllerBench()
+    bench.sync_and_resume(node("n1"))
+    looks = bench.controller.evaluator.evaluations
+    bench.handlers["nodes"].mark_stale("reset")
+    bench.handlers["nodes"].mark_synced()
 
     assert looks == 1
-    assert bench.core.engine.looks == looks
+    assert bench.controller.evaluator.evaluations == looks
 
 
 async def test_while_the_journal_cannot_write_nobody_is_asked_and_it_is_made_up_for() -> None:
     trouble = ["disk full"]
-    bench = Bench(may_write=lambda: trouble[0] if trouble else None)
+    bench = ControllerBench(may_write=lambda: trouble[0] if trouble else None)
     async with bench.running():
-        bench.sync(TAINTED, node("n2"), pod("web", on="n1"))
-        assert bench.core.why_idle() == "disk full"
+        bench.sync_and_resume(TAINTED, node("n2"), pod("web", on="n1"))
+        assert bench.controller.idle_reason() == "disk full"
         await anyio.sleep(60)
-        assert (bench.asked, bench.ledger.lines) == ([], [])
-        assert (bench.listener.of("judged"), bench.ledger.verdicts) == ([], [])
+        assert (bench.evicted_names, bench.ledger.lines) == ([], [])
+        assert (bench.observer.of_kind("judged"), bench.ledger.verdicts) == ([], [])
 
         trouble.clear()
-        bench.core.poke()
+        bench.controller.wake()
         await anyio.sleep(6)
-        assert bench.asked == ["web"]
+        assert bench.evicted_names == ["web"]
 
 
 async def test_two_profiles_never_ask_for_the_same_pod_at_once() -> None:
-    bench = Bench(profile("day"), profile("night"))
-    await bench.live(pod("web", on="n1"))
+    bench = ControllerBench(make_profile("day"), make_profile("night"))
+    await bench.run_with_taint(pod("web", on="n1"))
 
-    assert bench.asked == ["web"]
-    assert bench.listener.of("judged") == [("day", "Evict"), ("night", "Refuse")]
+    assert bench.evicted_names == ["web"]
+    assert bench.observer.of_kind("judged") == [("day", "Evict"), ("night", "Refuse")]
 
 
 async def test_what_one_profile_could_not_evict_another_may_after_a_while() -> None:
-    bench = Bench(profile("day", labelSelector={"matchLabels": {"app": "web"}}), profile("night"))
+    bench = ControllerBench(
+        make_profile("day", labelSelector={"matchLabels": {"app": "web"}}), make_profile("night")
+    )
     bench.server.script["web"] = [Denied(403, "no")]
     web = pod("web", on="n1", labels={"app": "web"})
     async with bench.running():
-        bench.sync(TAINTED, node("n2"), web)
+        bench.sync_and_resume(TAINTED, node("n2"), web)
         await anyio.sleep(1)
         bench.deliver(pod("web", on="n1"))
         await anyio.sleep(10)
 
-    assert PodLabelsChanged(pod("web", on="n1")) in bench.listener.of("changed")
-    assert bench.asked == ["web", "web"]
+    assert PodLabelsChanged(pod("web", on="n1")) in bench.observer.of_kind("changed")
+    assert bench.evicted_names == ["web", "web"]
 
 
 async def test_all_profiles_draw_from_the_same_tokens() -> None:
     shop = {"labelSelector": {"matchLabels": {"tier": "shop"}}}
-    bench = Bench(profile("day", **shop), profile("night"), rates={"cluster": Rate(0.001, 1)})
-    await bench.live(pod("a", on="n1", labels={"tier": "shop"}), pod("b", on="n1"))
+    bench = ControllerBench(
+        make_profile("day", **shop), make_profile("night"), rates={"cluster": TokenRate(0.001, 1)}
+    )
+    await bench.run_with_taint(pod("a", on="n1", labels={"tier": "shop"}), pod("b", on="n1"))
 
-    assert bench.asked == ["a"]
+    assert bench.evicted_names == ["a"]
 
 
 async def test_all_profiles_share_the_policys_limits() -> None:
-    bench = Bench(profile("day"), profile("night"), limits={"node": 1})
-    await bench.live(pod("a", on="n1"), pod("b", on="n1"))
+    bench = ControllerBench(make_profile("day"), make_profile("night"), limits={"node": 1})
+    await bench.run_with_taint(pod("a", on="n1"), pod("b", on="n1"))
 
-    assert bench.asked == ["a"]
+    assert bench.evicted_names == ["a"]
 
 
 async def test_at_most_so_many_calls_are_open() -> None:
-    bench = Bench(at_once=2)
+    bench = ControllerBench(at_once=2)
     bench.server.slow_s = 5
-    await bench.live(*(pod(name, on="n1") for name in "abc"), seconds=60)
+    await bench.run_with_taint(*(pod(name, on="n1") for name in "abc"), seconds=60)
 
-    assert bench.server.most_open == 2
-    assert sorted(bench.asked) == ["a", "b", "c"]
+    assert bench.server.max_open == 2
+    assert sorted(bench.evicted_names) == ["a", "b", "c"]
 
 
 async def test_retries_wait_as_the_plan_says() -> None:
-    bench = Bench(backoff_first_s=2.0, backoff_longest_s=4.0)
+    bench = ControllerBench(backoff_first_s=2.0, backoff_longest_s=4.0)
     bench.server.script["web"] = [Denied(403, "no")] * 4
-    await bench.live(pod("web", on="n1"), seconds=60)
+    await bench.run_with_taint(pod("web", on="n1"), seconds=60)
 
-    times = [at for _, at in bench.server.asked]
+    times = [at for _, at in bench.server.calls]
     assert [round(b - a, 3) for a, b in pairwise(times)] == [2, 4, 4, 4]
 
 
 async def test_only_selected_nodes_are_judged_and_counted() -> None:
-    bench = Bench(selects=parse_selector("pool=a"))
-    bench.list_all(
+    bench = ControllerBench(selects=parse_selector("pool=a"))
+    bench.deliver_list(
         node("n1", "gpu:NoSchedule", labels={"pool": "a"}),
         node("n2", "gpu:NoSchedule"),
         pod("in", on="n1"),
         pod("out", on="n2"),
     )
 
-    assert bench.core.size() == {"nodes": 1, "pods": 2}
-    bench.core.hold_back(None)
-    assert bench.listener.of("judged") == [("day", "Refuse")]
+    assert bench.controller.size() == {"nodes": 1, "pods": 2}
+    bench.controller.set_paused(None)
+    assert bench.observer.of_kind("judged") == [("day", "Refuse")]
 
 
 async def test_mandatory_no_eviction_is_passed_on() -> None:
     shy = msgspec.structs.replace(
         pod("web", on="n1"), annotations=Annotations(prefer_no_eviction="")
     )
-    obeying, ignoring = Bench(profile(noEvictionPolicy="Mandatory")), Bench(profile())
-    await obeying.live(shy)
-    await ignoring.live(shy)
+    obeying, ignoring = (
+        ControllerBench(make_profile(noEvictionPolicy="Mandatory")),
+        ControllerBench(make_profile()),
+    )
+    await obeying.run_with_taint(shy)
+    await ignoring.run_with_taint(shy)
 
-    assert (obeying.asked, ignoring.asked) == ([], ["web"])
+    assert (obeying.evicted_names, ignoring.evicted_names) == ([], ["web"])
 
 
 async def test_a_malformed_object_is_told() -> None:
-    bench = Bench()
-    bench.feeds["pods"].malformed(Malformed("Pod", "web", "no spec"))
+    bench = ControllerBench()
+    bench.handlers["pods"].report_malformed(Malformed("Pod", "web", "no spec"))
 
-    assert bench.listener.of("malformed") == [("pods", "web")]
+    assert bench.observer.of_kind("malformed") == [("pods", "web")]

@@ -14,8 +14,8 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.subjects import OnePod, OnNode
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
@@ -29,7 +29,7 @@ def test_what_comes_before_the_first_picture_is_whole_is_no_news(make_bench: Mak
     bench.see(TAINTED, now=0)
 
     assert bench.looked() == []
-    assert bench.engine.dirty == 0
+    assert bench.engine.queued == 0
     assert bench.engine.next_due(0) is None
     assert bench.grown == 0
 
@@ -40,12 +40,12 @@ def test_the_first_whole_picture_is_looked_at_node_by_node(make_bench: MakeBench
     bench.engine.resync(7)
     bench.work(7)
 
-    assert bench.looked() == [OnNode("n1"), OnNode("n2")]
+    assert bench.looked() == [NodeSubject("n1"), NodeSubject("n2")]
     [judgement] = bench.judgements
     assert judgement.decision == Evict(Finding(A, "Wrong", "wrong"))
     assert (str(judgement.cause), judgement.at) == ("Resynced", 7)
     assert bench.engine.next_due(7) is None
-    assert bench.engine.looks == 2
+    assert bench.engine.evaluations == 2
 
 
 def test_of_findings_made_together_those_of_lower_rank_go_first(make_bench: MakeBench) -> None:
@@ -62,7 +62,9 @@ def test_the_first_whole_picture_is_looked_at_by_every_plugin(make_bench: MakeBe
     bench.engine.resync(7)
     bench.work(7)
 
-    assert [plugin.judged for plugin in bench.plugins] == [[OnNode("n1"), OnNode("n2")]] * 3
+    assert [plugin.judged for plugin in bench.plugins] == [
+        [NodeSubject("n1"), NodeSubject("n2")]
+    ] * 3
 
 
 def test_a_sweep_is_due_at_once_until_it_is_over(make_bench: MakeBench) -> None:
@@ -71,10 +73,10 @@ def test_a_sweep_is_due_at_once_until_it_is_over(make_bench: MakeBench) -> None:
 
     assert bench.engine.next_due(9) == 9
     bench.engine.work(9, lambda: True)
-    assert bench.looked() == [OnNode("n1")]
+    assert bench.looked() == [NodeSubject("n1")]
     assert bench.engine.next_due(9) == 9
     bench.engine.work(9, lambda: False)
-    assert bench.looked() == [OnNode("n2")]
+    assert bench.looked() == [NodeSubject("n2")]
     assert bench.engine.next_due(9) is None
 
 
@@ -84,22 +86,22 @@ def test_a_change_makes_only_those_look_who_react_to_it(make_bench: MakeBench) -
     assert bench.looked() == []
 
     bench.see(PodBound(A), TAINTED, now=1)
-    assert bench.looked() == [OnePod("a"), OnNode("n1")]
+    assert bench.looked() == [PodSubject("a"), NodeSubject("n1")]
 
 
 def test_a_burst_is_looked_at_once_with_the_first_change_as_its_cause(
     make_bench: MakeBench,
 ) -> None:
-    bench = make_bench(pause=Pause(2, 10)).start("a")
+    bench = make_bench(pause=DebounceConfig(2, 10)).start("a")
     bench.see(TAINTED, now=1)
     bench.see(PodBound(A), TAINTED, now=2)
 
-    assert bench.engine.dirty == 2
+    assert bench.engine.queued == 2
     assert bench.engine.next_due(2) == 4
     bench.work(3.9)
     assert bench.looked() == []
     bench.work(4)
-    assert bench.looked() == [OnePod("a"), OnNode("n1")]
+    assert bench.looked() == [PodSubject("a"), NodeSubject("n1")]
     assert [(j.cause.change, j.cause.at, j.at) for j in bench.judgements] == [
         (PodBound(A), 2, 4),
         (TAINTED, 1, 4),
@@ -111,27 +113,27 @@ def test_work_stops_when_whoever_drives_it_has_had_enough(make_bench: MakeBench)
     bench.engine.observe([PodBound(A), PodBound(B)], 1)
     bench.engine.work(1, lambda: True)
 
-    assert bench.looked() == [OnePod("a")]
+    assert bench.looked() == [PodSubject("a")]
     assert bench.engine.next_due(1) == 1
 
 
 def test_a_plugin_that_asks_is_made_to_look_again(make_bench: MakeBench) -> None:
     bench = make_bench().start()
-    bench.plugin.again[OnNode("n1")] = 60
+    bench.plugin.again[NodeSubject("n1")] = 60
     bench.see(TAINTED, now=1)
     bench.looked()
 
     assert bench.engine.next_due(1) == 61
     bench.plugin.wrong = {"a"}
     bench.work(61)
-    assert bench.looked() == [OnNode("n1")]
+    assert bench.looked() == [NodeSubject("n1")]
     [judgement] = bench.judgements
     assert (str(judgement.cause), judgement.cause.at) == ("TimePassed", 61)
 
 
 def test_looking_before_that_time_makes_it_void(make_bench: MakeBench) -> None:
     bench = make_bench().start()
-    bench.plugin.again[OnNode("n1")] = 60
+    bench.plugin.again[NodeSubject("n1")] = 60
     bench.see(TAINTED, now=1)
     bench.see(TAINTED, now=2)
 
@@ -143,30 +145,30 @@ def test_whoever_is_blocked_and_asked_to_look_again_does_so_at_the_earlier_time(
 ) -> None:
     bench = make_bench().start("a")
     bench.gate.refuse("a", ("owner", "rs"))
-    bench.plugin.again[OnePod("a")] = 60
+    bench.plugin.again[PodSubject("a")] = 60
     bench.see(PodBound(A), now=1)
     assert bench.engine.next_due(1) == 61
 
     bench.gate.defer("a", 30)
-    bench.plugin.again[OnePod("a")] = 60
+    bench.plugin.again[PodSubject("a")] = 60
     bench.see(PodBound(A), now=2)
     assert bench.engine.next_due(2) == 30
 
     bench.gate.defer("a", 300)
-    bench.plugin.again[OnePod("a")] = 60
+    bench.plugin.again[PodSubject("a")] = 60
     bench.see(PodBound(A), now=3)
     assert bench.engine.next_due(3) == 61  # as its node was first asked to look again
 
 
 def test_what_is_asked_for_one_pod_rings_for_its_whole_node(make_bench: MakeBench) -> None:
     bench = make_bench().start()
-    bench.plugin.again |= {OnePod("a"): 60, OnePod("b"): 50}
+    bench.plugin.again |= {PodSubject("a"): 60, PodSubject("b"): 50}
     bench.see(PodBound(A), now=1)
     bench.see(PodBound(B), now=2)
     bench.looked()
 
     bench.work(52)
-    assert bench.looked() == [OnNode("n1")]
+    assert bench.looked() == [NodeSubject("n1")]
     assert bench.engine.next_due(52) is None
 
 

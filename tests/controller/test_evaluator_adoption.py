@@ -6,8 +6,8 @@ from typing import Any
 from reactive_desched.model.changes import NodeAdded, NodeTaintsChanged, PodBound
 from reactive_desched.model.decisions import Defer, Evict
 from reactive_desched.model.outcomes import DENIED
-from reactive_desched.model.subjects import OnePod, OnNode
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
@@ -18,22 +18,22 @@ TAINTED = NodeTaintsChanged("n1")
 def test_other_instances_look_at_everything_and_the_old_ones_at_nothing(
     make_bench: MakeBench,
 ) -> None:
-    bench = make_bench(pause=Pause(2, 10)).start("a")
+    bench = make_bench(pause=DebounceConfig(2, 10)).start("a")
     bench.gate.refuse("a", ("room",), until=20)
     bench.see(TAINTED, now=1)
     bench.work(3)
     bench.see(TAINTED, PodBound(B), now=8)
-    assert (bench.engine.dirty, bench.engine.parked) == (3, {"Gate": 1})
+    assert (bench.engine.queued, bench.engine.parked) == (3, {"Gate": 1})
     bench.plugin.judged.clear()
 
     plugin, _ = bench.adopt(now=9)
-    assert (bench.engine.dirty, bench.engine.parked) == (0, {})
+    assert (bench.engine.queued, bench.engine.parked) == (0, {})
     bench.work(9)
     bench.see(NodeAdded("n9"), now=10)
     bench.work(30)
 
     assert bench.plugin.judged == []
-    assert plugin.judged == [OnNode("n1"), OnNode("n2")]
+    assert plugin.judged == [NodeSubject("n1"), NodeSubject("n2")]
 
 
 def test_instances_that_take_over_before_the_first_picture_wait_for_it(
@@ -62,10 +62,10 @@ def test_an_eviction_that_outlives_its_instance_settles_and_its_pod_goes_on_rest
     bench.work(9)
     [_, rests] = bench.judgements
     assert isinstance(rests.decision, Defer)
-    assert (rests.decision.until, rests.instance.profile) == (14, "new")
+    assert (rests.decision.retry_at_s, rests.instance.profile) == (14, "new")
     bench.work(14)
     assert isinstance(bench.judgements[-1].decision, Evict)
-    assert plugin.judged[-1] == OnePod("a")
+    assert plugin.judged[-1] == PodSubject("a")
 
 
 def test_who_waits_for_an_eviction_of_the_old_policy_looks_when_it_has_ended(
@@ -80,4 +80,4 @@ def test_who_waits_for_an_eviction_of_the_old_policy_looks_when_it_has_ended(
     bench.end(DENIED, 10)
     bench.work(10)
 
-    assert plugin.judged == [OnePod("a")]
+    assert plugin.judged == [PodSubject("a")]

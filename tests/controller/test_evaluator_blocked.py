@@ -10,7 +10,7 @@ from reactive_desched.model.changes import (
     PodMarksChanged,
 )
 from reactive_desched.model.decisions import Refuse
-from reactive_desched.model.subjects import OnePod
+from reactive_desched.model.subjects import PodSubject
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
@@ -30,7 +30,7 @@ def test_a_refused_finding_waits_for_what_its_gate_named_and_for_nothing_else(
     bench.see(OwnerSizeChanged("other"), NodeAdded("n9"), PodMarksChanged(A), now=2)
     assert bench.looked() == []
     bench.see(OwnerSizeChanged("rs"), now=3)
-    assert bench.looked() == [OnePod("a")]
+    assert bench.looked() == [PodSubject("a")]
 
 
 def test_a_woken_finding_is_judged_afresh(make_bench: MakeBench) -> None:
@@ -110,8 +110,8 @@ def test_looking_at_one_pod_leaves_the_others_of_its_node_as_they_were(
     bench.plugin.wrong.clear()
     bench.see(OwnerSizeChanged("a"), now=2)
 
-    assert bench.engine.waiting_with((bench.instance, OnePod("a"))) is None
-    assert bench.engine.waiting_with((bench.instance, OnePod("b"))) is not None
+    assert bench.engine.blocked_decision((bench.instance, PodSubject("a"))) is None
+    assert bench.engine.blocked_decision((bench.instance, PodSubject("b"))) is not None
 
 
 def test_a_new_verdict_replaces_the_timer_of_the_old_one(make_bench: MakeBench) -> None:
@@ -133,7 +133,7 @@ def test_a_refusal_that_time_can_lift_too_is_looked_at_again_then(make_bench: Ma
     bench.looked()
     bench.gate.verdicts.clear()
     bench.work(20)
-    assert bench.looked() == [OnePod("a")]
+    assert bench.looked() == [PodSubject("a")]
     assert bench.evicted == ["a"]
 
 

@@ -11,15 +11,15 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import (
-    BUDGET_REFUSED,
+    CANCELLED,
     DENIED,
     EVICTED,
-    GONE,
-    OVERLOADED,
-    WITHHELD,
+    NOT_FOUND,
+    PDB_REFUSED,
+    TOO_MANY_REQUESTS,
     Outcome,
 )
-from reactive_desched.model.subjects import OnePod
+from reactive_desched.model.subjects import PodSubject
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
@@ -28,7 +28,7 @@ TAINTED = NodeTaintsChanged("n1")
 
 
 def test_a_pod_that_left_waits_for_nothing(make_bench: MakeBench) -> None:
-    for result in (EVICTED, GONE):
+    for result in (EVICTED, NOT_FOUND):
         bench = make_bench().start("a")
         bench.see(TAINTED, now=1)
         bench.end(result, 2)
@@ -74,7 +74,7 @@ def test_a_server_that_asks_for_time_is_given_it_whatever_happens_meanwhile(
 ) -> None:
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
-    bench.end(OVERLOADED, 0, retry_after_s=40)
+    bench.end(TOO_MANY_REQUESTS, 0, retry_after_s=40)
     for now in range(1, 40):
         bench.see(TAINTED, PodBound(A), PodMarksChanged(A), now=now)
         bench.see(DisruptionBudgetChanged("default", "web"), now=now)
@@ -99,11 +99,11 @@ def test_while_it_rests_a_pod_shows_why(make_bench: MakeBench) -> None:
 def test_a_failure_without_words_is_told_by_its_result(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
-    bench.engine.settled(bench.judgements[0], Outcome(WITHHELD), 0)
+    bench.engine.settled(bench.judgements[0], Outcome(CANCELLED), 0)
 
-    waiting = bench.engine.waiting_with((bench.instance, OnePod("a")))
+    waiting = bench.engine.blocked_decision((bench.instance, PodSubject("a")))
     assert waiting is not None
-    assert waiting.reason == WITHHELD
+    assert waiting.reason == CANCELLED
 
 
 def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
@@ -111,8 +111,8 @@ def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
 ) -> None:
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
-    bench.end(BUDGET_REFUSED, 0)
-    assert bench.engine.waiting_with((bench.instance, OnePod("a"))) == Refuse(
+    bench.end(PDB_REFUSED, 0)
+    assert bench.engine.blocked_decision((bench.instance, PodSubject("a"))) == Refuse(
         Finding(A, "Wrong", "wrong"),
         "DisruptionBudget",
         "because",
@@ -124,7 +124,7 @@ def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
     assert bench.evicted == ["a"]
     bench.see(DisruptionBudgetChanged("default", "web"), now=2)
     assert bench.evicted == ["a", "a"]
-    bench.end(BUDGET_REFUSED, 2)
+    bench.end(PDB_REFUSED, 2)
     assert bench.engine.next_due(2) == 12
 
 
@@ -154,7 +154,7 @@ def test_whoever_waited_for_the_end_of_an_eviction_stays_quiet_when_the_pod_leav
     bench.see(TAINTED, now=0)
     bench.end(EVICTED, 1)
 
-    assert bench.engine.dirty == 0
+    assert bench.engine.queued == 0
     assert bench.engine.next_due(1) is None
 
 
@@ -162,7 +162,7 @@ def test_a_pod_rests_for_every_plugin_that_flags_it(make_bench: MakeBench) -> No
     bench = make_bench(plugins=2).start("a")
     bench.gates[1].refuse("a", ("owner", "rs"))
     bench.see(TAINTED, now=0)
-    bench.end(OVERLOADED, 0)
+    bench.end(TOO_MANY_REQUESTS, 0)
     bench.gates[1].verdicts.clear()
     bench.see(OwnerSizeChanged("rs"), now=1)
 

@@ -1,7 +1,7 @@
 import pytest
 
-from reactive_desched.controller.event_handler import ResourceFeed
-from reactive_desched.controller.sync import Synced
+from reactive_desched.controller.event_handler import ResourceEventHandler
+from reactive_desched.controller.sync import SyncStatus
 from reactive_desched.errors import Malformed
 from reactive_desched.model.changes import Change, NodeAdded, NodeGone, NodeTaintsChanged, PodGone
 from reactive_desched.model.objects import (
@@ -22,12 +22,12 @@ class Bench:
 
     def __init__(self) -> None:
         self.state = ClusterState()
-        self.synced = Synced(RESOURCES, lambda: None)
+        self.synced = SyncStatus(RESOURCES, lambda: None)
         self.told: list[Change] = []
         self.versions: list[int] = []
         self.malformed: list[tuple[str, str]] = []
         self.feeds = {
-            resource: ResourceFeed(
+            resource: ResourceEventHandler(
                 resource,
                 self.state,
                 self.synced,
@@ -188,23 +188,23 @@ def test_a_picture_counts_while_it_is_whole_and_followed() -> None:
     bench = Bench()
 
     def lack() -> str:
-        return bench.synced.lacks()["nodes"]
+        return bench.synced.reasons()["nodes"]
 
     bench.nodes.begin_replace()
     assert lack() == "a new list is being taken in"
     bench.nodes.end_replace()
     assert lack() == "waiting for a watch"
-    bench.nodes.fresh()
+    bench.nodes.mark_synced()
     assert lack() == ""
-    bench.nodes.stale("connection refused")
+    bench.nodes.mark_stale("connection refused")
     assert lack() == "connection refused"
 
 
 def test_the_new_picture_is_not_called_whole_before_what_it_lacks_is_gone() -> None:
     known: list[list[str]] = []
     state = ClusterState()
-    synced = Synced(("nodes",), lambda: known.append(list(state.keys("nodes"))))
-    feed = ResourceFeed("nodes", state, synced, lambda *_: None, lambda *_: None)
+    synced = SyncStatus(("nodes",), lambda: known.append(list(state.keys("nodes"))))
+    feed = ResourceEventHandler("nodes", state, synced, lambda *_: None, lambda *_: None)
     feed.upsert(node("n1"))
     feed.begin_replace()
     feed.end_replace()
@@ -214,7 +214,7 @@ def test_the_new_picture_is_not_called_whole_before_what_it_lacks_is_gone() -> N
 
 def test_an_object_that_cannot_be_read_is_told_with_its_resource() -> None:
     bench = Bench()
-    bench.nodes.malformed(Malformed("Node", "n1", "spec is no object"))
+    bench.nodes.report_malformed(Malformed("Node", "n1", "spec is no object"))
 
     assert bench.malformed == [("nodes", "n1")]
 
@@ -222,9 +222,9 @@ def test_an_object_that_cannot_be_read_is_told_with_its_resource() -> None:
 def test_what_nobody_may_tell_us_of_is_known_as_such_until_it_is_told_after_all() -> None:
     bench = Bench()
     volumes = bench.feeds["persistentvolumes"]
-    volumes.denied("403")
-    assert bench.state.untold == {"persistentvolumes"}
+    volumes.mark_denied("403")
+    assert bench.state.unreadable_resources == {"persistentvolumes"}
 
     volumes.begin_replace()
     volumes.end_replace()
-    assert bench.state.untold == set()
+    assert bench.state.unreadable_resources == set()

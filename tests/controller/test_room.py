@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.controller.blocked import Parking
+from reactive_desched.controller.blocked import BlockedFindings
 from reactive_desched.model.changes import NamespaceChanged, NodeTaintsChanged
-from reactive_desched.model.decisions import Refuse, Room
+from reactive_desched.model.decisions import CapacityHint, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import DENIED
-from reactive_desched.model.subjects import OnePod
-from reactive_desched.primitives.debounce import Debounce, Pause
+from reactive_desched.model.subjects import PodSubject
+from reactive_desched.primitives.debounce import DebounceConfig, DebounceQueue
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
@@ -32,42 +32,44 @@ def waiting(make_bench: MakeBench, *names: str) -> Any:
 @pytest.mark.parametrize(
     ("news", "woken"),
     [
-        pytest.param(Room(ROOM), ["a", "b"], id="everybody"),
-        pytest.param(Room(ROOM, 1), ["a"], id="one, who has waited longest"),
-        pytest.param(Room(ROOM, 5), ["a", "b"], id="as many as there are"),
-        pytest.param(Room(ROOM, 0), [], id="nobody"),
-        pytest.param(Room(ROOM, None, "n1"), [], id="not those who sit there themselves"),
-        pytest.param(Room(("room", "2")), [], id="others"),
+        pytest.param(CapacityHint(ROOM), ["a", "b"], id="everybody"),
+        pytest.param(CapacityHint(ROOM, 1), ["a"], id="one, who has waited longest"),
+        pytest.param(CapacityHint(ROOM, 5), ["a", "b"], id="as many as there are"),
+        pytest.param(CapacityHint(ROOM, 0), [], id="nobody"),
+        pytest.param(CapacityHint(ROOM, None, "n1"), [], id="not those who sit there themselves"),
+        pytest.param(CapacityHint(("room", "2")), [], id="others"),
     ],
 )
-def test_room_wakes_those_who_may_fit(make_bench: MakeBench, news: Room, woken: list[str]) -> None:
+def test_room_wakes_those_who_may_fit(
+    make_bench: MakeBench, news: CapacityHint, woken: list[str]
+) -> None:
     bench = waiting(make_bench, "a", "b")
     bench.rooms.append(news)
 
     bench.see(NEWS, now=1)
 
-    assert bench.looked() == [OnePod(name) for name in woken]
+    assert bench.looked() == [PodSubject(name) for name in woken]
 
 
 def test_room_for_two_nodes_wakes_two(make_bench: MakeBench) -> None:
     bench = waiting(make_bench, "a", "b")
-    bench.rooms += [Room(ROOM, 1, "n8"), Room(ROOM, 1, "n9")]
+    bench.rooms += [CapacityHint(ROOM, 1, "n8"), CapacityHint(ROOM, 1, "n9")]
 
     bench.see(NEWS, now=1)
 
-    assert bench.looked() == [OnePod("a"), OnePod("b")]
+    assert bench.looked() == [PodSubject("a"), PodSubject("b")]
 
 
 def test_a_look_that_makes_news_wakes_the_next(make_bench: MakeBench) -> None:
     bench = waiting(make_bench, "a", "b")
     bench.gate.verdicts["a"] = lambda finding, _: (
-        bench.rooms.append(Room(ROOM, 1)) or Refuse(finding, "Gate", "another no")
+        bench.rooms.append(CapacityHint(ROOM, 1)) or Refuse(finding, "Gate", "another no")
     )
-    bench.rooms.append(Room(ROOM, 1))
+    bench.rooms.append(CapacityHint(ROOM, 1))
 
     bench.see(NEWS, now=1)
 
-    assert bench.looked() == [OnePod("a"), OnePod("b")]
+    assert bench.looked() == [PodSubject("a"), PodSubject("b")]
 
 
 def test_an_eviction_that_ends_may_make_news(make_bench: MakeBench) -> None:
@@ -75,17 +77,17 @@ def test_an_eviction_that_ends_may_make_news(make_bench: MakeBench) -> None:
     bench.plugin.wrong.add("a")
     bench.see(NodeTaintsChanged("n1"), now=1)
     bench.looked()
-    bench.rooms.append(Room(ROOM, 1))
+    bench.rooms.append(CapacityHint(ROOM, 1))
 
     bench.end(DENIED, 2)
     bench.work(2)
 
-    assert bench.looked() == [OnePod("b")]
+    assert bench.looked() == [PodSubject("b")]
 
 
 def test_who_is_to_look_anyway_takes_up_no_place() -> None:
-    dirty: Debounce[str, str] = Debounce(Pause(1, 10))
-    dirty.touch("a", 0, "because")
+    dirty: DebounceQueue[str, str] = DebounceQueue(DebounceConfig(1, 10))
+    dirty.enqueue("a", 0, "because")
 
     assert "a" in dirty
     assert "b" not in dirty
@@ -94,11 +96,11 @@ def test_who_is_to_look_anyway_takes_up_no_place() -> None:
 
 
 def test_those_who_may_be_woken_are_named_longest_waiting_first() -> None:
-    parking: Parking[str, str] = Parking()
+    parking: BlockedFindings[str, str] = BlockedFindings()
     for name, found in (("a", pod("a", on="n1")), ("b", pod("b", on="n2"))):
         verdict = Refuse(Finding(found, "Test", "why"), "Gate", "no", (ROOM,))
-        parking.park(name, verdict, "", name)
+        parking.add(name, verdict, "", name)
 
-    assert list(parking.may_wake(Room(ROOM))) == ["a", "b"]
-    assert list(parking.may_wake(Room(ROOM, 1, "n1"))) == ["b"]
-    assert list(parking.may_wake(Room(("room", "2")))) == []
+    assert list(parking.candidates_for(CapacityHint(ROOM))) == ["a", "b"]
+    assert list(parking.candidates_for(CapacityHint(ROOM, 1, "n1"))) == ["b"]
+    assert list(parking.candidates_for(CapacityHint(("room", "2")))) == []

@@ -1,12 +1,12 @@
-from reactive_desched.api import PlacePlugin, PluginArgs
-from reactive_desched.controller.subscriptions import Instance, Routes
+from reactive_desched.api import PluginArgs, PodPlugin
+from reactive_desched.controller.subscriptions import PluginInstance, Subscriptions
 from reactive_desched.model.changes import Change, NodeAdded, NodeTaintsChanged, PodBound, PodChange
 from reactive_desched.model.findings import Finding
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import pod
 
 
-class Reacting(PlacePlugin[PluginArgs]):
+class Reacting(PodPlugin[PluginArgs]):
     """Reacts to what it is told to."""
 
     name = "Reacting"
@@ -26,26 +26,26 @@ class Nobody:
     decide = settled = None
 
 
-def instance(*reacts_to: type[Change]) -> Instance:
-    return Instance("default", Reacting(*reacts_to), Nobody())  # type: ignore[arg-type]  # never asked
+def instance(*reacts_to: type[Change]) -> PluginInstance:
+    return PluginInstance("default", Reacting(*reacts_to), Nobody())  # type: ignore[arg-type]  # never asked
 
 
 def test_a_change_goes_to_those_who_react_to_its_kind_in_their_order() -> None:
     first, second = instance(PodBound, NodeAdded), instance(PodBound)
-    routes = Routes([first, second])
+    routes = Subscriptions([first, second])
 
-    assert routes.interested(PodBound(pod("web"))) == [first, second]
-    assert routes.interested(NodeAdded("n1")) == [first]
-    assert routes.interested(NodeTaintsChanged("n1")) == []
+    assert routes.subscribers(PodBound(pod("web"))) == [first, second]
+    assert routes.subscribers(NodeAdded("n1")) == [first]
+    assert routes.subscribers(NodeTaintsChanged("n1")) == []
 
 
 def test_kinds_are_exact() -> None:
-    assert Routes([instance(PodChange)]).interested(PodBound(pod("web"))) == []
+    assert Subscriptions([instance(PodChange)]).subscribers(PodBound(pod("web"))) == []
 
 
 def test_the_same_plugin_in_two_profiles_is_two_instances() -> None:
-    plugin = NodeTaints(NodeTaintsArgs())
-    one, two = (Instance(name, plugin, Nobody()) for name in ("day", "night"))  # type: ignore[arg-type]  # never asked
+    plugin = NodeTaintsPlugin(NodeTaintsArgs())
+    one, two = (PluginInstance(name, plugin, Nobody()) for name in ("day", "night"))  # type: ignore[arg-type]  # never asked
 
     assert one != two
     assert len({one, two}) == 2

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from reactive_desched.controller.suspend import STOOD_STILL_S, Vigil
+from reactive_desched.controller.suspend import SUSPEND_THRESHOLD_S, SuspendDetector
 
 pytestmark = pytest.mark.anyio
 
@@ -18,32 +18,32 @@ class TestLooking:
         return []
 
     @pytest.fixture
-    def vigil(self, now: list[float], heard: list[float]) -> Vigil:
-        vigil = Vigil(lambda: now[0])
-        vigil.woke = heard.append
+    def vigil(self, now: list[float], heard: list[float]) -> SuspendDetector:
+        vigil = SuspendDetector(lambda: now[0])
+        vigil.on_resume = heard.append
         return vigil
 
-    def test_the_first_look_tells_nothing(self, vigil: Vigil, heard: list[float]) -> None:
-        vigil.look()
+    def test_the_first_look_tells_nothing(self, vigil: SuspendDetector, heard: list[float]) -> None:
+        vigil.check()
 
         assert heard == []
 
     def test_standing_still_is_told_once_with_how_long_it_was(
-        self, vigil: Vigil, now: list[float], heard: list[float]
+        self, vigil: SuspendDetector, now: list[float], heard: list[float]
     ) -> None:
-        vigil.look()
+        vigil.check()
         now[0] += 40
-        vigil.look()
-        vigil.look()
+        vigil.check()
+        vigil.check()
 
         assert heard == [40]
 
     def test_short_pauses_are_none_however_many(
-        self, vigil: Vigil, now: list[float], heard: list[float]
+        self, vigil: SuspendDetector, now: list[float], heard: list[float]
     ) -> None:
         for _ in range(100):
-            vigil.look()
-            now[0] += STOOD_STILL_S
+            vigil.check()
+            now[0] += SUSPEND_THRESHOLD_S
 
         assert heard == []
 
@@ -51,13 +51,13 @@ class TestLooking:
 @pytest.mark.virtual_time
 async def test_idling_is_not_standing_still() -> None:
     heard: list[float] = []
-    vigil = Vigil(anyio.current_time)
-    vigil.woke = heard.append
-    vigil.look()
+    vigil = SuspendDetector(anyio.current_time)
+    vigil.on_resume = heard.append
+    vigil.check()
     async with anyio.create_task_group() as group:
-        group.start_soon(vigil.keep)
+        group.start_soon(vigil.run)
         await anyio.sleep(3600)
-        vigil.look()
+        vigil.check()
         group.cancel_scope.cancel()
 
     assert heard == []

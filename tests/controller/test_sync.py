@@ -1,4 +1,4 @@
-from reactive_desched.controller.sync import Synced
+from reactive_desched.controller.sync import SyncStatus
 
 
 class Bench:
@@ -6,73 +6,73 @@ class Bench:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.synced = Synced(("nodes", "pods"), self._changed, dispensable={"nodes"})
+        self.synced = SyncStatus(("nodes", "pods"), self._changed, optional={"nodes"})
 
     def _changed(self) -> None:
         self.changes += 1
 
     def list_and_watch(self, *resources: str) -> None:
         for resource in resources:
-            self.synced.replacing(resource)
-            self.synced.replaced(resource)
-            self.synced.fresh(resource)
+            self.synced.list_started(resource)
+            self.synced.list_finished(resource)
+            self.synced.watch_started(resource)
 
 
 def test_what_was_never_listed_is_named_first() -> None:
     synced = Bench().synced
 
-    assert not synced.complete
-    assert synced.why_not() == "nodes: not listed yet"
-    assert synced.lacks() == {"nodes": "not listed yet", "pods": "not listed yet"}
+    assert not synced.is_synced
+    assert synced.first_reason() == "nodes: not listed yet"
+    assert synced.reasons() == {"nodes": "not listed yet", "pods": "not listed yet"}
 
 
 def test_everything_listed_and_watched_is_complete() -> None:
     bench = Bench()
     bench.list_and_watch("nodes")
-    assert bench.synced.why_not() == "pods: not listed yet"
+    assert bench.synced.first_reason() == "pods: not listed yet"
 
     bench.list_and_watch("pods")
-    assert bench.synced.complete
-    assert bench.synced.why_not() is None
-    assert bench.synced.lacks() == {"nodes": "", "pods": ""}
+    assert bench.synced.is_synced
+    assert bench.synced.first_reason() is None
+    assert bench.synced.reasons() == {"nodes": "", "pods": ""}
 
 
 def test_a_list_counts_only_once_a_watch_is_open_on_it() -> None:
     bench = Bench()
     bench.list_and_watch("nodes", "pods")
-    bench.synced.replacing("pods")
-    assert bench.synced.why_not() == "pods: a new list is being taken in"
-    bench.synced.replaced("pods")
-    assert bench.synced.why_not() == "pods: waiting for a watch"
-    bench.synced.fresh("pods")
-    assert bench.synced.complete
+    bench.synced.list_started("pods")
+    assert bench.synced.first_reason() == "pods: a new list is being taken in"
+    bench.synced.list_finished("pods")
+    assert bench.synced.first_reason() == "pods: waiting for a watch"
+    bench.synced.watch_started("pods")
+    assert bench.synced.is_synced
 
 
 def test_a_watch_does_not_make_half_a_list_whole() -> None:
     bench = Bench()
     bench.list_and_watch("nodes", "pods")
-    bench.synced.replacing("pods")
-    bench.synced.fresh("pods")
+    bench.synced.list_started("pods")
+    bench.synced.watch_started("pods")
 
-    assert bench.synced.why_not() == "pods: a new list is being taken in"
+    assert bench.synced.first_reason() == "pods: a new list is being taken in"
 
 
 def test_a_watch_without_any_list_counts_for_nothing() -> None:
     bench = Bench()
     bench.list_and_watch("nodes")
-    bench.synced.fresh("pods")
+    bench.synced.watch_started("pods")
 
-    assert not bench.synced.complete
+    assert not bench.synced.is_synced
 
 
 def test_a_lost_link_is_told_with_its_reason_until_the_watch_is_open_again() -> None:
     bench = Bench()
     bench.list_and_watch("nodes", "pods")
     bench.synced.stale("nodes", "connection refused")
-    assert bench.synced.why_not() == "nodes: connection refused"
+    assert bench.synced.first_reason() == "nodes: connection refused"
 
-    bench.synced.fresh("nodes")
-    assert bench.synced.complete
+    bench.synced.watch_started("nodes")
+    assert bench.synced.is_synced
 
 
 def test_a_link_lost_without_a_reason_is_lost_all_the_same() -> None:
@@ -80,7 +80,7 @@ def test_a_link_lost_without_a_reason_is_lost_all_the_same() -> None:
     bench.list_and_watch("nodes", "pods")
     bench.synced.stale("nodes", "")
 
-    assert bench.synced.why_not() == "nodes: link lost"
+    assert bench.synced.first_reason() == "nodes: link lost"
 
 
 def test_only_differences_are_told() -> None:
@@ -88,7 +88,7 @@ def test_only_differences_are_told() -> None:
     bench.list_and_watch("nodes", "pods")
     before = bench.changes
     for _ in range(3):
-        bench.synced.fresh("nodes")
+        bench.synced.watch_started("nodes")
     assert bench.changes == before
 
     for _ in range(3):
@@ -100,23 +100,23 @@ def test_only_differences_are_told() -> None:
 
 def test_a_dispensable_resource_that_is_refused_is_done_without_until_it_can_be_read() -> None:
     bench, told = Bench(), []
-    bench.synced.went_without = lambda *words: told.append(words)
+    bench.synced.resource_missing = lambda *words: told.append(words)
     bench.list_and_watch("pods")
     bench.synced.denied("nodes", "403")
     bench.synced.denied("nodes", "403")
-    assert bench.synced.complete
+    assert bench.synced.is_synced
     assert told == [("nodes", "403")]
 
     bench.synced.stale("nodes", "500")
-    assert bench.synced.complete
+    assert bench.synced.is_synced
 
-    bench.synced.replacing("nodes")
-    assert not bench.synced.complete
-    bench.synced.replaced("nodes")
-    bench.synced.fresh("nodes")
-    assert bench.synced.complete
+    bench.synced.list_started("nodes")
+    assert not bench.synced.is_synced
+    bench.synced.list_finished("nodes")
+    bench.synced.watch_started("nodes")
+    assert bench.synced.is_synced
     bench.synced.stale("nodes", "lost")
-    assert bench.synced.why_not() == "nodes: lost"
+    assert bench.synced.first_reason() == "nodes: lost"
 
 
 def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_refused() -> None:
@@ -124,4 +124,4 @@ def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_refused() -
     bench.list_and_watch("nodes")
     bench.synced.denied("pods", "403")
 
-    assert bench.synced.why_not() == "pods: not listed yet"
+    assert bench.synced.first_reason() == "pods: not listed yet"

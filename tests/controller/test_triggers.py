@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.controller.evaluation import Cause
+from reactive_desched.controller.evaluation import ChangeTrigger
 from reactive_desched.model.changes import (
     NodeTaintsChanged,
     OwnerSizeChanged,
@@ -13,9 +13,9 @@ from reactive_desched.model.changes import (
     TimePassed,
 )
 from reactive_desched.model.outcomes import DENIED
-from reactive_desched.model.subjects import OnNode
+from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.triggers import Trigger
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
@@ -30,15 +30,17 @@ def triggers(bench: Any) -> list[Trigger]:  # the class Bench of conftest.py
 @pytest.mark.parametrize(
     ("cause", "trigger"),
     [
-        (Cause(TAINTED, 1.0, 42), Trigger("NodeTaintsChanged", "node n1", "42")),
-        (Cause(PodBound(A), 1.0, 7), Trigger("PodBound", "pod default/a", "7")),
-        (Cause(OwnerSizeChanged("o"), 1.0, 7), Trigger("OwnerSizeChanged", "", "7")),
-        (Cause(TimePassed(), 1.0), Trigger("TimePassed")),
+        (ChangeTrigger(TAINTED, 1.0, 42), Trigger("NodeTaintsChanged", "node n1", "42")),
+        (ChangeTrigger(PodBound(A), 1.0, 7), Trigger("PodBound", "pod default/a", "7")),
+        (ChangeTrigger(OwnerSizeChanged("o"), 1.0, 7), Trigger("OwnerSizeChanged", "", "7")),
+        (ChangeTrigger(TimePassed(), 1.0), Trigger("TimePassed")),
     ],
     ids=lambda value: "" if isinstance(value, Trigger) else str(value),
 )
-def test_a_cause_says_what_changed_and_at_which_version(cause: Cause, trigger: Trigger) -> None:
-    assert cause.trigger == trigger
+def test_a_cause_says_what_changed_and_at_which_version(
+    cause: ChangeTrigger, trigger: Trigger
+) -> None:
+    assert cause.record == trigger
     assert str(cause) == str(trigger)
 
 
@@ -53,7 +55,7 @@ def test_a_judgement_names_the_version_of_the_object_whose_event_led_to_it(
 
 
 def test_of_a_burst_the_first_version_since_the_last_look_is_named(make_bench: MakeBench) -> None:
-    bench = make_bench(pause=Pause(2, 10)).start("a")
+    bench = make_bench(pause=DebounceConfig(2, 10)).start("a")
     for now, version in ((1, 42), (2, 43)):
         bench.engine.observe([TAINTED], now, version)
     bench.work(5)
@@ -75,7 +77,7 @@ def test_a_start_has_no_version(make_bench: MakeBench) -> None:
 def test_time_that_has_passed_has_no_version(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.plugin.wrong = set()
-    bench.plugin.again = {OnNode("n1"): 5}
+    bench.plugin.again = {NodeSubject("n1"): 5}
     bench.engine.observe([TAINTED], 1, 42)
     bench.work(1)
     bench.plugin.wrong = {"a"}

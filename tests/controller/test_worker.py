@@ -6,7 +6,7 @@ import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.controller.worker import BITE_S, Stage
+from reactive_desched.controller.worker import TIME_SLICE_S, Worker
 
 pytestmark = pytest.mark.anyio
 
@@ -53,12 +53,12 @@ class Bench:
     def __init__(self, piece_s: float = 0.0) -> None:
         self.engine = Work(piece_s)
         self.may_work = True
-        self.stage = Stage(self.engine, lambda: self.may_work, self.engine.clock)  # type: ignore[arg-type]  # what a stage uses of it
+        self.stage = Worker(self.engine, lambda: self.may_work, self.engine.clock)  # type: ignore[arg-type]  # what a stage uses of it
 
     def add(self, *due: float) -> None:
         """Let work come up, and say so."""
         self.engine.due += due
-        self.stage.poke(self.engine.clock())
+        self.stage.wake(self.engine.clock())
 
 
 async def test_what_is_due_is_done_where_the_news_came_in() -> None:
@@ -69,21 +69,21 @@ async def test_what_is_due_is_done_where_the_news_came_in() -> None:
 
 
 async def test_a_bite_is_never_longer_than_its_time() -> None:
-    bench = Bench(piece_s=BITE_S / 4)
+    bench = Bench(piece_s=TIME_SLICE_S / 4)
     bench.add(*[0.0] * 10)
 
     assert bench.engine.bites == [4]
 
 
 async def test_a_piece_longer_than_a_bite_ends_it() -> None:
-    bench = Bench(piece_s=BITE_S * 3)
+    bench = Bench(piece_s=TIME_SLICE_S * 3)
     bench.add(0.0, 0.0)
 
     assert bench.engine.bites == [1]
 
 
 async def test_the_rest_is_done_bite_by_bite_with_turns_for_others_in_between() -> None:
-    bench = Bench(piece_s=BITE_S / 2)
+    bench = Bench(piece_s=TIME_SLICE_S / 2)
     seen: list[int] = []
 
     async def watch() -> None:
@@ -151,7 +151,7 @@ async def test_nothing_is_done_while_nobody_may_work_and_all_of_it_afterwards() 
         assert bench.engine.bites == []
 
         bench.may_work = True
-        bench.stage.poke(bench.engine.clock())
+        bench.stage.wake(bench.engine.clock())
         assert bench.engine.bites == [1]
         group.cancel_scope.cancel()
 
@@ -183,7 +183,7 @@ async def test_news_from_within_a_bite_do_not_begin_another() -> None:
 
 
 async def test_news_from_within_a_bite_that_is_over_are_left_to_the_run() -> None:
-    bench = Bench(piece_s=BITE_S)
+    bench = Bench(piece_s=TIME_SLICE_S)
     more = [0.0, 0.0]
     bench.engine.during = lambda: bench.add(more.pop()) if more else None
     async with anyio.create_task_group() as group:
@@ -226,16 +226,16 @@ async def test_without_anything_due_it_sleeps_for_ever() -> None:
 
 
 async def test_how_long_judging_took_is_told_once_nothing_is_due_any_more() -> None:
-    bench = Bench(piece_s=BITE_S / 2)
+    bench = Bench(piece_s=TIME_SLICE_S / 2)
     told: list[float] = []
-    bench.stage.took = told.append
+    bench.stage.on_idle = told.append
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.stage.run)
         bench.add(*[0.0] * 5)
         assert told == [], "there is more to do"
         await anyio.sleep(1)
-        assert told == [pytest.approx(5 * BITE_S / 2)]
+        assert told == [pytest.approx(5 * TIME_SLICE_S / 2)]
         bench.add(bench.engine.clock(), bench.engine.clock() + 60)
-        assert told[1:] == [pytest.approx(BITE_S / 2)]
+        assert told[1:] == [pytest.approx(TIME_SLICE_S / 2)]
         tasks.cancel_scope.cancel()

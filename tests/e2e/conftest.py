@@ -11,16 +11,16 @@ from typing import NoReturn
 
 import pytest
 
-from tests.support.authority import Authority
+from tests.support.authority import CertificateAuthority
 from tests.support.control_plane import ControlPlane, RealTools
 from tests.support.controller_process import ControllerProcess, RunController
 from tests.support.kafka_broker import KafkaBroker, KafkaTools, ServerTls
-from tests.support.playground import Playground
+from tests.support.playground import E2ENamespace
 from tests.support.referee import (
-    Referee,
+    AuditCrosscheck,
     disagreements,
-    intents_without_exactly_one_outcome,
-    journalled,
+    journalled_evictions,
+    unpaired_intents,
 )
 from tools.real.chromium import find
 
@@ -82,7 +82,7 @@ def broker(
 ) -> Iterator[KafkaBroker]:
     """A Kafka broker, shared: each test keeps to its own topic."""
     folder = tmp_path_factory.mktemp("kafka")
-    authority = Authority()
+    authority = CertificateAuthority()
     certificate, key = authority.issue(folder, "broker", "localhost")
     authority.write(folder / "authority.crt")
     tls = ServerTls(certificate.read_text(), key.read_text())
@@ -116,24 +116,26 @@ def kubeconfig(control_plane: ControlPlane) -> Path:
 
 
 @pytest.fixture
-def playground(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Playground]:
+def playground(
+    control_plane: ControlPlane, request: pytest.FixtureRequest
+) -> Iterator[E2ENamespace]:
     """A namespace and nodes of this test's own."""
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
     space = f"{words[5:29].strip('-')}-{os.urandom(2).hex()}"
-    with Playground(control_plane.kubectl(), space) as ours:
+    with E2ENamespace(control_plane.kubectl(), space) as ours:
         yield ours
 
 
 @pytest.fixture
-def referee(control_plane: ControlPlane) -> Referee:
+def referee(control_plane: ControlPlane) -> AuditCrosscheck:
     """Compares what the server wrote down with what the controller did, from now on."""
     user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
-    return Referee(control_plane.audit, user, control_plane.audit.end())
+    return AuditCrosscheck(control_plane.audit, user, control_plane.audit.size_bytes())
 
 
 @pytest.fixture
 def run_controller(
-    kubeconfig: Path, playground: Playground, referee: Referee, tmp_path: Path
+    kubeconfig: Path, playground: E2ENamespace, referee: AuditCrosscheck, tmp_path: Path
 ) -> RunController:
     """Runs the controller over this test's playground; at the end, the books must balance."""
 
@@ -143,9 +145,9 @@ def run_controller(
         with ControllerProcess(tmp_path, kubeconfig, policy, SETTINGS, options) as controller:
             yield controller
             assert controller.stop() == 0, controller.tail()
-        assert disagreements(referee.evicted(), journalled(controller.journal)) == []
-        assert intents_without_exactly_one_outcome(controller.journal) == []
-        assert referee.never_allowed() == set()
+        assert disagreements(referee.evicted(), journalled_evictions(controller.journal)) == []
+        assert unpaired_intents(controller.journal) == []
+        assert referee.always_forbidden() == set()
 
     return run
 
@@ -159,7 +161,7 @@ def pytest_runtest_makereport(
     if report.failed:
         fixtures = getattr(item, "funcargs", {})
         if isinstance(plane := fixtures.get("control_plane"), ControlPlane):
-            report.sections += [(f"end of {name}.log", text) for name, text in plane.tails()]
+            report.sections += [(f"end of {name}.log", text) for name, text in plane.log_tails()]
         if isinstance(broker := fixtures.get("broker"), KafkaBroker):
             report.sections.append(("end of kafka.log", broker.tail()))
         if isinstance(folder := fixtures.get("tmp_path"), Path):

@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl, KubectlError, Object
-from tests.support.kustomize import pod_template, rendered
+from tests.support.kustomize import pod_template, render
 
 pytestmark = pytest.mark.real
 
@@ -89,7 +89,7 @@ def test_kubectl_renders_the_folders_as_the_unit_tests_do(kubectl: Kubectl, fold
     told = kubectl.run("kustomize", str(DEPLOY / folder))
     theirs = list(YAML(typ="safe").load_all(told))
 
-    assert sorted(theirs, key=name) == sorted(rendered(DEPLOY / folder), key=name)
+    assert sorted(theirs, key=name) == sorted(render(DEPLOY / folder), key=name)
 
 
 def name(manifest: dict[str, Any]) -> tuple[str, str]:

@@ -13,13 +13,13 @@ import pytest
 from anyio.to_thread import run_sync
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, PodData
-from reactive_desched.journal.envelope import epoch_of
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.envelope import journal_epoch
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.journal.start_position import written_id
-from tests.support.browser import Page, browser
-from tests.support.component import Component
-from tests.support.control_plane import eventually, free_ports
+from reactive_desched.journal.start_position import format_id
+from tests.support.browser import BrowserTab, browser
+from tests.support.component import ChildProcess
+from tests.support.control_plane import free_ports, wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.example_programs import ExampleProgram, ExamplePrograms
 
@@ -80,10 +80,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     config = folder / "kubeconfig"
     size = ("--nodes", "6", "--pods", "40", "--write-kubeconfig", str(config))
     argv = (sys.executable, "-m", "reactive_desched", "sim", *size)
-    simulator = Component("sim", argv, folder / "sim.log")
+    simulator = ChildProcess("sim", argv, folder / "sim.log")
     simulator.start()
     try:
-        told = eventually(
+        told = wait_until(
             lambda: re.search(r"http://\S+", simulator.tail(5)), within_s=20, what="the cluster"
         )
         yield Cluster(told.group(), config)
@@ -109,7 +109,7 @@ class Stand:
         port = str(self._port)
         controller = f"http://127.0.0.1:{self.controller._port}"
         self._server = self._programs.start("events_page.py", controller, port)
-        self._server.until(lambda lines: lines == [f"open {self.url}"])
+        self._server.wait_for(lambda lines: lines == [f"open {self.url}"])
 
     def lose_page_server(self) -> None:
         assert self._server is not None
@@ -126,10 +126,10 @@ class Stand:
     @property
     def faults_of_page_server(self) -> str:
         assert self._server is not None
-        return self._server.complaints.partition("Traceback")[2]
+        return self._server.stderr_text.partition("Traceback")[2]
 
     def recorded(self) -> list[AnyEvent]:
-        return [event for event in read(self.controller.journal) if event.type != CHECKPOINT]
+        return [event for event in read_events(self.controller.journal) if event.type != CHECKPOINT]
 
     async def have_pods_evicted(self) -> None:
         """Return when somebody was evicted and it is on record."""
@@ -140,7 +140,7 @@ class Stand:
         before = evicted()
         await run_sync(self.cluster.taint)
         await run_sync(
-            lambda: eventually(lambda: evicted() > before, within_s=20, what="an eviction")
+            lambda: wait_until(lambda: evicted() > before, within_s=20, what="an eviction")
         )
 
 
@@ -162,33 +162,33 @@ def stand(stand_of_all: Stand) -> Stand:
 
 
 @pytest.fixture
-async def page(chromium: Path, tmp_path: Path) -> AsyncIterator[Page]:
+async def page(chromium: Path, tmp_path: Path) -> AsyncIterator[BrowserTab]:
     async with browser(chromium, tmp_path / "chromium.log") as page:
         yield page
 
 
 def ids_of(events: list[AnyEvent]) -> list[str]:
-    return [written_id(epoch_of(event.source), int(event.sequence)) for event in events]
+    return [format_id(journal_epoch(event.source), int(event.sequence)) for event in events]
 
 
-async def shown(page: Page) -> list[str]:
+async def shown(page: BrowserTab) -> list[str]:
     """Return the ids of the events on the page, the earliest first; "reset" where it says so."""
     found: list[str] = await page.evaluate(f"{ROWS}.map((row) => row.id || row.dataset.kind)")
     return found[::-1]
 
 
-async def shows_each_once(page: Page, stand: Stand) -> None:
+async def shows_each_once(page: BrowserTab, stand: Stand) -> None:
     """Wait for what is on record now; fail if it is not there in order, or anything comes twice."""
     expected = ids_of(stand.recorded())
-    await page.until(f"!!document.getElementById('{expected[-1]}')")
+    await page.wait_for(f"!!document.getElementById('{expected[-1]}')")
     found = await shown(page)
     assert found[: len(expected)] == expected
     assert len(set(found)) == len(found)
 
 
-async def test_what_happens_is_on_the_page_at_once(page: Page, stand: Stand) -> None:
-    await page.go(stand.url)
-    await page.until(f"{STATE} === 'connected'")
+async def test_what_happens_is_on_the_page_at_once(page: BrowserTab, stand: Stand) -> None:
+    await page.navigate(stand.url)
+    await page.wait_for(f"{STATE} === 'connected'")
     await stand.have_pods_evicted()
     await shows_each_once(page, stand)
 
@@ -200,53 +200,53 @@ async def test_what_happens_is_on_the_page_at_once(page: Page, stand: Stand) -> 
     assert isinstance(last.data, PodData)
     when, node = last.time.strftime("%Y-%m-%d %H:%M:%S"), last.data.who.node
     assert cells == [when, "eviction.succeeded", last.subject, node, "evicted"]
-    assert page.complaints == []
+    assert page.console_errors == []
 
 
 async def test_the_page_outlives_its_controller_and_its_server_and_shows_each_event_once(
-    page: Page, stand: Stand
+    page: BrowserTab, stand: Stand
 ) -> None:
-    await page.go(stand.url)
+    await page.navigate(stand.url)
     await stand.have_pods_evicted()
     await shows_each_once(page, stand)
-    assert page.complaints == []
+    assert page.console_errors == []
 
     stand.controller.kill()
-    await page.until(f"{STATE}.startsWith('the controller does not answer')")
+    await page.wait_for(f"{STATE}.startsWith('the controller does not answer')")
     assert stand.faults_of_page_server == ""
     await run_sync(stand.controller.start)
     await stand.have_pods_evicted()
     await shows_each_once(page, stand)
 
     stand.lose_page_server()
-    await page.until(f"{STATE}.startsWith('the connection broke')")
+    await page.wait_for(f"{STATE}.startsWith('the connection broke')")
     await stand.have_pods_evicted()
     stand.serve_page()
     await shows_each_once(page, stand)
     assert await page.evaluate(STATE) == "connected"
-    assert {complaint.partition(":")[0] for complaint in page.complaints} == {"network"}
+    assert {complaint.partition(":")[0] for complaint in page.console_errors} == {"network"}
 
 
 async def test_a_page_that_hears_nothing_connects_again_and_misses_nothing(
-    page: Page, stand: Stand
+    page: BrowserTab, stand: Stand
 ) -> None:
-    await page.ask("Page.addScriptToEvaluateOnNewDocument", source=HASTE)
-    await page.go(stand.url)
+    await page.send_command("Page.addScriptToEvaluateOnNewDocument", source=HASTE)
+    await page.navigate(stand.url)
     await stand.have_pods_evicted()
     stand.controller.freeze()
-    await page.until(f"{STATE}.startsWith('nothing was heard')")
+    await page.wait_for(f"{STATE}.startsWith('nothing was heard')")
     stand.controller.thaw()
-    await page.until(f"{STATE} === 'connected'")
+    await page.wait_for(f"{STATE} === 'connected'")
     await stand.have_pods_evicted()
 
     await shows_each_once(page, stand)
-    assert page.complaints == []
+    assert page.console_errors == []
 
 
 async def test_the_page_says_that_events_were_missed_and_goes_on_with_the_oldest_there_is(
-    page: Page, stand: Stand
+    page: BrowserTab, stand: Stand
 ) -> None:
-    await page.go(stand.url)
+    await page.navigate(stand.url)
     await stand.have_pods_evicted()
     await shows_each_once(page, stand)
     stand.controller.kill()
@@ -256,46 +256,48 @@ async def test_the_page_says_that_events_were_missed_and_goes_on_with_the_oldest
     await run_sync(stand.controller.start)
     await stand.have_pods_evicted()
     expected = [*before, "reset", *ids_of(stand.recorded())]
-    await page.until(f"!!document.getElementById('{expected[-1]}')")
+    await page.wait_for(f"!!document.getElementById('{expected[-1]}')")
     assert (await shown(page))[: len(expected)] == expected
     told = await page.evaluate("document.querySelector('[data-kind=reset]').innerText")
     assert re.search(r"events were missed\s+\S.*journal", told)
 
-    await page.go(f"{stand.url}?from={before[0]}")
-    await page.until(f"!!document.getElementById('{expected[-1]}')")
+    await page.navigate(f"{stand.url}?from={before[0]}")
+    await page.wait_for(f"!!document.getElementById('{expected[-1]}')")
     assert (await shown(page))[: len(expected) - len(before)] == expected[len(before) :]
 
 
-async def test_filters_in_the_address_choose_what_the_page_shows(page: Page, stand: Stand) -> None:
+async def test_filters_in_the_address_choose_what_the_page_shows(
+    page: BrowserTab, stand: Stand
+) -> None:
     await stand.have_pods_evicted()
-    await page.go(f"{stand.url}?type=eviction")
+    await page.navigate(f"{stand.url}?type=eviction")
     expected = [e for e in stand.recorded() if "descheduler.eviction." in e.type]
-    await page.until(f"!!document.getElementById('{ids_of(expected)[-1]}')")
+    await page.wait_for(f"!!document.getElementById('{ids_of(expected)[-1]}')")
     assert (await shown(page))[: len(expected)] == ids_of(expected)
 
-    await page.go(f"{stand.url}?colour=red")
-    await page.until("document.getElementById('state').dataset.is === 'refused'")
+    await page.navigate(f"{stand.url}?colour=red")
+    await page.wait_for("document.getElementById('state').dataset.is === 'refused'")
     assert "colour" in await page.evaluate(STATE)
     assert await shown(page) == []
 
 
 async def test_the_page_loads_nothing_but_the_stream_and_can_load_nothing_else(
-    page: Page, stand: Stand
+    page: BrowserTab, stand: Stand
 ) -> None:
-    await page.go(stand.url)
-    await page.until(f"{STATE} === 'connected'")
+    await page.navigate(stand.url)
+    await page.wait_for(f"{STATE} === 'connected'")
     loaded = "performance.getEntriesByType('resource').map((one) => new URL(one.name).pathname)"
     assert set(await page.evaluate(loaded)) <= {"/events"}
-    assert page.complaints == []
+    assert page.console_errors == []
 
     await page.evaluate(
         "void (document.body.append(new Image()), document.images[0].src = '/x.png')"
     )
     await page.evaluate("void document.body.setAttribute('onclick', 'alert(1)')")
     await run_sync(
-        lambda: eventually(lambda: len(page.complaints) > 1, within_s=10, what="two complaints")
+        lambda: wait_until(lambda: len(page.console_errors) > 1, within_s=10, what="two complaints")
     )
-    image, script = page.complaints
+    image, script = page.console_errors
     assert image.startswith("security: ")
     assert "default-src" in image
     assert script.startswith("security: ")
@@ -303,14 +305,14 @@ async def test_the_page_loads_nothing_but_the_stream_and_can_load_nothing_else(
 
 
 async def test_the_page_can_be_read_in_light_and_in_darkness(
-    page: Page, stand: Stand, tmp_path: Path
+    page: BrowserTab, stand: Stand, tmp_path: Path
 ) -> None:
-    await page.go(stand.url)
+    await page.navigate(stand.url)
     await stand.have_pods_evicted()
     await shows_each_once(page, stand)
     for scheme in ("light", "dark"):
         preferred = [{"name": "prefers-color-scheme", "value": scheme}]
-        await page.ask("Emulation.setEmulatedMedia", features=preferred)
+        await page.send_command("Emulation.setEmulatedMedia", features=preferred)
         (tmp_path / f"{scheme}.png").write_bytes(await page.screenshot())
 
         ground = brightness(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -327,10 +329,10 @@ def brightness(colour: str) -> float:
     return float(0.2126 * red + 0.7152 * green + 0.0722 * blue)
 
 
-async def test_what_a_console_shows_in_red_is_a_complaint(page: Page) -> None:
+async def test_what_a_console_shows_in_red_is_a_complaint(page: BrowserTab) -> None:
     script = "console.error('one', 2); console.log('fine'); nobody.knows()"
-    await page.go(f"data:text/html,<script>{script}</script>")
+    await page.navigate(f"data:text/html,<script>{script}</script>")
 
-    first, second = page.complaints
+    first, second = page.console_errors
     assert first == "console: one 2"
     assert second.startswith("uncaught: ReferenceError: nobody is not defined")

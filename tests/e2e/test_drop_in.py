@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.control_plane import ControlPlane, eventually
-from tests.support.playground import Playground
+from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.playground import E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
 
@@ -42,7 +42,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "from-the-sig-de
 
 
 @pytest.fixture
-def log(control_plane: ControlPlane, playground: Playground, tmp_path: Path) -> Iterator[Path]:
+def log(control_plane: ControlPlane, playground: E2ENamespace, tmp_path: Path) -> Iterator[Path]:
     """Run it as a Deployment of the SIG descheduler would; the log grows in this file."""
     control_plane.kubectl().run("apply", "-f", "-", stdin=ROLE)
     kubeconfig = control_plane.service_account_kubeconfig("kube-system", ACCOUNT)
@@ -67,14 +67,14 @@ def log(control_plane: ControlPlane, playground: Playground, tmp_path: Path) -> 
 
 
 def test_the_sig_deschedulers_role_is_enough_to_evict_and_what_it_lacks_is_said(
-    control_plane: ControlPlane, playground: Playground, log: Path
+    control_plane: ControlPlane, playground: E2ENamespace, log: Path
 ) -> None:
     kubectl = control_plane.kubectl()
     playground.add_nodes("n1", "n2")
     playground.deploy("web", 4)
     for resource in ("persistentvolumes", "csinodes", "replicasets", "jobs"):
         lacks = f"cannot list resource .{resource}.[^\n]*resource={resource}"
-        eventually(
+        wait_until(
             lambda: re.search(lacks, log.read_text("utf-8")),  # noqa: B023 -- called at once
             within_s=60,
             what=f"it goes without {resource}",

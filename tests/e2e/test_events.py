@@ -4,24 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.control_plane import eventually
+from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.kubectl import Object
-from tests.support.playground import Playground
-from tests.support.referee import Referee
+from tests.support.playground import E2ENamespace
+from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
 
-def told(playground: Playground, reason: str) -> list[Object]:
+def told(playground: E2ENamespace, reason: str) -> list[Object]:
     """Return our events of this reason in the playground, the earliest first."""
-    found = playground.kubectl.get("events.v1.events.k8s.io", "-n", playground.space)
+    found = playground.kubectl.get("events.v1.events.k8s.io", "-n", playground.namespace)
     ours = [e for e in found if e.get("reportingController") == "reactive-desched"]
     return [e for e in sorted(ours, key=lambda e: str(e["eventTime"])) if e["reason"] == reason]
 
 
 def test_every_eviction_is_told_beside_its_pod_and_its_deployment(
-    playground: Playground, run_controller: RunController, referee: Referee
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
     playground.add_nodes("n1", "n2")
     playground.deploy("web", 4)
@@ -33,7 +33,7 @@ def test_every_eviction_is_told_beside_its_pod_and_its_deployment(
 
     with run_controller():
         playground.taint("n1", "gpu=yes:NoSchedule")
-        eventually(
+        wait_until(
             lambda: len(events()) == len(doomed) == len(told(playground, "PodEvicted")),
             within_s=60,
             what="an event for each eviction, beside the pod and beside its deployment",
@@ -51,13 +51,13 @@ def test_every_eviction_is_told_beside_its_pod_and_its_deployment(
 
 
 def test_a_policy_that_is_refused_again_and_again_is_one_event_with_a_count(
-    playground: Playground,
+    playground: E2ENamespace,
     run_controller: RunController,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("POD_NAME", "controller-1")
-    monkeypatch.setenv("POD_NAMESPACE", playground.space)
+    monkeypatch.setenv("POD_NAMESPACE", playground.namespace)
     playground.add_nodes("n1", "n2")
     path = tmp_path / "policy.yaml"
 
@@ -67,7 +67,7 @@ def test_a_policy_that_is_refused_again_and_again_is_one_event_with_a_count(
             def are_there() -> bool:
                 return controller.tail(400).count(text) == count
 
-            eventually(are_there, within_s=30, what=f"{count} lines of {text}")
+            wait_until(are_there, within_s=30, what=f"{count} lines of {text}")
 
         good = path.read_text()
         for times in (1, 2):
@@ -80,4 +80,4 @@ def test_a_policy_that_is_refused_again_and_again_is_one_event_with_a_count(
             found = told(playground, "PolicyRejected")
             return [event.get("series", {}).get("count", 1) for event in found]
 
-        eventually(lambda: counts() == [2], within_s=30, what="one event that counts both")
+        wait_until(lambda: counts() == [2], within_s=30, what="one event that counts both")

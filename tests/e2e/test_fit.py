@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.fit.scheduler import SchedulerFit
-from reactive_desched.kube.decode.codecs import codecs
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.kube.decode.codecs import make_codecs
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.objects import Pod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from tests.support import manifests
-from tests.support.control_plane import ControlPlane, eventually
-from tests.support.playground import OWNER, Playground
+from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.playground import OWNER, E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -78,22 +78,22 @@ def pod(space: str, name: str, app: str, node: str = "", **spec: Any) -> Object:
     }
 
 
-def node(ours: Playground, name: str, room: dict[str, str], **labels: str) -> Object:
-    made = manifests.node(ours.node(name), **{OWNER: ours.space, ZONE: name[0], **labels})
+def node(ours: E2ENamespace, name: str, room: dict[str, str], **labels: str) -> Object:
+    made = manifests.node(ours.node(name), **{OWNER: ours.namespace, ZONE: name[0], **labels})
     room = {"cpu": "4", "memory": "8Gi", "pods": "9", **room}
     return {**made, "status": {"allocatable": room, "capacity": room}}
 
 
 def volume(
-    ours: Playground, name: str, *, mode: str = "ReadWriteOnce", **spec: Any
+    ours: E2ENamespace, name: str, *, mode: str = "ReadWriteOnce", **spec: Any
 ) -> list[Object]:  # any JSON value
     """Return a claim and the volume that it is bound to; `labels` are the volume's."""
-    full, labels = f"{ours.space}-{name}", spec.pop("labels", {})
+    full, labels = f"{ours.namespace}-{name}", spec.pop("labels", {})
     size = {"storage": "1Gi"}
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"namespace": ours.space, "name": name},
+        "metadata": {"namespace": ours.namespace, "name": name},
         "spec": {
             "accessModes": [mode],
             "resources": {"requests": size},
@@ -102,7 +102,7 @@ def volume(
         },
     }
     source = {"csi": {"driver": DRIVER, "volumeHandle": full}}
-    held = {"claimRef": {"namespace": ours.space, "name": name}}
+    held = {"claimRef": {"namespace": ours.namespace, "name": name}}
     rest = {"accessModes": [mode], "capacity": size, "storageClassName": ""}
     head = {"apiVersion": "v1", "kind": "PersistentVolume"}
     return [
@@ -112,10 +112,10 @@ def volume(
 
 
 @pytest.fixture(scope="module")
-def arena(control_plane: ControlPlane) -> Iterator[Playground]:
+def arena(control_plane: ControlPlane) -> Iterator[E2ENamespace]:
     """Four nodes in two zones with a few pods, claims and volumes."""
     kubectl = control_plane.kubectl()
-    with Playground(kubectl, f"fit-{os.urandom(2).hex()}") as ours:
+    with E2ENamespace(kubectl, f"fit-{os.urandom(2).hex()}") as ours:
         kubectl.apply(
             node(ours, "a1", {"cpu": "2"}, disk="ssd"),
             node(ours, "a2", {}, disk="5"),
@@ -124,18 +124,18 @@ def arena(control_plane: ControlPlane) -> Iterator[Playground]:
             *_storage(ours),
         )
         names = {ours.node(name) for name in NODES}
-        eventually(lambda: names <= ours._open_nodes(), within_s=60, what="the nodes are open")
+        wait_until(lambda: names <= ours._open_nodes(), within_s=60, what="the nodes are open")
         kubectl.run("taint", "node", ours.node("a2"), "dedicated=x:NoSchedule")
         kubectl.apply(*_residents(ours))
-        eventually(lambda: _at_rest(ours), within_s=60, what="pods run and claims are bound")
+        wait_until(lambda: _at_rest(ours), within_s=60, what="pods run and claims are bound")
         yield ours
-        kubectl.run("delete", "pv", "-l", f"{OWNER}={ours.space}", "--wait=false")
+        kubectl.run("delete", "pv", "-l", f"{OWNER}={ours.namespace}", "--wait=false")
 
 
-def _storage(ours: Playground) -> Iterator[Object]:
+def _storage(ours: E2ENamespace) -> Iterator[Object]:
     ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     reachable: Object = {"nodeAffinity": {"required": {"nodeSelectorTerms": [ssd]}}}
-    mine = {OWNER: ours.space}
+    mine = {OWNER: ours.namespace}
     yield from volume(ours, "in-zone-a", labels=mine | {ZONE: "a__c"})
     yield from volume(ours, "on-ssd", labels=mine, **reachable)
     yield from volume(ours, "anywhere", labels=mine)
@@ -149,8 +149,8 @@ def _storage(ours: Playground) -> Iterator[Object]:
     }
 
 
-def _residents(ours: Playground) -> Iterator[Object]:
-    space, at = ours.space, ours.node
+def _residents(ours: E2ENamespace) -> Iterator[Object]:
+    space, at = ours.namespace, ours.node
     apart = {"podAntiAffinity": required(near("db", HOST))}
     port = {"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1"}
     yield pod(space, "web-a", "web", at("a1"), **container(cpu="500m"))
@@ -159,47 +159,47 @@ def _residents(ours: Playground) -> Iterator[Object]:
     yield pod(space, "holder", "holder", at("a1"), **mounting("for-one"))
 
 
-def _at_rest(ours: Playground) -> bool:
-    pods = ours.kubectl.get("pods", "-n", ours.space)
-    claims = ours.kubectl.get("pvc", "-n", ours.space)
+def _at_rest(ours: E2ENamespace) -> bool:
+    pods = ours.kubectl.get("pods", "-n", ours.namespace)
+    claims = ours.kubectl.get("pvc", "-n", ours.namespace)
     placed = all(p["status"].get("phase") in ("Pending", "Running") for p in pods)
     bound = all(claim.get("status", {}).get("phase") == "Bound" for claim in claims)
     return placed and bound and len(pods) == len(claims) == len(NODES)
 
 
-def theirs(ours: Playground, name: str, wanted: Object, target: str) -> bool:
+def theirs(ours: E2ENamespace, name: str, wanted: Object, target: str) -> bool:
     """Let the real scheduler decide whether it puts a pod on one node."""
     pinned = {"nodeSelector": {HOST: ours.node(target), **wanted.get("nodeSelector", {})}}
     app = wanted.pop("app", "web")
-    ours.kubectl.apply(pod(ours.space, name, app, **{**wanted, **pinned}))
+    ours.kubectl.apply(pod(ours.namespace, name, app, **{**wanted, **pinned}))
     verdicts: list[bool] = []
 
     def decided() -> bool:
-        (found,) = ours.kubectl.get("pod", "-n", ours.space, name)
+        (found,) = ours.kubectl.get("pod", "-n", ours.namespace, name)
         conditions = found.get("status", {}).get("conditions", [])
         refused = any(c.get("reason") == "Unschedulable" for c in conditions)
         if refused or "nodeName" in found["spec"]:
             verdicts.append("nodeName" in found["spec"])
         return bool(verdicts)
 
-    eventually(decided, within_s=30, what=f"{name} is scheduled or refused")
-    ours.kubectl.run("delete", "pod", "-n", ours.space, name, "--grace-period=0", "--force")
+    wait_until(decided, within_s=30, what=f"{name} is scheduled or refused")
+    ours.kubectl.run("delete", "pod", "-n", ours.namespace, name, "--grace-period=0", "--force")
     return verdicts[0]
 
 
-def fitting(ours: Playground, wanted: Object) -> set[str]:
+def fitting(ours: E2ENamespace, wanted: Object) -> set[str]:
     """Ask our own filters, over what the API server shows, which of our nodes fit a pod."""
-    codec, state = codecs(SharedParts()), ClusterState()
+    codec, state = make_codecs(InternTables()), ClusterState()
     for ours_name, kind in KINDS.items():
         for obj in ours.kubectl.get(kind, "-A"):
             state.upsert(getattr(codec, ours_name).item(json.dumps(obj).encode()))
     wanted = dict(wanted)
-    new = pod(ours.space, "new", wanted.pop("app", "web"), **wanted)
+    new = pod(ours.namespace, "new", wanted.pop("app", "web"), **wanted)
     new["metadata"]["uid"] = "new"
-    mover = codec.pods.item(json.dumps(new).encode())
+    mover = codec.pods.decode_object(json.dumps(new).encode())
     assert isinstance(mover, Pod)
-    fit = SchedulerFit(ClusterView(state, lambda: 0), lambda: 0)
-    return {name for name in NODES if ours.node(name) in fit.fitting(mover)}
+    fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
+    return {name for name in NODES if ours.node(name) in fit.fitting_nodes(mover)}
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def fitting(ours: Playground, wanted: Object) -> set[str]:
     ],
 )
 def test_our_filters_agree_with_the_real_scheduler_on_every_node(
-    arena: Playground, wanted: Object, expected: set[str]
+    arena: E2ENamespace, wanted: Object, expected: set[str]
 ) -> None:
     ours = fitting(arena, wanted)
     real = {name for name in NODES if theirs(arena, f"p-{os.urandom(3).hex()}", dict(wanted), name)}

@@ -15,20 +15,20 @@ import anyio
 import pytest
 from anyio.to_thread import run_sync
 
-from reactive_desched.journal.records import Entry
-from reactive_desched.policy.recording import Kafka
-from tests.support.control_plane import eventually
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.policy.recording import KafkaSettings
+from tests.support.control_plane import wait_until
 from tests.support.example_programs import ExamplePrograms
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.kafka_group import Received, read_group
-from tests.support.relaying import relaying
+from tests.support.kafka_group import ConsumedMessage, read_group
+from tests.support.relaying import journal_to_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240), pytest.mark.anyio]
 
 PER_SECOND = 100.0
 
 
-def check_arrival(messages: Sequence[Received], recorded: Sequence[Entry]) -> int:
+def check_arrival(messages: Sequence[ConsumedMessage], recorded: Sequence[JournalRecord]) -> int:
     """Check that all arrived, in order for each key; return how many came again."""
     places: dict[bytes, set[int]] = defaultdict(set)
     firsts: dict[bytes, list[int]] = defaultdict(list)
@@ -47,7 +47,7 @@ def check_arrival(messages: Sequence[Received], recorded: Sequence[Entry]) -> in
     return len(messages) - len(values)
 
 
-async def read(broker: KafkaBroker, topic: str) -> list[Received]:
+async def read(broker: KafkaBroker, topic: str) -> list[ConsumedMessage]:
     return await run_sync(lambda: read_group(broker.address, topic))
 
 
@@ -55,7 +55,9 @@ async def test_decisions_arrive_with_keys_and_headers_in_several_partitions(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
     broker.admin.create_topic(topic, partitions=3)
-    async with relaying(tmp_path, Kafka(brokers=(broker.address,), topic=topic)) as ours:
+    async with journal_to_kafka(
+        tmp_path, KafkaSettings(brokers=(broker.address,), topic=topic)
+    ) as ours:
         await ours.append(ours.events(300))
         await ours.drained(20)
         recorded = ours.recorded
@@ -74,7 +76,7 @@ async def test_decisions_arrive_with_keys_and_headers_in_several_partitions(
     assert Counter(printed) == Counter(map(as_the_console_shows, messages))
 
 
-def as_the_console_shows(message: Received) -> str:
+def as_the_console_shows(message: ConsumedMessage) -> str:
     headers = ",".join(f"{name}:{text.decode()}" for name, text in message.headers.items())
     parts = (
         f"Partition:{message.partition}",
@@ -114,7 +116,9 @@ async def test_a_broker_that_is_away_loses_nothing_and_delays_no_record(
     broker.admin.create_topic(topic, partitions=3)
     folder, away, began = tmp_path / "journal", list[float](), anyio.current_time()
 
-    async with relaying(folder, Kafka(brokers=(broker.address,), topic=topic)) as ours:
+    async with journal_to_kafka(
+        folder, KafkaSettings(brokers=(broker.address,), topic=topic)
+    ) as ours:
         there = await ours.append(ours.events(500), per_second=PER_SECOND)
         async with anyio.create_task_group() as group:
 
@@ -126,7 +130,7 @@ async def test_a_broker_that_is_away_loses_nothing_and_delays_no_record(
             await anyio.sleep(0.5)
             await fault(broker)
             group.cancel_scope.cancel()
-        back_at, waiting = anyio.current_time(), ours.relay.lag_records
+        back_at, waiting = anyio.current_time(), ours.runner.lag_records
         await ours.drained(45)
         drained_s = anyio.current_time() - back_at
         recorded = ours.recorded
@@ -152,10 +156,10 @@ async def test_a_consumer_killed_at_any_moment_counts_each_event_once_whatever_t
 ) -> None:
     broker.admin.create_topic(topic, partitions=3)
     database, rng = tmp_path / "seen.db", Random(11)
-    settings = Kafka(brokers=(broker.address,), topic=topic)
+    settings = KafkaSettings(brokers=(broker.address,), topic=topic)
     with ExamplePrograms(tmp_path) as programs:
         arguments = ("kafka_consumer.py", broker.address, topic, str(database))
-        async with relaying(tmp_path / "journal", settings) as ours:
+        async with journal_to_kafka(tmp_path / "journal", settings) as ours:
             async with anyio.create_task_group() as group:
                 group.start_soon(partial(ours.append, ours.events(1500), per_second=200))
                 for _ in range(3):
@@ -199,10 +203,10 @@ async def reaches(database: Path, count: int) -> None:
         return placed(database) >= count
 
     what = f"{count} messages are behind the kept places"
-    await run_sync(lambda: eventually(there, within_s=40, what=what, every_s=0.01))
+    await run_sync(lambda: wait_until(there, within_s=40, what=what, every_s=0.01))
 
 
-def endings(entries: Sequence[Entry]) -> Counter[tuple[str, str]]:
+def endings(entries: Sequence[JournalRecord]) -> Counter[tuple[str, str]]:
     data = (json.loads(entry.raw)["data"] for entry in entries)
     return Counter(
         (each["who"]["namespace"], each["outcome"]["result"]) for each in data if "outcome" in each

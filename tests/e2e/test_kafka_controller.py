@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.control_plane import eventually
+from tests.support.control_plane import wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_group import read_group
-from tests.support.playground import Playground
-from tests.support.referee import Referee
+from tests.support.playground import E2ENamespace
+from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -43,8 +43,8 @@ def test_a_taint_becomes_evictions_whose_whole_story_arrives_in_kafka(
     broker: KafkaBroker,
     topic: str,
     kubeconfig: Path,
-    playground: Playground,
-    referee: Referee,
+    playground: E2ENamespace,
+    referee: AuditCrosscheck,
     tmp_path: Path,
 ) -> None:
     broker.admin.create_topic(topic, partitions=3)
@@ -56,7 +56,7 @@ def test_a_taint_becomes_evictions_whose_whole_story_arrives_in_kafka(
     with ControllerProcess(tmp_path, kubeconfig, playground.policy(), settings) as controller:
         playground.taint("n1", "gpu=yes:NoSchedule")
         playground.await_healthy("web", 3, off="n1", within_s=60)
-        eventually(lambda: len(referee.evicted()) == len(web), within_s=30, what="all are evicted")
+        wait_until(lambda: len(referee.evicted()) == len(web), within_s=30, what="all are evicted")
         assert controller.stop() == 0, controller.tail()
 
     evicted = {}
@@ -74,7 +74,7 @@ def test_the_controller_works_without_the_broker_and_tells_it_all_later(
     broker: KafkaBroker,
     topic: str,
     kubeconfig: Path,
-    playground: Playground,
+    playground: E2ENamespace,
     tmp_path: Path,
 ) -> None:
     broker.admin.create_topic(topic, partitions=3)
@@ -91,7 +91,7 @@ def test_the_controller_works_without_the_broker_and_tells_it_all_later(
         controller.kill()
         controller.start()
         broker.start()
-        eventually(lambda: told(broker, topic) == set(web), within_s=60, what="all is told")
+        wait_until(lambda: told(broker, topic) == set(web), within_s=60, what="all is told")
         assert controller.stop() == 0, controller.tail()
 
 

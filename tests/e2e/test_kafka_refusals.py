@@ -10,28 +10,30 @@ from anyio.to_thread import run_sync
 
 from reactive_desched.api.event import FINDING_MADE, FindingMade
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.policy.recording import Kafka, KafkaTls
+from reactive_desched.policy.recording import KafkaSettings, KafkaTlsSettings
 from tests.support.example_programs import ExamplePrograms
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_group import read_group
-from tests.support.relaying import Relaying, relaying
+from tests.support.relaying import JournalToKafka, journal_to_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120), pytest.mark.anyio]
 
 USER = "desched"
 
 
-def in_the_clear(broker: KafkaBroker, topic: str) -> Kafka:
-    return Kafka(brokers=(broker.address,), topic=topic)
+def in_the_clear(broker: KafkaBroker, topic: str) -> KafkaSettings:
+    return KafkaSettings(brokers=(broker.address,), topic=topic)
 
 
 def as_a_user(
     broker: KafkaBroker, topic: str, password_file: Path, mechanism: str, *, tls: bool = False
-) -> Kafka:
+) -> KafkaSettings:
     who = {"mechanism": mechanism, "username": USER, "passwordFile": str(password_file)}
     trust = {"tls": {"caFile": str(broker.folder / "authority.crt")}} if tls else {}
     address = broker.tls_address if tls else broker.sasl_address
-    return Kafka.model_validate({"brokers": [address], "topic": topic, "sasl": who, **trust})
+    return KafkaSettings.model_validate(
+        {"brokers": [address], "topic": topic, "sasl": who, **trust}
+    )
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ async def arrived(broker: KafkaBroker, topic: str) -> list[int]:
     return sorted({int(json.loads(message.value)["sequence"]) for message in messages})
 
 
-def recorded(relaying: Relaying) -> list[int]:
+def recorded(relaying: JournalToKafka) -> list[int]:
     return [entry.seq for entry in relaying.recorded]
 
 
@@ -58,9 +60,9 @@ def without_passwords(lines: Sequence[str], *passwords: str) -> bool:
 async def test_a_topic_that_is_not_there_is_waited_for_and_its_making_explained(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
-    async with relaying(tmp_path, in_the_clear(broker, topic)) as ours:
+    async with journal_to_kafka(tmp_path, in_the_clear(broker, topic)) as ours:
         await ours.append(ours.events(50))
-        told = await ours.complaint("does not exist", within_s=20)
+        told = await ours.wait_for_failure("does not exist", within_s=20)
         assert f"--create --topic {topic}" in told
 
         broker.admin.create_topic(topic)
@@ -75,9 +77,9 @@ async def test_missing_rights_are_waited_for_and_may_be_taken_away_meanwhile(
 ) -> None:
     broker.admin.create_topic(topic)
     settings = as_a_user(broker, topic, password_file, "SCRAM-SHA-512")
-    async with relaying(tmp_path / "journal", settings) as ours:
+    async with journal_to_kafka(tmp_path / "journal", settings) as ours:
         await ours.append(ours.events(50))
-        told = await ours.complaint("not authorised to write", within_s=20)
+        told = await ours.wait_for_failure("not authorised to write", within_s=20)
         assert f"--allow-principal User:{USER} --producer --topic {topic}" in told
 
         broker.admin.allow(USER, topic)
@@ -85,7 +87,7 @@ async def test_missing_rights_are_waited_for_and_may_be_taken_away_meanwhile(
 
         broker.admin.forbid(USER, topic)
         await ours.append(ours.events(50))
-        await ours.complaint("not authorised to write", within_s=20)
+        await ours.wait_for_failure("not authorised to write", within_s=20)
         broker.admin.allow(USER, topic)
         await ours.drained(40)
 
@@ -104,7 +106,7 @@ async def test_events_that_are_too_large_are_dead_letters_and_all_others_arrive(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
     broker.admin.create_topic(topic, max_message_bytes="10000")
-    async with relaying(tmp_path / "journal", in_the_clear(broker, topic)) as ours:
+    async with journal_to_kafka(tmp_path / "journal", in_the_clear(broker, topic)) as ours:
         told = ours.events(200)
         long = [each for each in told if each.type == FINDING_MADE][3:30:13]
         for event in told:
@@ -140,10 +142,10 @@ async def test_a_password_is_proved(
     broker.admin.create_topic(topic)
     broker.admin.allow(USER, topic)
     settings = as_a_user(broker, topic, password_file, mechanism, tls=tls)
-    async with relaying(tmp_path / "journal", settings) as ours:
+    async with journal_to_kafka(tmp_path / "journal", settings) as ours:
         await ours.append(ours.events(20))
         await ours.drained(20)
-        assert ours.relay.retries == 0
+        assert ours.runner.retries == 0
         assert await arrived(broker, topic) == recorded(ours)
 
 
@@ -155,7 +157,7 @@ async def test_a_password_that_was_changed_is_read_anew_and_never_told(
     broker.admin.allow(USER, topic)
     settings = as_a_user(broker, topic, password_file, "SCRAM-SHA-512")
     try:
-        async with relaying(tmp_path / "journal", settings) as ours:
+        async with journal_to_kafka(tmp_path / "journal", settings) as ours:
             await ours.append(ours.events(20))
             await ours.drained(20)
 
@@ -163,7 +165,9 @@ async def test_a_password_that_was_changed_is_read_anew_and_never_told(
             await run_sync(broker.kill)  # so that everybody must prove who they are again
             await run_sync(broker.start)
             await ours.append(ours.events(20))
-            told = await ours.complaint("check brokers and sasl in the settings", within_s=40)
+            told = await ours.wait_for_failure(
+                "check brokers and sasl in the settings", within_s=40
+            )
             await run_sync(password_file.write_text, f"{new}\n")
             await ours.drained(40)
 
@@ -178,8 +182,8 @@ async def test_a_wrong_authority_keeps_us_out_and_is_named(
 ) -> None:
     broker.admin.create_topic(topic)
     settings = as_a_user(broker, topic, password_file, "PLAIN", tls=True)
-    distrusting = settings.model_copy(update={"tls": KafkaTls()})
-    async with relaying(tmp_path / "journal", distrusting) as ours:
+    distrusting = settings.model_copy(update={"tls": KafkaTlsSettings()})
+    async with journal_to_kafka(tmp_path / "journal", distrusting) as ours:
         await ours.append(ours.events(5))
-        told = await ours.complaint("lets us in", within_s=40)
+        told = await ours.wait_for_failure("lets us in", within_s=40)
     assert "certificate verify failed" in told

@@ -6,10 +6,10 @@ import pytest
 
 from reactive_desched.model.outcomes import DENIED, EVICTED
 from tests.support import manifests
-from tests.support.control_plane import eventually
+from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
-from tests.support.playground import Playground
-from tests.support.referee import Referee, journalled, rehearsed
+from tests.support.playground import E2ENamespace
+from tests.support.referee import AuditCrosscheck, dry_run_uids, journalled_evictions
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -17,7 +17,7 @@ TOLERANT = [{"key": "gpu", "operator": "Exists"}]
 
 
 def test_a_new_taint_moves_exactly_the_pods_that_do_not_tolerate_it(
-    playground: Playground, run_controller: RunController, referee: Referee
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
     playground.add_nodes("n1", "n2", "n3")
     playground.deploy("web", 6)
@@ -37,7 +37,7 @@ def test_a_new_taint_moves_exactly_the_pods_that_do_not_tolerate_it(
 
 
 def test_a_label_change_moves_the_pods_whose_required_affinity_it_breaks(
-    playground: Playground, run_controller: RunController, referee: Referee
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
     playground.add_nodes("n1", "n2", disk="ssd")
     playground.add_nodes("n3", disk="hdd")
@@ -56,11 +56,14 @@ def test_a_label_change_moves_the_pods_whose_required_affinity_it_breaks(
 
 
 def test_a_disruption_budget_of_one_is_kept_and_every_pod_moves_in_the_end(
-    playground: Playground, run_controller: RunController, referee: Referee, tmp_path: Path
+    playground: E2ENamespace,
+    run_controller: RunController,
+    referee: AuditCrosscheck,
+    tmp_path: Path,
 ) -> None:
     playground.add_nodes("n1")
     doomed = playground.deploy("web", 4)
-    playground.limit_disruption("web", 1)
+    playground.create_pdb("web", 1)
     playground.add_nodes("n2", "n3")
 
     with (
@@ -73,16 +76,16 @@ def test_a_disruption_budget_of_one_is_kept_and_every_pod_moves_in_the_end(
     counts = watch.healthy_counts()
     assert min(counts[counts.index(4) :]) == 3
     assert {each.uid for each in referee.evicted()} == set(doomed)
-    assert referee.audited() == journalled(controller.journal)
+    assert referee.audited() == journalled_evictions(controller.journal)
 
 
 def test_the_audit_log_and_the_journal_agree_eviction_by_eviction(
-    playground: Playground, run_controller: RunController, referee: Referee
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
     playground.add_nodes("n1")
     free, guarded = playground.deploy("free", 3), playground.deploy("guarded", 3)
     shielded = playground.deploy("shielded", 1)
-    playground.limit_disruption("guarded", 1)
+    playground.create_pdb("guarded", 1)
     playground.forbid_evictions("shielded")
     playground.add_nodes("n2")
 
@@ -92,14 +95,14 @@ def test_the_audit_log_and_the_journal_agree_eviction_by_eviction(
     with run_controller() as controller:
         playground.taint("n1", "gpu=yes:NoSchedule")
         expected = dict.fromkeys(free | guarded, EVICTED) | dict.fromkeys(shielded, DENIED)
-        eventually(lambda: results() == expected, within_s=120, what=f"answers {expected}")
+        wait_until(lambda: results() == expected, within_s=120, what=f"answers {expected}")
 
-    assert sorted(referee.audited()) == sorted(journalled(controller.journal))
+    assert sorted(referee.audited()) == sorted(journalled_evictions(controller.journal))
     assert playground.pods("shielded") == shielded
 
 
 def test_a_dry_run_says_what_it_would_do_and_asks_the_server_for_no_eviction(
-    playground: Playground, run_controller: RunController, referee: Referee
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
     playground.add_nodes("n1", "n2")
     before = playground.deploy("web", 4)
@@ -108,8 +111,8 @@ def test_a_dry_run_says_what_it_would_do_and_asks_the_server_for_no_eviction(
 
     with run_controller("--dry-run") as controller:
         playground.taint("n1", "gpu=yes:NoSchedule")
-        eventually(
-            lambda: rehearsed(controller.journal) == doomed,
+        wait_until(
+            lambda: dry_run_uids(controller.journal) == doomed,
             within_s=60,
             what=f"the journal tells of {doomed} in a dry run",
         )
@@ -119,16 +122,16 @@ def test_a_dry_run_says_what_it_would_do_and_asks_the_server_for_no_eviction(
 
 
 def test_a_controller_killed_in_the_middle_goes_on_where_it_was_and_evicts_nobody_twice(
-    playground: Playground, run_controller: RunController, referee: Referee
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
     playground.add_nodes("n1")
     doomed = playground.deploy("web", 4)
-    playground.limit_disruption("web", 1)
+    playground.create_pdb("web", 1)
     playground.add_nodes("n2")
 
     with run_controller() as controller:
         playground.taint("n1", "gpu=yes:NoSchedule")
-        eventually(referee.evicted, within_s=60, what="a first eviction", every_s=0.02)
+        wait_until(referee.evicted, within_s=60, what="a first eviction", every_s=0.02)
         controller.kill()
         controller.start()
         playground.await_healthy("web", 4, off="n1", within_s=120)

@@ -7,10 +7,10 @@ import pytest
 
 from tests.support import manifests
 from tests.support.audit_log import AuditedRequest
-from tests.support.control_plane import ControlPlane, eventually
+from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.controller_process import RunController
-from tests.support.playground import Playground
-from tests.support.referee import Referee
+from tests.support.playground import E2ENamespace
+from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -44,25 +44,25 @@ def before_the_first_eviction(requests: list[AuditedRequest]) -> list[AuditedReq
 
 def test_an_outage_of_the_api_server_loses_no_work_and_evicts_nobody_unseen(
     control_plane: ControlPlane,
-    playground: Playground,
+    playground: E2ENamespace,
     run_controller: RunController,
-    referee: Referee,
+    referee: AuditCrosscheck,
 ) -> None:
     playground.add_nodes("n1")
     slow = playground.deploy("slow", 4)
-    playground.limit_disruption("slow", 1)
+    playground.create_pdb("slow", 1)
     playground.add_nodes("n2", pool="b")
     web = playground.deploy("web", 2, affinity=manifests.requires("pool", "b"))
     playground.add_nodes("n3", pool="b")
 
     with run_controller() as controller:
         playground.taint("n1", "gpu=yes:NoSchedule")
-        eventually(referee.evicted, within_s=60, what="a first eviction", every_s=0.02)
+        wait_until(referee.evicted, within_s=60, what="a first eviction", every_s=0.02)
         with control_plane.outage():
             time.sleep(OUTAGE_S)
             assert controller.alive
             assert (controller.probe("/livez"), controller.probe("/readyz")) == (200, 503)
-            before = control_plane.audit.end()
+            before = control_plane.audit.size_bytes()
         playground.taint("n2", "gpu=yes:NoSchedule")
         playground.await_healthy("web", 2, off="n2", within_s=150)
         playground.await_healthy("slow", 4, off="n1", within_s=150)
@@ -78,9 +78,9 @@ def test_an_outage_of_the_api_server_loses_no_work_and_evicts_nobody_unseen(
 
 def test_a_change_made_while_the_watch_was_cut_and_history_compacted_is_acted_on(
     control_plane: ControlPlane,
-    playground: Playground,
+    playground: E2ENamespace,
     run_controller: RunController,
-    referee: Referee,
+    referee: AuditCrosscheck,
 ) -> None:
     playground.add_nodes("n1")
     doomed = playground.deploy("web", 4)
@@ -95,7 +95,7 @@ def test_a_change_made_while_the_watch_was_cut_and_history_compacted_is_acted_on
             # Neither etcd nor a server that starts only now holds what came before: no watch
             # from before the cut can be resumed.
             control_plane.compact_history()
-        before = control_plane.audit.end()
+        before = control_plane.audit.size_bytes()
         controller.thaw()
         playground.await_healthy("web", 4, off="n1", within_s=150)
 

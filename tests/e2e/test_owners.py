@@ -7,20 +7,25 @@ import anyio
 import msgspec
 import pytest
 
-from reactive_desched.controller.event_handler import ResourceFeed
-from reactive_desched.controller.sync import Synced
-from reactive_desched.kube.client.session import KubeConfig, Session, Stream, open_session
-from reactive_desched.kube.decode.codec import METADATA, Codec
-from reactive_desched.kube.decode.codecs import codecs
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.controller.event_handler import ResourceEventHandler
+from reactive_desched.controller.sync import SyncStatus
+from reactive_desched.kube.client.session import (
+    KubeConfigOptions,
+    Session,
+    WatchStream,
+    open_session,
+)
+from reactive_desched.kube.decode.codec import METADATA_ONLY, Codec
+from reactive_desched.kube.decode.codecs import make_codecs
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.kube.watch.reflector import Reflector
-from reactive_desched.kube.watch.settings import ReflectSettings
+from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.model.objects import Job, Pod, ReplicaSet
 from reactive_desched.state.cluster import JOBS, NODES, PODS, REPLICA_SETS, ClusterState
 from reactive_desched.state.view import ClusterView
-from reactive_desched.testing.manual_clock import until
+from reactive_desched.testing.manual_clock import wait_until
 from tests.support.kubectl import Object
-from tests.support.playground import OWNER, Playground
+from tests.support.playground import OWNER, E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -32,21 +37,21 @@ FOLLOWED = (REPLICA_SETS, JOBS, NODES, PODS)
 @pytest.fixture
 async def session(kubeconfig: Path) -> AsyncIterator[Session]:
     """Connect as the controller does, with its own role and no other right."""
-    async with open_session(KubeConfig(kubeconfig=str(kubeconfig))) as opened:
+    async with open_session(KubeConfigOptions(kubeconfig=str(kubeconfig))) as opened:
         yield opened
 
 
-def nightly(ours: Playground) -> Object:
+def nightly(ours: E2ENamespace) -> Object:
     """Return a CronJob that never comes up by itself."""
     template = {
         "containers": [{"name": "main", "image": "example.invalid/nothing"}],
         "restartPolicy": "Never",
-        "nodeSelector": {OWNER: ours.space},
+        "nodeSelector": {OWNER: ours.namespace},
     }
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
-        "metadata": {"namespace": ours.space, "name": "nightly"},
+        "metadata": {"namespace": ours.namespace, "name": "nightly"},
         "spec": {
             "schedule": "0 0 31 2 *",
             "jobTemplate": {"spec": {"template": {"spec": template}}},
@@ -58,8 +63,8 @@ class Followed:
     """The part of the cluster that chains need, kept up to date by real reflectors."""
 
     def __init__(self, session: Session, *, streaming: bool) -> None:
-        self.state, codec = ClusterState(), codecs(SharedParts())
-        self.synced = Synced(FOLLOWED, lambda: None)
+        self.state, codec = ClusterState(), make_codecs(InternTables())
+        self.synced = SyncStatus(FOLLOWED, lambda: None)
         self.view = ClusterView(self.state, lambda: 0)
         kinds: dict[str, Codec[ReplicaSet] | Codec[Job] | Codec[Pod]] = {
             REPLICA_SETS: codec.replica_sets,
@@ -67,14 +72,16 @@ class Followed:
             NODES: codec.nodes,  # type: ignore[dict-item]  # records differ, and nobody mixes them
             PODS: codec.pods,
         }
-        settings = ReflectSettings(streaming=streaming)
+        settings = ReflectorSettings(streaming=streaming)
         self.reflectors = [
             Reflector(session, kind, self.feed(resource), settings=settings)
             for resource, kind in kinds.items()
         ]
 
-    def feed(self, resource: str) -> ResourceFeed:
-        return ResourceFeed(resource, self.state, self.synced, lambda *_: None, lambda *_: None)
+    def feed(self, resource: str) -> ResourceEventHandler:
+        return ResourceEventHandler(
+            resource, self.state, self.synced, lambda *_: None, lambda *_: None
+        )
 
     def chains(self, space: str) -> set[tuple[str, ...]]:
         """Tell the chains of a namespace's pods, each owner as version, kind and name."""
@@ -86,9 +93,9 @@ class Followed:
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "paged"])
 async def test_a_pods_chain_leads_to_its_deployment_or_cron_job(
-    playground: Playground, session: Session, *, streaming: bool
+    playground: E2ENamespace, session: Session, *, streaming: bool
 ) -> None:
-    space, kubectl = playground.space, playground.kubectl
+    space, kubectl = playground.namespace, playground.kubectl
     playground.add_nodes("n1", **{ZONE: "z1"})
     playground.deploy("web", 2)
     kubectl.apply(nightly(playground))
@@ -103,12 +110,12 @@ async def test_a_pods_chain_leads_to_its_deployment_or_cron_job(
     async with anyio.create_task_group() as beside:
         for reflector in followed.reflectors:
             beside.start_soon(reflector.run)
-        await until(lambda: followed.synced.complete, within_s=30)
-        await until(lambda: followed.chains(space) == chains, within_s=30)
+        await wait_until(lambda: followed.synced.is_synced, within_s=30)
+        await wait_until(lambda: followed.chains(space) == chains, within_s=30)
 
         # A set that only a watch tells of: the next revision.
         kubectl.run("set", "image", "-n", space, "deployment/web", "main=example.invalid/other")
-        await until(lambda: len(followed.chains(space)) == 3, within_s=60)
+        await wait_until(lambda: len(followed.chains(space)) == 3, within_s=60)
         assert {chain[-1] for chain in followed.chains(space)} == {it[-1] for it in chains}
         beside.cancel_scope.cancel()
     assert followed.view.zone(playground.node("n1")) == "z1"
@@ -121,15 +128,15 @@ async def test_a_pods_chain_leads_to_its_deployment_or_cron_job(
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_the_server_leaves_out_everything_but_metadata(
-    playground: Playground, session: Session, path: str
+    playground: E2ENamespace, session: Session, path: str
 ) -> None:
     playground.add_nodes("n1")
     playground.deploy("web", 1)
     playground.kubectl.apply(nightly(playground))
     playground.kubectl.run(
-        *("create", "job", "-n", playground.space, "--from=cronjob/nightly", "by-hand")
+        *("create", "job", "-n", playground.namespace, "--from=cronjob/nightly", "by-hand")
     )
-    answer = await session.request("GET", path, accept=METADATA.listed)
+    answer = await session.request("GET", path, accept=METADATA_ONLY.list)
 
     listed = msgspec.json.decode(answer.body)
     assert (answer.status, listed["kind"]) == (200, "PartialObjectMetadataList")
@@ -143,8 +150,8 @@ async def test_the_server_leaves_out_everything_but_metadata(
         "allowWatchBookmarks": "true",
         "timeoutSeconds": "30",
     }
-    async with session.stream(path, params, accept=METADATA.watched) as reply:
-        assert isinstance(reply, Stream)
+    async with session.stream(path, params, accept=METADATA_ONLY.watch) as reply:
+        assert isinstance(reply, WatchStream)
         lines = [msgspec.json.decode(await reply.readline())]
         while lines[-1]["type"] != "BOOKMARK":
             lines.append(msgspec.json.decode(await reply.readline()))

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.control_plane import eventually
+from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
-from tests.support.playground import PlacedPod, Playground
-from tests.support.referee import Referee
+from tests.support.playground import E2ENamespace, PodSnapshot
+from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -25,25 +25,27 @@ def container(**status: object) -> dict[str, object]:
     return {"restartCount": 0, "state": {"running": {}}, **fixed, **status}
 
 
-def reaction(referee: Referee, pod: PlacedPod, since: datetime, note: Note) -> timedelta:
+def reaction(referee: AuditCrosscheck, pod: PodSnapshot, since: datetime, note: Note) -> timedelta:
     """Wait for the eviction of a pod and return how long after a moment the server had it."""
-    at = eventually(lambda: referee.asked_at(pod.uid), within_s=60, what=f"{pod.name} is evicted")
+    at = wait_until(
+        lambda: referee.first_answered_at(pod.uid), within_s=60, what=f"{pod.name} is evicted"
+    )
     note("reaction_ms", round((at - since) / timedelta(milliseconds=1)))
     return at - since
 
 
-def one_of(pods: dict[str, PlacedPod]) -> PlacedPod:
+def one_of(pods: dict[str, PodSnapshot]) -> PodSnapshot:
     return next(iter(pods.values()))
 
 
-def evicted(referee: Referee) -> set[str | None]:
+def evicted(referee: AuditCrosscheck) -> set[str | None]:
     return {each.uid for each in referee.evicted()}
 
 
 def test_a_pod_that_restarts_too_often_is_moved(
-    playground: Playground,
+    playground: E2ENamespace,
     run_controller: RunController,
-    referee: Referee,
+    referee: AuditCrosscheck,
     record_property: Note,
 ) -> None:
     playground.add_nodes("n1", "n2")
@@ -63,9 +65,9 @@ def test_a_pod_that_restarts_too_often_is_moved(
 
 
 def test_a_pod_that_failed_is_removed_for_the_reason_asked_for(
-    playground: Playground,
+    playground: E2ENamespace,
     run_controller: RunController,
-    referee: Referee,
+    referee: AuditCrosscheck,
     record_property: Note,
 ) -> None:
     playground.add_nodes("n1", "n2")
@@ -75,7 +77,7 @@ def test_a_pod_that_failed_is_removed_for_the_reason_asked_for(
     pods = playground.deploy("web", 4)
     other, killed = list(pods.values())[:2]
 
-    def end(pod: PlacedPod, reason: str) -> None:
+    def end(pod: PodSnapshot, reason: str) -> None:
         state = {"terminated": {"reason": reason, "exitCode": 137}}
         playground.set_status(pod.name, phase="Failed", containerStatuses=[container(state=state)])
 
@@ -90,15 +92,15 @@ def test_a_pod_that_failed_is_removed_for_the_reason_asked_for(
 
 
 def test_a_pod_is_moved_within_a_second_of_the_end_of_its_life_time(
-    playground: Playground,
+    playground: E2ENamespace,
     run_controller: RunController,
-    referee: Referee,
+    referee: AuditCrosscheck,
     record_property: Note,
 ) -> None:
     playground.add_nodes("n1", "n2")
     playground.plugins = {"PodLifeTime": {"maxPodLifeTimeSeconds": LIFE_TIME.seconds}}
     pod = one_of(playground.deploy("web", 1))
-    [found] = playground.kubectl.get("pod", "-n", playground.space, pod.name)
+    [found] = playground.kubectl.get("pod", "-n", playground.namespace, pod.name)
     created = datetime.fromisoformat(found["metadata"]["creationTimestamp"])
 
     with run_controller():
@@ -109,9 +111,9 @@ def test_a_pod_is_moved_within_a_second_of_the_end_of_its_life_time(
 
 
 def test_a_pod_leaves_whom_its_anti_affinity_forbids_once_that_one_is_relabelled(
-    playground: Playground,
+    playground: E2ENamespace,
     run_controller: RunController,
-    referee: Referee,
+    referee: AuditCrosscheck,
     record_property: Note,
 ) -> None:
     playground.add_nodes("n1", "n2")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.component import Component
-from tests.support.control_plane import RealTools, eventually
+from tests.support.component import ChildProcess
+from tests.support.control_plane import RealTools, wait_until
 from tests.support.kubectl import Kubectl, KubectlError
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
@@ -25,10 +25,10 @@ def kubectl(real_tools: RealTools, tmp_path_factory: pytest.TempPathFactory) -> 
     config = folder / "kubeconfig"
     size = ("--nodes", "6", "--pods", "80", "--write-kubeconfig", str(config))
     argv = (sys.executable, "-m", "reactive_desched", "sim", *size)
-    simulator = Component("sim", argv, folder / "sim.log")
+    simulator = ChildProcess("sim", argv, folder / "sim.log")
     simulator.start()
     try:
-        eventually(config.exists, within_s=20, what="the simulator's kubeconfig")
+        wait_until(config.exists, within_s=20, what="the simulator's kubeconfig")
         yield Kubectl(real_tools.paths["kubectl"], config, folder / "cache")
         assert simulator.stop() == 0
         assert "Traceback" not in simulator.tail(1000)
@@ -79,7 +79,7 @@ def test_every_kind_is_shown_as_a_table_and_as_objects(kubectl: Kubectl) -> None
         return len(kubectl.get(kind, "-A")) == len(named) == len(table[1:])
 
     for kind in kinds:  # the cluster is still starting its pods: three looks may differ at first
-        eventually(partial(agree, kind), within_s=30, what=f"{kind} shown alike in three forms")
+        wait_until(partial(agree, kind), within_s=30, what=f"{kind} shown alike in three forms")
 
 
 def test_what_is_done_to_a_node_is_seen_on_it(kubectl: Kubectl) -> None:
@@ -109,15 +109,15 @@ def test_a_watch_follows_a_pod_from_its_creation_to_its_end(
     rolled_out(kubectl, "watched")
     form = "jsonpath={.object.metadata.name} {.type} {.object.status.phase}\n"
     options = ("-n", "watched", "--watch", "--output-watch-events", "-o", form)
-    watch = Component("watch", kubectl.argv("get", "pods", *options), tmp_path / "watch.log")
+    watch = ChildProcess("watch", kubectl.argv("get", "pods", *options), tmp_path / "watch.log")
     watch.start()
     try:
-        eventually(lambda: "ADDED Running" in watch.tail(1), within_s=30, what="the watch")
+        wait_until(lambda: "ADDED Running" in watch.tail(1), within_s=30, what="the watch")
         first = watch.tail(1).split()[0]
         for replicas in ("2", "0"):
             kubectl.run("scale", "deployment/web", "-n", "watched", f"--replicas={replicas}")
             rolled_out(kubectl, "watched")
-        eventually(lambda: watch.tail(40).count("DELETED") == 2, within_s=30, what="the pods' end")
+        wait_until(lambda: watch.tail(40).count("DELETED") == 2, within_s=30, what="the pods' end")
     finally:
         watch.kill()
     lines = [line.split(maxsplit=1) for line in watch.tail(40).splitlines()]
@@ -134,13 +134,13 @@ def test_a_drain_waits_for_the_disruption_budget_and_then_succeeds(
     kubectl.apply(budget("drained", 2))
     node = kubectl.get("pods", "-n", "drained")[0]["spec"]["nodeName"]
     options = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s")
-    drain = Component("drain", kubectl.argv("drain", node, *options), tmp_path / "drain.log")
+    drain = ChildProcess("drain", kubectl.argv("drain", node, *options), tmp_path / "drain.log")
     drain.start()
     try:
         refused = "will retry after 5s): Cannot evict pod as it would violate the pod's disruption"
-        eventually(lambda: refused in drain.tail(200), within_s=30, what="the budget's refusal")
+        wait_until(lambda: refused in drain.tail(200), within_s=30, what="the budget's refusal")
         kubectl.run("delete", "pdb", "web", "-n", "drained")
-        eventually(lambda: not drain.alive, within_s=60, what="the end of the drain")
+        wait_until(lambda: not drain.alive, within_s=60, what="the end of the drain")
     finally:
         drain.kill()
     assert f"node/{node} drained" in drain.tail(5)

@@ -8,25 +8,25 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reactive_desched.eviction.executor import Evictions
-from reactive_desched.model.accounts import Account
+from reactive_desched.eviction.executor import EvictionPool
+from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import (
     Accepted,
-    Answer,
-    BudgetRefused,
+    Conflict,
     Denied,
+    EffectUnknown,
     EvictionRequest,
-    Gone,
+    EvictionResponse,
+    NotFound,
     Outcome,
-    Overloaded,
-    Replaced,
-    ServerFailed,
-    Unknown,
+    PdbRefused,
+    ServerError,
+    TooManyRequests,
 )
 from reactive_desched.testing.builders import pod
-from tests.support.flow import FakeEvictor, MemoryLedger
+from tests.support.flow import FakeEvictor, MemoryIntentStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -35,17 +35,17 @@ class Bench:
     """Evictions between a ledger and a server, and all they said when something ended."""
 
     def __init__(self, at_once: int = 50) -> None:
-        self.ledger = MemoryLedger()
+        self.ledger = MemoryIntentStore()
         self.server = FakeEvictor()
         self.why_not: Callable[[], str | None] = lambda: None
         self.ended: list[tuple[str, Outcome, float]] = []
-        self.evictions = Evictions(
+        self.evictions = EvictionPool(
             self.ledger,
             self.server,
             self._may_act,
             lambda intent, outcome, at: self.ended.append((intent.pod.name, outcome, at)),
             anyio.current_time,
-            at_once=at_once,
+            max_concurrent=at_once,
         )
 
     def _may_act(self) -> str | None:
@@ -61,11 +61,11 @@ class Bench:
     def submit(self, *names: str) -> None:
         for name in names:
             finding = Finding(pod(name, on="n1"), "NodeTaints", "does not tolerate gpu")
-            self.evictions.submit(Intent(Account(finding, "default")))
+            self.evictions.submit(Intent(DecisionContext(finding, "default")))
 
     @property
     def asked(self) -> list[str]:
-        return [name for name, _ in self.server.asked]
+        return [name for name, _ in self.server.calls]
 
     @property
     def results(self) -> list[tuple[str, str]]:
@@ -89,7 +89,7 @@ async def test_the_intent_is_on_record_before_the_call_and_its_outcome_after() -
 async def test_the_request_names_the_pod_by_uid_and_says_why_it_must_go() -> None:
     async with Bench().running() as bench:
         finding = Finding(pod("web", uid="u7", on="n1"), "NodeTaints", "no gpu")
-        what = Intent(Account(finding, "night"), grace_period_s=3)
+        what = Intent(DecisionContext(finding, "night"), grace_period_s=3)
         bench.evictions.submit(what)
         await anyio.sleep(1)
 
@@ -140,17 +140,17 @@ async def test_without_a_durable_record_nobody_is_asked() -> None:
     ("answer", "result"),
     [
         pytest.param(Accepted(), "evicted", id="2xx"),
-        pytest.param(BudgetRefused("no"), "refused by disruption budget", id="429, budget"),
-        pytest.param(Overloaded("no"), "deferred by overload", id="429 or 503"),
-        pytest.param(Gone(), "gone", id="404"),
-        pytest.param(Replaced("no"), "replaced", id="409"),
+        pytest.param(PdbRefused("no"), "refused by disruption budget", id="429, budget"),
+        pytest.param(TooManyRequests("no"), "deferred by overload", id="429 or 503"),
+        pytest.param(NotFound(), "gone", id="404"),
+        pytest.param(Conflict("no"), "replaced", id="409"),
         pytest.param(Denied(403, "no"), "denied", id="another 4xx"),
-        pytest.param(ServerFailed(500, "no"), "failed", id="5xx"),
-        pytest.param(Unknown("reset"), "unknown", id="no answer, and the pod is gone"),
+        pytest.param(ServerError(500, "no"), "failed", id="5xx"),
+        pytest.param(EffectUnknown("reset"), "unknown", id="no answer, and the pod is gone"),
     ],
 )
 async def test_every_answer_is_one_outcome_on_record_and_told_once(
-    answer: Answer, result: str
+    answer: EvictionResponse, result: str
 ) -> None:
     async with Bench().running() as bench:
         bench.server.script["web"] = [answer]
@@ -194,7 +194,7 @@ async def test_at_most_so_many_calls_are_open_and_the_others_have_their_turn_aft
         await anyio.sleep(10)
 
     assert sorted(first) == names[:4]
-    assert bench.server.most_open == 2
+    assert bench.server.max_open == 2
     assert sorted(name for name, _ in bench.results) == names
 
 
@@ -219,7 +219,7 @@ async def test_ended_waits_for_what_is_under_way() -> None:
         await anyio.sleep(1)
         bench.submit("b")
         await anyio.sleep(1)
-        await bench.evictions.ended()
+        await bench.evictions.drained()
         assert anyio.current_time() - began == 4
         assert sorted(name for name, _ in bench.results) == ["a", "b"]
 
@@ -231,7 +231,7 @@ async def test_ended_does_not_return_while_another_has_begun_meanwhile() -> None
         bench.submit("a")
         await anyio.lowlevel.checkpoint()
         async with anyio.create_task_group() as group:
-            group.start_soon(bench.evictions.ended)
+            group.start_soon(bench.evictions.drained)
             await anyio.sleep(2.5)
             bench.submit("b")
         assert anyio.current_time() - began == 5.5
@@ -242,17 +242,17 @@ async def test_ended_waits_for_those_in_line_too() -> None:
         began = anyio.current_time()
         bench.server.slow_s = 3
         bench.submit("a", "b", "c")
-        await bench.evictions.ended()
+        await bench.evictions.drained()
         assert anyio.current_time() - began == 9
 
 
 async def test_ended_returns_at_once_when_nothing_is_under_way() -> None:
     async with Bench().running() as bench:
         before = anyio.current_time()
-        await bench.evictions.ended()
+        await bench.evictions.drained()
         bench.submit("a")
         await anyio.sleep(1)
-        await bench.evictions.ended()
+        await bench.evictions.drained()
         assert anyio.current_time() - before == 1
 
 
@@ -266,7 +266,7 @@ async def test_a_run_cancelled_in_the_middle_of_a_call_leaves_the_intent_open() 
     assert bench.server.open == 1
     assert bench.ledger.lines == [("intent", "web", "")]
     assert bench.results == []
-    await bench.evictions.ended()
+    await bench.evictions.drained()
 
 
 async def test_after_a_cancelled_run_nobody_waits_for_those_who_stood_in_line() -> None:
@@ -277,7 +277,7 @@ async def test_after_a_cancelled_run_nobody_waits_for_those_who_stood_in_line() 
         await anyio.sleep(1)
 
     with anyio.fail_after(1):
-        await bench.evictions.ended()
+        await bench.evictions.drained()
     assert bench.ledger.lines == [("intent", "a", "")]
 
 
@@ -301,12 +301,12 @@ async def test_what_was_not_asked_for_yet_can_be_recalled_and_the_rest_goes_on()
     async with bench.running():
         bench.submit("a", "b")
         await anyio.sleep(1)
-        bench.evictions.recall("another policy")
+        bench.evictions.cancel_pending("another policy")
         bench.submit("c")
         await anyio.sleep(20)
 
     assert bench.asked == ["a", "c"]
-    assert [(name, outcome.result, outcome.detail) for name, outcome, _ in bench.ended] == [
+    assert [(name, outcome.result, outcome.message) for name, outcome, _ in bench.ended] == [
         ("a", "evicted", ""),
         ("b", "withheld", "another policy"),
         ("c", "evicted", ""),
@@ -319,7 +319,7 @@ async def test_what_is_being_written_down_at_a_recall_is_not_asked_for() -> None
     async with bench.running():
         bench.submit("a")
         await anyio.sleep(1)
-        bench.evictions.recall("another policy")
+        bench.evictions.cancel_pending("another policy")
         await anyio.sleep(20)
         bench.submit("a")
         await anyio.sleep(20)
@@ -334,4 +334,4 @@ async def test_nothing_is_remembered_of_an_eviction_that_has_ended() -> None:
         await anyio.sleep(1)
 
         assert sorted(bench.results) == [("a", "evicted"), ("b", "evicted")]
-        assert bench.evictions._unasked == {}  # nobody outside could tell that it grows
+        assert bench.evictions._not_yet_sent == {}  # nobody outside could tell that it grows

@@ -7,8 +7,14 @@ import anyio.lowlevel
 import pytest
 
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.executor import LONGEST_READ_S, read_back
-from reactive_desched.model.outcomes import Answer, EvictionRequest, PodAbsent, PodNow, PodPresent
+from reactive_desched.eviction.executor import MAX_READ_BACKOFF_S, confirm_by_reading
+from reactive_desched.model.outcomes import (
+    EvictionRequest,
+    EvictionResponse,
+    PodFound,
+    PodLookup,
+    PodNotFound,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -16,14 +22,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 class Reader:
     """Answers reads from a script, later ones like the last; an error is raised."""
 
-    def __init__(self, *script: PodNow | ClusterError) -> None:
+    def __init__(self, *script: PodLookup | ClusterError) -> None:
         self.script = list(script)
         self.read_at: list[float] = []
 
-    async def evict(self, request: EvictionRequest) -> Answer:
+    async def evict(self, request: EvictionRequest) -> EvictionResponse:
         raise AssertionError("reading back never asks again")
 
-    async def look(self, namespace: str, name: str) -> PodNow:
+    async def get_pod(self, namespace: str, name: str) -> PodLookup:
         assert (namespace, name) == ("shop", "web")
         await anyio.lowlevel.checkpoint()
         self.read_at.append(anyio.current_time())
@@ -36,24 +42,24 @@ class Reader:
 @pytest.mark.parametrize(
     ("now", "result"),
     [
-        pytest.param(PodAbsent(), "unknown", id="it is gone"),
-        pytest.param(PodPresent("u1", terminating=True), "evicted", id="it is leaving"),
-        pytest.param(PodPresent("u1", terminating=False), "failed", id="it stays"),
-        pytest.param(PodPresent("u2", terminating=False), "unknown", id="another has its name"),
+        pytest.param(PodNotFound(), "unknown", id="it is gone"),
+        pytest.param(PodFound("u1", terminating=True), "evicted", id="it is leaving"),
+        pytest.param(PodFound("u1", terminating=False), "failed", id="it stays"),
+        pytest.param(PodFound("u2", terminating=False), "unknown", id="another has its name"),
     ],
 )
-async def test_reading_the_pod_tells_what_became_of_it(now: PodNow, result: str) -> None:
-    outcome = await read_back(Reader(now), EvictionRequest("shop", "web", "u1"))
+async def test_reading_the_pod_tells_what_became_of_it(now: PodLookup, result: str) -> None:
+    outcome = await confirm_by_reading(Reader(now), EvictionRequest("shop", "web", "u1"))
 
     assert outcome.result == result
 
 
 async def test_a_pod_that_cannot_be_read_is_read_again_ever_less_often() -> None:
     lost = ClusterError("unreachable")
-    reader = Reader(*[lost] * 8, PodAbsent())
+    reader = Reader(*[lost] * 8, PodNotFound())
 
-    outcome = await read_back(reader, EvictionRequest("shop", "web", "u1"))
+    outcome = await confirm_by_reading(reader, EvictionRequest("shop", "web", "u1"))
 
     waits = [b - a for a, b in pairwise(reader.read_at)]
-    assert waits == [1, 2, 4, 8, 16, LONGEST_READ_S, LONGEST_READ_S, LONGEST_READ_S]
+    assert waits == [1, 2, 4, 8, 16, MAX_READ_BACKOFF_S, MAX_READ_BACKOFF_S, MAX_READ_BACKOFF_S]
     assert outcome.result == "unknown"

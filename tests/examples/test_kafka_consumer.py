@@ -10,10 +10,10 @@ import pytest
 import structlog
 from anyio.to_thread import run_sync
 
-from reactive_desched.journal.records import Entry
-from reactive_desched.policy.recording import Kafka
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.policy.recording import KafkaSettings
 from reactive_desched.sinks.kafka.sink import KafkaSink
-from tests.support.control_plane import eventually
+from tests.support.control_plane import wait_until
 from tests.support.example_programs import ExamplePrograms
 from tests.support.journals import SOURCE, new_signer, some_events, write_journal
 from tests.support.mock_kafka import MockKafka, mock_kafka
@@ -30,11 +30,11 @@ def cluster() -> Iterator[MockKafka]:
         yield cluster
 
 
-def records(folder: Path, count: int) -> list[Entry]:
+def records(folder: Path, count: int) -> list[JournalRecord]:
     return write_journal(folder, some_events(count), per_segment=500)
 
 
-def endings(entries: Sequence[Entry]) -> Counter[tuple[str, str]]:
+def endings(entries: Sequence[JournalRecord]) -> Counter[tuple[str, str]]:
     """Count the events that end an eviction, as the example does."""
     data = (json.loads(entry.raw)["data"] for entry in entries)
     return Counter(
@@ -68,11 +68,13 @@ async def reaches(database: Path, count: int) -> None:
         return place(database) >= count
 
     what = f"{count} messages are behind the kept places"
-    await run_sync(lambda: eventually(there, within_s=30, what=what, every_s=0.01))
+    await run_sync(lambda: wait_until(there, within_s=30, what=what, every_s=0.01))
 
 
-async def produce(cluster: MockKafka, rounds: Sequence[Sequence[Entry]], pause_s: float) -> None:
-    settings = Kafka(brokers=cluster.brokers, topic=TOPIC)
+async def produce(
+    cluster: MockKafka, rounds: Sequence[Sequence[JournalRecord]], pause_s: float
+) -> None:
+    settings = KafkaSettings(brokers=cluster.brokers, topic=TOPIC)
     sink = KafkaSink(settings, clock=anyio.current_time, log=structlog.get_logger())
     try:
         for each in rounds:
@@ -92,11 +94,11 @@ async def test_each_ending_is_printed_on_a_line(
         "kafka_consumer.py", cluster.brokers[0], TOPIC, str(tmp_path / "seen.db")
     )
     wanted = endings(entries)
-    lines = await run_sync(consumer.until, lambda lines: len(lines) >= wanted.total())
+    lines = await run_sync(consumer.wait_for, lambda lines: len(lines) >= wanted.total())
 
     told = Counter(line.rpartition(": ")[2] for line in lines)
     assert told == Counter(result for _, result in wanted.elements())
-    assert consumer.complaints == ""
+    assert consumer.stderr_text == ""
 
 
 async def test_killed_at_any_moment_it_counts_each_event_once_though_many_come_twice(
@@ -131,7 +133,9 @@ async def test_events_of_two_sources_may_have_the_same_id(
 ) -> None:
     entries = records(tmp_path / "a", 60)
     other = SOURCE.replace("desched-0", "desched-1")
-    twins = [Entry(one.seq, one.raw.replace(SOURCE.encode(), other.encode())) for one in entries]
+    twins = [
+        JournalRecord(one.seq, one.raw.replace(SOURCE.encode(), other.encode())) for one in entries
+    ]
     new_signer(tmp_path / "b", other)
     await produce(cluster, [entries, twins], 0)
 

@@ -18,12 +18,12 @@ import pytest
 import structlog
 from anyio.to_thread import run_sync
 
-from reactive_desched.api.event import CHECKPOINT, DATA
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.tail import Tail
-from reactive_desched.model.event_types import short
-from reactive_desched.policy.settings import Server
-from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.api.event import CHECKPOINT, DATA_TYPES
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.tail import LiveTail
+from reactive_desched.model.event_types import short_type
+from reactive_desched.policy.settings import ServerSettings
+from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import serve
@@ -39,13 +39,13 @@ class Controller:
     """What the examples see of a controller: its journal, streamed at a port that stays."""
 
     folder: Path
-    records: list[Entry] = field(init=False)
-    tail: Tail = field(init=False)
+    records: list[JournalRecord] = field(init=False)
+    tail: LiveTail = field(init=False)
     _port: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.records = write_journal(self.folder, some_events(200), per_segment=100)
-        self.tail = Tail(self.folder, SOURCE, 1, 0)
+        self.tail = LiveTail(self.folder, SOURCE, 1, 0)
         (self._port,) = free_ports(1)
 
     @property
@@ -57,7 +57,7 @@ class Controller:
         return f"{self.origin}/events?from=oldest"
 
     def publish(self, most: int) -> None:
-        self.tail.published(self.records[self.tail.last : self.tail.last + most])
+        self.tail.publish(self.records[self.tail.last_seq : self.tail.last_seq + most])
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -67,7 +67,7 @@ class Controller:
             lambda: datetime(2026, 1, 1, tzinfo=UTC),
             structlog.get_logger(),
         )
-        async with serve(Listen("127.0.0.1", self._port), Health(lambda: 0.0), None, stream):
+        async with serve(ListenAddress("127.0.0.1", self._port), Health(lambda: 0.0), None, stream):
             yield
 
 
@@ -77,21 +77,21 @@ def controller(tmp_path: Path) -> Controller:
 
 
 async def lines_of(program: ExampleProgram, count: int) -> list[str]:
-    return await run_sync(lambda: program.until(lambda lines: len(lines) >= count))
+    return await run_sync(lambda: program.wait_for(lambda lines: len(lines) >= count))
 
 
-def told(entries: Sequence[Entry]) -> list[str]:
+def told(entries: Sequence[JournalRecord]) -> list[str]:
     """Return the line that sse_consumer.py prints for each."""
     events = (json.loads(entry.raw) for entry in entries)
     return [f"{event['time']} {event['type']} {event['subject']}" for event in events]
 
 
-def raw(entries: Sequence[Entry]) -> list[str]:
+def raw(entries: Sequence[JournalRecord]) -> list[str]:
     """Return the line that sse.sh prints for each."""
     return [entry.raw.decode() for entry in entries]
 
 
-Shown = Callable[[Sequence[Entry]], list[str]]
+Shown = Callable[[Sequence[JournalRecord]], list[str]]
 NO_CURL = pytest.mark.skipif(which("curl") is None, reason="sse.sh needs curl, which is not here")
 FOLLOWERS = pytest.mark.parametrize(
     ("name", "shown"),
@@ -126,7 +126,7 @@ async def test_a_follower_that_is_killed_misses_nothing_and_repeats_one_event_at
     async with controller.running(), anyio.create_task_group() as group:
 
         async def publish() -> None:
-            while controller.tail.last < len(controller.records):
+            while controller.tail.last_seq < len(controller.records):
                 controller.publish(2)
                 await anyio.sleep(0.02)
 
@@ -158,7 +158,7 @@ async def test_a_follower_is_told_when_events_were_removed_and_goes_on(
         follower = programs.start(name, controller.url, str(tmp_path / "place"))
         assert await lines_of(follower, 20) == shown(controller.records[:20])
 
-    assert "events were missed" in follower.complaints
+    assert "events were missed" in follower.stderr_text
 
 
 async def test_the_shell_follower_ends_with_whoever_reads_it(
@@ -175,7 +175,7 @@ async def test_the_shell_follower_ends_with_whoever_reads_it(
 
 @pytest.mark.parametrize("name", ["sse.sh", "sse_consumer.py", "README.md"])
 def test_an_address_to_copy_is_where_the_controller_listens(examples: Path, name: str) -> None:
-    usual = Server().listen.rpartition(":")[2]
+    usual = ServerSettings().listen.rpartition(":")[2]
 
     assert set(re.findall(r"localhost:(\d+)", (examples / name).read_text())) == {usual}
 
@@ -227,7 +227,7 @@ async def test_the_page_is_told_that_the_controller_does_not_answer(
         assert answer.code == 502
         assert answer.headers["Content-Type"].startswith("text/plain")
         assert answer.read().startswith(b"the controller does not answer: ")
-    assert "Traceback" not in server.complaints
+    assert "Traceback" not in server.stderr_text
 
 
 @pytest.mark.parametrize("path", ["", "events"])
@@ -281,4 +281,4 @@ def test_the_page_shows_every_kind_of_event_but_checkpoints(examples: Path) -> N
     kinds = page.script.partition("KINDS = [")[2].partition("]")[0]
 
     listed = {word.strip().strip('"') for word in kinds.split(",") if word.strip()}
-    assert listed == {short(type_) for type_ in DATA if type_ != CHECKPOINT}
+    assert listed == {short_type(type_) for type_ in DATA_TYPES if type_ != CHECKPOINT}

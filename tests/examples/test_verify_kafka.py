@@ -9,8 +9,8 @@ import structlog
 from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]  # it has no types
 from anyio.to_thread import run_sync
 
-from reactive_desched.journal.records import Entry
-from reactive_desched.policy.recording import Kafka
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.policy.recording import KafkaSettings
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from tests.support.example_programs import ExamplePrograms
 from tests.support.journals import some_events, write_journal
@@ -30,12 +30,12 @@ def cluster() -> Iterator[MockKafka]:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> list[Entry]:
+def journal(tmp_path: Path) -> list[JournalRecord]:
     return write_journal(tmp_path / "journal", some_events(200), per_segment=50)
 
 
-async def produce(cluster: MockKafka, entries: Sequence[Entry], **settings: str) -> None:
-    kafka = Kafka.model_validate({"brokers": cluster.brokers, "topic": EVENTS, **settings})
+async def produce(cluster: MockKafka, entries: Sequence[JournalRecord], **settings: str) -> None:
+    kafka = KafkaSettings.model_validate({"brokers": cluster.brokers, "topic": EVENTS, **settings})
     sink = KafkaSink(kafka, clock=anyio.current_time, log=structlog.get_logger())
     try:
         assert await sink.deliver(entries) == len(entries)
@@ -48,12 +48,16 @@ async def verified(
 ) -> tuple[int, str, str]:
     program = programs.start("verify_topic.py", "--brokers", cluster.brokers[0], *arguments)
     status = await run_sync(program.wait)
-    return status, "\n".join(program.printed), program.complaints
+    return status, "\n".join(program.printed), program.stderr_text
 
 
 @pytest.mark.parametrize("mode", ["structured", "binary"])
 async def test_a_topic_with_resends_is_whole_and_signed(
-    cluster: MockKafka, programs: ExamplePrograms, journal: list[Entry], tmp_path: Path, mode: str
+    cluster: MockKafka,
+    programs: ExamplePrograms,
+    journal: list[JournalRecord],
+    tmp_path: Path,
+    mode: str,
 ) -> None:
     for part in (journal[:80], journal[40:]):
         await produce(cluster, part, mode=mode)
@@ -66,7 +70,7 @@ async def test_a_topic_with_resends_is_whole_and_signed(
 
 
 async def test_the_first_record_that_did_not_arrive_is_named(
-    cluster: MockKafka, programs: ExamplePrograms, journal: list[Entry]
+    cluster: MockKafka, programs: ExamplePrograms, journal: list[JournalRecord]
 ) -> None:
     await produce(cluster, journal[:99] + journal[100:])
 
@@ -77,7 +81,7 @@ async def test_the_first_record_that_did_not_arrive_is_named(
 
 
 async def test_checkpoints_of_a_topic_of_their_own_are_read_beside_the_events(
-    cluster: MockKafka, programs: ExamplePrograms, journal: list[Entry], tmp_path: Path
+    cluster: MockKafka, programs: ExamplePrograms, journal: list[JournalRecord], tmp_path: Path
 ) -> None:
     await produce(cluster, journal, checkpointTopic=CHECKPOINTS)
     key = ("--key", str(tmp_path / "journal" / "checkpoint.pub"))
@@ -121,7 +125,7 @@ async def test_what_others_wrote_into_the_topic_is_named_by_its_place(
 async def test_without_a_broker_there_is_no_verdict(
     cluster: MockKafka, programs: ExamplePrograms
 ) -> None:
-    cluster.down()
+    cluster.stop_brokers()
 
     status, said, complained = await verified(programs, cluster, EVENTS)
 

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from reactive_desched.journal.records import GENESIS
-from reactive_desched.journal.signing.signed_note import Key, checkpoint_text, signed
+from reactive_desched.journal.signing.signed_note import PublicKey, checkpoint_text, format_note
 from tests.support.journals import SOURCE, new_signer, some_events, write_journal
 
 SOUND, NOT_SOUND, CANNOT = 0, 1, 2
@@ -243,12 +243,12 @@ def test_each_source_is_a_record_of_its_own_and_needs_its_own_key(
 
 def test_a_key_does_not_vouch_for_another_source(evidence: Evidence) -> None:
     theirs = Ed25519PrivateKey.generate()
-    key = Key("another/source", theirs.public_key().public_bytes_raw())
+    key = PublicKey("another/source", theirs.public_key().public_bytes_raw())
     text = checkpoint_text(SOURCE.removeprefix("//"), 0, GENESIS)
     event = json.loads(evidence.at(1))
-    event["data"]["note"] = signed(text, key, theirs.sign(text.encode()))
+    event["data"]["note"] = format_note(text, key, theirs.sign(text.encode()))
 
-    told = evidence.verify([canonical(event)], "--key", key.text)
+    told = evidence.verify([canonical(event)], "--key", key.encoded)
 
     assert told.status == NOT_SOUND
     assert "signed with none of the keys" in told.said

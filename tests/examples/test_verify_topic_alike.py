@@ -16,30 +16,30 @@ import msgspec
 import pytest
 
 from reactive_desched.api.event import Checkpoint
-from reactive_desched.audit.pinned_checkpoint import parse_kept
+from reactive_desched.audit.pinned_checkpoint import parse_pinned
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.cursors import Positions
+from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import Making
+from reactive_desched.journal.opened import JournalConfig
 from reactive_desched.journal.records import GENESIS, digest
 from reactive_desched.journal.signing.signed_note import parse_key
-from reactive_desched.journal.signing.signer import Signer
+from reactive_desched.journal.signing.signer import Ed25519Signer
 from tests.support.journals import new_signer, some_events
 from tests.support.tampering import (
-    Made,
-    flipped,
+    SampleJournal,
+    compressed,
+    decompressed,
     in_base64,
     in_files,
-    look,
-    make,
-    packed,
-    resealed,
-    resealed_by,
+    make_journal,
+    re_checkpointed,
+    resigned_by,
     rewritten,
-    unpacked,
-    with_lines,
-    without,
+    verify_files,
+    with_edited_lines,
+    with_flipped_byte,
+    without_files,
 )
 
 
@@ -48,7 +48,7 @@ class Judged:
     """Files of a journal, the keys to judge them by, and the record that they begin with."""
 
     files: dict[str, bytes]
-    keys: tuple[Signer, ...]
+    keys: tuple[Ed25519Signer, ...]
     since: int = 1
 
 
@@ -56,37 +56,37 @@ class Judged:
 class Workshop:
     """A journal to tamper with, another key of the same name, and the key of another journal."""
 
-    made: Made
-    other: Signer
-    elsewhere: Signer
+    made: SampleJournal
+    other: Ed25519Signer
+    elsewhere: Ed25519Signer
 
-    def judged(self, files: dict[str, bytes], *keys: Signer, since: int = 1) -> Judged:
+    def judged(self, files: dict[str, bytes], *keys: Ed25519Signer, since: int = 1) -> Judged:
         return Judged(files, keys or (self.made.signer,), since)
 
     def raws(self) -> list[bytes]:
         return [entry.raw for entry in self.made.records]
 
     def edited(self, edit: Callable[[list[bytes]], object], start: int = 8) -> Judged:
-        return self.judged(with_lines(self.made, self.made.named(start), edit))
+        return self.judged(with_edited_lines(self.made, self.made.file_of(start), edit))
 
     def rewritten(self) -> list[bytes]:
         return rewritten(self.made, 10, lambda raw: raw.replace(b"shop", b"bank"))
 
     def sealed_by_both(self) -> dict[str, bytes]:
-        return in_files(self.made, resealed_by(self.other, self.raws(), since=12))
+        return in_files(self.made, resigned_by(self.other, self.raws(), since=12))
 
     def resealed(self, change: Callable[[Checkpoint, str], Checkpoint]) -> Judged:
-        return self.judged(in_files(self.made, resealed(self.raws(), change)))
+        return self.judged(in_files(self.made, re_checkpointed(self.raws(), change)))
 
     def with_a_byte_of(self, seq: int) -> Judged:
-        name, offset = self.made.place(seq)
+        name, offset = self.made.file_and_offset(seq)
         at = offset + self.made.raw(seq).index(b"reason")
-        return self.judged({**self.made.files, name: flipped(self.made.files[name], at)})
+        return self.judged({**self.made.files, name: with_flipped_byte(self.made.files[name], at)})
 
     def alone(self, change: Callable[[Checkpoint], Checkpoint]) -> Judged:
         """Return a journal of one record, a checkpoint that was changed."""
-        raws = resealed(self.raws()[:1], lambda data, _: change(data))
-        return self.judged({self.made.named(1): raws[0] + b"\n"})
+        raws = re_checkpointed(self.raws()[:1], lambda data, _: change(data))
+        return self.judged({self.made.file_of(1): raws[0] + b"\n"})
 
 
 def with_its_note(data: Checkpoint, prev: str) -> Checkpoint:
@@ -105,16 +105,16 @@ def respelt(note: str) -> str:
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     other = new_signer(tmp_path_factory.mktemp("other"))
     elsewhere = new_signer(tmp_path_factory.mktemp("elsewhere"), "//elsewhere/descheduler/x/1")
-    return Workshop(make(tmp_path_factory.mktemp("journal")), other, elsewhere)
+    return Workshop(make_journal(tmp_path_factory.mktemp("journal")), other, elsewhere)
 
 
 ALIKE: dict[str, tuple[bool, Callable[[Workshop], Judged]]] = {
     "whole": (True, lambda w: w.judged(w.made.files)),
-    "compressed": (True, lambda w: w.judged(packed(w.made))),
-    "removed in front": (True, lambda w: w.judged(without(w.made, 1, 8), since=15)),
-    "cut off at its end": (True, lambda w: w.judged(without(w.made, 22))),
+    "compressed": (True, lambda w: w.judged(compressed(w.made))),
+    "removed in front": (True, lambda w: w.judged(without_files(w.made, 1, 8), since=15)),
+    "cut off at its end": (True, lambda w: w.judged(without_files(w.made, 22))),
     "torn": (True, lambda w: w.edited(lambda lines: lines.append(lines.pop()[:70]), 22)),
-    "without a file": (False, lambda w: w.judged(without(w.made, 8))),
+    "without a file": (False, lambda w: w.judged(without_files(w.made, 8))),
     "without a record": (False, lambda w: w.edited(lambda lines: lines.pop(3))),
     "with an empty line": (False, lambda w: w.edited(lambda lines: lines.insert(3, b"\n"))),
     "one byte": (False, lambda w: w.with_a_byte_of(10)),
@@ -122,11 +122,11 @@ ALIKE: dict[str, tuple[bool, Callable[[Workshop], Judged]]] = {
     "chained anew": (False, lambda w: w.judged(in_files(w.made, w.rewritten()))),
     "chained anew with its notes": (
         False,
-        lambda w: w.judged(in_files(w.made, resealed(w.rewritten(), with_its_note))),
+        lambda w: w.judged(in_files(w.made, re_checkpointed(w.rewritten(), with_its_note))),
     ),
     "signed anew by another": (
         False,
-        lambda w: w.judged(in_files(w.made, resealed_by(w.other, w.rewritten(), since=12))),
+        lambda w: w.judged(in_files(w.made, resigned_by(w.other, w.rewritten(), since=12))),
     ),
     "signed by two, both known": (
         True,
@@ -154,7 +154,7 @@ ALIKE: dict[str, tuple[bool, Callable[[Workshop], Judged]]] = {
     "a note of another journal": (
         False,
         lambda w: w.judged(
-            in_files(w.made, resealed_by(w.elsewhere, w.raws(), since=5)),
+            in_files(w.made, resigned_by(w.elsewhere, w.raws(), since=5)),
             w.made.signer,
             w.elsewhere,
         ),
@@ -163,7 +163,7 @@ ALIKE: dict[str, tuple[bool, Callable[[Workshop], Judged]]] = {
         False,
         lambda w: w.resealed(
             lambda data, prev: msgspec.structs.replace(
-                data, note=w.made.signer.note(data.size + 1, prev)
+                data, note=w.made.signer.sign(data.size + 1, prev)
             )
         ),
     ),
@@ -186,7 +186,7 @@ def called_sound(examples: Path, text: bytes, *options: str) -> bool:
 def judged_by_the_example(examples: Path, judged: Judged, *options: str) -> bool:
     """Say whether it calls sound what zcat makes of the files."""
     files = judged.files.items()
-    texts = (unpacked(raw) if name.endswith("gz") else raw for name, raw in files)
+    texts = (decompressed(raw) if name.endswith("gz") else raw for name, raw in files)
     keys = [f"--key={key.public_key}" for key in judged.keys]
     text = b"".join(text or b"" for text in texts)
     return called_sound(examples, text, *keys, f"--since={judged.since}", *options)
@@ -197,7 +197,7 @@ def test_a_tampered_journal_is_judged_alike(workshop: Workshop, examples: Path, 
     is_sound, build = ALIKE[kind]
     judged = build(workshop)
 
-    ours = look(judged.files, *judged.keys).ok
+    ours = verify_files(judged.files, *judged.keys).ok
 
     assert (ours, judged_by_the_example(examples, judged)) == (is_sound, is_sound)
 
@@ -231,13 +231,13 @@ def test_a_kept_checkpoint_is_held_against_it_alike(
     workshop: Workshop, examples: Path, tmp_path: Path, kept: KeptAt
 ) -> None:
     made = workshop.made
-    files = without(made, 1, 8) if kept.since > 1 else made.files
+    files = without_files(made, 1, 8) if kept.since > 1 else made.files
     judged = workshop.judged(files, since=kept.since)
     root = kept.root or (digest(made.raw(kept.size)) if kept.size else GENESIS)
-    note = (workshop.other if kept.by_another else made.signer).note(kept.size, root)
+    note = (workshop.other if kept.by_another else made.signer).sign(kept.size, root)
     (tmp_path / "note").write_text(note)
 
-    ours = look(judged.files, *judged.keys, kept=parse_kept(note)).ok
+    ours = verify_files(judged.files, *judged.keys, kept=parse_pinned(note)).ok
     theirs = judged_by_the_example(examples, judged, f"--kept={tmp_path / 'note'}")
 
     assert (ours, theirs) == (kept.is_sound, kept.is_sound)
@@ -251,13 +251,13 @@ class Lives:
     lost: list[bytes] = field(default_factory=list)
 
     async def live(self, records: int) -> None:
-        making = Making(Rotation(1 << 24, 86400.0))
+        making = JournalConfig(Rotation(1 << 24, 86400.0))
         async with open_journal(self.folder, making, clock=lambda: datetime.now(UTC)) as journal:
             events = some_events(60, source=journal.source)
             for event in [one for one in events if "eviction" not in one.type][:records]:
                 await journal.append(event)
-            last = journal.tail.last
-        Positions(self.folder / "positions").keep("kafka", last, "2026-01-01T00:00:00Z")
+            last = journal.tail.last_seq
+        Cursors(self.folder / "positions").save("kafka", last, "2026-01-01T00:00:00Z")
 
     def lose(self, left: int) -> None:
         lines = self.lines()
@@ -295,7 +295,9 @@ def both_judge(
     """Return whether `audit verify`, and whether the example, call these lines sound."""
     folder.mkdir()
     (folder / f"journal-{1:020}.jsonl").write_bytes(b"".join(lines))
-    ours = verify(folder, [parse_key(key) for key in keys], "", parse_kept(note) if note else None)
+    ours = verify(
+        folder, [parse_key(key) for key in keys], "", parse_pinned(note) if note else None
+    )
     options = [f"--key={key}" for key in keys]
     if note:
         (folder / "note").write_text(note)

@@ -16,8 +16,8 @@ import pytest
 from anyio.to_thread import run_sync
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.journal.records import Entry
-from reactive_desched.policy.recording import Webhook
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.policy.recording import WebhookSettings
 from reactive_desched.sinks.webhook.signing import signature
 from reactive_desched.sinks.webhook.sink import WebhookSink
 from tests.support.example_programs import ExampleProgram, ExamplePrograms
@@ -38,7 +38,7 @@ class Hook:
     ours: Path
 
     def sink(self, wall: Callable[[], float] = time.time) -> WebhookSink:
-        settings = Webhook(url=self.url, secret_file=str(self.ours))
+        settings = WebhookSettings(url=self.url, secret_file=str(self.ours))
         return WebhookSink(settings, wall=wall, clock=time.monotonic)
 
     def connect(self) -> socket.socket:
@@ -68,7 +68,7 @@ def signed(body: bytes) -> dict[str, str]:
 
 
 @pytest.fixture
-def entries(tmp_path: Path) -> list[Entry]:
+def entries(tmp_path: Path) -> list[JournalRecord]:
     return write_journal(tmp_path / "journal", some_events(20))
 
 
@@ -79,16 +79,18 @@ async def hook(programs: ExamplePrograms, tmp_path: Path) -> Hook:
         file.write_text("a secret\n".replace(" ", "-"))
     arguments = ("127.0.0.1", "0", str(theirs), str(tmp_path / "seen.db"))
     program = programs.start("webhook_receiver.py", *arguments)
-    (said,) = await run_sync(lambda: program.until(lambda lines: len(lines) == 1))
+    (said,) = await run_sync(lambda: program.wait_for(lambda lines: len(lines) == 1))
     return Hook(program, f"http://127.0.0.1:{said.rpartition(' ')[2]}/", theirs, ours)
 
 
-def told(entry: Entry) -> str:
+def told(entry: JournalRecord) -> str:
     event = json.loads(entry.raw)
     return f"{event['time']} {event['type']} {event['subject']}"
 
 
-async def test_signed_events_are_taken_in_order_and_once(hook: Hook, entries: list[Entry]) -> None:
+async def test_signed_events_are_taken_in_order_and_once(
+    hook: Hook, entries: list[JournalRecord]
+) -> None:
     sink = hook.sink()
     assert await sink.deliver(entries[:8]) == 8
     assert await sink.deliver(entries[4:]) == len(entries) - 4
@@ -114,7 +116,9 @@ async def test_signed_events_are_taken_in_order_and_once(hook: Hook, entries: li
         "a secret with a space in it",
     ],
 )
-async def test_secrets_that_agree(hook: Hook, entries: list[Entry], theirs: str, ours: str) -> None:
+async def test_secrets_that_agree(
+    hook: Hook, entries: list[JournalRecord], theirs: str, ours: str
+) -> None:
     hook.theirs.write_text(theirs)
     hook.ours.write_text(ours)
     sink = hook.sink()
@@ -125,7 +129,7 @@ async def test_secrets_that_agree(hook: Hook, entries: list[Entry], theirs: str,
 
 
 async def test_an_event_signed_with_another_secret_is_not_taken(
-    hook: Hook, entries: list[Entry]
+    hook: Hook, entries: list[JournalRecord]
 ) -> None:
     hook.ours.write_text("another-secret\n")
     sink = hook.sink()
@@ -134,12 +138,12 @@ async def test_an_event_signed_with_another_secret_is_not_taken(
     await sink.close()
 
     assert hook.program.printed[1:] == []
-    assert "none of the signatures is right" in hook.program.complaints
+    assert "none of the signatures is right" in hook.program.stderr_text
 
 
 @pytest.mark.parametrize("off_s", [-400, 400], ids=["from long ago", "from the future"])
 async def test_a_request_of_another_time_is_not_taken(
-    hook: Hook, entries: list[Entry], off_s: int
+    hook: Hook, entries: list[JournalRecord], off_s: int
 ) -> None:
     sink = hook.sink(wall=lambda: time.time() + off_s)
     with pytest.raises(SinkUnavailable, match="401"):
@@ -150,7 +154,7 @@ async def test_a_request_of_another_time_is_not_taken(
 
 
 async def test_a_body_that_is_not_the_signed_one_is_not_taken(
-    hook: Hook, entries: list[Entry]
+    hook: Hook, entries: list[JournalRecord]
 ) -> None:
     headers = signed(entries[0].raw)
 
@@ -160,7 +164,7 @@ async def test_a_body_that_is_not_the_signed_one_is_not_taken(
 
 
 async def test_nobody_waits_for_a_client_that_says_nothing(
-    hook: Hook, entries: list[Entry]
+    hook: Hook, entries: list[JournalRecord]
 ) -> None:
     raw = entries[0].raw
     with hook.connect(), hook.connect() as half:
@@ -170,7 +174,7 @@ async def test_nobody_waits_for_a_client_that_says_nothing(
 
 
 async def test_an_event_that_comes_on_many_connections_at_once_is_taken_once(
-    hook: Hook, entries: list[Entry]
+    hook: Hook, entries: list[JournalRecord]
 ) -> None:
     def post(number: int) -> int:
         raw = entries[number % 4].raw
@@ -205,7 +209,7 @@ async def test_a_body_whose_length_is_not_to_be_believed_is_not_read(
     answer = await run_sync(ask)
 
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
-    assert "Traceback" not in hook.program.complaints
+    assert "Traceback" not in hook.program.stderr_text
 
 
 @pytest.mark.parametrize(
@@ -224,13 +228,13 @@ async def test_a_body_whose_length_is_not_to_be_believed_is_not_read(
     ],
 )
 async def test_a_proof_that_is_odd_is_refused_like_any_other(
-    hook: Hook, entries: list[Entry], header: str, value: str
+    hook: Hook, entries: list[JournalRecord], header: str, value: str
 ) -> None:
     raw = entries[0].raw
     headers = {**signed(raw), header: value}
 
     assert await run_sync(lambda: hook.post(raw, headers)) == 401
-    assert "Traceback" not in hook.program.complaints
+    assert "Traceback" not in hook.program.stderr_text
 
 
 def test_a_connection_that_stays_silent_is_closed(examples: Path) -> None:

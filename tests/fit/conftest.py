@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from reactive_desched.fit.scheduler import SchedulerFit
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.state.cluster import ClusterState
@@ -19,41 +19,41 @@ class Place:
         self.now = 0.0
         self.state = ClusterState()
         self.view = ClusterView(self.state, lambda: 0)
-        self.fit = SchedulerFit(self.view, lambda: self.now)
+        self.fit = SchedulerNodeFit(self.view, lambda: self.now)
         self.put(*things)
 
     def put(self, *things: ClusterObject) -> None:
         """Let objects appear or change."""
         for thing in things:
-            self.fit.observe(self.state.upsert(thing))
+            self.fit.apply_changes(self.state.upsert(thing))
 
     def remove(self, *things: ClusterObject) -> None:
         """Let objects vanish."""
         for thing in things:
-            self.fit.observe(self.state.remove(thing))
+            self.fit.apply_changes(self.state.remove(thing))
 
     def fitting(self, pod: Pod) -> set[str]:
         """Name the nodes other than its own that fit a pod."""
-        return self.fit.fitting(pod) - {pod.node}
+        return self.fit.fitting_nodes(pod) - {pod.node}
 
     def why_not(self, pod: Pod) -> dict[str, int]:
         """Count why the nodes other than its own do not fit a pod."""
-        if self.fit.elsewhere(pod, EVERYTHING) is not None:
+        if self.fit.find_other_node(pod, EVERYTHING) is not None:
             return {}
-        return dict(self.fit.nowhere_else(pod, EVERYTHING).why.reasons)
+        return dict(self.fit.diagnose_other_nodes(pod, EVERYTHING).diagnosis.reasons)
 
     def let_go(self, pod: Pod) -> str | None:
         """Find a node for a pod and let it go there."""
-        found = self.fit.elsewhere(pod, EVERYTHING)
+        found = self.fit.find_other_node(pod, EVERYTHING)
         if found is not None:
-            self.fit.begin(pod)
+            self.fit.reserve(pod)
         return found
 
     def park(self, pod: Pod) -> set[tuple[str, ...]]:
         """Find no node for a pod; returns what it waits for."""
-        assert self.fit.elsewhere(pod, EVERYTHING) is None
-        wakes = set(self.fit.nowhere_else(pod, EVERYTHING).wakes)
-        self.fit.news()
+        assert self.fit.find_other_node(pod, EVERYTHING) is None
+        wakes = set(self.fit.diagnose_other_nodes(pod, EVERYTHING).wake_keys)
+        self.fit.take_capacity_hints()
         return wakes
 
 

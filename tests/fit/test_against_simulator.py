@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.fit.scheduler import SchedulerFit
-from reactive_desched.kube.decode.codecs import codecs
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.kube.decode.codecs import make_codecs
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.objects import Pod
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.scheduling.scheduler import Scheduler
@@ -42,14 +42,14 @@ def theirs(objects: dict[str, list[Obj]], mover: Obj) -> dict[str, tuple[str, ..
 
 def ours(objects: dict[str, list[Obj]], mover: Obj) -> tuple[set[str], Counter[str]]:
     """Ask for the nodes that fit a pod which sits on one of them, and why the others do not."""
-    codec, state = codecs(SharedParts()), ClusterState()
+    codec, state = make_codecs(InternTables()), ClusterState()
     for kind, listed in (objects | {"pods": [*objects["pods"], mover]}).items():
         for obj in listed:
             state.upsert(getattr(codec, kind).item(json.dumps(obj).encode()))
-    fit = SchedulerFit(ClusterView(state, lambda: 0), lambda: 0)
+    fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
     pod = state.get("pods", mover["metadata"]["uid"])
     assert isinstance(pod, Pod)
-    return fit.fitting(pod), fit.why_not_all(pod).reasons
+    return fit.fitting_nodes(pod), fit.diagnose_all_nodes(pod).reasons
 
 
 @st.composite

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.fit import bits, change_log, free_amounts, labels, node_sets, unschedulable
-from reactive_desched.fit.change_log import Trail
-from reactive_desched.fit.free_amounts import FreeAmounts
+from reactive_desched.fit.change_log import ChangeLog
+from reactive_desched.fit.free_amounts import FreeResources
 from reactive_desched.fit.labels import NodeLabels
-from reactive_desched.gate.evictor import NodeFit
+from reactive_desched.gate.evictor import NodeFitFilter
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import EVERYTHING, Requirement
@@ -37,58 +37,58 @@ def test_one_slot_comes_and_goes(slots: set[int], slot: int) -> None:
 
 
 def test_whoever_is_not_too_far_behind_learns_what_changed() -> None:
-    seen, stand = Trail(), Trail().end
+    seen, stand = ChangeLog(), ChangeLog().end
     for slot in (3, 1, 3):
-        seen.note(slot)
+        seen.append(slot)
 
     assert seen.since(stand) == {1, 3}
     assert seen.since(seen.end) == ()
 
 
 def test_whoever_is_too_far_behind_is_told_so() -> None:
-    seen = Trail()
-    for _ in range(change_log.KEPT):
-        seen.note(1)
+    seen = ChangeLog()
+    for _ in range(change_log.KEPT_CHANGES):
+        seen.append(1)
     stand = seen.end
-    for _ in range(change_log.KEPT):
-        seen.note(2)
+    for _ in range(change_log.KEPT_CHANGES):
+        seen.append(2)
 
     assert seen.since(0) == {1, 2}
-    seen.note(3)
+    seen.append(3)
     assert seen.since(0) is None
     assert seen.since(stand) == {2, 3}
 
 
 def test_forgotten_amounts_are_found_out_anew() -> None:
-    free = FreeAmounts()
-    free.grow()
-    free.set(0, {"cpu": free_amounts.REMEMBERED_LEVELS}, ())
-    for amount in range(free_amounts.REMEMBERED_LEVELS + 50):
+    free = FreeResources()
+    free.add_slot()
+    free.update(0, {"cpu": free_amounts.MAX_CACHED_LEVELS}, ())
+    for amount in range(free_amounts.MAX_CACHED_LEVELS + 50):
         free.with_at_least("cpu", amount)
 
-    assert len(free._levels) == free_amounts.REMEMBERED_LEVELS
+    assert len(free._levels) == free_amounts.MAX_CACHED_LEVELS
     assert free.with_at_least("cpu", 5) == 1
-    assert free.with_at_least("cpu", free_amounts.REMEMBERED_LEVELS + 1) == 0
+    assert free.with_at_least("cpu", free_amounts.MAX_CACHED_LEVELS + 1) == 0
 
 
 def test_resources_beyond_the_bound_are_found_out_anew(place: Callable[..., Any]) -> None:
-    names = [f"example.com/r{number}" for number in range(free_amounts.REMEMBERED_RESOURCES + 5)]
-    here = place(node("n1"), node("n2", room={"pods": "9", **dict.fromkeys(names, "1")}))
+    names = [f"example.com/r{number}" for number in range(free_amounts.MAX_TRACKED_RESOURCES + 5)]
+    here = place(node("n1"), node("n2", allocatable={"pods": "9", **dict.fromkeys(names, "1")}))
     movers = [pod(name, on="n1", requests={name: "1"}) for name in names]
 
     for _ in range(2):
         assert all(here.fitting(mover) == {"n2"} for mover in movers)
-    assert all(here.fit._nodes.amounts.knows(always) for always in ("cpu", "memory", "pods"))
+    assert all(here.fit._nodes.amounts.tracks(always) for always in ("cpu", "memory", "pods"))
 
 
 def test_forgotten_labels_are_indexed_anew() -> None:
     known: list[Node | None] = [node("n1", labels={"l3": "x"}), None]
-    made = NodeLabels(known, {"n1": 0}, Trail())
-    keys = [f"l{number}" for number in range(labels.REMEMBERED_LABELS + 5)]
+    made = NodeLabels(known, {"n1": 0}, ChangeLog())
+    keys = [f"l{number}" for number in range(labels.MAX_INDEXED_LABELS + 5)]
 
     for _ in range(2):
-        assert [key for key in keys if made.bearing(key)] == ["l3"]
-    assert len(made._labels) == labels.REMEMBERED_LABELS
+        assert [key for key in keys if made.with_label(key)] == ["l3"]
+    assert len(made._columns) == labels.MAX_INDEXED_LABELS
 
 
 def test_every_operator_of_a_requirement_is_known() -> None:
@@ -97,21 +97,21 @@ def test_every_operator_of_a_requirement_is_known() -> None:
         node(f"n{number}", labels={} if value is None else {"v": value})
         for number, value in enumerate(values)
     ]
-    made = NodeLabels(known, {}, Trail())
+    made = NodeLabels(known, {}, ChangeLog())
 
     for operator in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Odd"):
         asked = Requirement("v", operator, ("6",) if operator in ("Gt", "Lt") else ("5", "x"))
         met = [asked.matches(found.labels) for found in known if found is not None]
-        assert made.meeting(asked, 0b1111) == bits.of_flags(met)
+        assert made.matching_requirement(asked, 0b1111) == bits.of_flags(met)
 
 
 def test_tolerations_beyond_the_bound_are_asked_again(place: Callable[..., Any]) -> None:
     here = place(node("n1"), node("n2", "a:NoSchedule"))
-    many = [(Toleration(f"k{n}", "Exists"),) for n in range(node_sets.REMEMBERED_TOLERATIONS + 1)]
+    many = [(Toleration(f"k{n}", "Exists"),) for n in range(node_sets.MAX_CACHED_TOLERATIONS + 1)]
     for tolerations in many:
         here.fitting(_tolerating(*tolerations))
 
-    assert len(here.fit._nodes._unsuited) <= node_sets.REMEMBERED_TOLERATIONS
+    assert len(here.fit._nodes._untolerated) <= node_sets.MAX_CACHED_TOLERATIONS
     assert here.fitting(_tolerating(Toleration("a", "Exists"))) == {"n2"}
 
 
@@ -119,15 +119,15 @@ def test_groups_beyond_the_bound_look_again_in_time(place: Callable[..., Any]) -
     mover = pod("mover", on="n1", requests={"cpu": "9"})
     here = place(node("n1"), node("n2"), mover)
     first = here.park(mover)
-    for number in range(unschedulable.MOST_GROUPS):
+    for number in range(unschedulable.MAX_GROUPS):
         here.park(msgspec.structs.replace(mover, namespace=f"ns{number}"))
 
-    assert len(here.fit._stuck) == unschedulable.MOST_GROUPS
-    here.put(node("n2", room={"cpu": "9", "pods": "9"}))
+    assert len(here.fit._stuck) == unschedulable.MAX_GROUPS
+    here.put(node("n2", allocatable={"cpu": "9", "pods": "9"}))
     told = {room.wake for room in here.fit.news()}
-    assert len(told) == unschedulable.MOST_GROUPS
+    assert len(told) == unschedulable.MAX_GROUPS
     assert not told & first
-    assert len(here.fit._stuck._offers) == 1
+    assert len(here.fit._stuck._feasibility) == 1
 
 
 def test_a_slot_that_becomes_free_is_given_to_the_next_node(place: Callable[..., Any]) -> None:
@@ -153,13 +153,13 @@ def test_many_nodes_are_looked_through_in_several_turns(place: Callable[..., Any
 def test_meanwhile_findings_are_put_off_to_the_next_turn(place: Callable[..., Any]) -> None:
     finding = Finding(pod("mover", on="n1"), "Test", "why")
     here = place(*(node(f"n{number}") for number in range(450)))
-    gate = NodeFit(here.fit, EVERYTHING, evictor_asks=True)
+    gate = NodeFitFilter(here.fit, EVERYTHING, evictor_requires=True)
 
-    assert gate.verdict(finding, 7) == Defer(
+    assert gate.check(finding, 7) == Defer(
         finding, "NodeFit", "the nodes are still being looked through", 7
     )
-    assert isinstance(gate.verdict(finding, 7), Defer)
-    assert gate.verdict(finding, 7) is None
+    assert isinstance(gate.check(finding, 7), Defer)
+    assert gate.check(finding, 7) is None
 
 
 def _tolerating(*tolerations: Toleration) -> Pod:

@@ -17,7 +17,7 @@ from reactive_desched.model.objects import (
     Pod,
     TopologySpreadConstraint,
 )
-from reactive_desched.testing.anti_affinity import avoid, avoiding
+from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
 from reactive_desched.testing.builders import node, pod, with_spec
 
 WEB = {"app": "web"}
@@ -30,27 +30,31 @@ EVEN = TopologySpreadConstraint(1, ZONE_LABEL, label_selector=LabelSelector(WEB)
     [
         pytest.param(MOVER, [], id="its requests"),
         pytest.param(with_spec(MOVER, host_ports=(HostPort(80),)), [], id="its host ports"),
-        pytest.param(avoiding(MOVER, avoid("app=web")), [], id="its own anti-affinity"),
+        pytest.param(
+            with_anti_affinity(MOVER, anti_affinity_term("app=web")), [], id="its own anti-affinity"
+        ),
         pytest.param(
             with_spec(MOVER, spread=(EVEN,)), [node("n2", zone="b")], id="its part in the spread"
         ),
         pytest.param(
             replace(MOVER, claims=("data",)),
             [
-                PersistentVolumeClaim("default", "data", volume="v", exclusive=True),
-                PersistentVolume("v", driver="disks", handle="h", claim="default/data"),
-                CSINode("n1", attachable={"disks": 1}),
+                PersistentVolumeClaim("default", "data", volume_name="v", read_write_once_pod=True),
+                PersistentVolume("v", driver="disks", volume_handle="h", claim_ref="default/data"),
+                CSINode("n1", attach_limits={"disks": 1}),
             ],
             id="its volumes",
         ),
-        pytest.param(replace(MOVER, resized={"cpu": 500}), [], id="what a resize makes it hold"),
+        pytest.param(
+            replace(MOVER, resize_delta={"cpu": 500}), [], id="what a resize makes it hold"
+        ),
     ],
 )
 def test_what_it_takes_up_itself_keeps_it_off_no_node(
     place: Callable[..., Any], candidate: Pod, things: list[ClusterObject]
 ) -> None:
-    room = {"cpu": "1500m" if candidate.resized else "1", "pods": "1"}
-    here = place(node("n1", zone="a", room=room), *things, candidate)
+    room = {"cpu": "1500m" if candidate.resize_delta else "1", "pods": "1"}
+    here = place(node("n1", zone="a", allocatable=room), *things, candidate)
 
     assert "n1" in here.fit.fitting(candidate)
 
@@ -68,13 +72,13 @@ def test_elsewhere_is_a_ready_node_of_the_selection_and_never_its_own(
 
 def test_anywhere_is_its_own_node_if_no_other_will_do(place: Callable[..., Any]) -> None:
     here = place(node("n1"), node("n2", "a:NoSchedule"), node("n3", ready="False"), MOVER)
-    assert here.fit.anywhere(MOVER) == "n1"
+    assert here.fit.find_any_node(MOVER) == "n1"
 
     here.put(node("n2"))
-    assert here.fit.anywhere(MOVER) == "n2"
+    assert here.fit.find_any_node(MOVER) == "n2"
 
     here.put(node("n2", "a:NoSchedule"), node("n1", unschedulable=True))
-    assert here.fit.anywhere(MOVER) is None
+    assert here.fit.find_any_node(MOVER) is None
 
 
 def test_of_the_nodes_that_fit_the_one_with_most_room_is_named(place: Callable[..., Any]) -> None:
@@ -90,13 +94,13 @@ def test_why_not_counts_each_node_once_but_for_several_shortages(
     nodes = [
         node("n1"),
         node("n2", "a:NoSchedule", unschedulable=True),
-        node("n3", room={"cpu": "0", "pods": "0"}),
-        node("n4", room={"cpu": "0", "pods": "9"}),
+        node("n3", allocatable={"cpu": "0", "pods": "0"}),
+        node("n4", allocatable={"cpu": "0", "pods": "9"}),
     ]
     here = place(*nodes, MOVER)
     here.fit.elsewhere(MOVER, EVERYTHING)
 
-    found = here.fit.nowhere_else(MOVER, EVERYTHING)
+    found = here.fit.diagnose_other_nodes(MOVER, EVERYTHING)
 
     assert str(found.why) == (
         "0/3 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 Insufficient cpu"

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.fit.scheduler import SchedulerFit
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Pod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
-from tests.support.small_clusters import Clusters
+from tests.support.small_clusters import RandomCluster
 
 SELECTOR = parse_selector("disk!=ssd")
 
@@ -19,34 +19,34 @@ class World:
     def __init__(self) -> None:
         self.state = ClusterState()
         self.view = ClusterView(self.state, lambda: 0)
-        self.fit = SchedulerFit(self.view, lambda: 0)
+        self.fit = SchedulerNodeFit(self.view, lambda: 0)
 
     def check(self) -> None:
         """Compare what both say of every pod."""
-        anew = SchedulerFit(self.view, lambda: 0)
+        anew = SchedulerNodeFit(self.view, lambda: 0)
         for uid in self.view.pods():
             pod = self.view.pod(uid)
             assert pod is not None
-            fitting = anew.fitting(pod)
-            assert self.fit.fitting(pod) == fitting
-            assert self.fit.why_not_all(pod) == anew.why_not_all(pod)
+            fitting = anew.fitting_nodes(pod)
+            assert self.fit.fitting_nodes(pod) == fitting
+            assert self.fit.diagnose_all_nodes(pod) == anew.diagnose_all_nodes(pod)
             self.check_search(pod, fitting)
 
     def check_search(self, pod: Pod, fitting: set[str]) -> None:
-        ready = {room.name for room in self.view.ready_rooms(SELECTOR)}
+        ready = {room.name for room in self.view.ready_node_infos(SELECTOR)}
         others = (fitting & ready) - {pod.node}
-        found = self.fit.elsewhere(pod, SELECTOR)
+        found = self.fit.find_other_node(pod, SELECTOR)
         assert found in others if others else found is None
-        counting = fitting & {room.name for room in self.view.rooms()}
-        found = self.fit.anywhere(pod)
+        counting = fitting & {room.name for room in self.view.eligible_node_infos()}
+        found = self.fit.find_any_node(pod)
         assert found in counting if counting else found is None
 
 
 @given(st.data(), st.integers(4, 25))
 def test_after_any_changes_the_search_answers_as_a_new_one(data: st.DataObject, steps: int) -> None:
-    world, clusters = World(), Clusters()
+    world, clusters = World(), RandomCluster()
     for step in range(steps):
-        world.fit.observe(clusters.change(data, world.state))
+        world.fit.apply_changes(clusters.change(data, world.state))
         if step % 3 == 0:
             world.check()
     world.check()

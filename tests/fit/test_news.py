@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.controller.blocked import wakes
-from reactive_desched.fit.scheduler import SchedulerFit
+from reactive_desched.controller.blocked import wake_keys
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import WakeKey
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import Pod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
-from tests.support.small_clusters import Clusters
+from tests.support.small_clusters import RandomCluster
 
 
 class Waiting:
@@ -22,20 +22,20 @@ class Waiting:
     def __init__(self) -> None:
         self.state = ClusterState()
         self.view = ClusterView(self.state, lambda: 0)
-        self.fit = SchedulerFit(self.view, lambda: 0)
+        self.fit = SchedulerNodeFit(self.view, lambda: 0)
         self.waiting: dict[str, dict[str, tuple[WakeKey, ...]]] = {"elsewhere": {}, "anywhere": {}}
 
     def take(self, changes: Iterable[Change]) -> None:
-        self.fit.observe(changes)
-        self.hear({wake for change in changes for wake in wakes(change)} - {("room",)})
+        self.fit.apply_changes(changes)
+        self.hear({wake for change in changes for wake in wake_keys(change)} - {("room",)})
 
     def hear(self, told: set[WakeKey]) -> None:
         """Let all who are told something wait no more."""
-        rooms = list(self.fit.news())
+        rooms = list(self.fit.take_capacity_hints())
         for waiting in self.waiting.values():
             for uid, wanted in list(waiting.items()):
                 beside = self.node_of(uid)
-                helped = {room.wake for room in rooms if not beside or room.beside != beside}
+                helped = {room.wake for room in rooms if not beside or room.exclude_node != beside}
                 if not (told | helped).isdisjoint(wanted):
                     del waiting[uid]
 
@@ -45,30 +45,30 @@ class Waiting:
 
     def check(self) -> None:
         """Fail when a pod that waits would fit; let all others who fit nowhere wait."""
-        anew = SchedulerFit(self.view, lambda: 0)
+        anew = SchedulerNodeFit(self.view, lambda: 0)
         for uid in self.view.pods():
             pod = self.view.pod(uid)
             assert pod is not None
             if pod.is_active and not pod.is_terminating:
                 self.look(pod, anew)
-        self.fit.news()  # that somebody found a node is news too, but no test of hearing
+        self.fit.take_capacity_hints()  # a node was found: a hint this test ignores
 
-    def look(self, pod: Pod, anew: SchedulerFit) -> None:
+    def look(self, pod: Pod, anew: SchedulerNodeFit) -> None:
         waiting = self.waiting["elsewhere"]
         if pod.uid in waiting:
-            assert anew.elsewhere(pod, EVERYTHING) is None, f"{pod} was not told"
-        elif self.fit.elsewhere(pod, EVERYTHING) is None:
-            waiting[pod.uid] = self.fit.nowhere_else(pod, EVERYTHING).wakes
+            assert anew.find_other_node(pod, EVERYTHING) is None, f"{pod} was not told"
+        elif self.fit.find_other_node(pod, EVERYTHING) is None:
+            waiting[pod.uid] = self.fit.diagnose_other_nodes(pod, EVERYTHING).wake_keys
         waiting = self.waiting["anywhere"]
         if pod.uid in waiting:
-            assert anew.anywhere(pod) is None, f"{pod} was not told of anything"
-        elif self.fit.anywhere(pod) is None:
-            waiting[pod.uid] = self.fit.nowhere(pod).wakes
+            assert anew.find_any_node(pod) is None, f"{pod} was not told of anything"
+        elif self.fit.find_any_node(pod) is None:
+            waiting[pod.uid] = self.fit.diagnose_any_node(pod).wake_keys
 
 
 @given(st.data(), st.integers(8, 30))
 def test_whoever_waits_is_told_before_a_node_fits(data: st.DataObject, steps: int) -> None:
-    waiting, clusters = Waiting(), Clusters()
+    waiting, clusters = Waiting(), RandomCluster()
     for _ in range(steps):
         waiting.take(clusters.change(data, waiting.state))
         waiting.check()

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import ClusterObject, HostPort, Pod, PodStatus
 from reactive_desched.model.scheduling import (
-    NOT_SELECTED,
-    PORTS_TAKEN,
-    TAINTED,
+    NODE_AFFINITY_MISMATCH,
+    PORTS_IN_USE,
     TOO_MANY_PODS,
     UNSCHEDULABLE,
+    UNTOLERATED_TAINTS,
 )
 from reactive_desched.testing.builders import READY, node, pod, term, with_spec
 
@@ -22,7 +22,7 @@ ASKS_NOTHING = pod("mover", on="n1")
 ANY_OR_D = with_spec(
     MOVER, node_affinity=NodeAffinity(NodeSelector((NodeSelectorTerm(), term("d=1"))))
 )
-TWO_CORES = node("n2", room={"cpu": "2", "pods": "9"})
+TWO_CORES = node("n2", allocatable={"cpu": "2", "pods": "9"})
 
 
 def taking(cpu: str, status: PodStatus = READY) -> Pod:
@@ -48,8 +48,10 @@ def listening(name: str, on: str, protocol: str = "TCP", ip: str = "0.0.0.0") ->
             None,
             id="cordoned, and tolerated",
         ),
-        pytest.param(MOVER, [node("n2", "a:NoSchedule")], TAINTED, id="a taint"),
-        pytest.param(MOVER, [node("n2", "a:NoExecute")], TAINTED, id="a NoExecute taint"),
+        pytest.param(MOVER, [node("n2", "a:NoSchedule")], UNTOLERATED_TAINTS, id="a taint"),
+        pytest.param(
+            MOVER, [node("n2", "a:NoExecute")], UNTOLERATED_TAINTS, id="a NoExecute taint"
+        ),
         pytest.param(MOVER, [node("n2", "a:PreferNoSchedule")], None, id="a soft taint"),
         pytest.param(
             pod("m", on="n1", tolerates="a"), [node("n2", "a:NoSchedule")], None, id="tolerated"
@@ -57,11 +59,14 @@ def listening(name: str, on: str, protocol: str = "TCP", ip: str = "0.0.0.0") ->
         pytest.param(
             with_spec(MOVER, node_selector={"d": "1"}),
             [node("n2")],
-            NOT_SELECTED,
+            NODE_AFFINITY_MISMATCH,
             id="node selector",
         ),
         pytest.param(
-            pod("m", on="n1", requires="d=1"), [node("n2")], NOT_SELECTED, id="node affinity"
+            pod("m", on="n1", requires="d=1"),
+            [node("n2")],
+            NODE_AFFINITY_MISMATCH,
+            id="node affinity",
         ),
         pytest.param(
             ANY_OR_D,
@@ -70,11 +75,14 @@ def listening(name: str, on: str, protocol: str = "TCP", ip: str = "0.0.0.0") ->
             id="one term of node affinity is enough",
         ),
         pytest.param(
-            ANY_OR_D, [node("n2")], NOT_SELECTED, id="an empty term of node affinity never is"
+            ANY_OR_D,
+            [node("n2")],
+            NODE_AFFINITY_MISMATCH,
+            id="an empty term of node affinity never is",
         ),
         pytest.param(
             MOVER,
-            [node("n2", room={"cpu": "900m", "pods": "9"})],
+            [node("n2", allocatable={"cpu": "900m", "pods": "9"})],
             "Insufficient cpu",
             id="too small a node",
         ),
@@ -92,7 +100,7 @@ def listening(name: str, on: str, protocol: str = "TCP", ip: str = "0.0.0.0") ->
         ),
         pytest.param(
             MOVER,
-            [TWO_CORES, replace(taking("500m"), resized={"cpu": 600})],
+            [TWO_CORES, replace(taking("500m"), resize_delta={"cpu": 600})],
             "Insufficient cpu",
             id="an in-place resize takes room",
         ),
@@ -105,20 +113,24 @@ def listening(name: str, on: str, protocol: str = "TCP", ip: str = "0.0.0.0") ->
         pytest.param(gpus(0), [node("n2")], None, id="none of it is enough"),
         pytest.param(
             ASKS_NOTHING,
-            [node("n2", room={"cpu": "1", "pods": "9"}), taking("2")],
+            [node("n2", allocatable={"cpu": "1", "pods": "9"}), taking("2")],
             None,
             id="who asks for nothing fits an over-committed node",
         ),
         pytest.param(
             ASKS_NOTHING,
-            [node("n2", room={"cpu": "4", "pods": "2"}), pod("a", on="n2"), pod("b", on="n2")],
+            [
+                node("n2", allocatable={"cpu": "4", "pods": "2"}),
+                pod("a", on="n2"),
+                pod("b", on="n2"),
+            ],
             TOO_MANY_PODS,
             id="no place among the pods",
         ),
         pytest.param(
             listening("mover", "n1"),
             [node("n2"), listening("a", "n2", ip="10.0.0.1")],
-            PORTS_TAKEN,
+            PORTS_IN_USE,
             id="any address clashes with one",
         ),
         pytest.param(

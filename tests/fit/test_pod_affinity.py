@@ -5,7 +5,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.fit.pod_affinity import NO_COMPANY, REPELLED, UNWELCOME_COMPANY
+from reactive_desched.fit.pod_affinity import (
+    EXISTING_ANTI_AFFINITY,
+    POD_AFFINITY_UNMET,
+    POD_ANTI_AFFINITY_VIOLATED,
+)
 from reactive_desched.model.objects import (
     ZONE_LABEL,
     ClusterObject,
@@ -13,7 +17,7 @@ from reactive_desched.model.objects import (
     Pod,
     PodAffinityTerm,
 )
-from reactive_desched.testing.anti_affinity import avoid, avoiding, selector
+from reactive_desched.testing.anti_affinity import anti_affinity_term, selector, with_anti_affinity
 from reactive_desched.testing.builders import node, pod, with_spec
 
 KeptOff = Callable[..., str | None]
@@ -21,8 +25,10 @@ WEB = {"app": "web"}
 MOVER = pod("mover", on="n1", labels=WEB)
 RIVAL = pod("rival", on="n2", labels=WEB)
 ELSEWHERE = replace(RIVAL, namespace="bank")
-APART = avoiding(MOVER, avoid("app=web"))
-APART_FROM_TEAM_A = avoiding(MOVER, avoid("app=web", namespaces_like="team=a"))
+APART = with_anti_affinity(MOVER, anti_affinity_term("app=web"))
+APART_FROM_TEAM_A = with_anti_affinity(
+    MOVER, anti_affinity_term("app=web", namespace_selector="team=a")
+)
 ZONE_A = node("n1", zone="a"), node("n2", zone="a")
 
 
@@ -35,12 +41,17 @@ def together(*texts: str) -> Pod:
 @pytest.mark.parametrize(
     ("candidate", "things", "why"),
     [
-        pytest.param(APART, [node("n2"), RIVAL], UNWELCOME_COMPANY, id="anti-affinity on the host"),
         pytest.param(
-            avoiding(MOVER, avoid(None)), [node("n2"), RIVAL], None, id="anti-affinity to nobody"
+            APART, [node("n2"), RIVAL], POD_ANTI_AFFINITY_VIOLATED, id="anti-affinity on the host"
         ),
         pytest.param(
-            avoiding(MOVER, avoid("app=web", "rack")),
+            with_anti_affinity(MOVER, anti_affinity_term(None)),
+            [node("n2"), RIVAL],
+            None,
+            id="anti-affinity to nobody",
+        ),
+        pytest.param(
+            with_anti_affinity(MOVER, anti_affinity_term("app=web", "rack")),
             [node("n2"), RIVAL],
             None,
             id="anti-affinity over a missing label",
@@ -51,7 +62,7 @@ def together(*texts: str) -> Pod:
         pytest.param(
             APART_FROM_TEAM_A,
             [node("n2"), Namespace("bank", labels={"team": "a"}), ELSEWHERE],
-            UNWELCOME_COMPANY,
+            POD_ANTI_AFFINITY_VIOLATED,
             id="but for a namespaceSelector",
         ),
         pytest.param(
@@ -62,24 +73,27 @@ def together(*texts: str) -> Pod:
         ),
         pytest.param(
             MOVER,
-            [node("n2"), avoiding(RIVAL, avoid("app=web"))],
-            REPELLED,
+            [node("n2"), with_anti_affinity(RIVAL, anti_affinity_term("app=web"))],
+            EXISTING_ANTI_AFFINITY,
             id="anti-affinity of who is there",
         ),
         pytest.param(
-            avoiding(MOVER, avoid("app=web", ZONE_LABEL)),
+            with_anti_affinity(MOVER, anti_affinity_term("app=web", ZONE_LABEL)),
             [*ZONE_A],
             None,
             id="it does not avoid itself in its zone",
         ),
         pytest.param(
-            avoiding(MOVER, avoid("app=web", ZONE_LABEL)),
+            with_anti_affinity(MOVER, anti_affinity_term("app=web", ZONE_LABEL)),
             [*ZONE_A, replace(RIVAL, node="n1")],
-            UNWELCOME_COMPANY,
+            POD_ANTI_AFFINITY_VIOLATED,
             id="it avoids the others in its zone",
         ),
         pytest.param(
-            together("app=db"), [node("n2", zone="a")], NO_COMPANY, id="affinity to nobody there"
+            together("app=db"),
+            [node("n2", zone="a")],
+            POD_AFFINITY_UNMET,
+            id="affinity to nobody there",
         ),
         pytest.param(
             together("app=db"),
@@ -91,13 +105,13 @@ def together(*texts: str) -> Pod:
         pytest.param(
             together("app=web"),
             [node("n2")],
-            NO_COMPANY,
+            POD_AFFINITY_UNMET,
             id="the first needs the topology label too",
         ),
         pytest.param(
             together("app=web"),
             [node("n1", zone="a"), node("n2", zone="b"), pod("web", on="n1", labels=WEB)],
-            NO_COMPANY,
+            POD_AFFINITY_UNMET,
             id="not the first: another one stays behind",
         ),
         pytest.param(
@@ -107,7 +121,7 @@ def together(*texts: str) -> Pod:
                 pod("a", on="n2", labels=WEB),
                 pod("b", on="n2", labels={"tier": "1"}),
             ],
-            NO_COMPANY,
+            POD_AFFINITY_UNMET,
             id="one pod must match all terms at once",
         ),
         pytest.param(

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from reactive_desched.fit.reservations import BOOKING_S, MOST_BOOKINGS, Bookings
+from reactive_desched.fit.reservations import MAX_RESERVATIONS, RESERVATION_TTL_S, Reservations
 from reactive_desched.model.labels import EVERYTHING, LabelSelector
 from reactive_desched.model.objects import (
     HostPort,
@@ -18,7 +18,7 @@ from reactive_desched.testing.builders import node, pod
 
 HOST = "kubernetes.io/hostname"
 ONE_PLACE = {"cpu": "4", "memory": "8Gi", "pods": "1"}
-N1, N2, TIGHT = node("n1"), node("n2"), node("n2", room=ONE_PLACE)
+N1, N2, TIGHT = node("n1"), node("n2"), node("n2", allocatable=ONE_PLACE)
 FIRST = pod("first", on="n1", labels={"app": "web"}, requests={"cpu": "1"})
 SECOND = pod("second", on="n1", labels={"app": "web"}, requests={"cpu": "1"}, owner="ReplicaSet/b")
 
@@ -105,7 +105,9 @@ def test_a_replacement_takes_up_what_was_booked_for_it(
 def test_a_replacement_that_lands_where_it_should_is_counted_once(
     place: Callable[..., Any],
 ) -> None:
-    here = place(N1, node("n2", room={"cpu": "4", "memory": "8Gi", "pods": "2"}), FIRST, SECOND)
+    here = place(
+        N1, node("n2", allocatable={"cpu": "4", "memory": "8Gi", "pods": "2"}), FIRST, SECOND
+    )
     here.let_go(FIRST)
 
     here.put(landed("n2"))
@@ -117,7 +119,7 @@ def test_of_several_bookings_that_on_the_node_it_landed_on_ends(place: Callable[
     other = msgspec.structs.replace(FIRST, name="other", uid="other")
     here = place(N1, TIGHT, FIRST, other, SECOND)
     here.let_go(FIRST)
-    here.put(node("n3", room=ONE_PLACE))
+    here.put(node("n3", allocatable=ONE_PLACE))
     assert here.let_go(other) == "n3"
 
     here.put(landed("n3"))
@@ -143,9 +145,9 @@ def test_room_is_kept_for_two_minutes_and_whoever_waits_looks_then(
     here.let_go(FIRST)
     here.now = 60.0
     assert here.fit.elsewhere(SECOND, EVERYTHING) is None
-    assert here.fit.nowhere_else(SECOND, EVERYTHING).until == BOOKING_S
+    assert here.fit.diagnose_other_nodes(SECOND, EVERYTHING).until == RESERVATION_TTL_S
 
-    here.now = BOOKING_S
+    here.now = RESERVATION_TTL_S
     here.fit.prepare()
 
     assert here.let_go(SECOND) == "n2"
@@ -181,22 +183,22 @@ def test_only_the_pod_that_was_just_looked_at_is_booked(place: Callable[..., Any
 
 def test_at_the_bound_the_oldest_booking_ends() -> None:
     touched: list[str] = []
-    bookings = Bookings(touched.append)
-    for number in range(MOST_BOOKINGS + 1):
+    bookings = Reservations(touched.append)
+    for number in range(MAX_RESERVATIONS + 1):
         mover = msgspec.structs.replace(FIRST, uid=f"u{number}")
-        bookings.book(mover, f"n{number}", number)
+        bookings.reserve(mover, f"n{number}", number)
 
-    assert len(bookings) == MOST_BOOKINGS
-    assert bookings.held("n0") is None
-    assert bookings.held("n1") == {"cpu": 1000, "pods": 1}
-    assert touched[-2:] == ["n0", f"n{MOST_BOOKINGS}"]
+    assert len(bookings) == MAX_RESERVATIONS
+    assert bookings.reserved_on("n0") is None
+    assert bookings.reserved_on("n1") == {"cpu": 1000, "pods": 1}
+    assert touched[-2:] == ["n0", f"n{MAX_RESERVATIONS}"]
 
 
 def test_booking_again_moves_the_booking() -> None:
-    bookings = Bookings(lambda _: None)
-    bookings.book(FIRST, "n2", 0)
-    bookings.book(FIRST, "n3", 5)
+    bookings = Reservations(lambda _: None)
+    bookings.reserve(FIRST, "n2", 0)
+    bookings.reserve(FIRST, "n3", 5)
 
-    assert bookings.held("n2") is None
-    assert bookings.held("n3") == {"cpu": 1000, "pods": 1}
-    assert bookings.next_end() == 5 + BOOKING_S
+    assert bookings.reserved_on("n2") is None
+    assert bookings.reserved_on("n3") == {"cpu": 1000, "pods": 1}
+    assert bookings.next_expiry() == 5 + RESERVATION_TTL_S

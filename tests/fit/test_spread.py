@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import ZONE_LABEL, ClusterObject, Pod, TopologySpreadConstraint
-from reactive_desched.model.spread import UNEVEN, UNLABELLED
+from reactive_desched.model.spread import SPREAD_LABEL_MISSING, SPREAD_VIOLATED
 from reactive_desched.testing.builders import node, pod, with_spec
 
 KeptOff = Callable[..., str | None]
@@ -41,7 +41,7 @@ def choosy(mover: Pod) -> Pod:
         pytest.param(
             even(),
             [*ZONES, RIVAL],
-            UNEVEN,
+            SPREAD_VIOLATED,
             id="its own place does not count: its zone is empty",
         ),
         pytest.param(even(), [*ZONES, RIVAL, SECOND], None, id="one in each zone"),
@@ -55,10 +55,12 @@ def choosy(mover: Pod) -> Pod:
         pytest.param(
             even(min_domains=3),
             [*ZONES, RIVAL, SECOND],
-            UNEVEN,
+            SPREAD_VIOLATED,
             id="too few domains count as if one were empty",
         ),
-        pytest.param(even(key="rack"), [node("n2")], UNLABELLED, id="spread over a missing label"),
+        pytest.param(
+            even(key="rack"), [node("n2")], SPREAD_LABEL_MISSING, id="spread over a missing label"
+        ),
         pytest.param(
             even(when_unsatisfiable="ScheduleAnyway"),
             [*ZONES, RIVAL],
@@ -89,7 +91,7 @@ def choosy(mover: Pod) -> Pod:
         pytest.param(
             choosy(even(node_affinity_policy="Ignore")),
             [*CHOICE, RIVAL],
-            UNEVEN,
+            SPREAD_VIOLATED,
             id="but for a policy to ignore that",
         ),
     ],

@@ -4,8 +4,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from reactive_desched.fit.unschedulable import FORGOTTEN_AFTER_S, LOOK_AGAIN_S
-from reactive_desched.model.decisions import Room
+from reactive_desched.fit.unschedulable import GROUP_TTL_S, RETRY_AFTER_S
+from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.labels import EVERYTHING, LabelSelector
 from reactive_desched.model.objects import (
     CSINode,
@@ -25,8 +25,8 @@ APART = (PodAffinityTerm(HOST, WITH_WEB),)
 TOGETHER = (PodAffinityTerm(HOST, LabelSelector({"app": "cache"})),)
 EVEN = (TopologySpreadConstraint(1, HOST, label_selector=WITH_WEB),)
 FORMER = (PodAffinityTerm(HOST, WITH_WEB, namespace_selector=LabelSelector({"team": "a"})),)
-CLAIM = PersistentVolumeClaim("default", "data", volume="v1")
-VOLUME = PersistentVolume("v1", driver="disks", handle="h1", claim="default/data")
+CLAIM = PersistentVolumeClaim("default", "data", volume_name="v1")
+VOLUME = PersistentVolume("v1", driver="disks", volume_handle="h1", claim_ref="default/data")
 
 
 def sized(name: str, cpu: str, on: str, **more: Any) -> Pod:  # anything pod() takes
@@ -50,7 +50,7 @@ def leaving(thing: Pod) -> Pod:
     return msgspec.structs.replace(thing, deletion_s=1)
 
 
-N1, N2, N3 = (node(name, room=SMALL) for name in ("n1", "n2", "n3"))
+N1, N2, N3 = (node(name, allocatable=SMALL) for name in ("n1", "n2", "n3"))
 FULL = sized("full", "900m", "n2")
 MOVER = web("mover")
 TWIN = msgspec.structs.replace(MOVER, name="twin", uid="twin")
@@ -74,7 +74,7 @@ OTHERS = msgspec.structs.replace(pod("others", on="n2"), claims=("more",))
             id="one is gone, and there is still too little room",
         ),
         pytest.param(
-            [node("n2", "a:NoSchedule", room=SMALL), FULL],
+            [node("n2", "a:NoSchedule", allocatable=SMALL), FULL],
             MOVER,
             gone(FULL),
             False,
@@ -165,14 +165,14 @@ OTHERS = msgspec.structs.replace(pod("others", on="n2"), claims=("more",))
         pytest.param(
             [
                 N2,
-                node("n3", labels={HOST: "h3"}, room=SMALL),
+                node("n3", labels={HOST: "h3"}, allocatable=SMALL),
                 web("a", on="n2", requests={}),
                 web("b", on="n3", requests={}),
                 FULL,
                 sized("full3", "900m", "n3"),
             ],
             web("even", spread=EVEN, requests={}),
-            now(node("n1", labels={HOST: "n2"}, room=SMALL)),
+            now(node("n1", labels={HOST: "n2"}, allocatable=SMALL)),
             True,
             id="the emptiest domain is none any more",
         ),
@@ -181,10 +181,12 @@ OTHERS = msgspec.structs.replace(pod("others", on="n2"), claims=("more",))
                 N2,
                 CLAIM,
                 VOLUME,
-                CSINode("n2", attachable={"disks": 1}),
+                CSINode("n2", attach_limits={"disks": 1}),
                 OTHERS,
-                PersistentVolumeClaim("default", "more", volume="v2"),
-                PersistentVolume("v2", driver="disks", handle="h2", claim="default/more"),
+                PersistentVolumeClaim("default", "more", volume_name="v2"),
+                PersistentVolume(
+                    "v2", driver="disks", volume_handle="h2", claim_ref="default/more"
+                ),
             ],
             MOUNTING,
             gone(OTHERS),
@@ -192,9 +194,9 @@ OTHERS = msgspec.structs.replace(pod("others", on="n2"), claims=("more",))
             id="a volume was detached",
         ),
         pytest.param(
-            [N2, CLAIM, VOLUME, CSINode("n2", attachable={"disks": 0})],
+            [N2, CLAIM, VOLUME, CSINode("n2", attach_limits={"disks": 0})],
             MOUNTING,
-            now(CSINode("n2", attachable={"disks": 1}, resource_version=1)),
+            now(CSINode("n2", attach_limits={"disks": 1}, resource_version=1)),
             True,
             id="a driver can attach more",
         ),
@@ -236,9 +238,9 @@ def test_as_many_are_woken_as_there_is_room_for_and_nobody_from_that_node(
     here = place(N1, N2, FULL, MOVER, TWIN)
     (wake,) = here.park(MOVER) & here.park(TWIN)
 
-    here.put(node("n3", room={"cpu": "2", "memory": "1Gi", "pods": "9"}))
+    here.put(node("n3", allocatable={"cpu": "2", "memory": "1Gi", "pods": "9"}))
 
-    assert here.fit.news() == [Room(wake, 2, "n3")]
+    assert here.fit.news() == [CapacityHint(wake, 2, "n3")]
     assert here.fit.news() == []
 
 
@@ -248,7 +250,7 @@ def test_those_who_look_at_others_must_all_look_for_themselves(place: Callable[.
 
     here.put(N3)
 
-    assert here.fit.news()[0] == Room(wake)
+    assert here.fit.news()[0] == CapacityHint(wake)
 
 
 def test_pods_that_ask_for_the_same_wait_for_the_same(place: Callable[..., Any]) -> None:
@@ -279,14 +281,14 @@ def test_whoever_waits_looks_again_in_the_end(place: Callable[..., Any]) -> None
     here.now = 1000.0
     here.fit.elsewhere(MOVER, EVERYTHING)
 
-    assert here.fit.nowhere_else(MOVER, EVERYTHING).until == 1000.0 + LOOK_AGAIN_S
+    assert here.fit.diagnose_other_nodes(MOVER, EVERYTHING).until == 1000.0 + RETRY_AFTER_S
 
 
 def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..., Any]) -> None:
     here = place(N1, N2, FULL)
     before = here.park(MOVER)
 
-    here.now = FORGOTTEN_AFTER_S
+    here.now = GROUP_TTL_S
     here.park(web("other", requests={"cpu": 950}))
     here.remove(FULL)
 
@@ -302,7 +304,7 @@ def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..
         ),
         pytest.param(
             [
-                msgspec.structs.replace(CLAIM, exclusive=True),
+                msgspec.structs.replace(CLAIM, read_write_once_pod=True),
                 VOLUME,
                 msgspec.structs.replace(OTHERS, claims=("data",)),
             ],
@@ -324,9 +326,9 @@ def test_who_has_claims_waits_for_what_stands_behind_them(
 
 def test_who_asks_for_any_node_waits_for_its_own_too(place: Callable[..., Any]) -> None:
     here = place(node("n1", unschedulable=True), MOVER)
-    assert here.fit.anywhere(MOVER) is None
+    assert here.fit.find_any_node(MOVER) is None
 
-    found = here.fit.nowhere(MOVER)
+    found = here.fit.diagnose_any_node(MOVER)
 
     assert ("node", "n1") in found.wakes
     assert found.reason == "no node fits the pod: node(s) were unschedulable"

@@ -3,8 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from reactive_desched.fit.upstream import NO_OTHER_NODE, Fit
-from reactive_desched.model.fits import why_not
+from reactive_desched.fit.upstream import NO_OTHER_NODE, UpstreamNodeFit
+from reactive_desched.model.fits import fit_error
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
 from reactive_desched.model.objects import ClusterObject, Node, Pod, PodAffinityTerm
 from reactive_desched.state.cluster import ClusterState
@@ -23,9 +23,9 @@ def reason(candidate: Pod, target: Node, *residents: Pod) -> str | None:
     things: tuple[ClusterObject, ...] = (target, *residents)
     for thing in things:
         state.upsert(thing)
-    room = ClusterView(state, lambda: 0).room(target.name)
+    room = ClusterView(state, lambda: 0).node_info(target.name)
     assert room is not None
-    return why_not(candidate, target, room.requested, room.active.values())
+    return fit_error(candidate, target, room.requested, room.active.values())
 
 
 SMALL = {"cpu": "1", "memory": "1Gi", "pods": "2"}
@@ -98,21 +98,21 @@ WEB = pod("web", on="n1", requests={"cpu": "500m"})
         ),
         pytest.param(
             WEB,
-            node("n2", room=SMALL),
+            node("n2", allocatable=SMALL),
             [pod("a", on="n2", requests={"cpu": "600m"})],
             "insufficient cpu",
             id="cpu taken by residents",
         ),
         pytest.param(
             pod("web", on="n2", requests={"cpu": "3"}),
-            node("n2", room=SMALL),
+            node("n2", allocatable=SMALL),
             [],
             None,
             id="resources do not count on its own node",
         ),
         pytest.param(
             pod("web", on="n1"),
-            node("n2", room=SMALL),
+            node("n2", allocatable=SMALL),
             [pod("a", on="n2"), pod("b", on="n2")],
             "insufficient pods",
             id="no pod slot left",
@@ -146,27 +146,27 @@ def test_ended_pods_leave_room_and_terminating_ones_do_not() -> None:
     ended = msgspec.structs.replace(heavy, status=PodStatus("Succeeded"))
     leaving = msgspec.structs.replace(heavy, deletion_s=1)
 
-    assert reason(WEB, node("n2", room=SMALL), ended) is None
-    assert reason(WEB, node("n2", room=SMALL), leaving) == "insufficient cpu"
+    assert reason(WEB, node("n2", allocatable=SMALL), ended) is None
+    assert reason(WEB, node("n2", allocatable=SMALL), leaving) == "insufficient cpu"
 
 
-def search(*things: ClusterObject) -> Fit:
+def search(*things: ClusterObject) -> UpstreamNodeFit:
     state = ClusterState()
     for thing in things:
         state.upsert(thing)
-    return Fit(ClusterView(state, lambda: 0))
+    return UpstreamNodeFit(ClusterView(state, lambda: 0))
 
 
 def test_elsewhere_never_means_the_pods_own_node() -> None:
-    assert not search(node("n1")).elsewhere(WEB, EVERYTHING)
-    assert search(node("n1"), node("n2")).elsewhere(WEB, EVERYTHING)
+    assert not search(node("n1")).find_other_node(WEB, EVERYTHING)
+    assert search(node("n1"), node("n2")).find_other_node(WEB, EVERYTHING)
 
 
 def test_the_node_found_is_named() -> None:
     fit = search(node("n1"), node("n2", "a:NoSchedule"), node("n3"))
 
-    assert fit.elsewhere(WEB, EVERYTHING) == "n3"
-    assert fit.anywhere(WEB) == "n1"
+    assert fit.find_other_node(WEB, EVERYTHING) == "n3"
+    assert fit.find_any_node(WEB) == "n1"
 
 
 def test_why_nothing_was_found_is_counted_by_the_first_thing_each_node_lacks() -> None:
@@ -175,10 +175,10 @@ def test_why_nothing_was_found_is_counted_by_the_first_thing_each_node_lacks() -
     sibling = msgspec.structs.replace(WEB, uid="sibling")
 
     for candidate in (WEB, sibling):
-        assert fit.elsewhere(candidate, EVERYTHING) is None
-        found = fit.nowhere_else(candidate, EVERYTHING)
-        assert found.reason == NO_OTHER_NODE
-        assert str(found.why) == (
+        assert fit.find_other_node(candidate, EVERYTHING) is None
+        found = fit.diagnose_other_nodes(candidate, EVERYTHING)
+        assert found.message == NO_OTHER_NODE
+        assert str(found.diagnosis) == (
             "0/3 nodes are available: "
             "1 node is not schedulable, 2 pod does not tolerate taints on the node"
         )
@@ -187,18 +187,18 @@ def test_why_nothing_was_found_is_counted_by_the_first_thing_each_node_lacks() -
 def test_elsewhere_keeps_to_ready_nodes_of_the_evictors_selector() -> None:
     fit = search(node("n1"), node("n2", labels={"pool": "a"}), node("n3", ready="False"))
 
-    assert fit.elsewhere(WEB, parse_selector("pool=a"))
-    assert not fit.elsewhere(WEB, parse_selector("pool=b"))
+    assert fit.find_other_node(WEB, parse_selector("pool=a"))
+    assert not fit.find_other_node(WEB, parse_selector("pool=b"))
 
 
 def test_a_hopeless_answer_holds_until_some_room_grows() -> None:
     state = ClusterState()
     for thing in (node("n1"), node("n2", "a:NoSchedule")):
         state.upsert(thing)
-    fit = Fit(ClusterView(state, lambda: 0))
-    assert not fit.elsewhere(WEB, EVERYTHING)
+    fit = UpstreamNodeFit(ClusterView(state, lambda: 0))
+    assert not fit.find_other_node(WEB, EVERYTHING)
 
     state.upsert(node("n2"))
-    assert not fit.elsewhere(WEB, EVERYTHING)
-    fit.room_grew()
-    assert fit.elsewhere(WEB, EVERYTHING)
+    assert not fit.find_other_node(WEB, EVERYTHING)
+    fit.capacity_increased()
+    assert fit.find_other_node(WEB, EVERYTHING)

@@ -15,11 +15,11 @@ from reactive_desched.model.objects import (
     PersistentVolumeClaim,
 )
 from reactive_desched.model.volumes import (
-    IN_USE,
-    NO_VOLUME,
-    NO_ZONE,
-    NOT_REACHABLE,
+    PV_NOT_FOUND,
+    READ_WRITE_ONCE_POD_CONFLICT,
     TOO_MANY_VOLUMES,
+    VOLUME_NODE_CONFLICT,
+    VOLUME_ZONE_CONFLICT,
 )
 from reactive_desched.testing.builders import node, pod, term
 
@@ -57,15 +57,15 @@ def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field 
             id="a claim that lost its volume",
         ),
         pytest.param([node("n2"), claim(volume="")], None, id="a claim not bound yet"),
-        pytest.param([node("n2"), claim()], NO_VOLUME, id="a volume that is not there"),
+        pytest.param([node("n2"), claim()], PV_NOT_FOUND, id="a volume that is not there"),
         pytest.param(
-            [node("n2"), claim(), volume(reachable_from=NodeSelector((term("disk=1"),)))],
-            NOT_REACHABLE,
+            [node("n2"), claim(), volume(required_node_affinity=NodeSelector((term("disk=1"),)))],
+            VOLUME_NODE_CONFLICT,
             id="a local volume",
         ),
         pytest.param(
             [node("n2", zone="c"), claim(), volume(places={ZONE_LABEL: "a__b"})],
-            NO_ZONE,
+            VOLUME_ZONE_CONFLICT,
             id="a volume of other zones",
         ),
         pytest.param(
@@ -75,7 +75,7 @@ def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field 
         ),
         pytest.param(
             [node("n2", zone="b"), claim(), volume(places={OLD_ZONE_LABEL: "a"})],
-            NO_ZONE,
+            VOLUME_ZONE_CONFLICT,
             id="an old label meets a new one",
         ),
         pytest.param(
@@ -89,21 +89,28 @@ def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field 
             id="a node that does not say where it is",
         ),
         pytest.param(
-            [node("n2"), claim(exclusive=True), volume(), replace(RIVAL, claims=("data",))],
-            IN_USE,
+            [
+                node("n2"),
+                claim(read_write_once_pod=True),
+                volume(),
+                replace(RIVAL, claims=("data",)),
+            ],
+            READ_WRITE_ONCE_POD_CONFLICT,
             id="a claim that serves a single pod serves another",
         ),
         pytest.param(
-            [node("n2"), claim(exclusive=True), volume()], None, id="or only the pod itself"
+            [node("n2"), claim(read_write_once_pod=True), volume()],
+            None,
+            id="or only the pod itself",
         ),
         pytest.param(
-            [node("n2"), claim(), volume(), CSINode("n2", attachable={"disks": 0})],
+            [node("n2"), claim(), volume(), CSINode("n2", attach_limits={"disks": 0})],
             TOO_MANY_VOLUMES,
             id="no volume can be attached",
         ),
         pytest.param(
             [
-                *(node("n2"), CSINode("n2", attachable={"disks": 1})),
+                *(node("n2"), CSINode("n2", attach_limits={"disks": 1})),
                 *(claim(), volume(), claim("more"), volume("more")),
                 replace(RIVAL, claims=("more",)),
             ],
@@ -112,7 +119,7 @@ def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field 
         ),
         pytest.param(
             [
-                *(node("n2"), CSINode("n2", attachable={"disks": 0})),
+                *(node("n2"), CSINode("n2", attach_limits={"disks": 0})),
                 *(claim(), volume()),
                 replace(RIVAL, claims=("data",)),
             ],
@@ -129,8 +136,8 @@ def test_whether_the_other_node_fits(
 
 def test_a_volume_nobody_may_tell_us_of_closes_no_node(place: Callable[..., Any]) -> None:
     here = place(node("n1"), node("n2"), claim(), CLAIMING)
-    assert here.why_not(CLAIMING) == {NO_VOLUME: 1}
+    assert here.why_not(CLAIMING) == {PV_NOT_FOUND: 1}
 
     here = place(node("n1"), node("n2"), claim(), CLAIMING)
-    here.state.untold.add("persistentvolumes")
+    here.state.unreadable_resources.add("persistentvolumes")
     assert here.why_not(CLAIMING) == {}

@@ -11,9 +11,9 @@ import pytest
 import trio
 from anyio.abc import TaskGroup
 
-from reactive_desched.controller.controller import Core, Plan
-from reactive_desched.controller.evaluation import Judgement
-from reactive_desched.controller.subscriptions import Instance
+from reactive_desched.controller.controller import Controller, ControllerConfig
+from reactive_desched.controller.evaluation import Evaluation
+from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
@@ -26,33 +26,33 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.outcomes import (
     Accepted,
-    Answer,
-    BudgetRefused,
+    Conflict,
     Denied,
+    EffectUnknown,
     EvictionRequest,
-    Gone,
-    Overloaded,
-    PodAbsent,
-    PodNow,
-    PodPresent,
-    Replaced,
-    ServerFailed,
-    Unknown,
+    EvictionResponse,
+    NotFound,
+    PdbRefused,
+    PodFound,
+    PodLookup,
+    PodNotFound,
+    ServerError,
+    TooManyRequests,
 )
 from reactive_desched.state.cluster import RESOURCES
 from reactive_desched.testing.builders import node, pod
-from tests.support.failing_ledger import FailingLedger
-from tests.support.flow import Diary, resource_of
+from tests.support.failing_ledger import FailingIntentStore
+from tests.support.flow import RecordingObserver, resource_of
 
 # The order of tasks is trio's choice: drawn from the example, or failures would not repeat.
 hypothesis.register_random(trio._core._run._r)
 vars(trio._core._run)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
 
-NO: Mapping[str, Answer] = {
-    "overloaded": Overloaded("slow down", 7.0),
+NO: Mapping[str, EvictionResponse] = {
+    "overloaded": TooManyRequests("slow down", 7.0),
     "denied": Denied(403, "no"),
-    "failed": ServerFailed(500, "two budgets"),
-    "replaced": Replaced("conflict"),
+    "failed": ServerError(500, "two budgets"),
+    "replaced": Conflict("conflict"),
 }
 Story = Iterable[tuple[Any, ...]]  # verbs of World with their arguments
 POOLS = {"n1": "a", "n2": "a", "n3": "b"}
@@ -60,14 +60,14 @@ FIRST_RETRY_S, LAG_S, DELETION_S, LONG_ENOUGH_S = 5.0, 0.2, 3.0, 4 * 3600.0
 SLACK = 1e-6
 
 
-class Watcher(Diary):
+class Watcher(RecordingObserver):
     """Checks every decision to evict: the finding must stand in the picture of that moment."""
 
-    core: Core
+    core: Controller
 
-    def judged(self, judgement: Judgement) -> None:
-        if isinstance(judgement.decision, Evict):
-            assert judgement.finding.pod.uid in flagged(self.core), "the finding is gone"
+    def on_decision(self, evaluation: Evaluation) -> None:
+        if isinstance(evaluation.decision, Evict):
+            assert evaluation.finding.pod.uid in flagged(self.core), "the finding is gone"
 
 
 class World:
@@ -75,52 +75,52 @@ class World:
 
     group: TaskGroup
 
-    def __init__(self, plan: Plan, replies: Iterable[tuple[str, float]]) -> None:
+    def __init__(self, plan: ControllerConfig, replies: Iterable[tuple[str, float]]) -> None:
         self.plan = plan
         self.replies = list(replies)
         self.truth: dict[tuple[str, str], ClusterObject] = {}
         self.lost: dict[str, list[tuple[str, ClusterObject]]] = {}
-        self.disk = FailingLedger()
+        self.disk = FailingIntentStore()
         self.under_way: set[str] = set()
         self.accepted: set[str] = set()
         self.not_before: dict[str, float] = {}
         self.evicted: list[tuple[float, Pod]] = []
         self.unreadable = 0
-        self.held: str | None = "not begun"
+        self.pause_reason: str | None = "not begun"
         self._version = 0
         self.core = self._make_core()
-        self.feeds = {resource: self.core.feed(resource) for resource in RESOURCES}
+        self.feeds = {resource: self.core.event_handler(resource) for resource in RESOURCES}
 
-    def _make_core(self) -> Core:
+    def _make_core(self) -> Controller:
         watcher = Watcher()
-        watcher.core = Core(
+        watcher.core = Controller(
             self.plan,
-            ledger=self.disk,
+            recorder=self.disk,
             evictor=self,
-            listener=watcher,
+            observer=watcher,
             clock=anyio.current_time,
             wall_clock=anyio.current_time,
-            may_write=self.disk.may_write,
+            write_block_reason=self.disk.may_write,
         )
-        self.disk.when_better = watcher.core.poke
+        self.disk.on_recovered = watcher.core.wake
         return watcher.core
 
     async def live(self, start: Story, story: Story) -> None:
         """Begin with the nodes and what `start` makes, live through the story, and calm down."""
         async with anyio.create_task_group() as self.group:
             await self.group.start(self.core.evictions.run)
-            self.group.start_soon(self.core.stage.run)
+            self.group.start_soon(self.core.worker.run)
             for name, pool in POOLS.items():
                 await self.node(name, {"labels": {"pool": pool}})
-            await self.tell(start)
+            await self.run_story(start)
             for resource in RESOURCES:
                 await self.relist(resource)
             await self.hold(None)
-            await self.tell(story)
+            await self.run_story(story)
             await self.calm_down()
             self.group.cancel_scope.cancel()
 
-    async def tell(self, story: Story) -> None:
+    async def run_story(self, story: Story) -> None:
         for verb, *arguments in story:
             await getattr(self, verb)(*arguments)
 
@@ -147,7 +147,7 @@ class World:
             self.put(msgspec.structs.replace(new, started_s=started, claims=("data",)))
         elif not old.is_terminating:  # who is leaving changes no more
             new = pod(name, uid=old.uid, **{**fields, "on": old.node})
-            self.put(msgspec.structs.replace(new, started_s=old.started_s, claims=old.claims))
+            self.put(msgspec.structs.replace(new, started_s=old.started_s, claims=old.pvc_names))
 
     async def drop(self, resource: str, key: str) -> None:
         """Delete an object at once; of pods, whoever has the name."""
@@ -164,13 +164,13 @@ class World:
 
     async def lose(self, resource: str) -> None:
         self.lost.setdefault(resource, [])
-        self.feeds[resource].stale("link lost")
+        self.feeds[resource].mark_stale("link lost")
 
     async def resume(self, resource: str) -> None:
         """Hear what was missed, then be live again."""
         for verb, thing in self.lost.pop(resource, []):
             getattr(self.feeds[resource], verb)(thing)
-        self.feeds[resource].fresh()
+        self.feeds[resource].mark_synced()
 
     async def relist(self, resource: str) -> None:
         """Take in a whole new list, not all at once, then what happened meanwhile."""
@@ -185,17 +185,17 @@ class World:
         await self.resume(resource)
 
     async def hold(self, reason: str | None) -> None:
-        self.held = reason
-        self.core.hold_back(reason)
+        self.pause_reason = reason
+        self.core.set_paused(reason)
 
-    async def adopt(self, plan: Plan) -> None:
+    async def reconfigure(self, plan: ControllerConfig) -> None:
         """Let another policy be in force from now on."""
         self.plan = plan
-        self.core.adopt(plan)
+        self.core.reconfigure(plan)
 
     async def fail(self, fault: str, slow_s: float) -> None:
         """Let the disk fail or heal, and be as slow as that."""
-        self.disk.become(fault, slow_s)
+        self.disk.set_fault(fault, slow_s)
 
     async def hide(self, times: int) -> None:
         """Let reading pods back fail so many times."""
@@ -212,7 +212,7 @@ class World:
                 self.put(msgspec.structs.replace(thing, disruptions_allowed=100))
         await self.hold(None)
         await anyio.sleep(1)
-        self.disk.become("", 0)
+        self.disk.set_fault("", 0)
         await anyio.sleep(LONG_ENOUGH_S)
 
     # --- the true cluster ---
@@ -256,7 +256,7 @@ class World:
 
     # --- the API server ---
 
-    async def evict(self, request: EvictionRequest) -> Answer:
+    async def evict(self, request: EvictionRequest) -> EvictionResponse:
         self._check(request.uid)
         asked_at = anyio.current_time()
         self.under_way.add(request.uid)
@@ -272,41 +272,41 @@ class World:
     def _check(self, uid: str) -> None:
         """Fail when nobody may call now."""
         assert not self.lost, "called on a picture that is not live"
-        assert self.held is None, "called while held back"
+        assert self.pause_reason is None, "called while held back"
         assert not self.disk.fault, "called while nothing can be written down"
         assert uid not in self.under_way, "two calls for one pod"
         assert uid not in self.accepted, "asked to leave again"
         assert self.disk.open_uids().count(uid) == 1, "not written down before"
         assert anyio.current_time() >= self.not_before.get(uid, 0) - SLACK, "asked again too soon"
 
-    def _answer(self, kind: str, request: EvictionRequest, asked_at: float) -> Answer:
+    def _answer(self, kind: str, request: EvictionRequest, asked_at: float) -> EvictionResponse:
         if kind in NO:
             return NO[kind]
         if kind == "budget":
-            return BudgetRefused("needs more healthy pods")
+            return PdbRefused("needs more healthy pods")
         if kind == "lost before":
-            return Unknown("connection reset")
+            return EffectUnknown("connection reset")
         found = self.named(request.name)
         if found is None:
-            return Gone()
+            return NotFound()
         if found.uid != request.uid:
-            return Replaced("the uid differs")
+            return Conflict("the uid differs")
         if not found.is_terminating and found.uid not in self.accepted:
             self.group.start_soon(self._delete_soon, found.uid)
             self.evicted.append((asked_at, found))
             self.accepted.add(found.uid)
-        return Accepted() if kind == "accepted" else Unknown("connection reset")
+        return Accepted() if kind == "accepted" else EffectUnknown("connection reset")
 
-    async def look(self, namespace: str, name: str) -> PodNow:
+    async def get_pod(self, namespace: str, name: str) -> PodLookup:
         await anyio.lowlevel.checkpoint()
         if self.unreadable:
             self.unreadable -= 1
             raise ClusterError("unreachable")
         found = self.named(name)
         if found is None:
-            return PodAbsent()
+            return PodNotFound()
         leaving = found.is_terminating or found.uid in self.accepted
-        return PodPresent(found.uid, leaving)
+        return PodFound(found.uid, leaving)
 
     # --- what must be so in the end ---
 
@@ -330,11 +330,11 @@ class World:
 
     def waiting(self) -> set[tuple[str, str, str]]:
         """Name what is parked, but for pods on nodes that do not count any more: they linger."""
-        keys = self.core.engine._parking._parked
-        placed = self.core.view.placed
+        keys = self.core.evaluator._blocked._blocked
+        placed = self.core.view.active_pod
         return {(i.profile, i.name, s.pod) for i, s in keys if placed(s.pod) is not None}  # type: ignore[attr-defined]  # all are OnePod
 
-    def _fresh(self) -> Core:
+    def _fresh(self) -> Controller:
         """Another core that sees the true cluster for the first time."""
         core = self._make_core()
         for thing in self.truth.values():
@@ -342,16 +342,16 @@ class World:
         return core
 
 
-def findings(core: Core) -> Iterator[tuple[Instance, Finding]]:
+def findings(core: Controller) -> Iterator[tuple[PluginInstance, Finding]]:
     """Judge everything in what a core sees, afresh."""
-    for instance in core.engine._instances:
+    for instance in core.evaluator._instances:
         for subject in instance.plugin.subjects(Resynced(), core.view):
             for opinion in instance.plugin.judge(subject, core.view):
                 if isinstance(opinion, Finding):
                     yield instance, opinion
 
 
-def flagged(core: Core) -> set[str]:
+def flagged(core: Controller) -> set[str]:
     return {finding.pod.uid for _, finding in findings(core)}
 
 

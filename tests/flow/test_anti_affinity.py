@@ -9,22 +9,22 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.controller.controller import Core, Plan, ProfilePlan
-from reactive_desched.controller.evaluation import Judgement
-from reactive_desched.gate.rate_limits import Rate
+from reactive_desched.controller.controller import Controller, ControllerConfig, ProfileConfig
+from reactive_desched.controller.evaluation import Evaluation
+from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.labels import EVERYTHING, LabelSelector
 from reactive_desched.model.objects import ClusterObject, Pod, PodDisruptionBudget
-from reactive_desched.model.outcomes import BudgetRefused, Denied
+from reactive_desched.model.outcomes import Denied, PdbRefused
 from reactive_desched.plugins.inter_pod_anti_affinity import (
-    InterPodAntiAffinity,
     InterPodAntiAffinityArgs,
+    InterPodAntiAffinityPlugin,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.primitives.debounce import Pause
-from reactive_desched.testing.anti_affinity import avoid, avoiding
+from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
 from reactive_desched.testing.builders import node, pod
-from tests.support.flow import Flow
+from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
 
@@ -38,11 +38,11 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 def web(name: str, priority: int | None = None, **more: Any) -> Pod:  # any part of a pod
     """Build a pod on n1 that must not share its node with another of its kind."""
     made = pod(name, on="n1", labels={"app": "web"}, priority=priority, **more)
-    return avoiding(made, avoid("app=web"))
+    return with_anti_affinity(made, anti_affinity_term("app=web"))
 
 
-def flow(**settings: Any) -> Flow:  # any setting of a flow
-    return Flow(InterPodAntiAffinity(InterPodAntiAffinityArgs()), **settings)
+def flow(**settings: Any) -> FakeEdgesController:  # any setting of a flow
+    return FakeEdgesController(InterPodAntiAffinityPlugin(InterPodAntiAffinityArgs()), **settings)
 
 
 LOW, HIGH = web("low", 1), web("high", 2)
@@ -51,120 +51,120 @@ NODES = node("n1"), node("n2")
 
 async def test_of_two_that_exclude_each_other_the_less_important_goes_and_the_other_stays() -> None:
     async with flow().running() as running:
-        running.sync(*NODES, HIGH, LOW)
+        running.sync_and_resume(*NODES, HIGH, LOW)
         await anyio.sleep(1)
-        assert running.asked == ["low"]
-        assert running.core.engine.parked == {"Leaving": 1}
+        assert running.evicted_names == ["low"]
+        assert running.controller.evaluator.blocked_by_gate == {"Leaving": 1}
 
         running.terminate(LOW)
         await anyio.sleep(600)
-        assert running.asked == ["low"]
+        assert running.evicted_names == ["low"]
         running.delete(LOW)
         await anyio.sleep(600)
 
-    assert running.asked == ["low"]
-    assert running.core.engine.parked == {}
+    assert running.evicted_names == ["low"]
+    assert running.controller.evaluator.blocked_by_gate == {}
 
 
 @pytest.mark.parametrize("first", [LOW, HIGH], ids=["less", "more"])
 async def test_the_less_important_goes_whichever_landed_first(first: Pod) -> None:
     [second] = {LOW.name: LOW, HIGH.name: HIGH}.keys() - {first.name}
-    async with flow(pause=Pause(1, 10)).running() as running:
-        running.sync(*NODES, first)
+    async with flow(pause=DebounceConfig(1, 10)).running() as running:
+        running.sync_and_resume(*NODES, first)
         await anyio.sleep(5)
         running.deliver(LOW if second == "low" else HIGH)
         await anyio.sleep(60)
 
-    assert running.asked == ["low"]
+    assert running.evicted_names == ["low"]
 
 
 async def test_if_one_cannot_be_evicted_the_other_is() -> None:
     async with flow().running() as running:
         running.evictor.script["low"] = [Denied(403, "no")] * 1000
-        running.sync(*NODES, HIGH, LOW)
+        running.sync_and_resume(*NODES, HIGH, LOW)
         await anyio.sleep(1)
 
-        assert running.asked == ["low", "high"]
+        assert running.evicted_names == ["low", "high"]
         running.terminate(HIGH)
         await anyio.sleep(3600)
 
-    assert running.asked == ["low", "high"]
+    assert running.evicted_names == ["low", "high"]
 
 
 async def test_one_that_a_budget_keeps_lets_the_other_go() -> None:
     both = PodDisruptionBudget("default", "web", selector=LabelSelector(), disruptions_allowed=2)
     async with flow().running() as running:
-        running.evictor.script["low"] = [BudgetRefused("needs 1 healthy pod and has 1")]
-        running.sync(*NODES, HIGH, LOW, both)
+        running.evictor.script["low"] = [PdbRefused("needs 1 healthy pod and has 1")]
+        running.sync_and_resume(*NODES, HIGH, LOW, both)
         await anyio.sleep(1)
 
-    assert running.asked == ["low", "high"]
+    assert running.evicted_names == ["low", "high"]
 
 
 async def test_one_that_nothing_may_evict_lets_the_other_go() -> None:
     bare = web("low", 1, owner=None)
     async with flow().running() as running:
-        running.sync(*NODES, HIGH, bare)
+        running.sync_and_resume(*NODES, HIGH, bare)
         await anyio.sleep(60)
 
-    assert running.asked == ["high"]
+    assert running.evicted_names == ["high"]
 
 
 async def test_of_three_two_go_however_slowly() -> None:
     third = web("third", 3)
-    async with flow(rates={"cluster": Rate(0.1, 1)}).running() as running:
-        running.sync(*NODES, third, HIGH, LOW)
+    async with flow(rates={"cluster": TokenRate(0.1, 1)}).running() as running:
+        running.sync_and_resume(*NODES, third, HIGH, LOW)
         await anyio.sleep(1)
         running.terminate(LOW)
         await anyio.sleep(30)
         running.terminate(HIGH)
         await anyio.sleep(600)
-        assert running.asked == ["low", "high"]
+        assert running.evicted_names == ["low", "high"]
         running.delete(LOW)
         await anyio.sleep(600)
         running.delete(HIGH)
         await anyio.sleep(600)
 
-    assert running.asked == ["low", "high"]
+    assert running.evicted_names == ["low", "high"]
 
 
 async def test_a_replacement_that_lands_there_again_is_the_next_to_be_looked_at() -> None:
     async with flow().running() as running:
-        running.sync(*NODES, HIGH, LOW)
+        running.sync_and_resume(*NODES, HIGH, LOW)
         await anyio.sleep(1)
         running.delete(LOW)
         running.deliver(web("again", 1))
         await anyio.sleep(60)
 
-    assert running.asked == ["low", "again"]
+    assert running.evicted_names == ["low", "again"]
 
 
 async def test_a_conflict_that_time_resolves_before_it_is_judged_evicts_nobody() -> None:
-    async with flow(pause=Pause(1, 10)).running() as running:
-        running.sync(*NODES, HIGH)
+    async with flow(pause=DebounceConfig(1, 10)).running() as running:
+        running.sync_and_resume(*NODES, HIGH)
         await anyio.sleep(5)
         running.deliver(LOW)
         await anyio.sleep(0.5)
         running.delete(LOW)
         await anyio.sleep(60)
 
-    assert running.asked == []
+    assert running.evicted_names == []
 
 
 # --- whatever happens: every eviction leaves one, and in the end none has to go ---
 
-PLUGIN = InterPodAntiAffinity(InterPodAntiAffinityArgs())
+PLUGIN = InterPodAntiAffinityPlugin(InterPodAntiAffinityArgs())
 NONE = {"cluster": None, "node": None, "namespace": None}
-BY_POOL = avoid("app=web", "pool")
+BY_POOL = anti_affinity_term("app=web", "pool")
 
 
-def plan(pause: Pause, rate: Rate | None) -> Plan:
-    return Plan(
-        (ProfilePlan("one", (PLUGIN,), DefaultEvictorArgs()),),
-        selects=EVERYTHING,
-        rates={**NONE, "cluster": rate},
-        limits=NONE,
-        pause=lambda _: pause,
+def plan(pause: DebounceConfig, rate: TokenRate | None) -> ControllerConfig:
+    return ControllerConfig(
+        (ProfileConfig("one", (PLUGIN,), DefaultEvictorArgs()),),
+        node_selector=EVERYTHING,
+        eviction_rates={**NONE, "cluster": rate},
+        eviction_limits=NONE,
+        debounce_for=lambda _: pause,
         node_fit="upstream",
     )
 
@@ -175,25 +175,31 @@ def made_of(world: Any) -> Any:  # the class World
     class Excluding(world):  # type: ignore[misc]  # the class is only known when the tests run
         def put(self, thing: ClusterObject) -> None:
             if isinstance(thing, Pod):
-                thing = avoiding(thing, BY_POOL if thing.name > "p3" else avoid("app=web"))
+                thing = with_anti_affinity(
+                    thing, BY_POOL if thing.name > "p3" else anti_affinity_term("app=web")
+                )
                 thing = msgspec.structs.replace(thing, labels={"app": "web"})
             super().put(thing)
 
-        def _make_core(self) -> Core:
-            core: Core = super()._make_core()
-            judged = core._listener.judged
+        def _make_core(self) -> Controller:
+            core: Controller = super()._make_core()
+            judged = core._observer.on_decision
 
-            def check(judgement: Judgement) -> None:
-                judged(judgement)
-                if isinstance(judgement.decision, Evict):
-                    assert any(self.stays(core, uid) for uid in judgement.finding.against)
+            def check(evaluation: Evaluation) -> None:
+                judged(evaluation)
+                if isinstance(evaluation.decision, Evict):
+                    assert any(self.stays(core, uid) for uid in evaluation.finding.conflicts_with)
 
-            core._listener.judged = check  # type: ignore[method-assign]  # to hear it first
+            core._observer.on_decision = check  # type: ignore[method-assign]  # to hear it first
             return core
 
-        def stays(self, core: Core, uid: str) -> bool:
+        def stays(self, core: Controller, uid: str) -> bool:
             other = core.view.pod(uid)
-            return other is not None and not other.is_terminating and not core.in_flight.holds(uid)
+            return (
+                other is not None
+                and not other.is_terminating
+                and not core.in_flight.is_evicting(uid)
+            )
 
     return Excluding
 
@@ -237,15 +243,15 @@ replies = st.lists(
 @given(
     plan=st.builds(
         plan,
-        st.sampled_from([Pause(0, 0), Pause(0.5, 2)]),
-        st.sampled_from([None, None, Rate(0.1, 1)]),
+        st.sampled_from([DebounceConfig(0, 0), DebounceConfig(0.5, 2)]),
+        st.sampled_from([None, None, TokenRate(0.1, 1)]),
     ),
     story=st.lists(steps, min_size=3, max_size=20),
     replies=replies,
 )
 def test_every_eviction_leaves_one_and_in_the_end_none_has_to_go(
     make_world: Any,  # the class World
-    plan: Plan,
+    plan: ControllerConfig,
     story: list[tuple[Any, ...]],
     replies: list[tuple[str, float]],
 ) -> None:

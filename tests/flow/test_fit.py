@@ -8,11 +8,11 @@ import trio.testing
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.objects import Pod, PodStatus
-from reactive_desched.model.outcomes import BudgetRefused
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.model.outcomes import PdbRefused
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.testing.builders import node, pod
-from tests.support.flow import Flow
+from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
 
@@ -29,9 +29,11 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
 
-def fitting(strength: str = SCHEDULER) -> Flow:
+def fitting(strength: str = SCHEDULER) -> FakeEdgesController:
     args = DefaultEvictorArgs(node_fit=True)
-    return Flow(NodeTaints(NodeTaintsArgs()), evictor_args=args, node_fit=strength)
+    return FakeEdgesController(
+        NodeTaintsPlugin(NodeTaintsArgs()), evictor_args=args, node_fit=strength
+    )
 
 
 def replacement(on: str, name: str = "new") -> Pod:
@@ -40,152 +42,156 @@ def replacement(on: str, name: str = "new") -> Pod:
 
 async def test_one_place_moves_one_pod_and_the_next_place_another() -> None:
     async with fitting().running() as flow:
-        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B, C)
+        flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B, C)
         await anyio.sleep(1)
-        assert flow.asked == ["a"]
-        assert flow.core.engine.parked == {"NodeFit": 2}
+        assert flow.evicted_names == ["a"]
+        assert flow.controller.evaluator.blocked_by_gate == {"NodeFit": 2}
 
         flow.delete(A)
         flow.deliver(replacement("n2"))
         await anyio.sleep(30)
-        assert flow.asked == ["a"], "its replacement took the place"
+        assert flow.evicted_names == ["a"], "its replacement took the place"
 
-        flow.deliver(node("n3", room=ONE_PLACE))
+        flow.deliver(node("n3", allocatable=ONE_PLACE))
         await anyio.sleep(1)
-        assert flow.asked == ["a", "b"]
-        assert flow.core.engine.parked == {"NodeFit": 1}
+        assert flow.evicted_names == ["a", "b"]
+        assert flow.controller.evaluator.blocked_by_gate == {"NodeFit": 1}
 
 
 async def test_a_new_node_with_places_for_many_moves_as_many_at_once() -> None:
     async with fitting().running() as flow:
-        flow.sync(TAINTED, node("n2", room={**ONE_PLACE, "pods": "0"}), A, B, C)
+        flow.sync_and_resume(TAINTED, node("n2", allocatable={**ONE_PLACE, "pods": "0"}), A, B, C)
         await anyio.sleep(1)
-        assert flow.asked == []
+        assert flow.evicted_names == []
 
-        flow.deliver(node("n3", room={**ONE_PLACE, "pods": "2"}))
+        flow.deliver(node("n3", allocatable={**ONE_PLACE, "pods": "2"}))
         await anyio.sleep(0.01)
 
-    assert set(flow.asked) == {"a", "b"}
+    assert set(flow.evicted_names) == {"a", "b"}
 
 
 async def test_the_replacement_that_lands_elsewhere_leaves_the_place_to_the_next() -> None:
     async with fitting().running() as flow:
-        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
+        flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B)
         await anyio.sleep(1)
-        assert flow.asked == ["a"]
+        assert flow.evicted_names == ["a"]
 
         flow.deliver(replacement("n9"))
         await anyio.sleep(0.01)
 
-    assert flow.asked == ["a", "b"]
+    assert flow.evicted_names == ["a", "b"]
 
 
 async def test_an_eviction_that_is_refused_leaves_the_place_to_the_next() -> None:
     async with fitting().running() as flow:
-        flow.evictor.script["a"] = [BudgetRefused("not now")] * 9
-        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
+        flow.evictor.script["a"] = [PdbRefused("not now")] * 9
+        flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B)
         await anyio.sleep(1)
 
-    assert flow.asked == ["a", "b"]
+    assert flow.evicted_names == ["a", "b"]
 
 
 async def test_a_place_that_nobody_takes_is_free_again_in_the_end() -> None:
     async with fitting().running() as flow:
-        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
+        flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B)
         await anyio.sleep(119)
-        assert flow.asked == ["a"]
+        assert flow.evicted_names == ["a"]
 
         await anyio.sleep(2)
 
-    assert flow.asked == ["a", "b"]
+    assert flow.evicted_names == ["a", "b"]
 
 
 async def test_whoever_is_stopped_by_something_else_lets_the_next_have_the_place() -> None:
     young = msgspec.structs.replace(A, started_s=0)
     args = DefaultEvictorArgs(node_fit=True)
-    async with Flow(
-        NodeTaints(NodeTaintsArgs()), evictor_args=args, limits={"namespace": 1}
+    async with FakeEdgesController(
+        NodeTaintsPlugin(NodeTaintsArgs()), evictor_args=args, limits={"namespace": 1}
     ).running() as flow:
         elsewhere = msgspec.structs.replace(B, namespace="bank")
         other = msgspec.structs.replace(young, name="first", uid="first")
-        flow.sync(TAINTED, node("n2", room=ONE_PLACE), other, A, elsewhere)
+        flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), other, A, elsewhere)
         await anyio.sleep(1)
-        assert flow.asked == ["first"]
+        assert flow.evicted_names == ["first"]
 
         flow.deliver(replacement("n2"))
-        flow.deliver(node("n3", room=ONE_PLACE))  # the limit stops the one who is woken first
+        flow.deliver(
+            node("n3", allocatable=ONE_PLACE)
+        )  # the limit stops the one who is woken first
         await anyio.sleep(1)
 
-    assert flow.asked == ["first", "b"]
+    assert flow.evicted_names == ["first", "b"]
 
 
 async def test_ended_pods_make_room_when_they_end() -> None:
     blocker = pod("blocker", on="n2")
     async with fitting().running() as flow:
-        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, blocker)
+        flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, blocker)
         await anyio.sleep(60)
-        assert flow.asked == []
+        assert flow.evicted_names == []
 
         flow.deliver(msgspec.structs.replace(blocker, status=PodStatus("Succeeded")))
         await anyio.sleep(0.01)
 
-    assert flow.asked == ["a"]
+    assert flow.evicted_names == ["a"]
 
 
 async def test_news_of_room_is_no_news_for_who_could_not_use_it() -> None:
     async with fitting().running() as flow:
-        flow.sync(TAINTED, node("n2", unschedulable=True), A, B, pod("x", on="n2"))
+        flow.sync_and_resume(TAINTED, node("n2", unschedulable=True), A, B, pod("x", on="n2"))
         await anyio.sleep(1)
-        looks = flow.core.engine.looks
+        looks = flow.controller.evaluator.evaluations
 
         flow.delete(pod("x", on="n2"))
         await anyio.sleep(1)
 
-        assert flow.core.engine.looks == looks
+        assert flow.controller.evaluator.evaluations == looks
 
 
 async def test_upstream_promises_nothing_so_all_go_for_one_place() -> None:
     async with fitting(UPSTREAM).running() as flow:
-        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
+        flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B)
         await anyio.sleep(1)
 
-    assert set(flow.asked) == {"a", "b"}
+    assert set(flow.evicted_names) == {"a", "b"}
 
 
 async def test_upstreams_strength_wakes_everybody_when_any_room_grows() -> None:
     async with fitting(UPSTREAM).running() as flow:
-        flow.sync(TAINTED, node("n2", unschedulable=True), A, B)
+        flow.sync_and_resume(TAINTED, node("n2", unschedulable=True), A, B)
         await anyio.sleep(60)
-        assert flow.asked == []
+        assert flow.evicted_names == []
 
         flow.deliver(node("n2"))
         await anyio.sleep(0.01)
 
-    assert set(flow.asked) == {"a", "b"}
+    assert set(flow.evicted_names) == {"a", "b"}
 
 
 async def test_another_plan_leaves_what_is_booked() -> None:
     async with fitting().running() as flow:
-        flow.sync(TAINTED, node("n2", room=ONE_PLACE), A, B)
+        flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B)
         await anyio.sleep(1)
-        flow.core.adopt(msgspec.structs.replace(flow.plan, grace_period_s=9))
+        flow.controller.reconfigure(msgspec.structs.replace(flow.config, grace_period_s=9))
         await anyio.sleep(1)
-        assert flow.asked == ["a"]
+        assert flow.evicted_names == ["a"]
 
-        flow.core.adopt(msgspec.structs.replace(flow.plan, node_fit=UPSTREAM))
+        flow.controller.reconfigure(msgspec.structs.replace(flow.config, node_fit=UPSTREAM))
         await anyio.sleep(1)
 
-    assert flow.asked == ["a", "b"]
+    assert flow.evicted_names == ["a", "b"]
 
 
 async def test_a_refusal_has_the_numbers_apart_from_the_reason() -> None:
     async with fitting().running() as flow:
-        flow.sync(TAINTED, node("n2", room={**ONE_PLACE, "cpu": "0"}), node("n3", "x:NoExecute"), A)
+        flow.sync_and_resume(
+            TAINTED, node("n2", allocatable={**ONE_PLACE, "cpu": "0"}), node("n3", "x:NoExecute"), A
+        )
         await anyio.sleep(1)
 
-    [judgement] = flow.diary.judgements
+    [judgement] = flow.observer.evaluations
     assert isinstance(judgement.decision, Refuse)
-    assert judgement.decision.reason == (
+    assert judgement.decision.message == (
         "no other node fits the pod: Insufficient cpu, node(s) had untolerated taint(s)"
     )
     assert judgement.decision.detail == (

@@ -7,10 +7,10 @@ import trio.testing
 
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
 from reactive_desched.model.triggers import Trigger
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
-from reactive_desched.state.cluster import JOBS, NODES, OWNERS, PODS, REPLICA_SETS
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.state.cluster import JOBS, NODES, OWNER_RESOURCES, PODS, REPLICA_SETS
 from reactive_desched.testing.builders import node, pod
-from tests.support.flow import Flow
+from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
 
@@ -25,64 +25,67 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
 
-def made() -> Flow:
-    return Flow(NodeTaints(NodeTaintsArgs()))
+def made() -> FakeEdgesController:
+    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
 
 
 async def test_a_judgement_names_the_version_of_what_was_told() -> None:
     async with made().running() as flow:
-        flow.sync(node("n1", version=3), node("n2", version=4), WEB)
+        flow.sync_and_resume(node("n1", version=3), node("n2", version=4), WEB)
         flow.deliver(node("n1", "gpu:NoSchedule", version=42))
         await anyio.sleep(1)
 
-    [judgement] = flow.diary.judgements
-    assert judgement.cause.trigger == Trigger("NodeTaintsChanged", "node n1", "42")
+    [judgement] = flow.observer.evaluations
+    assert judgement.trigger.record == Trigger("NodeTaintsChanged", "node n1", "42")
 
 
 async def test_a_chain_is_known_when_a_finding_is_judged_and_follows_what_is_told() -> None:
     async with made().running() as flow:
-        flow.sync(node("n1"), WEB, ReplicaSet("r1", 5, DEPLOYMENT))
-        assert flow.core.view.owner_chain(WEB) == (SET, DEPLOYMENT)
+        flow.sync_and_resume(node("n1"), WEB, ReplicaSet("r1", 5, DEPLOYMENT))
+        assert flow.controller.view.owner_chain(WEB) == (SET, DEPLOYMENT)
         flow.delete(ReplicaSet("r1", 6, DEPLOYMENT))
-        assert flow.core.view.owner_chain(WEB) == (SET,)
+        assert flow.controller.view.owner_chain(WEB) == (SET,)
 
 
 async def test_news_of_owners_makes_nobody_look() -> None:
     async with made().running() as flow:
-        flow.sync(node("n1", "gpu:NoSchedule"), node("n2"), WEB)
+        flow.sync_and_resume(node("n1", "gpu:NoSchedule"), node("n2"), WEB)
         await anyio.sleep(1)
-        looks = flow.core.engine.looks
+        looks = flow.controller.evaluator.evaluations
         flow.deliver(ReplicaSet("r1", 5, DEPLOYMENT), Job("j1", 6, None))
         flow.delete(ReplicaSet("r1", 7, DEPLOYMENT))
         await anyio.sleep(60)
 
-        assert (flow.core.engine.looks, flow.core.engine.dirty) == (looks, 0)
+        assert (flow.controller.evaluator.evaluations, flow.controller.evaluator.queued) == (
+            looks,
+            0,
+        )
 
 
 async def test_owners_that_nobody_may_tell_of_are_done_without() -> None:
     async with made().running() as flow:
         told: list[tuple[str, str]] = []
-        flow.core.synced.went_without = lambda *words: told.append(words)
-        for resource, feed in flow.feeds.items():
-            if resource in OWNERS:
-                feed.stale("403")
+        flow.controller.sync_status.resource_missing = lambda *words: told.append(words)
+        for resource, feed in flow.handlers.items():
+            if resource in OWNER_RESOURCES:
+                feed.mark_stale("403")
             else:
                 feed.begin_replace()
         for thing, resource in ((node("n1"), NODES), (node("n2"), NODES), (WEB, PODS)):
-            flow.feeds[resource].upsert(thing)
-        for resource, feed in flow.feeds.items():
-            if resource not in OWNERS:
+            flow.handlers[resource].upsert(thing)
+        for resource, feed in flow.handlers.items():
+            if resource not in OWNER_RESOURCES:
                 feed.end_replace()
-                feed.fresh()
-        flow.core.hold_back(None)
-        assert flow.core.why_idle() == "replicasets: 403"
+                feed.mark_synced()
+        flow.controller.set_paused(None)
+        assert flow.controller.idle_reason() == "replicasets: 403"
 
         for resource in (REPLICA_SETS, JOBS):
-            flow.feeds[resource].denied("403")
+            flow.handlers[resource].mark_denied("403")
         assert told == [(REPLICA_SETS, "403"), (JOBS, "403")]
         flow.deliver(node("n1", "gpu:NoSchedule"))
         await anyio.sleep(1)
 
-    assert flow.asked == ["web"]
-    assert flow.core.view.owner_chain(WEB) == (SET,)
-    assert flow.core.state.untold == {REPLICA_SETS, JOBS}
+    assert flow.evicted_names == ["web"]
+    assert flow.controller.view.owner_chain(WEB) == (SET,)
+    assert flow.controller.state.unreadable_resources == {REPLICA_SETS, JOBS}

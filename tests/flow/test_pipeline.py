@@ -2,17 +2,17 @@ import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.gate.rate_limits import Rate
+from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import PodDisruptionBudget, PodStatus
-from reactive_desched.model.outcomes import BudgetRefused, Overloaded, ServerFailed, Unknown
-from reactive_desched.plugins.failed_pods import FailedPods, FailedPodsArgs
-from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinity, NodeAffinityArgs
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.model.outcomes import EffectUnknown, PdbRefused, ServerError, TooManyRequests
+from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
+from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, NodeAffinityPlugin
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import node, pod
-from tests.support.flow import Flow
+from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
 
@@ -26,18 +26,20 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 TAINTED = node("n1", "gpu:NoSchedule")
 
 
-def taints(**settings: object) -> Flow:
-    return Flow(NodeTaints(NodeTaintsArgs()), **settings)  # type: ignore[arg-type]  # passed on
+def taints(**settings: object) -> FakeEdgesController:
+    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), **settings)  # type: ignore[arg-type]  # passed on
 
 
 async def test_a_taint_leads_to_an_eviction_that_is_written_down_first() -> None:
     async with taints().running() as flow:
-        flow.sync(node("n1"), node("n2"), pod("web", on="n1"), pod("db", on="n1", tolerates="*"))
+        flow.sync_and_resume(
+            node("n1"), node("n2"), pod("web", on="n1"), pod("db", on="n1", tolerates="*")
+        )
         flow.deliver(TAINTED)
         await anyio.sleep(1)
 
-    assert flow.asked == ["web"]
-    assert flow.ledger.lines == [
+    assert flow.evicted_names == ["web"]
+    assert flow.intent_store.lines == [
         ("intent", "web", "NodeTaintsChanged node n1"),
         ("outcome", "web", "evicted"),
     ]
@@ -45,54 +47,54 @@ async def test_a_taint_leads_to_an_eviction_that_is_written_down_first() -> None
 
 async def test_nothing_is_judged_before_every_resource_is_synced() -> None:
     async with taints().running() as flow:
-        for resource, feed in flow.feeds.items():
+        for resource, feed in flow.handlers.items():
             feed.begin_replace()
             if resource != "poddisruptionbudgets":
                 flow.deliver(TAINTED, node("n2"), pod("web", on="n1"))
                 feed.end_replace()
-                feed.fresh()
-        flow.core.hold_back(None)
+                feed.mark_synced()
+        flow.controller.set_paused(None)
         await anyio.sleep(60)
-        assert flow.diary.decisions == []
+        assert flow.observer.decisions == []
 
-        flow.feeds["poddisruptionbudgets"].end_replace()
-        flow.feeds["poddisruptionbudgets"].fresh()
+        flow.handlers["poddisruptionbudgets"].end_replace()
+        flow.handlers["poddisruptionbudgets"].mark_synced()
         await anyio.sleep(1)
 
-    assert flow.asked == ["web"]
+    assert flow.evicted_names == ["web"]
 
 
 async def test_nothing_is_evicted_while_a_link_is_lost_and_all_is_made_up_for_afterwards() -> None:
     async with taints().running() as flow:
-        flow.sync(node("n1"), node("n2"), pod("web", on="n1"))
-        flow.feeds["nodes"].stale("connection refused")
+        flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"))
+        flow.handlers["nodes"].mark_stale("connection refused")
         flow.deliver(TAINTED)
         await anyio.sleep(60)
-        assert flow.asked == []
+        assert flow.evicted_names == []
 
-        flow.feeds["nodes"].fresh()
+        flow.handlers["nodes"].mark_synced()
         await anyio.sleep(1)
 
-    assert flow.asked == ["web"]
+    assert flow.evicted_names == ["web"]
 
 
 async def test_what_a_new_list_lacks_is_gone() -> None:
     async with taints().running() as flow:
-        flow.sync(TAINTED, node("n2"), pod("web", on="n1", owner=None))
-        assert flow.core.engine.parked == {"FailedBarePods": 1}
-        feed = flow.feeds["pods"]
+        flow.sync_and_resume(TAINTED, node("n2"), pod("web", on="n1", owner=None))
+        assert flow.controller.evaluator.blocked_by_gate == {"FailedBarePods": 1}
+        feed = flow.handlers["pods"]
         feed.begin_replace()
         flow.deliver(pod("web-2", on="n2"))
         feed.end_replace()
-        feed.fresh()
+        feed.mark_synced()
 
-        assert flow.core.view.pods() == ["web-2"]
-        assert flow.core.engine.parked == {}
+        assert flow.controller.view.pods() == ["web-2"]
+        assert flow.controller.evaluator.blocked_by_gate == {}
 
 
 async def test_a_burst_of_changes_is_judged_once_the_dust_has_settled() -> None:
-    async with taints(pause=Pause(1, 10)).running() as flow:
-        flow.sync(node("n1"), node("n2"), pod("web", on="n1"))
+    async with taints(pause=DebounceConfig(1, 10)).running() as flow:
+        flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"))
         await anyio.sleep(5)
         started = anyio.current_time()
         for _ in range(100):
@@ -103,79 +105,79 @@ async def test_a_burst_of_changes_is_judged_once_the_dust_has_settled() -> None:
         flow.deliver(TAINTED)
         await anyio.sleep(30)
 
-    assert [kind for kind, _, _ in flow.diary.decisions] == ["Evict"]
-    [(name, at)] = flow.evictor.asked
+    assert [kind for kind, _, _ in flow.observer.decisions] == ["Evict"]
+    [(name, at)] = flow.evictor.calls
     assert name == "web"
     assert at - started == pytest.approx(3.0, abs=0.1)
 
 
 async def test_endless_flapping_is_judged_after_the_longest_wait() -> None:
-    async with taints(pause=Pause(1, 10)).running() as flow:
-        flow.sync(node("n1"), node("n2"), pod("web", on="n1"))
+    async with taints(pause=DebounceConfig(1, 10)).running() as flow:
+        flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"))
         await anyio.sleep(5)
         started = anyio.current_time()
         for number in range(60):
             flow.deliver(node("n1", f"k{number}:NoSchedule"))
             await anyio.sleep(0.5)
 
-    assert flow.evictor.asked[0][1] - started == pytest.approx(10.0, abs=0.6)
+    assert flow.evictor.calls[0][1] - started == pytest.approx(10.0, abs=0.6)
 
 
 async def test_a_storm_is_paced_by_the_token_bucket() -> None:
     pods = [pod(f"p{number}", on="n1") for number in range(6)]
-    async with taints(rates={"cluster": Rate(0.5, 2)}).running() as flow:
-        flow.sync(node("n1"), node("n2"), *pods)
+    async with taints(rates={"cluster": TokenRate(0.5, 2)}).running() as flow:
+        flow.sync_and_resume(node("n1"), node("n2"), *pods)
         started = anyio.current_time()
         flow.deliver(TAINTED)
         await anyio.sleep(60)
 
-    times = [round(at - started) for _, at in flow.evictor.asked]
+    times = [round(at - started) for _, at in flow.evictor.calls]
     assert times == [0, 0, 2, 4, 6, 8]
-    assert sorted(flow.asked) == [f"p{number}" for number in range(6)]
+    assert sorted(flow.evicted_names) == [f"p{number}" for number in range(6)]
 
 
 async def test_a_deferred_finding_is_judged_afresh_when_its_time_comes() -> None:
-    async with taints(rates={"cluster": Rate(0.1, 1)}).running() as flow:
-        flow.sync(node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1"))
+    async with taints(rates={"cluster": TokenRate(0.1, 1)}).running() as flow:
+        flow.sync_and_resume(node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1"))
         flow.deliver(TAINTED)
         await anyio.sleep(1)
-        assert flow.asked == ["a"]
+        assert flow.evicted_names == ["a"]
         flow.deliver(node("n1"))
         await anyio.sleep(60)
 
-    assert flow.asked == ["a"]
+    assert flow.evicted_names == ["a"]
 
 
 async def test_a_refusal_by_a_disruption_budget_waits_for_the_budget() -> None:
     budget = PodDisruptionBudget("default", "web", selector=LabelSelector(), disruptions_allowed=1)
     async with taints().running() as flow:
-        flow.evictor.script["web"] = [BudgetRefused("needs 2 healthy pods and has 2")]
-        flow.sync(node("n1"), node("n2"), pod("web", on="n1"), budget)
+        flow.evictor.script["web"] = [PdbRefused("needs 2 healthy pods and has 2")]
+        flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"), budget)
         flow.deliver(TAINTED)
         await anyio.sleep(1)
-        assert flow.asked == ["web"]
-        assert flow.core.engine.parked == {"DisruptionBudget": 1}
+        assert flow.evicted_names == ["web"]
+        assert flow.controller.evaluator.blocked_by_gate == {"DisruptionBudget": 1}
 
         flow.deliver(budget)
         await anyio.sleep(0.1)
 
-    assert flow.asked == ["web", "web"]
+    assert flow.evicted_names == ["web", "web"]
 
 
 async def test_a_budget_with_nothing_left_is_not_even_asked() -> None:
     empty = PodDisruptionBudget("default", "web", selector=LabelSelector())
     async with taints().running() as flow:
-        flow.sync(node("n1"), node("n2"), pod("web", on="n1"), empty)
+        flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"), empty)
         flow.deliver(TAINTED)
         await anyio.sleep(10)
-        assert flow.asked == []
+        assert flow.evicted_names == []
 
         flow.deliver(
             PodDisruptionBudget("default", "web", selector=LabelSelector(), disruptions_allowed=1)
         )
         await anyio.sleep(1)
 
-    assert flow.asked == ["web"]
+    assert flow.evicted_names == ["web"]
 
 
 async def test_a_budget_of_one_lets_one_go_at_a_time() -> None:
@@ -185,53 +187,55 @@ async def test_a_budget_of_one_lets_one_go_at_a_time() -> None:
         )
 
     async with taints().running() as flow:
-        flow.sync(node("n1"), node("n2"), *(pod(n, on="n1") for n in "abc"), budget(1))
+        flow.sync_and_resume(node("n1"), node("n2"), *(pod(n, on="n1") for n in "abc"), budget(1))
         flow.deliver(TAINTED)
         await anyio.sleep(1)
-        assert flow.asked == ["a"]
+        assert flow.evicted_names == ["a"]
         flow.deliver(budget(0))
         await anyio.sleep(1)
-        assert flow.asked == ["a"]
+        assert flow.evicted_names == ["a"]
         flow.deliver(budget(1))
         await anyio.sleep(1)
 
-    assert flow.asked == ["a", "b"]
+    assert flow.evicted_names == ["a", "b"]
 
 
 @pytest.mark.parametrize(
     ("answer", "again_after"),
     [
-        pytest.param(Overloaded("slow down", 7.0), 7.0, id="an overloaded server names the time"),
-        pytest.param(ServerFailed(500, "two budgets"), 5.0, id="a failure waits the first time"),
+        pytest.param(
+            TooManyRequests("slow down", 7.0), 7.0, id="an overloaded server names the time"
+        ),
+        pytest.param(ServerError(500, "two budgets"), 5.0, id="a failure waits the first time"),
     ],
 )
 async def test_a_failed_eviction_is_tried_again_later(
-    answer: Overloaded | ServerFailed, again_after: float
+    answer: TooManyRequests | ServerError, again_after: float
 ) -> None:
     async with taints().running() as flow:
         flow.evictor.script["web"] = [answer]
-        flow.sync(node("n1"), node("n2"), pod("web", on="n1"))
+        flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"))
         flow.deliver(TAINTED)
         await anyio.sleep(60)
 
-    (_, first), (_, second) = flow.evictor.asked
+    (_, first), (_, second) = flow.evictor.calls
     assert second - first == pytest.approx(again_after, abs=0.1)
 
 
 async def test_a_call_of_unknown_effect_is_settled_by_reading_the_pod() -> None:
     async with taints().running() as flow:
-        flow.evictor.script["web"] = [Unknown("connection reset")]
-        flow.sync(node("n1"), node("n2"), pod("web", on="n1"))
+        flow.evictor.script["web"] = [EffectUnknown("connection reset")]
+        flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"))
         flow.deliver(TAINTED)
         await anyio.sleep(3)
 
-    assert flow.ledger.lines[-1] == ("outcome", "web", "unknown")
+    assert flow.intent_store.lines[-1] == ("outcome", "web", "unknown")
 
 
 async def test_a_pod_is_not_evicted_twice_while_its_deletion_is_on_its_way() -> None:
     web = pod("web", on="n1")
     async with taints().running() as flow:
-        flow.sync(node("n1"), node("n2"), web)
+        flow.sync_and_resume(node("n1"), node("n2"), web)
         flow.deliver(TAINTED)
         await anyio.sleep(1)
         flow.deliver(node("n1", "gpu:NoSchedule", "more:NoSchedule"))
@@ -240,15 +244,15 @@ async def test_a_pod_is_not_evicted_twice_while_its_deletion_is_on_its_way() -> 
         flow.deliver(TAINTED)
         await anyio.sleep(100)
 
-    assert flow.asked == ["web"]
+    assert flow.evicted_names == ["web"]
 
 
 async def test_a_pod_that_fits_nowhere_waits_for_room() -> None:
-    affinity = NodeAffinity(NodeAffinityArgs(node_affinity_type=(REQUIRED,)))
+    affinity = NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=(REQUIRED,)))
     ssd = {"disk": "ssd"}
     big = pod("big", on="n2", requests={"cpu": "3"})
-    async with Flow(affinity).running() as flow:
-        flow.sync(
+    async with FakeEdgesController(affinity).running() as flow:
+        flow.sync_and_resume(
             node("n1", labels=ssd),
             node("n2", labels=ssd),
             big,
@@ -256,12 +260,12 @@ async def test_a_pod_that_fits_nowhere_waits_for_room() -> None:
         )
         flow.deliver(node("n1"))
         await anyio.sleep(60)
-        assert flow.diary.decisions == [("Refuse", "db", "NodeFit")]
+        assert flow.observer.decisions == [("Refuse", "db", "NodeFit")]
 
         flow.delete(big)
         await anyio.sleep(1)
 
-    assert flow.asked == ["db"]
+    assert flow.evicted_names == ["db"]
 
 
 async def test_time_alone_lifts_the_refusal_of_a_young_pod() -> None:
@@ -270,34 +274,34 @@ async def test_time_alone_lifts_the_refusal_of_a_young_pod() -> None:
     young = msgspec.structs.replace(pod("web", on="n1"), started_s=0)
     args = DefaultEvictorArgs(min_pod_age_s=600)
     async with taints(evictor_args=args).running() as flow:
-        flow.sync(TAINTED, node("n2"), young)
+        flow.sync_and_resume(TAINTED, node("n2"), young)
         await anyio.sleep(1000)
 
-    [(name, at)] = flow.evictor.asked
+    [(name, at)] = flow.evictor.calls
     assert name == "web"
     assert at == pytest.approx(600, abs=1)
 
 
 async def test_a_blocked_finding_on_an_ended_pod_goes_with_the_pod() -> None:
-    failed = FailedPods(FailedPodsArgs(min_pod_lifetime_seconds=0))
+    failed = FailedPodsPlugin(FailedPodsArgs(min_pod_lifetime_seconds=0))
     bare = pod("job", on="n1", owner=None, status=PodStatus("Failed"))
-    async with Flow(failed).running() as flow:
-        flow.sync(node("n1"), node("n2"), bare)
+    async with FakeEdgesController(failed).running() as flow:
+        flow.sync_and_resume(node("n1"), node("n2"), bare)
         await anyio.sleep(1)
-        assert flow.core.engine.parked == {"FailedBarePods": 1}
+        assert flow.controller.evaluator.blocked_by_gate == {"FailedBarePods": 1}
 
         flow.delete(bare)
         await anyio.sleep(1)
-        assert flow.core.engine.parked == {}
+        assert flow.controller.evaluator.blocked_by_gate == {}
 
 
 async def test_on_a_single_node_nothing_is_evicted() -> None:
     async with taints().running() as flow:
-        flow.sync(TAINTED, pod("web", on="n1"))
+        flow.sync_and_resume(TAINTED, pod("web", on="n1"))
         await anyio.sleep(60)
-        assert flow.diary.decisions == [("Refuse", "web", "TwoNodes")]
+        assert flow.observer.decisions == [("Refuse", "web", "TwoNodes")]
 
         flow.deliver(node("n2"))
         await anyio.sleep(1)
 
-    assert flow.asked == ["web"]
+    assert flow.evicted_names == ["web"]

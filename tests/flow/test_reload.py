@@ -10,22 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from reactive_desched.controller.controller import Plan, ProfilePlan
+from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
-from reactive_desched.gate.rate_limits import Rate
+from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.gate.windows import WINDOW_S
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.objects import Pod
 from reactive_desched.plugins.node_affinity import (
     PREFERRED,
     REQUIRED,
-    NodeAffinity,
     NodeAffinityArgs,
+    NodeAffinityPlugin,
 )
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.primitives.debounce import DebounceConfig
 
 Story = list[tuple[Any, ...]]  # verbs of World with their arguments
 EXAMPLES = int(os.environ.get("EXAMPLES", "100"))
@@ -35,25 +35,25 @@ SCOPES = ("cluster", "node", "namespace")
 
 
 def taints(**args: Any) -> AnyPlugin:  # fields of the arguments
-    return NodeTaints(NodeTaintsArgs.model_validate(args))
+    return NodeTaintsPlugin(NodeTaintsArgs.model_validate(args))
 
 
 def affinity(*kinds: Any) -> AnyPlugin:  # the names of both kinds
-    return NodeAffinity(NodeAffinityArgs(node_affinity_type=kinds))
+    return NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=kinds))
 
 
 def make_plan(
     plugins: tuple[AnyPlugin, ...],
     evictor: dict[str, Any],  # as a policy says it
     selects: Selector,
-    rate: Rate,
+    rate: TokenRate,
     limit: int,
-    pause: Pause,
+    pause: DebounceConfig,
     fit: str = SCHEDULER,
-) -> Plan:
-    profile = ProfilePlan("one", plugins, DefaultEvictorArgs.model_validate(evictor))
+) -> ControllerConfig:
+    profile = ProfileConfig("one", plugins, DefaultEvictorArgs.model_validate(evictor))
     rates, limits = dict.fromkeys(SCOPES, rate), dict.fromkeys(SCOPES, limit)
-    return Plan((profile,), selects, rates, limits, lambda _: pause, node_fit=fit)
+    return ControllerConfig((profile,), selects, rates, limits, lambda _: pause, node_fit=fit)
 
 
 def some(*choices: Any) -> st.SearchStrategy[Any]:  # choices of any kind
@@ -70,9 +70,9 @@ plans = st.builds(
     ),
     some({}, {}, {"nodeFit": True}, {"labelSelector": {"matchLabels": {"app": "web"}}}),
     some(EVERYTHING, EVERYTHING, parse_selector("pool=a"), parse_selector("pool=b")),
-    some(Rate(0.1, 1), Rate(0.5, 3), Rate(10, 50)),
+    some(TokenRate(0.1, 1), TokenRate(0.5, 3), TokenRate(10, 50)),
     some(1, 2, 50),
-    some(Pause(0, 0), Pause(0.5, 2)),
+    some(DebounceConfig(0, 0), DebounceConfig(0.5, 2)),
     some(SCHEDULER, UPSTREAM),
 )
 names = some("p1", "p2", "p3", "p4", "p5", "p6")
@@ -125,11 +125,13 @@ def times_by_scope(evicted: list[tuple[float, Pod]]) -> Iterator[list[float]]:
     yield from groups.values()
 
 
-def assert_never_faster(times: list[float], plans: list[Plan]) -> None:
+def assert_never_faster(times: list[float], plans: list[ControllerConfig]) -> None:
     """Check every stretch against the most that any of the plans allows."""
-    rates = [rate for plan in plans for rate in plan.rates.values() if rate is not None]
+    rates = [rate for plan in plans for rate in plan.eviction_rates.values() if rate is not None]
     burst, pace = max(r.burst for r in rates), max(r.per_second for r in rates)
-    limit = max(limit for plan in plans for limit in plan.limits.values() if limit is not None)
+    limit = max(
+        limit for plan in plans for limit in plan.eviction_limits.values() if limit is not None
+    )
     for start, earlier in enumerate(times):
         for count, later in enumerate(times[start:], 1):
             assert count <= burst + pace * (later - earlier) + SLACK, times
@@ -143,14 +145,14 @@ def assert_all_is_well(world: Any) -> None:  # a World
     assert world.under_way == set()
     assert world.allowed_afresh() == set()
     assert world.waiting() == world.flagged_afresh()
-    assert world.core.view.counting_nodes == world._fresh().view.counting_nodes
+    assert world.core.view.eligible_node_count == world._fresh().view.eligible_node_count
 
 
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(plan=plans, story=st.lists(steps, min_size=3, max_size=25), replies=replies)
 def test_after_any_reloads_all_is_as_if_the_last_policy_had_been_there_from_the_start(
     make_world: Any,  # the class World
-    plan: Plan,
+    plan: ControllerConfig,
     story: Story,
     replies: list[tuple[str, float]],
 ) -> None:
@@ -165,8 +167,8 @@ def test_after_any_reloads_all_is_as_if_the_last_policy_had_been_there_from_the_
 
 
 tight = st.builds(
-    lambda rate, limit: make_plan((taints(),), {}, EVERYTHING, rate, limit, Pause(0, 0)),
-    some(Rate(0.1, 1), Rate(0.1, 2), Rate(0.5, 3)),
+    lambda rate, limit: make_plan((taints(),), {}, EVERYTHING, rate, limit, DebounceConfig(0, 0)),
+    some(TokenRate(0.1, 1), TokenRate(0.1, 2), TokenRate(0.5, 3)),
     some(1, 2, 3),
 )
 
@@ -179,7 +181,7 @@ tight = st.builds(
 )
 def test_no_number_of_reloads_grants_more_than_the_most_generous_policy(
     make_world: Any,  # the class World
-    plans: list[Plan],
+    plans: list[ControllerConfig],
     waits: list[float],
     replies: list[tuple[str, float]],
 ) -> None:
@@ -200,7 +202,7 @@ def test_a_call_under_way_at_a_reload_settles_and_nobody_is_asked_twice(
     reply: str,
     wait_s: float,
 ) -> None:
-    plan = make_plan((taints(),), {}, EVERYTHING, Rate(10, 50), 50, Pause(0, 0))
+    plan = make_plan((taints(),), {}, EVERYTHING, TokenRate(10, 50), 50, DebounceConfig(0, 0))
     story = [("wait", 0.1 + wait_s), ("adopt", plan), ("wait", 60)]
 
     def check(world: Any) -> None:  # a World
@@ -213,7 +215,7 @@ def test_a_call_under_way_at_a_reload_settles_and_nobody_is_asked_twice(
 def test_who_was_evicted_a_moment_ago_and_still_looks_untouched_is_left_alone(
     make_world: Any,  # the class World
 ) -> None:
-    plan = make_plan((taints(),), {}, EVERYTHING, Rate(10, 50), 50, Pause(0, 0))
+    plan = make_plan((taints(),), {}, EVERYTHING, TokenRate(10, 50), 50, DebounceConfig(0, 0))
     moments = [("wait", 0.05), ("adopt", plan)]  # the watch tells after 0.2 s
 
     def check(world: Any) -> None:  # a World

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from reactive_desched.controller.controller import Plan, ProfilePlan
-from reactive_desched.gate.rate_limits import Rate
+from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
+from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.gate.windows import WINDOW_S
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
 from reactive_desched.model.objects import (
@@ -26,12 +26,12 @@ from reactive_desched.model.objects import (
 from reactive_desched.plugins.node_affinity import (
     PREFERRED,
     REQUIRED,
-    NodeAffinity,
     NodeAffinityArgs,
+    NodeAffinityPlugin,
 )
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import READY
 
 Story = list[tuple[Any, ...]]  # verbs of World with their arguments
@@ -92,21 +92,23 @@ def budget(allowed: int, labels: Mapping[str, str] = WEB, name: str = "a") -> Po
 
 NONE = {"cluster": None, "node": None, "namespace": None}
 BOTH = (
-    NodeTaints(NodeTaintsArgs()),
-    NodeAffinity(NodeAffinityArgs(node_affinity_type=(REQUIRED, PREFERRED))),
+    NodeTaintsPlugin(NodeTaintsArgs()),
+    NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=(REQUIRED, PREFERRED))),
 )
 
 
-def plan(first: Mapping[str, Any], second: Mapping[str, Any] | None = None, **more: Any) -> Plan:
+def plan(
+    first: Mapping[str, Any], second: Mapping[str, Any] | None = None, **more: Any
+) -> ControllerConfig:
     """Make a plan of two profiles, alike unless told; `more` are fields of a plan."""
     one, two = map(DefaultEvictorArgs.model_validate, (first, second or first))
-    pause = more.pop("pause", Pause(0, 0))
-    made = Plan(
-        (ProfilePlan("one", BOTH, one), ProfilePlan("two", BOTH[:1], two)),
-        selects=EVERYTHING,
-        rates=NONE,
-        limits=NONE,
-        pause=lambda _: pause,
+    pause = more.pop("pause", DebounceConfig(0, 0))
+    made = ControllerConfig(
+        (ProfileConfig("one", BOTH, one), ProfileConfig("two", BOTH[:1], two)),
+        node_selector=EVERYTHING,
+        eviction_rates=NONE,
+        eviction_limits=NONE,
+        debounce_for=lambda _: pause,
     )
     return msgspec.structs.replace(made, **more)
 
@@ -123,7 +125,7 @@ def by_scope(evicted: list[tuple[float, Pod]], scope: str) -> Iterator[list[floa
     yield from groups.values()
 
 
-def is_within_rate(times: list[float], rate: Rate) -> bool:
+def is_within_rate(times: list[float], rate: TokenRate) -> bool:
     return all(
         end - start + 1 <= rate.burst + rate.per_second * (later - earlier) + SLACK
         for start, earlier in enumerate(times)
@@ -165,7 +167,10 @@ FULL: Story = [("pod", name, {"on": "n1"}) for name in ("p1", "p2", "p3", "p4", 
 # --- pace ---
 
 rates = st.fixed_dictionaries(
-    {scope: some(None, Rate(0.1, 1), Rate(0.5, 2)) for scope in ("cluster", "node", "namespace")}
+    {
+        scope: some(None, TokenRate(0.1, 1), TokenRate(0.5, 2))
+        for scope in ("cluster", "node", "namespace")
+    }
 )
 limits = st.fixed_dictionaries(
     {scope: some(None, None, 1, 2) for scope in ("cluster", "node", "namespace")}
@@ -186,7 +191,7 @@ slow: Steps = st.tuples(st.just("fail"), st.just(""), some(0, 0.4, 3))
 )
 def test_evictions_keep_to_every_rate_and_limit_in_any_stretch(
     make_world: Any,  # the class World
-    plan: Plan,
+    plan: ControllerConfig,
     story: Story,
     replies: list[tuple[str, float]],
 ) -> None:
@@ -221,7 +226,7 @@ scenes = st.builds(
     plan=st.builds(
         lambda at_once, pause: plan({}, at_once=at_once, pause=pause),
         some(1, 50),
-        some(Pause(0, 0), Pause(0.5, 2)),
+        some(DebounceConfig(0, 0), DebounceConfig(0.5, 2)),
     ),
     slow_s=some(0, 0.4),
     scenes=st.lists(scenes, min_size=1, max_size=6),
@@ -229,7 +234,7 @@ scenes = st.builds(
 )
 def test_nobody_is_called_in_any_trouble_and_everything_is_made_up_for(
     make_world: Any,  # the class World
-    plan: Plan,
+    plan: ControllerConfig,
     slow_s: float,
     scenes: list[Story],
     replies: list[tuple[str, float]],
@@ -278,7 +283,7 @@ def claims() -> Iterator[PersistentVolumeClaim]:
 class Obstacle(NamedTuple):
     """What stops evictions from n1 at first, and the steps that may clear the way."""
 
-    plan: Plan
+    plan: ControllerConfig
     first: Story
     then: list[Steps]
 

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from reactive_desched.gate.conflict_partners import Leaving
-from reactive_desched.gate.in_flight import InFlight
+from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
+from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodStatus
@@ -21,11 +21,11 @@ class Bench:
         state.upsert(node("n1"))
         for one in (WEB, *pods):
             state.upsert(one)
-        self.in_flight = InFlight(lambda: 0.0)
-        self.gate = Leaving(ClusterView(state, lambda: 0.0), self.in_flight)
+        self.in_flight = InFlightEvictions(lambda: 0.0)
+        self.gate = ConflictPartnersLeaving(ClusterView(state, lambda: 0.0), self.in_flight)
 
     def refuses(self, *against: str) -> Refuse | None:
-        return self.gate.verdict(Finding(WEB, "Test", "why", against=against), 0.0)
+        return self.gate.check(Finding(WEB, "Test", "why", conflicts_with=against), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -44,31 +44,31 @@ def test_a_finding_waits_from_the_others_eviction_on_and_names_what_it_waits_for
     bench = Bench(DB)
     assert bench.refuses("db") is None
 
-    bench.in_flight.begin(DB)
+    bench.in_flight.reserve(DB)
     refusal = bench.refuses("db")
     assert refusal is not None
     assert refusal.gate == "Leaving"
-    assert refusal.reason == "all that it must not be together with are leaving already"
-    assert refusal.wakes == (("pod", "web"), ("pod", "db"), ("eviction", "db"))
+    assert refusal.message == "all that it must not be together with are leaving already"
+    assert refusal.wake_on == (("pod", "web"), ("pod", "db"), ("eviction", "db"))
 
-    bench.in_flight.end(DB, evicted=True)
+    bench.in_flight.release(DB, evicted=True)
     assert bench.refuses("db") is not None
 
 
 def test_a_finding_does_not_wait_for_an_eviction_that_failed() -> None:
     bench = Bench(DB)
-    bench.in_flight.begin(DB)
-    bench.in_flight.end(DB, evicted=False)
+    bench.in_flight.reserve(DB)
+    bench.in_flight.release(DB, evicted=False)
 
     assert bench.refuses("db") is None
 
 
 def test_one_that_stays_is_enough_to_go() -> None:
     bench = Bench(DB, API)
-    bench.in_flight.begin(DB)
+    bench.in_flight.reserve(DB)
 
     assert bench.refuses("db", "api") is None
-    bench.in_flight.begin(API)
+    bench.in_flight.reserve(API)
     assert bench.refuses("db", "api") is not None
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from reactive_desched.gate import disruption as disruption_module
-from reactive_desched.gate.disruption import BOOKING_S, LOOK_AGAIN_S, DisruptionBudgets
+from reactive_desched.gate.disruption import ASSUME_TTL_S, RECHECK_AFTER_S, PdbFilter
 from reactive_desched.model.changes import DisruptionBudgetChanged, NodeAdded
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
@@ -33,15 +33,15 @@ class Cluster:
     def __init__(self, *things: ClusterObject) -> None:
         self.now = 0.0
         self.state = ClusterState()
-        self.gate = DisruptionBudgets(ClusterView(self.state, lambda: 0), lambda: self.now)
+        self.gate = PdbFilter(ClusterView(self.state, lambda: 0), lambda: self.now)
         self.change(A, B, C, *things)
 
     def change(self, *things: ClusterObject) -> None:
         for thing in things:
-            self.gate.observe(self.state.upsert(thing))
+            self.gate.apply_changes(self.state.upsert(thing))
 
     def says(self, about: Any) -> Refuse | None:
-        return self.gate.verdict(Finding(about, "Test", "why"), 1000)
+        return self.gate.check(Finding(about, "Test", "why"), 1000)
 
 
 def test_a_ready_pod_whose_one_budget_is_spent_waits_for_the_budget_or_a_minute() -> None:
@@ -52,7 +52,7 @@ def test_a_ready_pod_whose_one_budget_is_spent_waits_for_the_budget_or_a_minute(
         "DisruptionBudget",
         "disruption budget web allows 0 now",
         (("budgets", "default"), ("pod", "a")),
-        1000 + LOOK_AGAIN_S,
+        1000 + RECHECK_AFTER_S,
     )
 
 
@@ -78,20 +78,20 @@ def test_a_pod_that_is_not_ready_is_left_to_the_server() -> None:
 
 def test_evictions_under_way_are_booked_on_the_budget() -> None:
     cluster = Cluster(budget(2))
-    cluster.gate.begin(A)
+    cluster.gate.reserve(A)
     assert cluster.says(B) is None
-    cluster.gate.begin(B)
+    cluster.gate.reserve(B)
 
     refusal = cluster.says(C)
 
     assert refusal is not None
-    assert refusal.reason == "disruption budget web allows 2 now, 2 of them promised"
-    assert list(cluster.gate.booked()) == ["default/web"]
+    assert refusal.message == "disruption budget web allows 2 now, 2 of them promised"
+    assert list(cluster.gate.assumed_pdbs()) == ["default/web"]
 
 
 def test_a_pods_own_booking_does_not_stand_in_its_way() -> None:
     cluster = Cluster(budget(1))
-    cluster.gate.begin(A)
+    cluster.gate.reserve(A)
 
     assert cluster.says(A) is None
     assert cluster.says(B) is not None
@@ -99,25 +99,25 @@ def test_a_pods_own_booking_does_not_stand_in_its_way() -> None:
 
 def test_the_booking_of_an_eviction_that_did_not_happen_is_dropped_and_no_other() -> None:
     cluster = Cluster(budget(2))
-    cluster.gate.begin(A)
-    cluster.gate.begin(B)
-    cluster.gate.end(A, evicted=False)
+    cluster.gate.reserve(A)
+    cluster.gate.reserve(B)
+    cluster.gate.release(A, evicted=False)
 
     assert cluster.says(C) is None
-    cluster.gate.begin(C)
+    cluster.gate.reserve(C)
     assert cluster.says(A) is not None
     for one in (B, C):
-        cluster.gate.end(one, evicted=False)
-    assert list(cluster.gate.booked()) == []
+        cluster.gate.release(one, evicted=False)
+    assert list(cluster.gate.assumed_pdbs()) == []
 
 
 def test_the_booking_of_one_that_happened_stays_until_the_budgets_status_shows_it() -> None:
     cluster = Cluster(budget(1))
-    cluster.gate.begin(A)
-    cluster.gate.end(A, evicted=True)
+    cluster.gate.reserve(A)
+    cluster.gate.release(A, evicted=True)
     assert cluster.says(B) is not None
 
-    cluster.gate.observe([NodeAdded("n2"), DisruptionBudgetChanged("default", "other")])
+    cluster.gate.apply_changes([NodeAdded("n2"), DisruptionBudgetChanged("default", "other")])
     assert cluster.says(B) is not None
     cluster.change(budget(1))
     assert cluster.says(B) is None
@@ -125,11 +125,11 @@ def test_the_booking_of_one_that_happened_stays_until_the_budgets_status_shows_i
 
 def test_a_booking_ends_by_itself_when_no_news_of_the_budget_comes() -> None:
     cluster = Cluster(budget(1))
-    cluster.gate.begin(A)
-    cluster.now = BOOKING_S - 0.1
+    cluster.gate.reserve(A)
+    cluster.now = ASSUME_TTL_S - 0.1
     assert cluster.says(B) is not None
 
-    cluster.now = BOOKING_S + 0.1
+    cluster.now = ASSUME_TTL_S + 0.1
     assert cluster.says(B) is None
 
 
@@ -138,9 +138,9 @@ def test_an_eviction_is_booked_on_every_budget_over_the_pod() -> None:
     cluster = Cluster(budget(1), everyone)
     other = pod("other", on="n1")
     cluster.change(other)
-    cluster.gate.begin(A)
+    cluster.gate.reserve(A)
 
-    assert sorted(cluster.gate.booked()) == ["default/all", "default/web"]
+    assert sorted(cluster.gate.assumed_pdbs()) == ["default/all", "default/web"]
     assert cluster.says(other) is not None
 
 
@@ -148,6 +148,6 @@ def test_the_oldest_booking_is_dropped_at_the_bound(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(disruption_module, "BOOKED_BUDGETS", 2)
     cluster = Cluster(*(budget(1, name, selector=LabelSelector({"app": name})) for name in "xyz"))
     for name in "xyz":
-        cluster.gate.begin(pod(name, on="n1", labels={"app": name}))
+        cluster.gate.reserve(pod(name, on="n1", labels={"app": name}))
 
-    assert list(cluster.gate.booked()) == ["default/y", "default/z"]
+    assert list(cluster.gate.assumed_pdbs()) == ["default/y", "default/z"]

@@ -2,14 +2,14 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.fit.upstream import NO_OTHER_NODE, Fit
+from reactive_desched.fit.upstream import NO_OTHER_NODE, UpstreamNodeFit
 from reactive_desched.gate.evictor import (
-    Guards,
-    NamespaceSelector,
-    NodeFit,
-    TwoNodes,
+    EvictorFilters,
+    MinReadyNodes,
+    NamespaceFilter,
+    NodeFitFilter,
 )
-from reactive_desched.gate.filters import Guard, guards
+from reactive_desched.gate.filters import PodFilter, pod_filters
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
@@ -31,19 +31,19 @@ def view(*things: ClusterObject, selects: str = "") -> ClusterView:
 
 
 def test_fewer_than_two_counting_nodes_wait_for_another() -> None:
-    alone = TwoNodes(view(node("n1"), node("n2", ready="False")))
+    alone = MinReadyNodes(view(node("n1"), node("n2", ready="False")))
 
-    assert alone.verdict(FINDING, 0) == Refuse(
+    assert alone.check(FINDING, 0) == Refuse(
         FINDING, "TwoNodes", "fewer than two nodes are ready", (("nodes",),)
     )
-    assert TwoNodes(view(node("n1"), node("n2"))).verdict(FINDING, 0) is None
+    assert MinReadyNodes(view(node("n1"), node("n2"))).check(FINDING, 0) is None
 
 
 def test_nodes_the_policy_leaves_out_do_not_make_two() -> None:
     pool = {"pool": "a"}
     seen = view(node("n1", labels=pool), node("n2"), selects="pool=a")
 
-    assert TwoNodes(seen).verdict(FINDING, 0) is not None
+    assert MinReadyNodes(seen).check(FINDING, 0) is not None
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_the_pods_namespace_must_match(
     namespaces: list[Namespace],
     goes: bool,  # noqa: FBT001 -- a row's verdict
 ) -> None:
-    gate = NamespaceSelector(LabelSelector({"env": "prod"}), view(*namespaces))
+    gate = NamespaceFilter(LabelSelector({"env": "prod"}), view(*namespaces))
 
-    refusal = gate.verdict(FINDING, 0)
+    refusal = gate.check(FINDING, 0)
 
     assert (refusal is None) == goes
     if refusal is not None:
         assert refusal.gate == "NamespaceLabelSelector"
-        assert refusal.wakes == (("namespace", "default"), ("pod", "web"))
+        assert refusal.wake_on == (("namespace", "default"), ("pod", "web"))
 
 
 TAINTED = node("n2", "gpu:NoSchedule")
@@ -74,14 +74,14 @@ TAINTED = node("n2", "gpu:NoSchedule")
 def fit(*things: ClusterObject, asks: bool, needs: bool, selector: str = "") -> str | None:
     seen = view(WEB, *things)
     chosen = parse_selector(selector) if selector else EVERYTHING
-    gate = NodeFit(Fit(seen), chosen, evictor_asks=asks)
-    refusal = gate.verdict(Finding(WEB, "Test", "why", needs_fit=needs), 0)
+    gate = NodeFitFilter(UpstreamNodeFit(seen), chosen, evictor_requires=asks)
+    refusal = gate.check(Finding(WEB, "Test", "why", needs_fit=needs), 0)
     if refusal is None:
         return None
     assert isinstance(refusal, Refuse)
     assert refusal.gate == "NodeFit"
-    assert refusal.wakes == (("room",), ("pod", "web"))
-    return refusal.reason
+    assert refusal.wake_on == (("room",), ("pod", "web"))
+    return refusal.message
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ def test_somewhere_must_fit_when_somebody_asks(
     assert fit(*things, **({"asks": False, "needs": False} | settings)) == reason
 
 
-def named(name: str, says: str | None, **more: Any) -> Guard:  # any field of a guard
-    return Guard(name, lambda _pod, _view: says, **more)
+def named(name: str, says: str | None, **more: Any) -> PodFilter:  # any field of a guard
+    return PodFilter(name, lambda _pod, _view: says, **more)
 
 
 def test_the_first_guard_that_says_no_is_the_one_named() -> None:
-    gate = Guards(
+    gate = EvictorFilters(
         (named("Silent", None), named("First", "no"), named("Second", "never")),
         view(),
         mandatory_no_eviction=False,
     )
 
-    refusal = gate.verdict(FINDING, 0)
+    refusal = gate.check(FINDING, 0)
 
     assert refusal == Refuse(FINDING, "First", "no", (("pod", "web"),))
     assert gate.reasons(WEB) == [("First", "no"), ("Second", "never")]
@@ -132,38 +132,38 @@ def test_a_guard_says_what_could_lift_it_and_when_in_monotonic_time() -> None:
     def wakes(about: Pod) -> tuple[tuple[str, ...], ...]:
         return (("claim", about.name),)
 
-    gate = Guards(
-        (named("Young", "too young", wakes=wakes, opens_at_s=lambda _: 62.0),),
+    gate = EvictorFilters(
+        (named("Young", "too young", wakes=wakes, retry_at_s=lambda _: 62.0),),
         view(),
         mandatory_no_eviction=False,
     )
 
-    refusal = gate.verdict(FINDING, 1000.0)
+    refusal = gate.check(FINDING, 1000.0)
 
     assert refusal is not None
-    assert refusal.wakes == (("claim", "web"),)
-    assert refusal.until == 1012.0
+    assert refusal.wake_on == (("claim", "web"),)
+    assert refusal.retry_at_s == 1012.0
 
 
 def test_a_guard_that_should_be_open_already_is_asked_again_at_once_never_in_the_past() -> None:
-    gate = Guards(
-        (named("Young", "too young", opens_at_s=lambda _: 30.0),),
+    gate = EvictorFilters(
+        (named("Young", "too young", retry_at_s=lambda _: 30.0),),
         view(),
         mandatory_no_eviction=False,
     )
-    refusal = gate.verdict(FINDING, 1000.0)
+    refusal = gate.check(FINDING, 1000.0)
 
     assert refusal is not None
-    assert refusal.until == 1000.0
+    assert refusal.retry_at_s == 1000.0
 
 
 def wakes_of(args: dict[str, Any], candidate: Pod) -> tuple[tuple[str, ...], ...]:
-    made = guards(DefaultEvictorArgs.model_validate(args))
-    refusal = Guards(made, view(candidate), mandatory_no_eviction=False).verdict(
+    made = pod_filters(DefaultEvictorArgs.model_validate(args))
+    refusal = EvictorFilters(made, view(candidate), mandatory_no_eviction=False).check(
         Finding(candidate, "Test", "why"), 0
     )
     assert refusal is not None
-    return refusal.wakes
+    return refusal.wake_on
 
 
 def test_a_guard_over_claims_waits_for_each_of_the_pods_claims() -> None:

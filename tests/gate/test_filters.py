@@ -3,8 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from reactive_desched.gate.evictor import Guards
-from reactive_desched.gate.filters import guards
+from reactive_desched.gate.evictor import EvictorFilters
+from reactive_desched.gate.filters import pod_filters
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector
@@ -40,12 +40,12 @@ def verdict(args: dict[str, Any], candidate: Pod, *others: Any) -> Refuse | None
         state.upsert(thing)
     view = ClusterView(state, lambda: NOW_S)
     evictor = DefaultEvictorArgs.model_validate(args)
-    gate = Guards(
-        guards(evictor),
+    gate = EvictorFilters(
+        pod_filters(evictor),
         view,
         mandatory_no_eviction=evictor.no_eviction is NoEvictionPolicy.MANDATORY,
     )
-    return gate.verdict(Finding(candidate, "Test", "why"), 0)
+    return gate.check(Finding(candidate, "Test", "why"), 0)
 
 
 PLAIN = pod("web", on="n1")
@@ -183,8 +183,8 @@ def test_min_replicas_counts_the_owners_pods_in_any_phase() -> None:
     assert verdict({"minReplicas": 2}, PLAIN, sibling) is None
     refusal = verdict({"minReplicas": 3}, PLAIN, sibling)
     assert refusal is not None
-    assert refusal.reason == "owner has 2 replicas which is less than minReplicas of 3"
-    assert ("owner", "owner-web") in refusal.wakes
+    assert refusal.message == "owner has 2 replicas which is less than minReplicas of 3"
+    assert ("owner", "owner-web") in refusal.wake_on
 
 
 def test_min_replicas_lets_pods_of_several_owners_pass() -> None:
@@ -201,7 +201,7 @@ def test_pods_without_a_budget_are_protected_when_asked() -> None:
     refusal = verdict(args, PLAIN, elsewhere, selecting_nobody)
     assert refusal is not None
     assert refusal.gate == "PodsWithoutPDB"
-    assert ("budgets", "default") in refusal.wakes
+    assert ("budgets", "default") in refusal.wake_on
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_protected_storage_classes_narrow_the_protection(
 ) -> None:
     refusal = verdict(classes("fast"), CLAIMING, claim)
 
-    assert (refusal.reason if refusal else None) == reason
+    assert (refusal.message if refusal else None) == reason
 
 
 def test_a_threshold_by_name_follows_the_priority_class() -> None:
@@ -242,11 +242,11 @@ def test_a_threshold_by_name_follows_the_priority_class() -> None:
     assert verdict(args, prio(900), PriorityClass("high", value=900)) is not None
     missing = verdict(args, prio(900))
     assert missing is not None
-    assert missing.reason == "priority class 'high' of the threshold does not exist"
+    assert missing.message == "priority class 'high' of the threshold does not exist"
 
 
 def test_a_young_pod_is_looked_at_again_when_it_is_old_enough() -> None:
     refusal = verdict({"minPodAge": "50m"}, started(600))
 
     assert refusal is not None
-    assert refusal.until == 2400
+    assert refusal.retry_at_s == 2400

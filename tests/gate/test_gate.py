@@ -1,28 +1,28 @@
 import pytest
 
-from reactive_desched.gate.gate import Gate, Step
-from reactive_desched.gate.rate_limits import Budgets, Rate
-from reactive_desched.gate.windows import Windows
+from reactive_desched.gate.gate import Gate, GateFilter
+from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
+from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import (
-    BUDGET_REFUSED,
+    CANCELLED,
+    CONFLICT,
     DENIED,
+    DRY_RUN,
     EVICTED,
     FAILED,
-    GONE,
-    OVERLOADED,
-    REHEARSED,
-    REPLACED,
-    WITHHELD,
+    NOT_FOUND,
+    PDB_REFUSED,
+    TOO_MANY_REQUESTS,
     Outcome,
 )
 from reactive_desched.testing.builders import pod
 
 WEB = Finding(pod("web", on="n1"), "Test", "why")
 DB = Finding(pod("db", on="n1"), "Test", "why")
-ONE = {"cluster": Rate(0.001, 1)}
+ONE = {"cluster": TokenRate(0.001, 1)}
 
 
 class Fixed:
@@ -33,7 +33,7 @@ class Fixed:
         self.says = says
         self.asked: list[str] = []
 
-    def verdict(self, finding: Finding, _: float) -> Refuse | None:
+    def check(self, finding: Finding, _: float) -> Refuse | None:
         self.asked.append(finding.pod.name)
         return Refuse(finding, self.name, self.says) if self.says is not None else None
 
@@ -44,20 +44,22 @@ class Memory:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def begin(self, pod: Pod) -> None:
+    def reserve(self, pod: Pod) -> None:
         self.told.append(("begin", pod.name))
 
-    def end(self, pod: Pod, *, evicted: bool) -> None:
+    def release(self, pod: Pod, *, evicted: bool) -> None:
         self.told.append(("gone" if evicted else "stays", pod.name))
 
 
 def gate(
-    *steps: Step,
-    rates: dict[str, Rate | None] | None = None,
+    *steps: GateFilter,
+    rates: dict[str, TokenRate | None] | None = None,
     limits: dict[str, int | None] | None = None,
     memories: tuple[Memory, ...] = (),
 ) -> Gate:
-    return Gate(steps, Windows(limits or {}), Budgets(rates or {}), memories)
+    return Gate(
+        steps, SlidingWindowLimits(limits or {}), EvictionRateLimiter(rates or {}), memories
+    )
 
 
 def test_the_first_no_is_the_decision_and_nobody_behind_it_is_asked() -> None:
@@ -77,16 +79,16 @@ def test_when_nobody_says_no_the_pod_is_evicted_and_every_memory_knows() -> None
 
 
 def test_what_a_step_refuses_costs_no_token_and_no_place_in_the_window() -> None:
-    budgets, windows = Budgets(ONE), Windows({"cluster": 1})
+    budgets, windows = EvictionRateLimiter(ONE), SlidingWindowLimits({"cluster": 1})
     Gate((Fixed("A", "no"),), windows, budgets).decide(WEB, 0)
 
     assert Gate((), windows, budgets).decide(DB, 0) == Evict(DB)
 
 
 def test_what_the_window_defers_costs_no_token() -> None:
-    budgets, windows = Budgets(ONE), Windows({"node": 1})
+    budgets, windows = EvictionRateLimiter(ONE), SlidingWindowLimits({"node": 1})
     shared = Gate((), windows, budgets)
-    windows.begin(pod("other", on="n1"))
+    windows.reserve(pod("other", on="n1"))
 
     assert isinstance(shared.decide(WEB, 0), Defer)
     elsewhere = Finding(pod("x", on="n2"), "Test", "why")
@@ -94,7 +96,7 @@ def test_what_the_window_defers_costs_no_token() -> None:
 
 
 def test_a_spent_budget_defers_and_names_its_scope() -> None:
-    one = gate(rates={"node": Rate(0.1, 1)})
+    one = gate(rates={"node": TokenRate(0.1, 1)})
     one.decide(WEB, 0)
 
     assert one.decide(DB, 0) == Defer(
@@ -104,27 +106,27 @@ def test_a_spent_budget_defers_and_names_its_scope() -> None:
 
 def test_a_spent_budget_takes_no_place_in_the_window_and_tells_no_memory() -> None:
     memory = Memory()
-    windows = Windows({"cluster": 2})
-    one = Gate((), windows, Budgets(ONE), (memory,))
+    windows = SlidingWindowLimits({"cluster": 2})
+    one = Gate((), windows, EvictionRateLimiter(ONE), (memory,))
     one.decide(WEB, 0)
     one.decide(DB, 0)
 
     assert memory.told == [("begin", "web")]
-    assert windows.verdict(DB, 0) is None
+    assert windows.check(DB, 0) is None
 
 
 @pytest.mark.parametrize(
     ("result", "left", "costs"),
     [
         pytest.param(EVICTED, True, True, id="evicted"),
-        pytest.param(REHEARSED, True, True, id="rehearsed, which costs what it would"),
-        pytest.param(GONE, True, False, id="gone by itself"),
-        pytest.param(BUDGET_REFUSED, False, False, id="refused by a budget"),
-        pytest.param(OVERLOADED, False, False, id="overload"),
-        pytest.param(REPLACED, False, False, id="replaced"),
+        pytest.param(DRY_RUN, True, True, id="rehearsed, which costs what it would"),
+        pytest.param(NOT_FOUND, True, False, id="gone by itself"),
+        pytest.param(PDB_REFUSED, False, False, id="refused by a budget"),
+        pytest.param(TOO_MANY_REQUESTS, False, False, id="overload"),
+        pytest.param(CONFLICT, False, False, id="replaced"),
         pytest.param(DENIED, False, False, id="denied"),
         pytest.param(FAILED, False, False, id="failed"),
-        pytest.param(WITHHELD, False, False, id="withheld"),
+        pytest.param(CANCELLED, False, False, id="withheld"),
     ],
 )
 def test_only_what_happened_costs_and_only_who_left_is_remembered(
@@ -138,7 +140,7 @@ def test_only_what_happened_costs_and_only_who_left_is_remembered(
     for one in (paced, limited):
         one.decide(WEB, 0)
         assert isinstance(one.decide(DB, 0), Defer)
-        one.settled(WEB.pod, Outcome(result), 1)
+        one.release(WEB.pod, Outcome(result), 1)
 
     assert memory.told == [("begin", "web"), ("gone" if left else "stays", "web")]
     assert isinstance(paced.decide(DB, 1), Defer) == costs

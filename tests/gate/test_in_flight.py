@@ -1,7 +1,7 @@
 import msgspec
 
 from reactive_desched.gate import in_flight as in_flight_module
-from reactive_desched.gate.in_flight import EXPECTED_TO_SHOW_S, InFlight
+from reactive_desched.gate.in_flight import CACHE_LAG_S, InFlightEvictions
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.testing.builders import pod
@@ -21,67 +21,67 @@ WEB = Finding(pod("web", on="n1"), "Test", "why")
 
 
 def test_a_pod_is_refused_from_its_decision_to_its_end_and_waits_for_that_end() -> None:
-    memory = InFlight(Clock())
-    assert memory.verdict(WEB, 0) is None
+    memory = InFlightEvictions(Clock())
+    assert memory.check(WEB, 0) is None
 
-    memory.begin(WEB.pod)
+    memory.reserve(WEB.pod)
 
-    assert memory.verdict(WEB, 0) == Refuse(
+    assert memory.check(WEB, 0) == Refuse(
         WEB, "InFlight", "its eviction is under way", (("pod", "web"), ("eviction", "web"))
     )
     assert len(memory) == 1
-    memory.end(WEB.pod, evicted=False)
-    assert memory.verdict(WEB, 0) is None
+    memory.release(WEB.pod, evicted=False)
+    assert memory.check(WEB, 0) is None
     assert len(memory) == 0
 
 
 def test_another_pod_of_the_same_name_is_not_meant() -> None:
-    memory = InFlight(Clock())
-    memory.begin(WEB.pod)
+    memory = InFlightEvictions(Clock())
+    memory.reserve(WEB.pod)
 
-    assert memory.verdict(Finding(pod("web", uid="reborn", on="n1"), "Test", "why"), 0) is None
+    assert memory.check(Finding(pod("web", uid="reborn", on="n1"), "Test", "why"), 0) is None
 
 
 def test_an_evicted_pod_is_remembered_until_its_deletion_should_show() -> None:
     clock = Clock()
-    memory = InFlight(clock)
-    memory.begin(WEB.pod)
-    memory.end(WEB.pod, evicted=True)
+    memory = InFlightEvictions(clock)
+    memory.reserve(WEB.pod)
+    memory.release(WEB.pod, evicted=True)
     assert len(memory) == 0
 
-    clock.now += EXPECTED_TO_SHOW_S - 0.1
-    assert memory.verdict(WEB, 0) is not None
+    clock.now += CACHE_LAG_S - 0.1
+    assert memory.check(WEB, 0) is not None
     clock.now += 0.2
-    assert memory.verdict(WEB, 0) is None
+    assert memory.check(WEB, 0) is None
 
 
 def test_an_eviction_that_takes_longer_than_that_is_still_under_way() -> None:
     clock = Clock()
-    memory = InFlight(clock)
-    memory.begin(WEB.pod)
-    clock.now += 10 * EXPECTED_TO_SHOW_S
+    memory = InFlightEvictions(clock)
+    memory.reserve(WEB.pod)
+    clock.now += 10 * CACHE_LAG_S
 
-    assert memory.verdict(WEB, 0) is not None
+    assert memory.check(WEB, 0) is not None
 
 
 def test_the_oldest_evicted_pod_is_forgotten_at_the_bound(monkeypatch) -> None:  # type: ignore[no-untyped-def]  # pytest's own
     monkeypatch.setattr(in_flight_module, "REMEMBERED_EVICTIONS", 2)
     clock = Clock()
-    memory = InFlight(clock)
+    memory = InFlightEvictions(clock)
     gone = [Finding(pod(name, on="n1"), "Test", "why") for name in "abc"]
     for finding in gone:
-        memory.begin(finding.pod)
-        memory.end(finding.pod, evicted=True)
+        memory.reserve(finding.pod)
+        memory.release(finding.pod, evicted=True)
         clock.now += 1
 
-    assert [f.pod.name for f in gone if memory.verdict(f, 0)] == ["b", "c"]
+    assert [f.pod.name for f in gone if memory.check(f, 0)] == ["b", "c"]
 
 
 def test_a_leaving_pod_is_refused_even_if_it_asks_to_be_evicted() -> None:
     leaving = msgspec.structs.replace(pod("web", on="n1", evict="true"), deletion_s=1)
 
-    refusal = InFlight(lambda: 0.0).verdict(Finding(leaving, "Test", "why"), 0)
+    refusal = InFlightEvictions(lambda: 0.0).check(Finding(leaving, "Test", "why"), 0)
 
     assert refusal is not None
-    assert refusal.reason == "pod is terminating"
-    assert refusal.wakes == (("pod", leaving.uid),)
+    assert refusal.message == "pod is terminating"
+    assert refusal.wake_on == (("pod", leaving.uid),)

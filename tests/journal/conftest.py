@@ -15,11 +15,11 @@ import pytest
 from reactive_desched.api import event as api
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal.disk import Disk
-from reactive_desched.journal.envelope import Story, envelope
+from reactive_desched.journal.envelope import Correlation, build_event
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import Making
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.opened import JournalConfig
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
 
 NOW = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
@@ -79,9 +79,11 @@ def running(tmp_path: Path, clock: Callable[[], datetime], disk: TroubledDisk) -
     ) -> AsyncIterator[Journal]:
         journal = await Journal.open(
             tmp_path,
-            Making(Rotation(max_segment_bytes, 1e9), every_records=every_records, every_s=every_s),
+            JournalConfig(
+                Rotation(max_segment_bytes, 1e9), every_records=every_records, every_s=every_s
+            ),
             clock=clock,
-            committed=committed,
+            on_commit=committed,
             disk=disk,
         )
         async with anyio.create_task_group() as group:
@@ -105,12 +107,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def requested(tmp_path: Path) -> Callable[[], list[str]]:
     """Return a way to read which evictions the journal in tmp_path says were requested, by id."""
-    return lambda: [one.id for one in read(tmp_path) if one.type == api.EVICTION_REQUESTED]
+    return lambda: [one.id for one in read_events(tmp_path) if one.type == api.EVICTION_REQUESTED]
 
 
 def about(key: str) -> dict[str, Any]:
     return {
-        "mode": api.LIVE,
+        "mode": api.MODE_LIVE,
         "trigger": api.Cause(change="NodeTaintsChanged", object="node n1", resource_version="7"),
         "what": api.What(action="evict"),
         "who": api.Who(
@@ -127,8 +129,10 @@ def about(key: str) -> dict[str, Any]:
 
 
 def made(type_: str, key: str, id_: str, cause: str, data: Any) -> AnyEvent:
-    story = Story(f"case-{key}", f"shop/web-{key}", f"uid-{key}")
-    return envelope("//test/descheduler/host/epoch", type_, story, NOW, data, id_=id_, cause=cause)
+    story = Correlation(f"case-{key}", f"shop/web-{key}", f"uid-{key}")
+    return build_event(
+        "//test/descheduler/host/epoch", type_, story, NOW, data, id_=id_, causation_id=cause
+    )
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import pytest
 
 from reactive_desched.api import event as api
 from reactive_desched.errors import JournalUnavailable
-from reactive_desched.journal.log import Log, Rotation
-from reactive_desched.journal.opened import Making, take
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.log import Rotation, SegmentWriter
+from reactive_desched.journal.opened import JournalConfig, open_directory
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import recover
-from reactive_desched.journal.signing.checkpointer import Context
+from reactive_desched.journal.signing.checkpointer import CheckpointContext
 from tests.support.journals import some_events
 
 pytestmark = pytest.mark.anyio
@@ -28,12 +28,12 @@ TroubledDisk = Any  # of this folder's conftest
 Running = Any  # as above
 
 
-def write(log: Log, *events: AnyEvent) -> int:
-    return log.commit([encode(event) for event in events], lambda _: Context()).first
+def write(log: SegmentWriter, *events: AnyEvent) -> int:
+    return log.commit([encode(event) for event in events], lambda _: CheckpointContext()).first_seq
 
 
 def checkpoints(directory: Path) -> list[dict[str, Any]]:
-    found = (one.data for one in read(directory) if one.type == api.CHECKPOINT)
+    found = (one.data for one in read_events(directory) if one.type == api.CHECKPOINT)
     return [msgspec.to_builtins(each) for each in found]
 
 
@@ -44,12 +44,12 @@ class TestLog:
         return [clock()]
 
     @pytest.fixture
-    def log(self, tmp_path: Path, disk: TroubledDisk, now: list[datetime]) -> Log:
-        making = Making(Rotation(1 << 24, AN_HOUR_S), every_records=1_000, every_s=1e6)
-        return take(tmp_path, disk, making, lambda: now[0]).log
+    def log(self, tmp_path: Path, disk: TroubledDisk, now: list[datetime]) -> SegmentWriter:
+        making = JournalConfig(Rotation(1 << 24, AN_HOUR_S), every_records=1_000, every_s=1e6)
+        return open_directory(tmp_path, disk, making, lambda: now[0]).writer
 
     def test_what_a_failed_write_left_is_cut_off_before_the_next(
-        self, tmp_path: Path, disk: TroubledDisk, log: Log
+        self, tmp_path: Path, disk: TroubledDisk, log: SegmentWriter
     ) -> None:
         first, second = some_events(2)
         disk.fault, disk.written_before_fault = FULL, 300
@@ -61,10 +61,10 @@ class TestLog:
 
         found = recover(tmp_path)
         assert (found.damaged_lines, found.torn_bytes) == (0, 0)
-        assert found.next_seq == log.last + 1
+        assert found.next_seq == log.last_seq + 1
 
     def test_behind_a_rotation_that_failed_the_old_file_gets_nothing_more(
-        self, tmp_path: Path, disk: TroubledDisk, log: Log, now: list[datetime]
+        self, tmp_path: Path, disk: TroubledDisk, log: SegmentWriter, now: list[datetime]
     ) -> None:
         """Else the empty file it left would be taken for the newest one after a crash."""
         events = some_events(8)
@@ -76,10 +76,10 @@ class TestLog:
 
         now[0] -= timedelta(hours=1, minutes=30)  # the clock is set back: the old file is young
         disk.fault = None
-        log.heal()
+        log.check_space_and_repair()
         write(log, *events[3:])
 
-        assert recover(tmp_path).next_seq == log.last + 1
+        assert recover(tmp_path).next_seq == log.last_seq + 1
 
 
 async def test_a_stop_amid_a_fault_asks_the_disk_once_more_and_claims_nothing(
@@ -124,7 +124,7 @@ async def test_what_was_left_out_is_told_by_one_checkpoint_alone(
     left_out = 0
     async with running(max_segment_bytes=2048, every_records=1) as journal:
         for key in "abcdefgh":
-            journal.leave_out()
+            journal.drop()
             left_out += 1
             await journal.append(finding(key))
 

@@ -12,10 +12,15 @@ from reactive_desched.api.event import CHECKPOINT, FINDING_MADE, JOURNAL_RESUMED
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import GENESIS, AnyEvent, digest
-from reactive_desched.journal.segments import segments
-from reactive_desched.journal.signing.signed_note import Seal, parse_key, parse_note, verify_note
+from reactive_desched.journal.segments import list_segments
+from reactive_desched.journal.signing.signed_note import (
+    SignatureStatus,
+    parse_key,
+    parse_note,
+    verify_note,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -47,9 +52,9 @@ async def test_every_record_holds_the_hash_of_the_line_before_across_files_and_r
             for key in "123456":
                 await book.append(intent(life + key))
 
-    raw, events = raw_lines(tmp_path), list(read(tmp_path))
+    raw, events = raw_lines(tmp_path), list(read_events(tmp_path))
     assert [event.prev for event in events] == [GENESIS, *map(digest, raw[:-1])]
-    assert len(segments(tmp_path)) > 3
+    assert len(list_segments(tmp_path)) > 3
     assert len({event.source for event in events if event.type == CHECKPOINT}) == 1
 
 
@@ -61,11 +66,11 @@ async def test_a_checkpoint_signs_what_came_before_it(
             await book.append(intent(key))
         signer = parse_key((tmp_path / "checkpoint.pub").read_text().strip())
 
-    seals = [event for event in read(tmp_path) if event.type == CHECKPOINT]
+    seals = [event for event in read_events(tmp_path) if event.type == CHECKPOINT]
     assert [int(seal.sequence) for seal in seals] == [1, 5, 9, 12]
     for seal in seals:
         note = parse_note(seal.data.note)
-        assert verify_note(note, signer) is Seal.SOUND
+        assert verify_note(note, signer) is SignatureStatus.VALID
         assert (note.size, note.root) == (int(seal.sequence) - 1, seal.prev)
         assert (seal.data.size, seal.data.root) == (note.size, note.root)
 
@@ -75,10 +80,13 @@ async def test_a_quiet_journal_is_signed_once_after_a_while_and_not_again(
 ) -> None:
     async with running(every_s=0.05) as book:
         await book.append(intent("a"))
-        await until(lambda: book.tail.last == 3)
+        await until(lambda: book.tail.last_seq == 3)
         await anyio.sleep(0.2)
-        assert book.tail.last == 3
-        assert (book.seals.size, book.seals.root) == (2, digest(raw_lines(tmp_path)[1]))
+        assert book.tail.last_seq == 3
+        assert (book.checkpointer.size, book.checkpointer.root) == (
+            2,
+            digest(raw_lines(tmp_path)[1]),
+        )
 
 
 async def test_at_the_end_everything_is_signed(
@@ -89,7 +97,7 @@ async def test_at_the_end_everything_is_signed(
     async with running():
         pass
 
-    assert [event.type for event in read(tmp_path)][-1] == CHECKPOINT
+    assert [event.type for event in read_events(tmp_path)][-1] == CHECKPOINT
     assert len(raw_lines(tmp_path)) == 3
 
 
@@ -100,16 +108,19 @@ async def test_a_reopened_journal_tells_of_its_last_checkpoint_at_once(
         await book.append(intent("a"))
 
     async with running() as book:
-        assert (book.seals.size, book.seals.root) == (2, digest(raw_lines(tmp_path)[1]))
+        assert (book.checkpointer.size, book.checkpointer.root) == (
+            2,
+            digest(raw_lines(tmp_path)[1]),
+        )
 
 
 async def test_a_note_stands_before_what_is_appended_after_it(
     running: Running, intent: MakeEvent, finding: MakeEvent, tmp_path: Path
 ) -> None:
     async with running() as book:
-        book.note(finding("a"))
+        book.append_nowait(finding("a"))
         await book.append(intent("a"))
-        assert [event.id for event in read(tmp_path)][1:] == ["found-a", "a"]
+        assert [event.id for event in read_events(tmp_path)][1:] == ["found-a", "a"]
 
 
 async def test_a_note_outlasts_a_fault_of_the_disk_and_is_not_told_twice(
@@ -117,20 +128,20 @@ async def test_a_note_outlasts_a_fault_of_the_disk_and_is_not_told_twice(
 ) -> None:
     better: list[bool] = []
     async with running() as book:
-        book.when_better = lambda: better.append(book.healthy)
+        book.on_recovered = lambda: better.append(book.healthy)
         disk.fault, disk.written_before_fault = OSError(28, "No space left on device"), 300
-        book.note(finding("a"))
+        book.append_nowait(finding("a"))
         with pytest.raises(JournalUnavailable):
             await book.append(intent("b"))
-        book.note(finding("c"))
+        book.append_nowait(finding("c"))
         disk.fault = None
-        await until(lambda: book.healthy and book.tail.last >= 4)
+        await until(lambda: book.healthy and book.tail.last_seq >= 4)
 
-    told = [event.id for event in read(tmp_path) if event.type == FINDING_MADE]
+    told = [event.id for event in read_events(tmp_path) if event.type == FINDING_MADE]
     assert told == ["found-a", "found-c"]
-    assert JOURNAL_RESUMED in [event.type for event in read(tmp_path)]
+    assert JOURNAL_RESUMED in [event.type for event in read_events(tmp_path)]
     assert better == [True]
-    raw, events = raw_lines(tmp_path), list(read(tmp_path))
+    raw, events = raw_lines(tmp_path), list(read_events(tmp_path))
     assert [event.prev for event in events] == [GENESIS, *map(digest, raw[:-1])]
 
 
@@ -139,12 +150,12 @@ async def test_what_is_left_out_is_counted_and_told_by_the_next_checkpoint(
 ) -> None:
     async with running(every_records=2) as book:
         for _ in range(3):
-            book.leave_out()
+            book.drop()
         for key in "abcd":
             await book.append(intent(key))
         assert book.records_unrecorded == 3
 
-    seals = [event.data.unrecorded for event in read(tmp_path) if event.type == CHECKPOINT]
+    seals = [event.data.unrecorded for event in read_events(tmp_path) if event.type == CHECKPOINT]
     assert seals == [0, 3, 0]
 
 
@@ -155,8 +166,8 @@ async def test_while_too_much_is_on_its_way_notes_are_left_out(
     async with running() as book:
         disk.free.clear()
         for key in "abc":
-            book.note(finding(key))
+            book.append_nowait(finding(key))
         assert book.records_unrecorded == 1
         disk.free.set()
 
-    assert [e.id for e in read(tmp_path) if e.type == FINDING_MADE] == ["found-a", "found-b"]
+    assert [e.id for e in read_events(tmp_path) if e.type == FINDING_MADE] == ["found-a", "found-b"]

@@ -3,35 +3,35 @@
 import pytest
 
 from reactive_desched.journal import correlation as module
-from reactive_desched.journal.correlation import Cases
-from reactive_desched.model.accounts import Account
+from reactive_desched.journal.correlation import OpenCases
+from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.triggers import Trigger
 
 
-def about(uid: str, profile: str = "nightly", plugin: str = "PodLifeTime") -> Account:
+def about(uid: str, profile: str = "nightly", plugin: str = "PodLifeTime") -> DecisionContext:
     finding = Finding(Pod(namespace="shop", name=uid, uid=uid, node="n1"), plugin, "old")
-    return Account(finding, profile, Trigger("Resynced"), (), "")
+    return DecisionContext(finding, profile, Trigger("Resynced"), (), "")
 
 
 def test_of_too_many_cases_the_one_not_looked_at_for_longest_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_CASES", 2)
-    cases = Cases()
-    first = cases.begin(about("u1"), "case-1")
-    cases.begin(about("u2"), "case-2")
+    cases = OpenCases()
+    first = cases.open(about("u1"), "case-1")
+    cases.open(about("u2"), "case-2")
 
     assert cases.find(about("u1")) is first
-    third = cases.begin(about("u3"), "case-3")
+    third = cases.open(about("u3"), "case-3")
 
     assert [cases.find(about(uid)) for uid in ("u1", "u2", "u3")] == [first, None, third]
 
 
 def test_a_case_is_one_pod_under_one_plugin_of_one_profile() -> None:
-    cases = Cases()
-    case = cases.begin(about("u1"), "case-1")
+    cases = OpenCases()
+    case = cases.open(about("u1"), "case-1")
 
     assert cases.find(about("u1")) is case
     for other in (about("u2"), about("u1", "hourly"), about("u1", plugin="RemoveFailedPods")):

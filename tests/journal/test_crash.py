@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
+from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
 from reactive_desched.audit.verifying import verify
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.recovery import recover
 from reactive_desched.journal.signing.signed_note import parse_key
 
@@ -58,13 +58,13 @@ def test_every_acknowledged_record_survives_a_kill(tmp_path: Path, seed: int) ->
 
     found = recover(tmp_path)
 
-    events = list(read(tmp_path))
+    events = list(read_events(tmp_path))
     assert acknowledged
     assert set(acknowledged) <= {f"{int(one.sequence)} {one.id}" for one in events}
     assert [int(one.sequence) for one in events] == list(range(1, len(events) + 1))
     begun = {one.id for one in events if one.type == EVICTION_REQUESTED}
-    ended = {one.causationid for one in events if one.type in OUTCOMES}
-    assert set(found.open) == begun - ended
+    ended = {one.causationid for one in events if one.type in EVICTION_OUTCOME_TYPES}
+    assert set(found.open_intents) == begun - ended
     keys = [parse_key(line) for line in (tmp_path / "checkpoint.pub").read_text().split()]
     assert verify(tmp_path, keys, "", None).ok
 

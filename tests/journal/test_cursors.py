@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.cursors import Position, Positions
+from reactive_desched.journal.cursors import Cursor, Cursors
 
 NOON = "2026-11-20T12:00:00Z"
 
@@ -18,24 +18,24 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_follower_that_never_kept_a_position_has_none(folder: Path) -> None:
-    assert Positions(folder).read("kafka") is None
-    assert Positions(folder).all() == {}
+    assert Cursors(folder).read("kafka") is None
+    assert Cursors(folder).all() == {}
 
 
 def test_a_position_is_read_by_the_next_process(folder: Path) -> None:
-    Positions(folder).keep("kafka", 41, NOON)
-    Positions(folder).keep("kafka", 42, NOON)
-    Positions(folder).keep("webhook", 7, NOON)
+    Cursors(folder).save("kafka", 41, NOON)
+    Cursors(folder).save("kafka", 42, NOON)
+    Cursors(folder).save("webhook", 7, NOON)
 
-    assert Positions(folder).read("kafka") == Position(42, NOON)
-    assert Positions(folder).all() == {"kafka": Position(42, NOON), "webhook": Position(7, NOON)}
+    assert Cursors(folder).read("kafka") == Cursor(42, NOON)
+    assert Cursors(folder).all() == {"kafka": Cursor(42, NOON), "webhook": Cursor(7, NOON)}
 
 
 def test_a_position_can_go_back(folder: Path) -> None:
-    Positions(folder).keep("kafka", 42, NOON)
-    Positions(folder).keep("kafka", 0, NOON)
+    Cursors(folder).save("kafka", 42, NOON)
+    Cursors(folder).save("kafka", 0, NOON)
 
-    assert Positions(folder).read("kafka") == Position(0, NOON)
+    assert Cursors(folder).read("kafka") == Cursor(0, NOON)
 
 
 @pytest.mark.parametrize(
@@ -52,26 +52,26 @@ def test_a_position_can_go_back(folder: Path) -> None:
     ],
 )
 def test_a_file_that_is_not_a_position_counts_as_none(folder: Path, raw: bytes) -> None:
-    positions = Positions(folder)
-    positions.keep("webhook", 7, NOON)
+    positions = Cursors(folder)
+    positions.save("webhook", 7, NOON)
     (folder / "kafka.json").write_bytes(raw)
 
     assert positions.read("kafka") is None
-    assert positions.all() == {"webhook": Position(7, NOON)}
+    assert positions.all() == {"webhook": Cursor(7, NOON)}
 
 
 def test_what_a_later_version_adds_to_a_position_is_ignored(folder: Path) -> None:
     folder.mkdir()
     (folder / "kafka.json").write_bytes(b'{"seq":42,"time":"","topic":"events"}')
 
-    assert Positions(folder).read("kafka") == Position(42, "")
+    assert Cursors(folder).read("kafka") == Cursor(42, "")
 
 
 def test_a_crash_before_the_rename_leaves_the_old_position(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    positions = Positions(folder)
-    positions.keep("kafka", 41, NOON)
+    positions = Cursors(folder)
+    positions.save("kafka", 41, NOON)
 
     def power_goes(self: Path, target: Path) -> Path:
         raise OSError(5, "Input/output error")
@@ -79,19 +79,19 @@ def test_a_crash_before_the_rename_leaves_the_old_position(
     with monkeypatch.context() as broken:
         broken.setattr(Path, "replace", power_goes)
         with pytest.raises(OSError, match="Input/output error"):
-            positions.keep("kafka", 42, NOON)
+            positions.save("kafka", 42, NOON)
 
-    assert Positions(folder).read("kafka") == Position(41, NOON)
-    assert Positions(folder).all() == {"kafka": Position(41, NOON)}
-    positions.keep("kafka", 43, NOON)
-    assert Positions(folder).read("kafka") == Position(43, NOON)
+    assert Cursors(folder).read("kafka") == Cursor(41, NOON)
+    assert Cursors(folder).all() == {"kafka": Cursor(41, NOON)}
+    positions.save("kafka", 43, NOON)
+    assert Cursors(folder).read("kafka") == Cursor(43, NOON)
 
 
 def test_the_bytes_are_durable_before_the_name_and_the_name_before_the_answer(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    positions = Positions(folder)
-    positions.keep("kafka", 41, NOON)
+    positions = Cursors(folder)
+    positions.save("kafka", 41, NOON)
     steps: list[str] = []
     sync, rename = os.fsync, Path.replace
 
@@ -105,7 +105,7 @@ def test_the_bytes_are_durable_before_the_name_and_the_name_before_the_answer(
 
     monkeypatch.setattr(os, "fsync", noted_sync)
     monkeypatch.setattr(Path, "replace", noted_rename)
-    positions.keep("kafka", 42, NOON)
+    positions.save("kafka", 42, NOON)
 
     assert steps == ["sync kafka.json.tmp", "rename", "sync positions"]
 
@@ -114,10 +114,10 @@ def test_the_bytes_are_durable_before_the_name_and_the_name_before_the_answer(
     "name", ["", "../kafka", "a/b", "Kafka", ".hidden", "a.b", "a\n", "x" * 64]
 )
 def test_a_name_that_could_be_another_file_is_refused(folder: Path, name: str) -> None:
-    positions = Positions(folder)
+    positions = Cursors(folder)
 
     with pytest.raises(ConfigError, match="name of a follower"):
-        positions.keep(name, 1, NOON)
+        positions.save(name, 1, NOON)
     with pytest.raises(ConfigError, match="name of a follower"):
         positions.read(name)
     assert not folder.exists()
@@ -127,14 +127,14 @@ def test_a_full_disk_is_told(folder: Path) -> None:
     folder.write_text("a file is where the folder should be")
 
     with pytest.raises(OSError, match="positions"):
-        Positions(folder).keep("kafka", 1, NOON)
+        Cursors(folder).save("kafka", 1, NOON)
 
 
 def test_two_threads_may_keep_the_same_position(tmp_path: Path) -> None:
-    positions = Positions(tmp_path)
+    positions = Cursors(tmp_path)
 
     def keep(number: int) -> None:
-        positions.keep("kafka", number, NOON)
+        positions.save("kafka", number, NOON)
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(keep, range(100)))

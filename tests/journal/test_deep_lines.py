@@ -7,37 +7,37 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.api.event import POLICY_LOADED
-from reactive_desched.journal.cursors import Positions
-from reactive_desched.journal.events import event
+from reactive_desched.journal.cursors import Cursors
+from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import Making
-from reactive_desched.journal.records import mark, recorded_at
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.opened import JournalConfig
+from reactive_desched.journal.records import parse_header, recorded_at
+from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.upkeep import limits
-from reactive_desched.sinks.dead_letters import letters
+from reactive_desched.sinks.dead_letters import read_dead_letters
 from tests.support.journals import some_events, write_journal
 
 DEEP = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
 
 def as_type(line: bytes) -> object:
-    return event(POLICY_LOADED, line)
+    return decode_event(POLICY_LOADED, line)
 
 
 def as_unknown(line: bytes) -> object:
-    return event("of.a.later.version", line)
+    return decode_event("of.a.later.version", line)
 
 
-@pytest.mark.parametrize("read", [mark, recorded_at, as_type, as_unknown])
+@pytest.mark.parametrize("read", [parse_header, recorded_at, as_type, as_unknown])
 def test_it_says_nothing(read: Callable[[bytes], object]) -> None:
     assert read(DEEP) is None
 
 
 def test_as_a_position_it_is_none(tmp_path: Path) -> None:
-    positions = Positions(tmp_path)
-    positions.keep("kafka", 3, "")
-    positions.keep("webhook", 4, "")
+    positions = Cursors(tmp_path)
+    positions.save("kafka", 3, "")
+    positions.save("webhook", 4, "")
     (tmp_path / "kafka.json").write_bytes(DEEP)
 
     assert positions.read("kafka") is None
@@ -45,7 +45,7 @@ def test_as_a_position_it_is_none(tmp_path: Path) -> None:
 
 
 def test_as_limits_it_is_none(tmp_path: Path) -> None:
-    limits.write(tmp_path, limits.Limits(1, 1.0, 1, compress=True))
+    limits.write(tmp_path, limits.RetentionLimits(1, 1.0, 1, compress=True))
     [path] = tmp_path.iterdir()
     path.write_bytes(DEEP)
 
@@ -57,18 +57,18 @@ def test_among_dead_letters_it_is_left_out(tmp_path: Path) -> None:
     letter = b'{"sink":"kafka","sequence":7,"time":"","reason":"","event":""}'
     path.write_bytes(b"\n".join((letter, DEEP, letter, b"")))
 
-    assert [one.sequence for one in letters(path)] == [7, 7]
+    assert [one.sequence for one in read_dead_letters(path)] == [7, 7]
 
 
 @pytest.mark.anyio
 async def test_a_journal_that_holds_it_is_opened_and_gone_on_with(tmp_path: Path) -> None:
     records = write_journal(tmp_path, some_events(20))
-    [file] = segments(tmp_path)
+    [file] = list_segments(tmp_path)
     lines = file.path.read_bytes().splitlines(keepends=True)
     file.path.write_bytes(b"".join((*lines[:5], DEEP + b"\n", *lines[5:])))
 
-    making = Making(Rotation(1 << 24, 1e9))
+    making = JournalConfig(Rotation(1 << 24, 1e9))
     async with open_journal(tmp_path, making, clock=lambda: datetime.now(UTC)) as journal:
         assert journal.recovery.damaged_lines == 1
         await journal.append(some_events(1, source=journal.source)[0])
-        assert journal.tail.last > records[-1].seq
+        assert journal.tail.last_seq > records[-1].seq

@@ -31,7 +31,7 @@ def youngest() -> threading.Thread:
 
 
 async def test_the_work_is_done_elsewhere_and_its_result_comes_back(disk: DiskThread) -> None:
-    assert await disk.do(threading.current_thread) is youngest()
+    assert await disk.run(threading.current_thread) is youngest()
 
 
 async def test_an_error_is_raised_where_the_result_is_awaited_and_the_thread_goes_on(
@@ -41,8 +41,8 @@ async def test_an_error_is_raised_where_the_result_is_awaited_and_the_thread_goe
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        await disk.do(fail)
-    assert await disk.do(lambda: "well") == "well"
+        await disk.run(fail)
+    assert await disk.run(lambda: "well") == "well"
 
 
 async def test_what_nobody_waits_for_any_more_is_done_all_the_same_and_in_its_turn(
@@ -51,9 +51,9 @@ async def test_what_nobody_waits_for_any_more_is_done_all_the_same_and_in_its_tu
     free, done = threading.Event(), list[str]()
 
     with anyio.move_on_after(0.01) as waiting:
-        await disk.do(lambda: done.append("first" if free.wait(30) else "never"))
+        await disk.run(lambda: done.append("first" if free.wait(30) else "never"))
     free.set()
-    await disk.do(partial(done.append, "second"))
+    await disk.run(partial(done.append, "second"))
 
     assert waiting.cancelled_caught
     assert done == ["first", "second"]
@@ -76,7 +76,7 @@ def test_a_thread_whose_loop_has_ended_meanwhile_ends_in_peace() -> None:
         disk = DiskThread()
         threads.append(youngest())
         with anyio.move_on_after(0.01):
-            await disk.do(lambda: free.wait(30))
+            await disk.run(lambda: free.wait(30))
         disk.close()
 
     anyio.run(ask_and_leave)

@@ -12,9 +12,9 @@ from reactive_desched.api.event import CHECKPOINT, EVICTION_REQUESTED, EVICTION_
 from reactive_desched.errors import JournalError
 from reactive_desched.journal import journal
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.journal.segments import lines, segments
+from reactive_desched.journal.segments import list_segments, read_lines
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def test_a_record_can_be_read_by_others_as_soon_as_append_returns(
     async with running() as book:
         assert await book.append(intent("a")) == 2
         assert await book.append(outcome("a")) == 3
-        heading, first, second = read(tmp_path)
+        heading, first, second = read_events(tmp_path)
 
     assert [heading.type, first.type, second.type] == [
         CHECKPOINT,
@@ -130,13 +130,13 @@ async def test_a_full_segment_is_followed_by_a_new_one_named_for_its_first_recor
         for key in "abcdef":
             await book.append(intent(key))
 
-    files = [segment.path.name for segment in segments(tmp_path)]
-    firsts = [next(lines(segment)) for segment in segments(tmp_path)]
+    files = [segment.path.name for segment in list_segments(tmp_path)]
+    firsts = [next(read_lines(segment)) for segment in list_segments(tmp_path)]
     assert files == [f"journal-{line.seq:020}.jsonl" for line in firsts]
-    assert {line.mark.type for line in firsts if line.mark} == {CHECKPOINT}
+    assert {line.header.type for line in firsts if line.header} == {CHECKPOINT}
     assert len(files) > 2
     assert requested() == list("abcdef")
-    seqs = [int(event.sequence) for event in read(tmp_path)]
+    seqs = [int(event.sequence) for event in read_events(tmp_path)]
     assert seqs == list(range(1, len(seqs) + 1))
 
 
@@ -158,8 +158,8 @@ async def test_a_record_nobody_could_read_is_refused_and_the_journal_stays_well(
     async with running() as book:
         await book.append(intent("a"))
         with pytest.raises(JournalError, match="too long"):
-            await book.append_lasting(long)
+            await book.append_until_durable(long)
         with pytest.raises(JournalError, match="not Unicode"):
-            await book.append_lasting(not_unicode)
-        await book.append_lasting(outcome("a"))
+            await book.append_until_durable(not_unicode)
+        await book.append_until_durable(outcome("a"))
         assert book.healthy

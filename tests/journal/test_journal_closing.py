@@ -13,9 +13,9 @@ from reactive_desched.errors import JournalUnavailable
 from reactive_desched.journal import journal
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import Making
+from reactive_desched.journal.opened import JournalConfig
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.testing.manual_clock import until
+from reactive_desched.testing.manual_clock import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("impatient")]
 
@@ -24,7 +24,7 @@ MakeIntent = Callable[[str], AnyEvent]
 MakeOutcome = Callable[..., AnyEvent]
 Requested = Callable[[], list[str]]
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
-MAKING = Making(Rotation(1 << 20, 1e9))
+MAKING = JournalConfig(Rotation(1 << 20, 1e9))
 
 
 async def test_cancelling_the_writer_flushes_what_was_appended(
@@ -51,7 +51,7 @@ async def test_an_append_that_is_cancelled_may_reach_the_disk_and_then_stays_ope
         with anyio.move_on_after(0.02):
             await book.append(intent("a"))
         disk.free.set()
-        await until(lambda: bool(book.open_intents))
+        await wait_until(lambda: bool(book.open_intents))
 
     assert [record.id for record in book.open_intents] == ["a"]
 
@@ -64,11 +64,11 @@ async def test_closing_tells_an_outcome_that_still_waits_for_the_disk(
 
         async def end() -> None:
             with pytest.raises(JournalUnavailable, match="closed"):
-                await book.append_lasting(outcome("a"))
+                await book.append_until_durable(outcome("a"))
 
         disk.fault = NO_SPACE
         group.start_soon(end)
-        await until(lambda: not book.healthy)
+        await wait_until(lambda: not book.healthy)
 
     assert [record.id for record in book.open_intents] == ["a"]
 

@@ -13,9 +13,9 @@ from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, JOURNAL_R
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.journal import journal, write_health
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.testing.manual_clock import until
+from reactive_desched.testing.manual_clock import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("impatient")]
 
@@ -49,14 +49,16 @@ async def test_after_a_disk_error_nothing_counts_until_the_journal_has_healed_it
         attempts = len(disk.appends)
         with pytest.raises(JournalUnavailable, match=str(fault.strerror)):
             await book.append(intent("refused at once"))
-        await until(lambda: len(disk.appends) > attempts + 2)
+        await wait_until(lambda: len(disk.appends) > attempts + 2)
         assert not book.healthy
 
         disk.fault = None
-        await until(lambda: book.healthy)
+        await wait_until(lambda: book.healthy)
         await book.append(intent("after"))
 
-    records = list(read(tmp_path, skipped=lambda path, line: pytest.fail(f"{path}: {line}")))
+    records = list(
+        read_events(tmp_path, on_skipped=lambda path, line: pytest.fail(f"{path}: {line}"))
+    )
     assert requested() == ["before", "after"]
     assert [int(record.sequence) for record in records] == [1, 2, 3, 4, 5]
     resumed = records[2]
@@ -72,12 +74,16 @@ async def test_a_disk_with_room_for_one_small_record_does_not_count_as_healed(
         with pytest.raises(JournalUnavailable):
             await book.append(intent("a"))
         attempts = len(disk.appends)
-        await until(lambda: len(disk.appends) > attempts + 2)
+        await wait_until(lambda: len(disk.appends) > attempts + 2)
         assert not book.healthy
         disk.longest_write = None
-        await until(lambda: book.healthy)
+        await wait_until(lambda: book.healthy)
 
-    assert [event.type for event in read(tmp_path)] == [CHECKPOINT, JOURNAL_RESUMED, CHECKPOINT]
+    assert [event.type for event in read_events(tmp_path)] == [
+        CHECKPOINT,
+        JOURNAL_RESUMED,
+        CHECKPOINT,
+    ]
     assert not (tmp_path / "room").exists()
 
 
@@ -92,13 +98,13 @@ async def test_a_disk_too_full_for_a_new_segment_loses_no_number_and_no_record(
             await book.append(intent("c"))
         disk.creation_fault, disk.fault, disk.written_before_fault = None, NO_SPACE, 20
         attempts = len(disk.appends)
-        await until(lambda: len(disk.appends) > attempts)
+        await wait_until(lambda: len(disk.appends) > attempts)
         disk.fault = None
-        await until(lambda: book.healthy)
+        await wait_until(lambda: book.healthy)
         await book.append(intent("d"))
 
     assert requested() == ["a", "b", "d"]
-    seqs = [int(event.sequence) for event in read(tmp_path)]
+    seqs = [int(event.sequence) for event in read_events(tmp_path)]
     assert seqs == list(range(1, len(seqs) + 1))
 
 
@@ -120,7 +126,7 @@ async def test_everyone_waiting_for_a_failed_write_is_told(
             group.start_soon(append, key)
         await anyio.wait_all_tasks_blocked()
         disk.free.set()
-        await until(lambda: sorted(told) == list("abcde"))
+        await wait_until(lambda: sorted(told) == list("abcde"))
         assert not book.healthy
 
     assert book.open_intents == ()
@@ -132,11 +138,11 @@ async def test_an_outcome_waits_until_the_disk_takes_it(
     async with running() as book, anyio.create_task_group() as group:
         await book.append(intent("a"))
         disk.fault = NO_SPACE
-        group.start_soon(book.append_lasting, outcome("a"))
-        await until(lambda: not book.healthy)
+        group.start_soon(book.append_until_durable, outcome("a"))
+        await wait_until(lambda: not book.healthy)
         disk.fault = None
 
-    assert EVICTION_SUCCEEDED in [event.type for event in read(tmp_path)]
+    assert EVICTION_SUCCEEDED in [event.type for event in read_events(tmp_path)]
     assert book.open_intents == ()
 
 
@@ -152,12 +158,12 @@ async def test_a_write_that_hangs_makes_the_journal_refuse_until_it_returns(
     async with running() as book, anyio.create_task_group() as group:
         disk.free.clear()
         group.start_soon(book.append, intent("slow"))
-        await until(lambda: not book.healthy)
+        await wait_until(lambda: not book.healthy)
         assert "under way" in book.reason
         with pytest.raises(JournalUnavailable, match="under way"):
             await book.append(intent("refused"))
         disk.free.set()
-        await until(lambda: book.healthy)
+        await wait_until(lambda: book.healthy)
 
     assert requested() == ["slow"]
 
@@ -171,7 +177,7 @@ async def test_a_hanging_disk_refuses_even_those_for_whom_the_buffer_has_no_plac
     async with running() as book, anyio.create_task_group() as group:
         disk.free.clear()
         group.start_soon(book.append, intent("slow"))
-        await until(lambda: not book.healthy)
+        await wait_until(lambda: not book.healthy)
         with anyio.fail_after(20), pytest.raises(JournalUnavailable, match="under way"):
             await book.append(intent("refused"))
         disk.free.set()
@@ -191,11 +197,11 @@ async def test_an_outcome_held_back_by_a_hanging_write_follows_it(
         await book.append(intent("a"))
         disk.free.clear()
         group.start_soon(book.append, intent("slow"))
-        await until(lambda: not book.healthy)
-        group.start_soon(book.append_lasting, outcome("a"))
+        await wait_until(lambda: not book.healthy)
+        group.start_soon(book.append_until_durable, outcome("a"))
         await anyio.wait_all_tasks_blocked()
         disk.free.set()
 
-    events = [event for event in read(tmp_path) if event.type != CHECKPOINT]
+    events = [event for event in read_events(tmp_path) if event.type != CHECKPOINT]
     assert [event.id for event in events] == ["a", "slow", "end-a"]
     assert [record.id for record in book.open_intents] == ["slow"]

@@ -11,9 +11,9 @@ from reactive_desched.api.event import EVICTION_SUCCEEDED
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal import open_intents
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.segments import list_segments
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ async def test_intents_without_outcome_are_found_after_a_restart(
     async with running(max_segment_bytes=2500) as book:
         assert [record.id for record in book.open_intents] == ["b", "g"]
         assert book.open_intents[0].who.uid == "uid-b"
-        await book.append_lasting(outcome("b"))
+        await book.append_until_durable(outcome("b"))
 
     async with running() as book:
         assert [record.id for record in book.open_intents] == ["g"]
@@ -49,7 +49,7 @@ async def test_a_restart_reads_no_further_back_than_the_oldest_open_intent(
             await book.append(outcome(key))
         await book.append(intent("open"))
         await book.append(intent("also open"))
-    segments(tmp_path)[1].path.write_bytes(b"not read\n" * 10)
+    list_segments(tmp_path)[1].path.write_bytes(b"not read\n" * 10)
 
     async with running() as book:
         assert book.recovery.damaged_lines == 0
@@ -67,7 +67,7 @@ async def test_an_intent_ends_once(
             await book.append(intent("a"))
         await book.append(outcome("a"))
         with pytest.raises(JournalError, match="intent a is not open"):
-            await book.append_lasting(outcome("a"))
+            await book.append_until_durable(outcome("a"))
 
 
 async def test_two_outcomes_at_the_same_moment_become_one(
@@ -80,7 +80,7 @@ async def test_two_outcomes_at_the_same_moment_become_one(
 
         async def end() -> None:
             try:
-                await book.append_lasting(outcome("a"))
+                await book.append_until_durable(outcome("a"))
             except JournalError as error:
                 refused.append(error)
 
@@ -89,7 +89,9 @@ async def test_two_outcomes_at_the_same_moment_become_one(
             group.start_soon(end)
 
     assert len(refused) == 1
-    ends = [event.causationid for event in read(tmp_path) if event.type == EVICTION_SUCCEEDED]
+    ends = [
+        event.causationid for event in read_events(tmp_path) if event.type == EVICTION_SUCCEEDED
+    ]
     assert ends == ["a"]
 
 

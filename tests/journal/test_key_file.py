@@ -26,7 +26,7 @@ def test_what_to_do_about_a_key_that_cannot_be_kept_fits_the_reason(
 
     monkeypatch.setattr(key_file, "_write", fail)
     with pytest.raises(JournalError) as caught:
-        key_file.own(tmp_path / "key")
+        key_file.load_or_create(tmp_path / "key")
     assert f"cannot keep a key here: {os.strerror(number)}; {remedy}" in str(caught.value)
 
     monkeypatch.setattr(durable, "replace", fail)

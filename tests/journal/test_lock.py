@@ -9,7 +9,7 @@ from reactive_desched.errors import JournalError
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import Making
+from reactive_desched.journal.opened import JournalConfig
 
 OTHER_PROCESS = """
 import sys
@@ -66,4 +66,4 @@ async def test_a_directory_that_cannot_be_made_is_named_with_the_remedy(
     file.touch()
 
     with pytest.raises(JournalError, match="Not a directory; name a directory that"):
-        await Journal.open(file / "journal", Making(Rotation(1, 1)), clock=clock)  # type: ignore[arg-type]  # never asked
+        await Journal.open(file / "journal", JournalConfig(Rotation(1, 1)), clock=clock)  # type: ignore[arg-type]  # never asked

@@ -11,12 +11,12 @@ import pytest
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.lock import DirectoryLock
-from reactive_desched.journal.log import Log, Rotation
-from reactive_desched.journal.opened import Making, Opened, take
+from reactive_desched.journal.log import Rotation, SegmentWriter
+from reactive_desched.journal.opened import JournalConfig, OpenedJournal, open_directory
 from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import recover
-from reactive_desched.journal.segments import segments
-from reactive_desched.journal.signing.checkpointer import Context
+from reactive_desched.journal.segments import list_segments
+from reactive_desched.journal.signing.checkpointer import CheckpointContext
 from tests.support.journals import some_events, write_journal
 
 pytestmark = pytest.mark.anyio
@@ -25,45 +25,45 @@ MakeIntent = Callable[[str], AnyEvent]
 
 
 @pytest.fixture
-def opened(tmp_path: Path, clock: Callable[[], datetime]) -> Opened:
-    making = Making(Rotation(1 << 20, 1e9), every_records=1000, every_s=1e6)
-    return take(tmp_path / "journal", Disk(), making, clock)
+def opened(tmp_path: Path, clock: Callable[[], datetime]) -> OpenedJournal:
+    making = JournalConfig(Rotation(1 << 20, 1e9), every_records=1000, every_s=1e6)
+    return open_directory(tmp_path / "journal", Disk(), making, clock)
 
 
-def write(log: Log, event: AnyEvent) -> int:
-    return log.commit([encode(event)], lambda _: Context()).first
+def write(log: SegmentWriter, event: AnyEvent) -> int:
+    return log.commit([encode(event)], lambda _: CheckpointContext()).first_seq
 
 
 def test_nothing_counts_as_written_while_the_folder_is_away(
-    tmp_path: Path, opened: Opened, intent: MakeIntent
+    tmp_path: Path, opened: OpenedJournal, intent: MakeIntent
 ) -> None:
-    assert write(opened.log, intent("a")) == 2
+    assert write(opened.writer, intent("a")) == 2
     opened.directory.rename(tmp_path / "away")
     with pytest.raises(FileNotFoundError):
-        write(opened.log, intent("b"))
+        write(opened.writer, intent("b"))
     with pytest.raises(FileNotFoundError):
-        opened.log.heal()
+        opened.writer.check_space_and_repair()
 
     (tmp_path / "away").rename(opened.directory)
-    opened.log.heal()
+    opened.writer.check_space_and_repair()
 
-    assert write(opened.log, intent("b")) == 3
+    assert write(opened.writer, intent("b")) == 3
     assert recover(opened.directory).damaged_lines == 0
 
 
 def test_a_file_put_in_the_place_of_ours_is_not_written_to(
-    opened: Opened, intent: MakeIntent
+    opened: OpenedJournal, intent: MakeIntent
 ) -> None:
-    [file] = segments(opened.directory)
+    [file] = list_segments(opened.directory)
     file.path.rename(file.path.with_suffix(".kept"))
     file.path.touch()
 
     with pytest.raises(OSError, match="another file"):
-        write(opened.log, intent("a"))
+        write(opened.writer, intent("a"))
     with pytest.raises(OSError, match="shorter"):
-        opened.log.heal()
+        opened.writer.check_space_and_repair()
     with pytest.raises(OSError, match="shorter"):
-        write(opened.log, intent("a"))
+        write(opened.writer, intent("a"))
 
     assert file.path.read_bytes() == b""
 
@@ -73,7 +73,7 @@ async def test_a_journal_whose_file_is_gone_is_unfit_and_can_still_be_closed(
 ) -> None:
     async with running() as journal:  # type: ignore[attr-defined]  # a context manager
         await journal.append(intent("a"))
-        for file in segments(tmp_path):
+        for file in list_segments(tmp_path):
             file.path.unlink()
         with pytest.raises(JournalUnavailable):
             await journal.append(intent("b"))
@@ -91,20 +91,20 @@ def test_removing_the_lock_file_lets_nobody_else_in(tmp_path: Path) -> None:
 
 
 def damaged(folder: Path, index: int) -> Path:
-    path = segments(folder)[index].path
+    path = list_segments(folder)[index].path
     os.truncate(path, path.stat().st_size // 2)
     return path
 
 
 def test_a_damaged_compressed_file_is_named_and_stepped_over(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(60), per_segment=20, compress=True)
-    last = segments(tmp_path)[-1].path
+    last = list_segments(tmp_path)[-1].path
     last.write_bytes(b"x" + last.read_bytes()[1:])  # its heading says no more how far to read
     path = damaged(tmp_path, -2)
 
     found = recover(tmp_path)
 
-    assert any(str(path) in one for one in found.damaged)
+    assert any(str(path) in one for one in found.damage_locations)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_when_the_last_link_is_in_a_damaged_file_the_remedy_is_told(
     tmp_path: Path, raw: bytes
 ) -> None:
     write_journal(tmp_path, some_events(60), per_segment=20, compress=True)
-    os.truncate(segments(tmp_path)[-1].path, 0)
-    path = segments(tmp_path)[-2].path
+    os.truncate(list_segments(tmp_path)[-1].path, 0)
+    path = list_segments(tmp_path)[-2].path
     path.write_bytes(raw)
 
     with pytest.raises(JournalError, match="restore it, or move this journal away") as told:

@@ -8,25 +8,25 @@ import pytest
 
 from reactive_desched.api import event as api
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read
-from reactive_desched.journal.recorder import MOST_PROBLEMS, Ledger
+from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.recorder import MAX_PROBLEMS, JournalRecorder
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.model.accounts import Account
+from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import (
-    BUDGET_REFUSED,
+    CANCELLED,
+    DRY_RUN,
     EVICTED,
-    GONE,
-    REHEARSED,
+    NOT_FOUND,
+    PDB_REFUSED,
     UNKNOWN,
-    WITHHELD,
     Outcome,
 )
 from reactive_desched.model.triggers import Trigger
-from reactive_desched.primitives.token_bucket import Rate
+from reactive_desched.primitives.token_bucket import TokenRate
 
 pytestmark = pytest.mark.anyio
 
@@ -34,17 +34,19 @@ Running = Callable[..., AbstractAsyncContextManager[Journal]]
 SET = OwnerReference("ReplicaSet", "web-6d4", "set-uid", controller=True, api_version="apps/v1")
 TOP = OwnerReference("Deployment", "web", "top-uid", controller=True, api_version="apps/v1")
 POD = Pod(namespace="shop", name="web-1", uid="u1", node="n1", owners=(SET,))
-FINDING = Finding(POD, "PodLifeTime", "older than a day", numbers={"ageSeconds": 90_000})
-ACCOUNT = Account(
+FINDING = Finding(POD, "PodLifeTime", "older than a day", details={"ageSeconds": 90_000})
+ACCOUNT = DecisionContext(
     FINDING, "nightly", Trigger("NodeTaintsChanged", "node n1", "812"), (SET, TOP), "north"
 )
-PLENTY = Rate(1000.0, 1000)
+PLENTY = TokenRate(1000.0, 1000)
 
 
 @pytest.fixture
-def make(clock: Callable[[], datetime]) -> Callable[..., Ledger]:
-    def make(journal: Journal, verdicts: Rate = PLENTY, *, dry_run: bool = False) -> Ledger:
-        ledger = Ledger(journal, clock, verdicts=verdicts, dry_run=dry_run)
+def make(clock: Callable[[], datetime]) -> Callable[..., JournalRecorder]:
+    def make(
+        journal: Journal, verdicts: TokenRate = PLENTY, *, dry_run: bool = False
+    ) -> JournalRecorder:
+        ledger = JournalRecorder(journal, clock, verdict_rate=verdicts, dry_run=dry_run)
         ledger.policy_loaded("policy.yaml", "r1")
         return ledger
 
@@ -53,21 +55,23 @@ def make(clock: Callable[[], datetime]) -> Callable[..., Ledger]:
 
 def told(directory: Path) -> list[AnyEvent]:
     """Return what the ledger wrote, without the journal's own records."""
-    return [e for e in read(directory) if e.type not in (api.CHECKPOINT, api.POLICY_LOADED)]
+    return [e for e in read_events(directory) if e.type not in (api.CHECKPOINT, api.POLICY_LOADED)]
 
 
 async def test_a_story_is_told_from_its_trigger_to_its_end_under_one_case(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
         ledger = make(journal)
-        ledger.decided(ACCOUNT, Refuse(FINDING, "NodeFit", "nothing fits", detail="3 nodes"))
-        ledger.decided(ACCOUNT, Defer(FINDING, "EvictionBudget", "spent", 9.0))
-        ledger.decided(ACCOUNT, Evict(FINDING))
-        key = await ledger.begin(Intent(ACCOUNT, grace_period_s=7))
-        assert [intent.id for intent in ledger.unended()] == [key]
-        await ledger.end(key, Outcome(EVICTED))
-        assert ledger.unended() == ()
+        ledger.record_decision(
+            ACCOUNT, Refuse(FINDING, "NodeFit", "nothing fits", detail="3 nodes")
+        )
+        ledger.record_decision(ACCOUNT, Defer(FINDING, "EvictionBudget", "spent", 9.0))
+        ledger.record_decision(ACCOUNT, Evict(FINDING))
+        key = await ledger.begin_intent(Intent(ACCOUNT, grace_period_s=7))
+        assert [intent.id for intent in ledger.open_intents()] == [key]
+        await ledger.record_outcome(key, Outcome(EVICTED))
+        assert ledger.open_intents() == ()
 
     events = told(tmp_path)
     assert [event.type for event in events] == [
@@ -98,12 +102,12 @@ async def test_a_story_is_told_from_its_trigger_to_its_end_under_one_case(
 
 
 async def test_every_event_about_a_pod_says_who_why_and_what_led_to_it(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
         ledger = make(journal)
-        key = await ledger.begin(Intent(ACCOUNT))
-        await ledger.end(key, Outcome(BUDGET_REFUSED, "web needs 2 pods"))
+        key = await ledger.begin_intent(Intent(ACCOUNT))
+        await ledger.record_outcome(key, Outcome(PDB_REFUSED, "web needs 2 pods"))
 
     for event in told(tmp_path):
         data = event.data
@@ -136,28 +140,28 @@ async def test_every_event_about_a_pod_says_who_why_and_what_led_to_it(
     [
         (EVICTED, api.EVICTION_SUCCEEDED),
         (UNKNOWN, api.EVICTION_UNKNOWN),
-        (BUDGET_REFUSED, api.EVICTION_REFUSED),
-        (GONE, api.EVICTION_REFUSED),
-        (WITHHELD, api.EVICTION_REFUSED),
+        (PDB_REFUSED, api.EVICTION_REFUSED),
+        (NOT_FOUND, api.EVICTION_REFUSED),
+        (CANCELLED, api.EVICTION_REFUSED),
     ],
 )
 async def test_the_type_of_an_ending_tells_how_it_ended(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path, result: str, type_: str
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path, result: str, type_: str
 ) -> None:
     async with running() as journal:
         ledger = make(journal)
-        await ledger.end(await ledger.begin(Intent(ACCOUNT)), Outcome(result))
+        await ledger.record_outcome(await ledger.begin_intent(Intent(ACCOUNT)), Outcome(result))
 
     assert told(tmp_path)[-1].type == type_
 
 
 async def test_a_dry_run_never_says_that_an_eviction_succeeded(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
         ledger = make(journal, dry_run=True)
-        ledger.decided(ACCOUNT, Evict(FINDING))
-        await ledger.end(await ledger.begin(Intent(ACCOUNT)), Outcome(REHEARSED))
+        ledger.record_decision(ACCOUNT, Evict(FINDING))
+        await ledger.record_outcome(await ledger.begin_intent(Intent(ACCOUNT)), Outcome(DRY_RUN))
 
     last = told(tmp_path)[-1]
     assert (last.type, last.data.outcome.result) == (api.EVICTION_REHEARSED, "rehearsed")
@@ -165,13 +169,13 @@ async def test_a_dry_run_never_says_that_an_eviction_succeeded(
 
 
 async def test_a_refused_eviction_is_tried_again_within_its_case_and_a_new_case_follows_the_last(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
         ledger = make(journal)
-        for result in (BUDGET_REFUSED, EVICTED, EVICTED):
-            ledger.decided(ACCOUNT, Evict(FINDING))
-            await ledger.end(await ledger.begin(Intent(ACCOUNT)), Outcome(result))
+        for result in (PDB_REFUSED, EVICTED, EVICTED):
+            ledger.record_decision(ACCOUNT, Evict(FINDING))
+            await ledger.record_outcome(await ledger.begin_intent(Intent(ACCOUNT)), Outcome(result))
 
     events = told(tmp_path)
     first, second, third = (e for e in events if e.type == api.EVICTION_REQUESTED)
@@ -181,7 +185,7 @@ async def test_a_refused_eviction_is_tried_again_within_its_case_and_a_new_case_
 
 
 async def test_other_profiles_plugins_and_pods_have_cases_of_their_own(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     replace = msgspec.structs.replace
     other_pod = replace(FINDING, pod=replace(POD, uid="u2"))
@@ -194,42 +198,42 @@ async def test_other_profiles_plugins_and_pods_have_cases_of_their_own(
     async with running() as journal:
         ledger = make(journal)
         for account in accounts:
-            ledger.decided(account, Evict(account.finding))
+            ledger.record_decision(account, Evict(account.finding))
 
     cases = {e.correlationid for e in told(tmp_path)}
     assert len(cases) == 4
 
 
 async def test_a_bare_pods_order_holds_within_the_pod(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
-        make(journal).decided(Account(FINDING), Evict(FINDING))
+        make(journal).record_decision(DecisionContext(FINDING), Evict(FINDING))
 
     assert {event.partitionkey for event in told(tmp_path)} == {"u1"}
 
 
 async def test_ids_follow_from_the_past_and_never_come_back_in_another_life(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     for _ in range(2):
         async with running() as journal:
             ledger = make(journal)
-            ledger.decided(ACCOUNT, Evict(FINDING))
+            ledger.record_decision(ACCOUNT, Evict(FINDING))
 
-    ids = [event.id for event in read(tmp_path)]
+    ids = [event.id for event in read_events(tmp_path)]
     assert len(set(ids)) == len(ids)
 
 
 async def test_beyond_their_rate_verdicts_are_counted_and_evictions_still_told(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
-        ledger = make(journal, Rate(1e-9, 2))
+        ledger = make(journal, TokenRate(1e-9, 2))
         for uid in "abcd":
             finding = msgspec.structs.replace(FINDING, pod=msgspec.structs.replace(POD, uid=uid))
-            ledger.decided(Account(finding), Refuse(finding, "NodeFit", "no"))
-        ledger.decided(ACCOUNT, Evict(FINDING))
+            ledger.record_decision(DecisionContext(finding), Refuse(finding, "NodeFit", "no"))
+        ledger.record_decision(ACCOUNT, Evict(FINDING))
         assert journal.records_unrecorded == 2
 
     types = [event.type for event in told(tmp_path)]
@@ -238,44 +242,44 @@ async def test_beyond_their_rate_verdicts_are_counted_and_evictions_still_told(
 
 
 async def test_policies_are_told_with_what_is_wrong_with_them(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
         ledger = make(journal)
         ledger.policy_rejected("policy.yaml", ("line 3: no",) * 100)
         ledger.policy_loaded("policy.yaml", "r2")
-        ledger.decided(ACCOUNT, Evict(FINDING))
+        ledger.record_decision(ACCOUNT, Evict(FINDING))
 
-    events = list(read(tmp_path))
+    events = list(read_events(tmp_path))
     [rejected] = [e for e in events if e.type == api.POLICY_REJECTED]
-    assert (rejected.data.kept, rejected.data.problems) == ("r1", ("line 3: no",) * MOST_PROBLEMS)
+    assert (rejected.data.kept, rejected.data.problems) == ("r1", ("line 3: no",) * MAX_PROBLEMS)
     assert [e.data.revision for e in events if e.type == api.POLICY_LOADED] == ["r1", "r2"]
     assert told(tmp_path)[-1].data.why.policy_revision == "r2"
 
 
 async def test_a_loss_is_durable_when_it_was_told(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
-        await make(journal).lost("kafka", 3, 9)
-        [lost] = [e for e in read(tmp_path) if e.type == api.JOURNAL_LOST]
+        await make(journal).record_loss("kafka", 3, 9)
+        [lost] = [e for e in read_events(tmp_path) if e.type == api.JOURNAL_LOST]
 
     assert lost.data == api.JournalLost(first=3, last=9, sink="kafka")
 
 
 async def test_no_text_is_so_long_that_its_record_is_refused(
-    running: Running, make: Callable[..., Ledger], tmp_path: Path
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     long = "\x00" * 300_000  # the longest a character can become
-    finding = Finding(POD, "PodLifeTime", long, numbers={"seen": long, "bytes": 2**63})
-    account = Account(finding, "nightly", ACCOUNT.trigger, (SET, TOP), "north")
+    finding = Finding(POD, "PodLifeTime", long, details={"seen": long, "bytes": 2**63})
+    account = DecisionContext(finding, "nightly", ACCOUNT.trigger, (SET, TOP), "north")
     async with running() as journal:
         ledger = make(journal)
-        ledger.policy_rejected("policy.yaml", (long,) * MOST_PROBLEMS)
-        ledger.decided(account, Refuse(finding, "NodeFit", long, detail=long))
-        ledger.decided(account, Defer(finding, "EvictionBudget", long, 9.0))
-        key = await ledger.begin(Intent(account))
-        await ledger.end(key, Outcome(GONE, long))
+        ledger.policy_rejected("policy.yaml", (long,) * MAX_PROBLEMS)
+        ledger.record_decision(account, Refuse(finding, "NodeFit", long, detail=long))
+        ledger.record_decision(account, Defer(finding, "EvictionBudget", long, 9.0))
+        key = await ledger.begin_intent(Intent(account))
+        await ledger.record_outcome(key, Outcome(NOT_FOUND, long))
 
     *_, ended = told(tmp_path)
     assert ended.data.outcome.detail.endswith("… (295904 more characters)")

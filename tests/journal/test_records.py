@@ -6,9 +6,16 @@ import pytest
 
 from reactive_desched.api import event as api
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.envelope import Story, envelope
-from reactive_desched.journal.events import event
-from reactive_desched.journal.records import GENESIS, AnyEvent, digest, encode, line, mark
+from reactive_desched.journal.envelope import Correlation, build_event
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import (
+    GENESIS,
+    AnyEvent,
+    digest,
+    encode,
+    format_line,
+    parse_header,
+)
 
 NOW = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 
@@ -18,19 +25,21 @@ def changed_leader(holder: str) -> AnyEvent:
 
 
 def told(type_: str, data: Any) -> AnyEvent:
-    story = Story("case", "subject", "key")
-    return envelope("//k/descheduler/h/1", type_, story, NOW, data, id_="id", cause="cause")
+    story = Correlation("case", "subject", "key")
+    return build_event(
+        "//k/descheduler/h/1", type_, story, NOW, data, id_="id", causation_id="cause"
+    )
 
 
 def whole(event_: AnyEvent) -> bytes:
-    return line(encode(event_), GENESIS, "2026-03-29T01:30:00.000000Z", 7)
+    return format_line(encode(event_), GENESIS, "2026-03-29T01:30:00.000000Z", 7)
 
 
 def test_a_line_is_its_event_with_its_place_link_and_time() -> None:
     raw = whole(changed_leader("a"))
 
-    found = mark(raw)
-    read = event(api.LEADER_CHANGED, raw)
+    found = parse_header(raw)
+    read = decode_event(api.LEADER_CHANGED, raw)
 
     assert found is not None
     assert (found.seq, found.prev, found.type) == (7, GENESIS, api.LEADER_CHANGED)
@@ -46,7 +55,7 @@ def test_a_line_is_its_event_with_its_place_link_and_time() -> None:
 def test_data_that_looks_like_the_stamps_is_left_as_it_is() -> None:
     numbers: dict[str, int | str] = {"prev": "", "recordedtime": "", "sequence": "", "z": 1}
     data = api.FindingMade(
-        mode=api.LIVE,
+        mode=api.MODE_LIVE,
         trigger=api.Cause(change="", object="", resource_version=""),
         what=api.What(action="evict"),
         who=api.Who(name="", namespace="", node="", owners=(), uid="", zone=""),
@@ -54,7 +63,7 @@ def test_data_that_looks_like_the_stamps_is_left_as_it_is() -> None:
     )
     raw = whole(told(api.FINDING_MADE, data))
 
-    found, read = mark(raw), event(api.FINDING_MADE, raw)
+    found, read = parse_header(raw), decode_event(api.FINDING_MADE, raw)
 
     assert found is not None
     assert found.seq == 7
@@ -74,7 +83,7 @@ def test_data_that_looks_like_the_stamps_is_left_as_it_is() -> None:
     ],
 )
 def test_what_is_no_record_has_no_place(raw: bytes) -> None:
-    assert mark(raw) is None
+    assert parse_header(raw) is None
 
 
 def test_what_no_reader_takes_is_refused() -> None:

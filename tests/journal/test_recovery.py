@@ -11,11 +11,11 @@ from reactive_desched.api.event import CHECKPOINT, EVICTION_REQUESTED
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import Making, take
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.opened import JournalConfig, open_directory
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent, digest, encode
 from reactive_desched.journal.recovery import recover
-from reactive_desched.journal.signing.checkpointer import Context
+from reactive_desched.journal.signing.checkpointer import CheckpointContext
 from tests.support.journals import some_events, write_journal
 
 MakeIntent = Callable[[str], AnyEvent]
@@ -28,11 +28,11 @@ def write(clock: Callable[[], datetime]) -> WriteLog:
     """Return a way to go on writing in a directory; it returns the last file."""
 
     def write(directory: Path, *events: AnyEvent) -> Path:
-        making = Making(Rotation(1 << 20, 1e9), every_records=1000, every_s=1e6)
-        opened = take(directory, Disk(), making, clock)
+        making = JournalConfig(Rotation(1 << 20, 1e9), every_records=1000, every_s=1e6)
+        opened = open_directory(directory, Disk(), making, clock)
         for event in events:
-            opened.log.commit([encode(event)], lambda _: Context())
-        opened.log.close()
+            opened.writer.commit([encode(event)], lambda _: CheckpointContext())
+        opened.writer.close()
         opened.lock.close()
         return max(directory.glob("*.jsonl"))
 
@@ -40,13 +40,13 @@ def write(clock: Callable[[], datetime]) -> WriteLog:
 
 
 def ids(directory: Path) -> list[str]:
-    return [event.id for event in read(directory) if event.type == EVICTION_REQUESTED]
+    return [event.id for event in read_events(directory) if event.type == EVICTION_REQUESTED]
 
 
 def broken_links(directory: Path) -> list[str]:
     """Name the records whose `prev` is not the hash of the line before."""
     raw = b"".join(path.read_bytes() for path in sorted(directory.glob("*.jsonl"))).splitlines()
-    events = list(read(directory))
+    events = list(read_events(directory))
     assert len(raw) == len(events)
     pairs = zip(raw, events[1:], strict=False)
     return [event.sequence for line, event in pairs if event.prev != digest(line)]
@@ -70,13 +70,13 @@ def test_a_journal_cut_at_any_byte_keeps_every_whole_record_and_goes_on_in_its_c
         kept = max((end + 1 for end in ends if end < cut), default=0)
         assert found.torn_bytes == cut - kept, cut
         assert ids(directory) == [*["a", "b"][: max(0, survivors - 1)], "c"], cut
-        seqs = [int(event.sequence) for event in read(directory)]
+        seqs = [int(event.sequence) for event in read_events(directory)]
         assert seqs == list(range(1, max(survivors, 1) + 2)), cut
         assert broken_links(directory) == [], cut
-        if found.torn is None:
+        if found.torn_file is None:
             assert cut == kept, cut
         else:
-            assert found.torn.read_bytes() == whole[kept:cut], cut
+            assert found.torn_file.read_bytes() == whole[kept:cut], cut
 
 
 @given(st.binary(min_size=1, max_size=200))
@@ -90,8 +90,8 @@ def test_whatever_stands_behind_the_last_whole_record_is_set_aside(tail: bytes) 
 
         assert path.read_bytes() == entry.raw + b"\n"
         assert (found.next_seq, found.prev) == (2, digest(entry.raw))
-        assert found.torn is not None
-        assert found.torn.read_bytes() == tail
+        assert found.torn_file is not None
+        assert found.torn_file.read_bytes() == tail
 
 
 def test_a_second_torn_end_is_kept_behind_the_first(
@@ -117,9 +117,9 @@ def test_a_damaged_line_with_whole_lines_behind_it_is_named_and_never_removed(
 
     at = damaged.index(b'"id":\xff')
     assert path.read_bytes() == damaged
-    assert found.torn is None
-    assert f"{path}: byte {damaged.rindex(bytes([10]), 0, at) + 1}" in found.damaged
-    assert list(found.open) == ["c"]
+    assert found.torn_file is None
+    assert f"{path}: byte {damaged.rindex(bytes([10]), 0, at) + 1}" in found.damage_locations
+    assert list(found.open_intents) == ["c"]
     assert found.next_seq == 6
 
 
@@ -142,8 +142,8 @@ def test_an_event_of_a_later_version_is_neither_damaged_nor_cut(
 
     found = recover(tmp_path)
 
-    assert (found.damaged_lines, found.torn, found.next_seq) == (0, None, 3)
-    assert found.open == {}
+    assert (found.damaged_lines, found.torn_file, found.next_seq) == (0, None, 3)
+    assert found.open_intents == {}
 
 
 def test_a_journal_of_an_earlier_version_is_left_alone(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_torn_heading_is_written_again_under_the_same_name(
     write(tmp_path, intent("b"))
 
     assert sorted(tmp_path.glob("*.jsonl")) == [first, last]
-    events = list(read(tmp_path))
+    events = list(read_events(tmp_path))
     assert [int(event.sequence) for event in events] == [1, 2, 3, 4]
     assert [event.type for event in events] == [
         CHECKPOINT,
@@ -184,4 +184,4 @@ def test_a_torn_heading_is_written_again_under_the_same_name(
     ]
     assert events[2].source == events[1].source
     assert broken_links(tmp_path) == []
-    assert list(recover(tmp_path).open) == ["a", "b"]
+    assert list(recover(tmp_path).open_intents) == ["a", "b"]

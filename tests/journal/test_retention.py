@@ -7,23 +7,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.journal.upkeep.retention import Held, Loss, Needs, Tidying, tidying
-from reactive_desched.policy.recording import Retention
+from reactive_desched.journal.upkeep.retention import (
+    CleanupPlan,
+    Loss,
+    Pins,
+    SegmentInfo,
+    plan_cleanup,
+)
+from reactive_desched.policy.recording import RetentionSettings
 
 KIB = 1024
 DAY = 86_400.0
 
 
-def limits(max_kib: int = 100, hard_kib: int = 200, max_age_s: float = 30 * DAY) -> Retention:
-    return Retention(max_bytes=max_kib * KIB, hard_max_bytes=hard_kib * KIB, max_age_s=max_age_s)
+def limits(
+    max_kib: int = 100, hard_kib: int = 200, max_age_s: float = 30 * DAY
+) -> RetentionSettings:
+    return RetentionSettings(
+        max_bytes=max_kib * KIB, hard_max_bytes=hard_kib * KIB, max_age_s=max_age_s
+    )
 
 
-def held(first: int, kib: int = 10, days: float = 1.0, *, compressed: bool = True) -> Held:
-    return Held(first, kib * KIB, days * DAY, compressed)
+def held(first: int, kib: int = 10, days: float = 1.0, *, compressed: bool = True) -> SegmentInfo:
+    return SegmentInfo(first, kib * KIB, days * DAY, compressed)
 
 
-def needs(open_from: int, oldest_open: int | None = None, **read_to: int) -> Needs:
-    return Needs(open_from=open_from, oldest_open=oldest_open, read_to=read_to)
+def needs(open_from: int, oldest_open: int | None = None, **read_to: int) -> Pins:
+    return Pins(active_first_seq=open_from, oldest_open_seq=oldest_open, acked_seqs=read_to)
 
 
 FOUR = [held(1), held(11), held(21), held(31)]
@@ -31,61 +41,61 @@ FOUR = [held(1), held(11), held(21), held(31)]
 
 
 def test_an_empty_journal_needs_nothing() -> None:
-    assert tidying([], needs(1), limits()) == Tidying()
+    assert plan_cleanup([], needs(1), limits()) == CleanupPlan()
 
 
 def test_below_every_limit_nothing_goes() -> None:
-    assert tidying(FOUR, needs(31), limits(max_kib=40)) == Tidying()
+    assert plan_cleanup(FOUR, needs(31), limits(max_kib=40)) == CleanupPlan()
 
 
 def test_beyond_the_size_the_oldest_go_until_the_rest_fits() -> None:
-    assert tidying(FOUR, needs(31), limits(max_kib=25)).remove == (1, 11)
+    assert plan_cleanup(FOUR, needs(31), limits(max_kib=25)).remove == (1, 11)
 
 
 def test_beyond_their_age_the_oldest_go() -> None:
     old = [held(1, days=40), held(11, days=31), held(21, days=30), held(31)]
 
-    assert tidying(old, needs(31), limits()).remove == (1, 11)
+    assert plan_cleanup(old, needs(31), limits()).remove == (1, 11)
 
 
 def test_while_age_does_not_count_only_the_size_does_and_all_is_worth_compressing() -> None:
     plain = [held(first, days=400, compressed=False) for first in (1, 11, 21)]
 
-    assert tidying(plain, needs(21), limits(), by_age=False) == Tidying(compress=(1, 11))
-    done = tidying(plain, needs(21), limits(max_kib=25), by_age=False)
+    assert plan_cleanup(plain, needs(21), limits(), by_age=False) == CleanupPlan(compress=(1, 11))
+    done = plan_cleanup(plain, needs(21), limits(max_kib=25), by_age=False)
     assert (done.compress, done.remove) == ((1, 11), (1,))
 
 
 def test_an_old_segment_behind_a_young_one_stays_so_that_there_is_no_gap() -> None:
     odd = [held(1, days=40), held(11, days=2), held(21, days=40), held(31)]
 
-    assert tidying(odd, needs(31), limits()).remove == (1,)
+    assert plan_cleanup(odd, needs(31), limits()).remove == (1,)
 
 
 def test_the_open_segment_is_never_touched() -> None:
     huge = [held(1, kib=500, days=400, compressed=False)]
 
-    assert tidying(huge, needs(1), limits()) == Tidying()
+    assert plan_cleanup(huge, needs(1), limits()) == CleanupPlan()
 
 
 def test_a_segment_that_was_just_closed_is_closed_before_its_successor_has_a_file() -> None:
     alone = [held(1, kib=500, compressed=False)]
 
-    done = tidying(alone, needs(11, kafka=3), limits())
+    done = plan_cleanup(alone, needs(11, kafka=3), limits())
 
-    assert done == Tidying(compress=(1,), losses=(Loss("kafka", 4, 10),), sacrifice=(1,))
+    assert done == CleanupPlan(compress=(1,), losses=(Loss("kafka", 4, 10),), drop_unread=(1,))
 
 
 def test_closed_segments_are_compressed_once() -> None:
     some = [held(1), held(11, compressed=False), held(21), held(31, compressed=False), held(41)]
 
-    assert tidying(some, needs(41), limits()).compress == (11, 31)
+    assert plan_cleanup(some, needs(41), limits()).compress == (11, 31)
 
 
 def test_what_goes_by_age_is_not_compressed_first_but_what_goes_by_size_is() -> None:
     old = [held(1, days=40, compressed=False), held(11, compressed=False), held(21)]
 
-    done = tidying(old, needs(21), limits(max_kib=10))
+    done = plan_cleanup(old, needs(21), limits(max_kib=10))
 
     assert (done.compress, done.remove) == ((11,), (1, 11))
 
@@ -93,38 +103,38 @@ def test_what_goes_by_age_is_not_compressed_first_but_what_goes_by_size_is() -> 
 def test_size_and_age_leave_what_a_sink_has_not_read() -> None:
     old = [held(first, days=40) for first in (1, 11, 21, 31)]
 
-    done = tidying(old, needs(31, kafka=25, webhook=19), limits(max_kib=4))
+    done = plan_cleanup(old, needs(31, kafka=25, webhook=19), limits(max_kib=4))
 
-    assert done == Tidying(remove=(1,))
+    assert done == CleanupPlan(remove=(1,))
 
 
 def test_a_segment_goes_once_its_last_record_is_read() -> None:
-    assert tidying(FOUR, needs(31, kafka=10), limits(max_kib=4)).remove == (1,)
-    assert tidying(FOUR, needs(31, kafka=9), limits(max_kib=4)).remove == ()
+    assert plan_cleanup(FOUR, needs(31, kafka=10), limits(max_kib=4)).remove == (1,)
+    assert plan_cleanup(FOUR, needs(31, kafka=9), limits(max_kib=4)).remove == ()
 
 
 def test_the_hard_cap_takes_what_a_sink_has_not_read_and_says_so_for_each_sink() -> None:
-    done = tidying(FOUR, needs(31, kafka=15, stdout=30, webhook=0), limits(4, hard_kib=25))
+    done = plan_cleanup(FOUR, needs(31, kafka=15, stdout=30, webhook=0), limits(4, hard_kib=25))
 
     losses = (Loss("kafka", 16, 20), Loss("webhook", 1, 20))
-    assert done == Tidying(losses=losses, sacrifice=(1, 11))
+    assert done == CleanupPlan(losses=losses, drop_unread=(1, 11))
 
 
 def test_what_nobody_misses_goes_without_waiting_for_the_losses_to_be_told() -> None:
-    done = tidying(FOUR, needs(31, kafka=15), limits(4, hard_kib=25))
+    done = plan_cleanup(FOUR, needs(31, kafka=15), limits(4, hard_kib=25))
 
-    assert done == Tidying(remove=(1,), losses=(Loss("kafka", 16, 20),), sacrifice=(11,))
+    assert done == CleanupPlan(remove=(1,), losses=(Loss("kafka", 16, 20),), drop_unread=(11,))
 
 
 def test_a_sink_loses_only_what_was_still_there() -> None:
     rest = [held(21, kib=300), held(31)]
 
-    assert tidying(rest, needs(31, kafka=5), limits()).losses == (Loss("kafka", 21, 30),)
+    assert plan_cleanup(rest, needs(31, kafka=5), limits()).losses == (Loss("kafka", 21, 30),)
 
 
 def test_the_hard_cap_takes_no_more_than_it_must() -> None:
-    assert tidying(FOUR, needs(31, kafka=0), limits(4, hard_kib=40)).sacrifice == ()
-    assert tidying(FOUR, needs(31, kafka=0), limits(4, hard_kib=39)).sacrifice == (1,)
+    assert plan_cleanup(FOUR, needs(31, kafka=0), limits(4, hard_kib=40)).drop_unread == ()
+    assert plan_cleanup(FOUR, needs(31, kafka=0), limits(4, hard_kib=39)).drop_unread == (1,)
 
 
 @pytest.mark.parametrize(
@@ -136,19 +146,19 @@ def test_nothing_from_the_oldest_open_intent_on_goes_whatever_the_cap(
 ) -> None:
     big = [held(first, kib=500, days=400) for first in (1, 11, 21, 31)]
 
-    assert tidying(big, needs(31, oldest_open), limits()).remove == gone
-    assert tidying(big, needs(31, oldest_open, kafka=0), limits()).sacrifice == gone
+    assert plan_cleanup(big, needs(31, oldest_open), limits()).remove == gone
+    assert plan_cleanup(big, needs(31, oldest_open, kafka=0), limits()).drop_unread == gone
 
 
 def test_segments_with_an_open_intent_are_still_compressed() -> None:
     plain = [held(1, compressed=False), held(11)]
 
-    assert tidying(plain, needs(11, oldest_open=1), limits()).compress == (1,)
+    assert plan_cleanup(plain, needs(11, oldest_open=1), limits()).compress == (1,)
 
 
 # A tiny world, so that limits, positions and the open intent often meet.
 @st.composite
-def journals(draw: st.DrawFn) -> tuple[list[Held], Needs, Retention]:
+def journals(draw: st.DrawFn) -> tuple[list[SegmentInfo], Pins, RetentionSettings]:
     lengths = draw(st.lists(st.integers(1, 3), max_size=8))
     first, segments = draw(st.integers(1, 4)), []
     for length in lengths:
@@ -158,58 +168,66 @@ def journals(draw: st.DrawFn) -> tuple[list[Held], Needs, Retention]:
     last = max(first, 1)
     open_from = draw(st.sampled_from([one.first_seq for one in segments] or [1]))
     seqs = st.integers(0, last)
-    wanted = Needs(
-        open_from=draw(st.sampled_from([open_from, last])),
-        oldest_open=draw(st.none() | st.integers(1, last)),
-        read_to=draw(st.dictionaries(st.sampled_from(["kafka", "webhook"]), seqs)),
+    wanted = Pins(
+        active_first_seq=draw(st.sampled_from([open_from, last])),
+        oldest_open_seq=draw(st.none() | st.integers(1, last)),
+        acked_seqs=draw(st.dictionaries(st.sampled_from(["kafka", "webhook"]), seqs)),
     )
     small = draw(st.integers(4, 12))
     return segments, wanted, limits(small, small + draw(st.integers(0, 8)))
 
 
-def last_seqs(segments: Sequence[Held], wanted: Needs) -> dict[int, int]:
+def last_seqs(segments: Sequence[SegmentInfo], wanted: Pins) -> dict[int, int]:
     starts = [one.first_seq for one in segments] + [10**6]
     return {
-        start: min(after, wanted.open_from) - 1 if start < wanted.open_from else 10**6
+        start: min(after, wanted.active_first_seq) - 1 if start < wanted.active_first_seq else 10**6
         for start, after in pairwise(starts)
     }
 
 
 @given(journals())
-def test_the_promises_hold_for_every_journal(journal: tuple[list[Held], Needs, Retention]) -> None:
+def test_the_promises_hold_for_every_journal(
+    journal: tuple[list[SegmentInfo], Pins, RetentionSettings],
+) -> None:
     segments, wanted, bounds = journal
-    done, ends = tidying(segments, wanted, bounds), last_seqs(segments, wanted)
-    gone = done.remove + done.sacrifice
+    done, ends = plan_cleanup(segments, wanted, bounds), last_seqs(segments, wanted)
+    gone = done.remove + done.drop_unread
     left = sum(one.size for one in segments[len(gone) :])
     smallest = segments[len(gone) - 1].size if gone else 0
 
     assert gone == tuple(one.first_seq for one in segments[: len(gone)]), "oldest first, no gap"
-    assert all(first < wanted.open_from for first in (*gone, *done.compress)), "the open one stays"
-    assert all(ends[first] < (wanted.oldest_open or 10**6) for first in gone), "open intents stay"
+    assert all(first < wanted.active_first_seq for first in (*gone, *done.compress)), (
+        "the open one stays"
+    )
+    assert all(ends[first] < (wanted.oldest_open_seq or 10**6) for first in gone), (
+        "open intents stay"
+    )
     lost = {loss.sink for loss in done.losses}
-    unread = {sink for sink, read in wanted.read_to.items() if gone and read < ends[gone[-1]]}
+    unread = {sink for sink, read in wanted.acked_seqs.items() if gone and read < ends[gone[-1]]}
     assert lost == unread, "every loss is told"
-    assert all(read >= ends[first] for read in wanted.read_to.values() for first in done.remove)
-    assert bool(done.sacrifice) == bool(lost)
+    assert all(read >= ends[first] for read in wanted.acked_seqs.values() for first in done.remove)
+    assert bool(done.drop_unread) == bool(lost)
     assert not lost or left + smallest > bounds.hard_max_bytes, "only the cap makes losses"
     stays = segments[len(gone) :]
-    may_go = stays and ends[stays[0].first_seq] < min(wanted.open_from, wanted.oldest_open or 10**6)
+    may_go = stays and ends[stays[0].first_seq] < min(
+        wanted.active_first_seq, wanted.oldest_open_seq or 10**6
+    )
     assert left <= bounds.hard_max_bytes or not may_go, "the cap is kept where it may be"
     for loss in done.losses:
-        assert loss.first == max(wanted.read_to[loss.sink] + 1, gone[0], done.sacrifice[0])
+        assert loss.first == max(wanted.acked_seqs[loss.sink] + 1, gone[0], done.drop_unread[0])
         assert loss.last == ends[gone[-1]]
 
 
 @given(journals())
 def test_doing_it_and_looking_again_finds_nothing_more_to_remove(
-    journal: tuple[list[Held], Needs, Retention],
+    journal: tuple[list[SegmentInfo], Pins, RetentionSettings],
 ) -> None:
     segments, wanted, bounds = journal
-    done = tidying(segments, wanted, bounds)
+    done = plan_cleanup(segments, wanted, bounds)
     rest = [
         one._replace(is_compressed=one.is_compressed or one.first_seq in done.compress)
         for one in segments
-        if one.first_seq not in done.remove + done.sacrifice
+        if one.first_seq not in done.remove + done.drop_unread
     ]
 
-    assert tidying(rest, wanted, bounds) == Tidying()
+    assert plan_cleanup(rest, wanted, bounds) == CleanupPlan()

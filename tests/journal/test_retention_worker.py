@@ -9,12 +9,12 @@ import pytest
 import trio.testing
 
 from reactive_desched.errors import JournalUnavailable
-from reactive_desched.journal.segments import entries, segment, segments
+from reactive_desched.journal.segments import list_segments, read_records, segment_at
 from reactive_desched.journal.upkeep import limits
-from reactive_desched.journal.upkeep.limits import Limits
-from reactive_desched.journal.upkeep.retention_worker import Keeper
-from reactive_desched.policy.recording import Retention
-from tests.support.kept_journal import DAY_S, NOW, KeptJournal, within
+from reactive_desched.journal.upkeep.limits import RetentionLimits
+from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
+from reactive_desched.policy.recording import RetentionSettings
+from tests.support.kept_journal import DAY_S, NOW, RetainedJournal, size_limits
 
 pytestmark = pytest.mark.anyio
 
@@ -24,9 +24,9 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
 
-async def rounds(keeper: Keeper, count: int) -> None:
+async def rounds(keeper: RetentionWorker, count: int) -> None:
     """Wait, in virtual time, until so many rounds are done in the threads."""
-    while keeper.numbers.rounds < count:  # noqa: ASYNC110 - the keeper tells nobody of its rounds
+    while keeper.stats.rounds < count:  # noqa: ASYNC110 - the keeper tells nobody of its rounds
         await anyio.sleep(0.01)
 
 
@@ -38,40 +38,40 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def test_closed_segments_are_compressed_with_the_same_text_and_age(folder: Path) -> None:
-    writer = KeptJournal(folder, 2)
-    text = {first: segment(folder, first).path.read_bytes() for first in (1, 11)}
+    writer = RetainedJournal(folder, 2)
+    text = {first: segment_at(folder, first).path.read_bytes() for first in (1, 11)}
 
-    keeper = writer.keeper(compress=True)
-    await keeper.tidy()
+    keeper = writer.retention_worker(compress=True)
+    await keeper.run_once()
 
-    assert writer.names() == [
+    assert writer.file_names() == [
         "journal-00000000000000000001.jsonl.gz",
         "journal-00000000000000000011.jsonl.gz",
         "journal-00000000000000000021.jsonl",
     ]
-    for one in segments(folder)[:2]:
+    for one in list_segments(folder)[:2]:
         assert gzip.decompress(one.path.read_bytes()) == text[one.first_seq]
         assert one.path.stat().st_mtime == NOW - DAY_S
-    assert keeper.numbers.compressed == 2
+    assert keeper.stats.compressed == 2
 
 
 async def test_without_compression_closed_segments_stay_as_they_are(folder: Path) -> None:
-    writer = KeptJournal(folder, 2)
-    before = writer.names()
+    writer = RetainedJournal(folder, 2)
+    before = writer.file_names()
 
-    await writer.keeper().tidy()
+    await writer.retention_worker().run_once()
 
-    assert writer.names() == before
+    assert writer.file_names() == before
 
 
 async def test_it_looks_at_once_and_then_every_minute(folder: Path) -> None:
-    writer = KeptJournal(folder, 1)
-    keeper = writer.keeper(compress=True)
+    writer = RetainedJournal(folder, 1)
+    keeper = writer.retention_worker(compress=True)
 
     async with anyio.create_task_group() as group:
         group.start_soon(keeper.run)
         await rounds(keeper, 1)
-        first, begun = writer.names(), anyio.current_time()
+        first, begun = writer.file_names(), anyio.current_time()
         writer.roll()
         await rounds(keeper, 2)
         waited = anyio.current_time() - begun
@@ -81,154 +81,154 @@ async def test_it_looks_at_once_and_then_every_minute(folder: Path) -> None:
         "journal-00000000000000000001.jsonl.gz",
         "journal-00000000000000000011.jsonl",
     ]
-    assert "journal-00000000000000000011.jsonl.gz" in writer.names()
+    assert "journal-00000000000000000011.jsonl.gz" in writer.file_names()
     assert waited >= 59.0
 
 
 async def test_whoever_looks_from_outside_is_told_by_which_limits(folder: Path) -> None:
-    retention = Retention(max_bytes=8192, max_age_s=60.0, hard_max_bytes=9216)
-    keeper = KeptJournal(folder, 1).keeper(retention, compress=True)
+    retention = RetentionSettings(max_bytes=8192, max_age_s=60.0, hard_max_bytes=9216)
+    keeper = RetainedJournal(folder, 1).retention_worker(retention, compress=True)
 
     async with anyio.create_task_group() as group:
         group.start_soon(keeper.run)
         await rounds(keeper, 1)
         group.cancel_scope.cancel()
 
-    assert limits.read(folder) == Limits(8192, 60.0, 9216, compress=True)
+    assert limits.read(folder) == RetentionLimits(8192, 60.0, 9216, compress=True)
 
 
 async def test_numbers_tell_what_the_folder_holds(folder: Path) -> None:
-    writer = KeptJournal(folder, 4, kafka=15)
-    size = segment(folder, 31).path.stat().st_size / 1024
+    writer = RetainedJournal(folder, 4, kafka=15)
+    size = segment_at(folder, 31).path.stat().st_size / 1024
 
-    keeper = writer.keeper(within(2 * size, 2 * size))
-    await keeper.tidy()
+    keeper = writer.retention_worker(size_limits(2 * size, 2 * size))
+    await keeper.run_once()
 
-    numbers = keeper.numbers
+    numbers = keeper.stats
     assert (numbers.segments, numbers.oldest_seq, numbers.removed) == (3, 21, 2)
     assert numbers.lost == {"kafka": 5}
-    assert numbers.bytes == sum(one.path.stat().st_size for one in segments(folder))
+    assert numbers.bytes == sum(one.path.stat().st_size for one in list_segments(folder))
 
 
 async def test_what_compression_spares_is_not_removed(folder: Path) -> None:
-    writer = KeptJournal(folder, 4)
-    size = segment(folder, 31).path.stat().st_size / 1024
+    writer = RetainedJournal(folder, 4)
+    size = segment_at(folder, 31).path.stat().st_size / 1024
 
-    await writer.keeper(within(3 * size), compress=True).tidy()
+    await writer.retention_worker(size_limits(3 * size), compress=True).run_once()
 
-    assert writer.firsts() == [1, 11, 21, 31, 41]
+    assert writer.first_seqs() == [1, 11, 21, 31, 41]
 
 
 async def test_old_segments_go_and_the_open_one_stays_however_large_and_old(folder: Path) -> None:
-    writer = KeptJournal(folder, 2)
-    for one in segments(folder):
+    writer = RetainedJournal(folder, 2)
+    for one in list_segments(folder):
         os.utime(one.path, (NOW - 99 * DAY_S, NOW - 99 * DAY_S))
-    segment(folder, 21).path.write_bytes(b"x" * 9000)
+    segment_at(folder, 21).path.write_bytes(b"x" * 9000)
 
-    await writer.keeper(within(4, 4)).tidy()
+    await writer.retention_worker(size_limits(4, 4)).run_once()
 
-    assert writer.firsts() == [21]
+    assert writer.first_seqs() == [21]
 
 
 async def test_followers_hear_what_is_the_oldest_record_before_files_go(folder: Path) -> None:
-    writer = KeptJournal(folder, 3, kafka=12)
+    writer = RetainedJournal(folder, 3, kafka=12)
 
-    await writer.keeper(within(4, 4)).tidy()
+    await writer.retention_worker(size_limits(4, 4)).run_once()
 
     assert writer.removing == [(11, [1, 11, 21, 31]), (31, [11, 21, 31])]
 
 
 async def test_a_reader_goes_on_in_a_file_that_was_removed(folder: Path) -> None:
-    writer = KeptJournal(folder, 2)
-    reading = entries(segments(folder)[0])
+    writer = RetainedJournal(folder, 2)
+    reading = read_records(list_segments(folder)[0])
     first = next(reading)
 
-    await writer.keeper(within(4, 4)).tidy()
+    await writer.retention_worker(size_limits(4, 4)).run_once()
 
-    assert writer.firsts() == [21]
+    assert writer.first_seqs() == [21]
     assert [first.seq, *(entry.seq for entry in reading)] == list(range(1, 11))
 
 
 async def test_an_open_intent_holds_its_segment_against_the_hard_cap(folder: Path) -> None:
-    writer = KeptJournal(folder, 3, kafka=0)
-    writer.oldest_open = 15
+    writer = RetainedJournal(folder, 3, kafka=0)
+    writer.oldest_open_seq = 15
 
-    await writer.keeper(within(4, 4)).tidy()
+    await writer.retention_worker(size_limits(4, 4)).run_once()
 
-    assert writer.firsts() == [11, 21, 31]
+    assert writer.first_seqs() == [11, 21, 31]
     assert writer.losses() == [("kafka", 1, 10)]
 
 
 async def test_a_loss_is_recorded_before_the_files_go_and_only_once(folder: Path) -> None:
-    writer = KeptJournal(folder, 2, kafka=3, webhook=20)
+    writer = RetainedJournal(folder, 2, kafka=3, webhook=20)
     there: list[list[int]] = []
 
     async def lost(sink: str, first: int, last: int) -> None:
-        there.append(writer.firsts())
-        await writer.lost(sink, first, last)
+        there.append(writer.first_seqs())
+        await writer.record_loss(sink, first, last)
 
-    keeper = writer.keeper(within(4, 4), lost=lost)
-    await keeper.tidy()
-    await keeper.tidy()
+    keeper = writer.retention_worker(size_limits(4, 4), record_loss=lost)
+    await keeper.run_once()
+    await keeper.run_once()
 
     assert there == [[1, 11, 21]]
     assert writer.losses() == [("kafka", 4, 20)]
-    assert writer.firsts() == [21]
+    assert writer.first_seqs() == [21]
     logged = {"sink": "kafka", "first": 4, "last": 20}
     assert writer.log.warnings == [("removing records before a sink has read them", logged)]
 
 
 async def test_while_a_loss_cannot_be_recorded_only_what_nobody_misses_goes(folder: Path) -> None:
-    writer = KeptJournal(folder, 3, kafka=12)
+    writer = RetainedJournal(folder, 3, kafka=12)
     writer.unavailable = True
-    keeper = writer.keeper(within(4, 4))
+    keeper = writer.retention_worker(size_limits(4, 4))
 
-    await keeper.tidy()
-    await keeper.tidy()
-    kept = writer.firsts()
+    await keeper.run_once()
+    await keeper.run_once()
+    kept = writer.first_seqs()
     writer.unavailable = False
-    await keeper.tidy()
+    await keeper.run_once()
 
     assert kept == [11, 21, 31]
-    assert keeper.numbers.faults == {"remove: JournalUnavailable": 2}
+    assert keeper.stats.faults == {"remove: JournalUnavailable": 2}
     assert writer.losses() == [("kafka", 13, 30)]
-    assert writer.firsts() == [31]
+    assert writer.first_seqs() == [31]
 
 
 async def test_what_a_sink_reads_while_its_loss_cannot_be_told_is_no_loss(folder: Path) -> None:
-    writer = KeptJournal(folder, 2, kafka=3)
+    writer = RetainedJournal(folder, 2, kafka=3)
     writer.unavailable = True
-    keeper = writer.keeper(within(4, 4))
-    await keeper.tidy()
+    keeper = writer.retention_worker(size_limits(4, 4))
+    await keeper.run_once()
 
     writer.unavailable = False
-    writer.read_to["kafka"] = 17
-    await keeper.tidy()
+    writer.acked_seqs["kafka"] = 17
+    await keeper.run_once()
 
     assert writer.losses() == [("kafka", 18, 20)]
 
 
 async def test_a_loss_whose_telling_failed_but_got_through_is_not_told_again(folder: Path) -> None:
-    writer = KeptJournal(folder, 2, kafka=3)
+    writer = RetainedJournal(folder, 2, kafka=3)
 
     async def stuck(sink: str, first: int, last: int) -> None:
-        await writer.lost(sink, first, last)
+        await writer.record_loss(sink, first, last)
         raise JournalUnavailable("the disk is stuck")
 
-    await writer.keeper(within(4, 4), lost=stuck).tidy()
-    await writer.again(folder).keeper(within(4, 4)).tidy()
+    await writer.retention_worker(size_limits(4, 4), record_loss=stuck).run_once()
+    await writer.reopened(folder).retention_worker(size_limits(4, 4)).run_once()
 
     assert writer.losses() == [("kafka", 4, 20)]
-    assert writer.firsts() == [21]
+    assert writer.first_seqs() == [21]
 
 
 async def test_what_an_earlier_journal_in_the_same_folder_lost_is_forgotten(folder: Path) -> None:
-    old = KeptJournal(folder, 3, kafka=3)
-    await old.keeper(within(4, 4)).tidy()
-    for one in segments(folder):
+    old = RetainedJournal(folder, 3, kafka=3)
+    await old.retention_worker(size_limits(4, 4)).run_once()
+    for one in list_segments(folder):
         one.path.unlink()
 
-    writer = KeptJournal(folder, 2, kafka=3)
-    await writer.keeper(within(4, 4)).tidy()
+    writer = RetainedJournal(folder, 2, kafka=3)
+    await writer.retention_worker(size_limits(4, 4)).run_once()
 
     assert writer.losses() == [("kafka", 4, 20)]

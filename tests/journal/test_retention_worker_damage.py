@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.journal.segments import COMPRESSED
-from reactive_desched.journal.upkeep.loss_log import Losses
+from reactive_desched.journal.segments import GZIP_SUFFIX
+from reactive_desched.journal.upkeep.loss_log import LossLog
 from reactive_desched.journal.upkeep.retention import Loss
 from tests.support.journals import some_events, write_journal
-from tests.support.kept_journal import KeptJournal, within
+from tests.support.kept_journal import RetainedJournal, size_limits
 
 pytestmark = pytest.mark.anyio
 
 
 def damage_first(folder: Path, how: str) -> None:
-    path = min(folder.glob(f"journal-*{COMPRESSED}"))
+    path = min(folder.glob(f"journal-*{GZIP_SUFFIX}"))
     raw = path.read_bytes()
     half = len(raw) // 2
     changed = {
@@ -31,12 +31,12 @@ async def test_a_loss_whose_telling_may_be_in_a_damaged_file_is_told_again(
 ) -> None:
     write_journal(tmp_path, some_events(300), per_segment=100, compress=True)
     damage_first(tmp_path, how)
-    Losses(tmp_path).begin(Loss("kafka", 1, 101), since=1)  # and then the process died
-    writer = KeptJournal(tmp_path, kafka=0)
+    LossLog(tmp_path).mark_pending(Loss("kafka", 1, 101), since=1)  # and then the process died
+    writer = RetainedJournal(tmp_path, kafka=0)
 
-    keeper = writer.keeper(within(max_kib=4, hard_kib=4))
-    await keeper.tidy()
+    keeper = writer.retention_worker(size_limits(max_kib=4, hard_kib=4))
+    await keeper.run_once()
 
-    assert keeper.numbers.faults == {}
+    assert keeper.stats.faults == {}
     assert ("kafka", 1, 202) in writer.losses()
-    assert writer.firsts() == [203]
+    assert writer.first_seqs() == [203]

@@ -11,9 +11,9 @@ import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.journal.segments import segment, segments
+from reactive_desched.journal.segments import list_segments, segment_at
 from reactive_desched.journal.upkeep.compression import compress
-from tests.support.kept_journal import KeptJournal, within
+from tests.support.kept_journal import RetainedJournal, size_limits
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +66,7 @@ class Crashes:
         self._monkeypatch.setattr(owner, name, watched)
 
 
-def told(writer: KeptJournal, doing: str) -> list[str]:
+def told(writer: RetainedJournal, doing: str) -> list[str]:
     """Return which faults were logged of doing this."""
     return [values["error"] for _, values in writer.log.warnings if values["what"] == doing]
 
@@ -74,7 +74,7 @@ def told(writer: KeptJournal, doing: str) -> list[str]:
 def text_of(folder: Path) -> dict[int, bytes]:
     """Return what readers see of each segment."""
     found = {}
-    for one in segments(folder):
+    for one in list_segments(folder):
         with one.open() as file:
             found[one.first_seq] = file.read()
     return found
@@ -83,11 +83,11 @@ def text_of(folder: Path) -> dict[int, bytes]:
 async def test_a_crash_at_any_step_of_a_compression_leaves_a_whole_journal(
     folder: Path, tmp_path: Path
 ) -> None:
-    writer = KeptJournal(folder, 1)
+    writer = RetainedJournal(folder, 1)
     whole = text_of(folder)
     with pytest.MonkeyPatch.context() as patch:
         crashes = Crashes(folder, tmp_path, patch)
-        await writer.keeper(compress=True).tidy()
+        await writer.retention_worker(compress=True).run_once()
 
     shapes = {
         tuple(sorted(path.name[33:] for path in copy.glob("journal-*"))) for copy in crashes.copies
@@ -95,38 +95,38 @@ async def test_a_crash_at_any_step_of_a_compression_leaves_a_whole_journal(
     assert (".gz", ".jsonl") not in shapes
     for copy in crashes.copies:
         assert text_of(copy) == whole
-        after = writer.again(copy)
-        await after.keeper(compress=True).tidy()
-        assert after.names() == writer.names()
+        after = writer.reopened(copy)
+        await after.retention_worker(compress=True).run_once()
+        assert after.file_names() == writer.file_names()
         assert text_of(copy) == whole
 
 
 async def test_a_crash_at_any_step_tells_every_loss_once(folder: Path, tmp_path: Path) -> None:
-    writer = KeptJournal(folder, 3, kafka=3, webhook=25)
-    bounds = within(4, 4)
+    writer = RetainedJournal(folder, 3, kafka=3, webhook=25)
+    bounds = size_limits(4, 4)
     with pytest.MonkeyPatch.context() as patch:
         crashes = Crashes(folder, tmp_path, patch)
 
         async def lost(sink: str, first: int, last: int) -> None:
             crashes.taken()
-            await writer.lost(sink, first, last)
+            await writer.record_loss(sink, first, last)
             crashes.taken()
 
-        await writer.keeper(bounds, lost=lost).tidy()
+        await writer.retention_worker(bounds, record_loss=lost).run_once()
 
     assert len(crashes.copies) > 20
     for copy in crashes.copies:
-        after = writer.again(copy)
-        await after.keeper(bounds).tidy()
+        after = writer.reopened(copy)
+        await after.retention_worker(bounds).run_once()
         assert after.losses() == [("kafka", 4, 30), ("webhook", 26, 30)], copy
-        assert after.firsts() == [31]
+        assert after.first_seqs() == [31]
 
 
 async def test_a_compressed_file_that_reads_back_wrong_never_replaces_the_plain_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = KeptJournal(folder, 1)
-    keeper, before, sync = writer.keeper(compress=True), writer.names(), os.fsync
+    writer = RetainedJournal(folder, 1)
+    keeper, before, sync = writer.retention_worker(compress=True), writer.file_names(), os.fsync
 
     def flips_a_byte(descriptor: int) -> None:
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
@@ -136,23 +136,23 @@ async def test_a_compressed_file_that_reads_back_wrong_never_replaces_the_plain_
 
     with monkeypatch.context() as failing:
         failing.setattr(os, "fsync", flips_a_byte)
-        await keeper.tidy()
-        await keeper.tidy()
-    failed = writer.names()
+        await keeper.run_once()
+        await keeper.run_once()
+    failed = writer.file_names()
     assert os.fsync is sync
-    await keeper.tidy()
+    await keeper.run_once()
 
     assert failed == before
-    assert keeper.numbers.faults["compress: EIO"] == 2
+    assert keeper.stats.faults["compress: EIO"] == 2
     assert len(told(writer, "compress")) == 1
-    assert "journal-00000000000000000001.jsonl.gz" in writer.names()
+    assert "journal-00000000000000000001.jsonl.gz" in writer.file_names()
 
 
 async def test_a_fault_is_logged_once_until_a_round_goes_well(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = KeptJournal(folder, 1)
-    keeper = writer.keeper(compress=True)
+    writer = RetainedJournal(folder, 1)
+    keeper = writer.retention_worker(compress=True)
 
     def full(self: Path, target: Path) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -160,12 +160,12 @@ async def test_a_fault_is_logged_once_until_a_round_goes_well(
     for _ in range(2):
         with monkeypatch.context() as failing:
             failing.setattr(Path, "replace", full)
-            await keeper.tidy()
-            await keeper.tidy()
-        await keeper.tidy()
+            await keeper.run_once()
+            await keeper.run_once()
+        await keeper.run_once()
         writer.roll()
 
-    assert keeper.numbers.faults["compress: ENOSPC"] == 4
+    assert keeper.stats.faults["compress: ENOSPC"] == 4
     assert told(writer, "compress") == [
         "[Errno 28] No space left on device",
         "[Errno 28] No space left on device",
@@ -175,22 +175,22 @@ async def test_a_fault_is_logged_once_until_a_round_goes_well(
 async def test_when_there_is_no_room_to_compress_segments_still_go(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = KeptJournal(folder, 3)
+    writer = RetainedJournal(folder, 3)
 
     def full(self: Path, target: Path) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    await writer.keeper(within(4, 4), compress=True).tidy()
+    await writer.retention_worker(size_limits(4, 4), compress=True).run_once()
 
-    assert writer.firsts() == [31]
+    assert writer.first_seqs() == [31]
 
 
 async def test_a_segment_that_cannot_be_removed_keeps_those_after_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = KeptJournal(folder, 3)
-    keeper, unlink = writer.keeper(within(4, 4)), Path.unlink
+    writer = RetainedJournal(folder, 3)
+    keeper, unlink = writer.retention_worker(size_limits(4, 4)), Path.unlink
 
     def refuses(self: Path, missing_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - Path's own
         if self.name == "journal-00000000000000000011.jsonl":
@@ -199,61 +199,61 @@ async def test_a_segment_that_cannot_be_removed_keeps_those_after_it(
 
     with monkeypatch.context() as failing:
         failing.setattr(Path, "unlink", refuses)
-        await keeper.tidy()
-    left = writer.firsts()
-    await keeper.tidy()
+        await keeper.run_once()
+    left = writer.first_seqs()
+    await keeper.run_once()
 
     assert left == [11, 21, 31]
-    assert writer.firsts() == [31]
+    assert writer.first_seqs() == [31]
 
 
 async def test_a_folder_that_is_gone_ends_nothing(folder: Path) -> None:
-    writer = KeptJournal(folder, 1)
-    keeper = writer.keeper(within(4, 4))
+    writer = RetainedJournal(folder, 1)
+    keeper = writer.retention_worker(size_limits(4, 4))
     shutil.rmtree(folder)
 
-    await keeper.tidy()
+    await keeper.run_once()
 
-    assert keeper.numbers.faults == {"look: ENOENT": 1}
+    assert keeper.stats.faults == {"look: ENOENT": 1}
 
 
 async def test_losses_that_cannot_be_noted_are_not_told_and_nothing_goes(folder: Path) -> None:
-    writer = KeptJournal(folder, 2, kafka=0)
+    writer = RetainedJournal(folder, 2, kafka=0)
     (folder / "losses").touch()
-    keeper = writer.keeper(within(4, 4))
+    keeper = writer.retention_worker(size_limits(4, 4))
 
-    await keeper.tidy()
+    await keeper.run_once()
 
-    assert writer.firsts() == [1, 11, 21]
+    assert writer.first_seqs() == [1, 11, 21]
     assert writer.losses() == []
-    assert sum(keeper.numbers.faults.values()) == 1
+    assert sum(keeper.stats.faults.values()) == 1
 
 
 async def test_a_plain_copy_beside_a_compressed_one_goes_with_it(folder: Path) -> None:
-    writer = KeptJournal(folder, 2)
-    plain = segment(folder, 1).path
+    writer = RetainedJournal(folder, 2)
+    plain = segment_at(folder, 1).path
     shutil.copy(plain, plain.with_name(plain.name + ".gz"))
 
-    await writer.keeper(within(4, 4)).tidy()
+    await writer.retention_worker(size_limits(4, 4)).run_once()
 
-    assert writer.names() == ["journal-00000000000000000021.jsonl"]
+    assert writer.file_names() == ["journal-00000000000000000021.jsonl"]
 
 
 async def test_a_half_written_compressed_file_is_cleared_away(folder: Path) -> None:
-    writer = KeptJournal(folder, 1)
+    writer = RetainedJournal(folder, 1)
     (folder / "journal-00000000000000000001.jsonl.gz.tmp").write_bytes(b"half")
     (folder / "notes.gz.tmp").write_bytes(b"somebody else's")
 
-    await writer.keeper().tidy()
+    await writer.retention_worker().run_once()
 
-    assert "journal-00000000000000000001.jsonl.gz.tmp" not in writer.names()
-    assert "notes.gz.tmp" in writer.names()
+    assert "journal-00000000000000000001.jsonl.gz.tmp" not in writer.file_names()
+    assert "notes.gz.tmp" in writer.file_names()
 
 
 async def test_a_loss_is_not_told_again_while_its_files_cannot_be_removed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = KeptJournal(folder, 2, kafka=0)
+    writer = RetainedJournal(folder, 2, kafka=0)
     told: list[tuple[str, int, int]] = []
 
     async def elsewhere(sink: str, first: int, last: int) -> None:
@@ -264,10 +264,14 @@ async def test_a_loss_is_not_told_again_while_its_files_cannot_be_removed(
             raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "unlink", refuses)
-    await writer.keeper(within(4, 4), lost=elsewhere).tidy()
-    await writer.again(folder).keeper(within(4, 4), lost=elsewhere).tidy()
+    await writer.retention_worker(size_limits(4, 4), record_loss=elsewhere).run_once()
+    await (
+        writer.reopened(folder)
+        .retention_worker(size_limits(4, 4), record_loss=elsewhere)
+        .run_once()
+    )
 
-    assert writer.firsts() == [1, 11, 21]
+    assert writer.first_seqs() == [1, 11, 21]
     assert told == [("kafka", 1, 20)]
 
 
@@ -275,27 +279,27 @@ async def test_a_loss_is_not_told_again_while_its_files_cannot_be_removed(
 def test_a_compression_that_is_to_end_leaves_the_plain_file_alone(
     folder: Path, chunks: int
 ) -> None:
-    writer, left = KeptJournal(folder, 1), iter(range(chunks))
-    before = writer.names()
+    writer, left = RetainedJournal(folder, 1), iter(range(chunks))
+    before = writer.file_names()
 
     def go_on() -> None:
         if next(left, None) is None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        compress(segments(folder)[0], go_on)
+        compress(list_segments(folder)[0], go_on)
 
-    assert writer.names() == before
+    assert writer.file_names() == before
 
 
 async def test_a_cancelled_compression_leaves_the_plain_file_and_nothing_else(
     folder: Path,
 ) -> None:
-    writer = KeptJournal(folder, 1)
-    before = writer.names()
+    writer = RetainedJournal(folder, 1)
+    before = writer.file_names()
 
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await writer.keeper(compress=True).tidy()
+        await writer.retention_worker(compress=True).run_once()
 
-    assert writer.names() == before
+    assert writer.file_names() == before

@@ -17,20 +17,20 @@ from hypothesis import strategies as st
 
 from reactive_desched.errors import ConfigError, JournalError, ReactiveDeschedError
 from reactive_desched.journal.signing.signed_note import (
-    Key,
-    Seal,
-    is_name,
+    PublicKey,
+    SignatureStatus,
+    is_key_name,
     parse_key,
     parse_note,
     verify_note,
 )
-from reactive_desched.journal.signing.signer import Signer, open_signer
+from reactive_desched.journal.signing.signer import Ed25519Signer, open_signer
 
 ORIGIN = "kubernetes/descheduler/reactive-desched-0/01j9"
 ROOT = hashlib.sha256(b"the last record").hexdigest()
-SIGNER = Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))), ORIGIN)
+SIGNER = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))), ORIGIN)
 KEY = parse_key(SIGNER.public_key)
-NOTE = SIGNER.note(1234, ROOT)
+NOTE = SIGNER.sign(1234, ROOT)
 
 # A checkpoint of the Go checksum database and its key, as the world knows them.
 GO_KEY = "sum.golang.org+033de0ae+Ac4zctda0e5eza+HJyk9SxEdh+s3Ux18htTTAD8OuAn8"
@@ -64,14 +64,14 @@ def test_a_note_that_was_signed_elsewhere_in_the_world_is_verified() -> None:
 
     assert (note.origin, note.size) == ("go.sum database tree", 20852163)
     assert note.root == "0ac5186a91863e8e1d90c808014aa89bf5da8e3ee1d9f07630f0378f68f1ab62"
-    assert verify_note(note, parse_key(GO_KEY)) is Seal.SOUND
+    assert verify_note(note, parse_key(GO_KEY)) is SignatureStatus.VALID
 
 
 def test_a_note_read_again_says_what_was_signed() -> None:
     note = parse_note(NOTE)
 
     assert (note.origin, note.size, note.root) == (ORIGIN, 1234, ROOT)
-    assert verify_note(note, KEY) is Seal.SOUND
+    assert verify_note(note, KEY) is SignatureStatus.VALID
 
 
 @given(at=st.integers(0, len(NOTE.encode()) - 1), mask=st.integers(1, 255))
@@ -82,15 +82,15 @@ def test_no_byte_of_a_note_can_be_changed(at: int, mask: int) -> None:
         note = parse_note(raw.decode())
     except (JournalError, UnicodeDecodeError):
         return
-    assert verify_note(note, KEY) is not Seal.SOUND
+    assert verify_note(note, KEY) is not SignatureStatus.VALID
 
 
 def test_another_key_is_told_from_a_bad_signature() -> None:
-    stranger = Key(ORIGIN, bytes(32))
+    stranger = PublicKey(ORIGIN, bytes(32))
     forged = parse_note(NOTE.replace("\n1234\n", "\n1235\n"))
 
-    assert verify_note(parse_note(NOTE), stranger) is Seal.OTHER_KEY
-    assert verify_note(forged, KEY) is Seal.FORGED
+    assert verify_note(parse_note(NOTE), stranger) is SignatureStatus.OTHER_KEY
+    assert verify_note(forged, KEY) is SignatureStatus.INVALID
 
 
 def test_signatures_of_others_beside_ours_are_not_looked_at() -> None:
@@ -98,14 +98,14 @@ def test_signatures_of_others_beside_ours_are_not_looked_at() -> None:
     text, _, ours = NOTE.partition("\n\n")
 
     for lines in (ours + line, line + ours, line * 99 + ours):
-        assert verify_note(parse_note(f"{text}\n\n{lines}"), KEY) is Seal.SOUND
+        assert verify_note(parse_note(f"{text}\n\n{lines}"), KEY) is SignatureStatus.VALID
 
 
 def test_one_right_signature_does_not_heal_a_wrong_one_of_the_same_key() -> None:
     text, _, ours = NOTE.partition("\n\n")
-    wrong = SIGNER.note(1, ROOT).partition("\n\n")[2]
+    wrong = SIGNER.sign(1, ROOT).partition("\n\n")[2]
 
-    assert verify_note(parse_note(f"{text}\n\n{ours}{wrong}"), KEY) is Seal.FORGED
+    assert verify_note(parse_note(f"{text}\n\n{ours}{wrong}"), KEY) is SignatureStatus.INVALID
 
 
 def test_lines_that_others_add_to_the_text_are_signed_with_it() -> None:
@@ -115,7 +115,7 @@ def test_lines_that_others_add_to_the_text_are_signed_with_it() -> None:
 
     note = parse_note(f"{text}\n— {ORIGIN} {signature}\n")
 
-    assert verify_note(note, KEY) is Seal.SOUND
+    assert verify_note(note, KEY) is SignatureStatus.VALID
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_a_key_that_was_copied_wrongly_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a+b", "a\u00a0b", "a\nb", "a\x00"])
 def test_what_cannot_name_a_key_cannot_name_a_journal(name: str) -> None:
-    assert not is_name(name)
+    assert not is_key_name(name)
     with pytest.raises(ConfigError, match="cannot name a journal"):
-        Signer(Ed25519PrivateKey.generate(), name)
+        Ed25519Signer(Ed25519PrivateKey.generate(), name)
 
 
 # --- the key ----------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_a_journal_makes_its_own_key_once(tmp_path: Path) -> None:
     first = open_signer(tmp_path, "", ORIGIN)
     again = open_signer(tmp_path, "", ORIGIN)
 
-    assert again.note(1, ROOT) == first.note(1, ROOT)
+    assert again.sign(1, ROOT) == first.sign(1, ROOT)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.key", "checkpoint.pub"]
     assert (tmp_path / "checkpoint.key").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "checkpoint.pub").read_text() == f"{first.public_key}\n"
@@ -227,7 +227,10 @@ def test_a_draft_that_was_left_behind_is_written_over(tmp_path: Path) -> None:
 
     signer = open_signer(tmp_path, "", ORIGIN)
 
-    assert verify_note(parse_note(signer.note(1, ROOT)), parse_key(signer.public_key)) is Seal.SOUND
+    assert (
+        verify_note(parse_note(signer.sign(1, ROOT)), parse_key(signer.public_key))
+        is SignatureStatus.VALID
+    )
 
 
 def test_a_key_of_ours_signs_and_lies_beside_no_other(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_REQUESTED
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.cursors import Positions
+from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.paths import POSITIONS
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.paths import CURSORS_DIR
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key
 from reactive_desched.journal.signing.signer import KEY_FILE, PUBLIC_FILE
 
@@ -24,14 +24,14 @@ MakeIntent = Callable[[str], AnyEvent]
 
 
 def cut_after(directory: Path, records: int) -> None:
-    [one] = segments(directory)
+    [one] = list_segments(directory)
     one.path.write_bytes(b"".join(one.path.read_bytes().splitlines(keepends=True)[:records]))
 
 
-def positions(directory: Path, **kept: int) -> Positions:
-    found = Positions(directory / POSITIONS)
+def positions(directory: Path, **kept: int) -> Cursors:
+    found = Cursors(directory / CURSORS_DIR)
     for name, seq in kept.items():
-        found.keep(name, seq, "2026-03-29T01:30:00Z")
+        found.save(name, seq, "2026-03-29T01:30:00Z")
     return found
 
 
@@ -46,14 +46,14 @@ async def test_behind_a_cut_end_another_epoch_begins_and_nobody_misses_what_come
     cut_after(tmp_path, 3)
 
     async with running() as book:
-        assert (book.recovery.cut_to, book.recovery.next_seq) == (5, 4)
+        assert (book.recovery.truncated_from, book.recovery.next_seq) == (5, 4)
         assert book.source != first
         assert book.source.rpartition("/")[0] == first.rpartition("/")[0]
         assert {name: at.seq for name, at in kept.all().items()} == {"kafka": 3, "webhook": 2}
         second = book.source
 
     async with running() as book:
-        assert (book.recovery.cut_to, book.source) == (0, second)
+        assert (book.recovery.truncated_from, book.source) == (0, second)
 
 
 async def test_a_journal_that_reaches_as_far_as_its_followers_goes_on_in_its_epoch(
@@ -64,7 +64,7 @@ async def test_a_journal_that_reaches_as_far_as_its_followers_goes_on_in_its_epo
     positions(tmp_path, kafka=last)
 
     async with running() as book:
-        assert (book.recovery.cut_to, book.source) == (0, first)
+        assert (book.recovery.truncated_from, book.source) == (0, first)
 
 
 async def test_a_journal_of_which_only_the_positions_are_left_is_another(
@@ -74,11 +74,11 @@ async def test_a_journal_of_which_only_the_positions_are_left_is_another(
         first = book.source
         await book.append(intent("a"))
     kept = positions(tmp_path, kafka=3)
-    for one in segments(tmp_path):
+    for one in list_segments(tmp_path):
         one.path.unlink()
 
     async with running() as book:
-        assert (book.recovery.cut_to, book.recovery.next_seq) == (3, 1)
+        assert (book.recovery.truncated_from, book.recovery.next_seq) == (3, 1)
         assert book.source != first
         assert kept.all()["kafka"].seq == 0
 
@@ -116,7 +116,7 @@ async def test_what_stands_behind_a_cut_end_verifies_with_the_keys_of_both_epoch
 
     assert len(keys) == 2
     assert verify(tmp_path, keys, "--key", None).ok
-    requested = [event.id for event in read(tmp_path) if event.type == EVICTION_REQUESTED]
+    requested = [event.id for event in read_events(tmp_path) if event.type == EVICTION_REQUESTED]
     assert requested == ["a", "b", "e"]
 
 

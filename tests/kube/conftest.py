@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.kube.client.rate_limiter import Rate
-from reactive_desched.kube.client.session import KubeConfig, Session, open_session
+from reactive_desched.kube.client.rate_limiter import RateLimit
+from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
 from reactive_desched.testing.manual_clock import ManualClock
-from tests.support.authority import Authority
-from tests.support.mirror import Mirror
+from tests.support.authority import CertificateAuthority
+from tests.support.mirror import ReflectorHarness
 from tests.support.scripted_api import ScriptedApi
-from tests.support.things import ThingCodec
+from tests.support.things import FakeCodec
 
 
 @pytest.fixture
 async def api() -> AsyncIterator[ScriptedApi]:
-    async with ScriptedApi(ThingCodec.path).serving() as serving:
+    async with ScriptedApi(FakeCodec.path).serving() as serving:
         yield serving
 
 
@@ -39,8 +39,8 @@ def kubeconfig(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 async def session(api: ScriptedApi, kubeconfig: Callable[..., Path]) -> AsyncIterator[Session]:
-    config = KubeConfig(kubeconfig=str(kubeconfig(api.url)))
-    async with open_session(config, rate=Rate(per_s=10_000, burst=10_000)) as opened:
+    config = KubeConfigOptions(kubeconfig=str(kubeconfig(api.url)))
+    async with open_session(config, rate_limit=RateLimit(qps=10_000, burst=10_000)) as opened:
         yield opened
 
 
@@ -50,20 +50,20 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def mirror(session: Session) -> Mirror:
-    return Mirror(session)
+def mirror(session: Session) -> ReflectorHarness:
+    return ReflectorHarness(session)
 
 
 @pytest.fixture(scope="session")
-def authority() -> Authority:
-    return Authority()
+def authority() -> CertificateAuthority:
+    return CertificateAuthority()
 
 
 @pytest.fixture
-def ca_file(authority: Authority, tmp_path: Path) -> Path:
+def ca_file(authority: CertificateAuthority, tmp_path: Path) -> Path:
     return authority.write(tmp_path / "authority.crt")
 
 
 @pytest.fixture
 def other_ca_file(tmp_path: Path) -> Path:
-    return Authority().write(tmp_path / "other-authority.crt")
+    return CertificateAuthority().write(tmp_path / "other-authority.crt")

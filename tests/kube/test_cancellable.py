@@ -3,13 +3,13 @@ from threading import Event, Thread
 
 import pytest
 
-from reactive_desched.kube.auth.cancellable import Stoppable
+from reactive_desched.kube.auth.cancellable import CancellableRunner
 
 pytestmark = pytest.mark.timeout(20)
 
 
 def test_work_that_waits_is_cancelled_from_another_thread() -> None:
-    stoppable, begun, ended = Stoppable(), Event(), list[str]()
+    stoppable, begun, ended = CancellableRunner(), Event(), list[str]()
 
     async def work() -> None:
         begun.set()
@@ -25,34 +25,34 @@ def test_work_that_waits_is_cancelled_from_another_thread() -> None:
     thread = Thread(target=run)
     thread.start()
     begun.wait()
-    stoppable.stop()
+    stoppable.cancel()
     thread.join()
     assert ended == ["in order"]
 
 
 def test_what_is_run_after_the_stop_is_not_begun() -> None:
-    stoppable, begun = Stoppable(), list[str]()
+    stoppable, begun = CancellableRunner(), list[str]()
 
     async def work() -> None:
         begun.append("it")
 
-    stoppable.stop()
+    stoppable.cancel()
     with pytest.raises(asyncio.CancelledError):
         stoppable.run(work(), 1000)
     assert begun == []
 
 
 def test_a_stop_after_the_end_does_nothing() -> None:
-    stoppable, done = Stoppable(), list[str]()
+    stoppable, done = CancellableRunner(), list[str]()
 
     async def work() -> None:
         done.append("it")
 
     stoppable.run(work(), 1000)
-    stoppable.stop()
+    stoppable.cancel()
     assert done == ["it"]
 
 
 def test_work_has_a_limit() -> None:
     with pytest.raises(TimeoutError):
-        Stoppable().run(asyncio.sleep(1000), 0.01)
+        CancellableRunner().run(asyncio.sleep(1000), 0.01)

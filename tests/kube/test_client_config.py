@@ -12,8 +12,8 @@ from typing import Any  # kubeconfig files are free-form
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.auth.cancellable import Stoppable
-from reactive_desched.kube.auth.client_config import AccessReader
+from reactive_desched.kube.auth.cancellable import CancellableRunner
+from reactive_desched.kube.auth.client_config import ClientConfigLoader
 from reactive_desched.kube.auth.kubeconfig import InCluster, KubeconfigFiles
 
 
@@ -37,18 +37,18 @@ def kubeconfig(
     return path
 
 
-def reader(*paths: Path, context: str | None = None, **environ: str) -> AccessReader:
-    return AccessReader(KubeconfigFiles(tuple(map(str, paths)), context), environ)
+def reader(*paths: Path, context: str | None = None, **environ: str) -> ClientConfigLoader:
+    return ClientConfigLoader(KubeconfigFiles(tuple(map(str, paths)), context), environ)
 
 
 def test_a_plain_server_needs_no_tls_and_no_credentials(tmp_path: Path) -> None:
-    access = reader(kubeconfig(tmp_path)).read()
+    access = reader(kubeconfig(tmp_path)).load()
     assert (access.server, access.headers, access.tls) == ("http://127.0.0.1:1", {}, None)
 
 
 def test_a_path_below_the_server_is_kept(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, cluster={"server": "https://rancher.example/k8s/clusters/c-1/"})
-    assert reader(path).read().server == "https://rancher.example/k8s/clusters/c-1"
+    assert reader(path).load().server == "https://rancher.example/k8s/clusters/c-1"
 
 
 @pytest.mark.parametrize(
@@ -65,36 +65,36 @@ def test_a_path_below_the_server_is_kept(tmp_path: Path) -> None:
 def test_the_users_credentials_become_a_header(
     tmp_path: Path, user: dict[str, str], authorization: str
 ) -> None:
-    assert reader(kubeconfig(tmp_path, user)).read().headers == {"Authorization": authorization}
+    assert reader(kubeconfig(tmp_path, user)).load().headers == {"Authorization": authorization}
 
 
 def test_a_token_file_is_read_anew_each_time_and_without_its_newline(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("first\n")
     reading = reader(kubeconfig(tmp_path, {"tokenFile": str(token)}))
-    assert reading.read().headers == {"Authorization": "Bearer first"}
+    assert reading.load().headers == {"Authorization": "Bearer first"}
     token.write_text("second\n")
-    assert reading.read().headers == {"Authorization": "Bearer second"}
-    assert reading.repeatable
+    assert reading.load().headers == {"Authorization": "Bearer second"}
+    assert reading.reloadable
 
 
 def test_a_rewritten_kubeconfig_is_noticed(tmp_path: Path) -> None:
     reading = reader(kubeconfig(tmp_path, {"token": "first"}))
-    reading.read()
+    reading.load()
     kubeconfig(tmp_path, {"token": "second, longer"})
-    assert reading.read().headers == {"Authorization": "Bearer second, longer"}
+    assert reading.load().headers == {"Authorization": "Bearer second, longer"}
 
 
 def test_a_service_account_is_read_anew_each_time(tmp_path: Path, ca_file: Path) -> None:
     (tmp_path / "token").write_text("first")
     (tmp_path / "ca.crt").write_bytes(ca_file.read_bytes())
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    reading = AccessReader(InCluster(tmp_path), environ)
-    first = reading.read()
+    reading = ClientConfigLoader(InCluster(tmp_path), environ)
+    first = reading.load()
     assert first.server == "https://[fd00::1]:443"
     assert first.headers == {"Authorization": "Bearer first"}
     (tmp_path / "token").write_text("second\n")
-    second = reading.read()
+    second = reading.load()
     assert second.headers == {"Authorization": "Bearer second"}
     assert second.tls is first.tls
 
@@ -106,9 +106,9 @@ def test_a_new_authority_makes_a_new_tls_context(
     mine.write_bytes(ca_file.read_bytes())
     fields = {"server": "https://127.0.0.1:1", "certificate-authority": str(mine)}
     reading = reader(kubeconfig(tmp_path, cluster=fields))
-    first = reading.read().tls
+    first = reading.load().tls
     mine.write_bytes(other_ca_file.read_bytes())
-    assert reading.read().tls is not first
+    assert reading.load().tls is not first
 
 
 def plugin(folder: Path, **status: str) -> dict[str, Any]:
@@ -129,15 +129,15 @@ def test_a_plugin_that_names_an_end_is_not_run_again_before_it(tmp_path: Path) -
     user = plugin(tmp_path, token="abc", expirationTimestamp="2999-01-01T00:00:00Z")
     reading = reader(kubeconfig(tmp_path, user), **os.environ)
     for _ in range(3):
-        assert reading.read().headers == {"Authorization": "Bearer abc"}
+        assert reading.load().headers == {"Authorization": "Bearer abc"}
     assert (tmp_path / "runs").read_text() == "x"
-    assert reading.repeatable
+    assert reading.reloadable
 
 
 def test_a_plugin_that_names_no_end_is_not_to_be_run_without_need(tmp_path: Path) -> None:
     reading = reader(kubeconfig(tmp_path, plugin(tmp_path, token="abc")), **os.environ)
-    reading.read()
-    assert not reading.repeatable
+    reading.load()
+    assert not reading.reloadable
 
 
 def test_a_plugin_that_fails_is_named_without_its_words(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_plugin_that_fails_is_named_without_its_words(tmp_path: Path) -> None:
     version = "client.authentication.k8s.io/v1"
     user = {"exec": {"apiVersion": version, "command": sys.executable, "args": [str(script)]}}
     with pytest.raises(ConfigError, match=f"plugin '{sys.executable}' ended with") as caught:
-        reader(kubeconfig(tmp_path, user), **os.environ).read()
+        reader(kubeconfig(tmp_path, user), **os.environ).load()
     assert "c4n4ry" not in "".join(traceback.format_exception(caught.value))
 
 
@@ -168,14 +168,16 @@ def test_a_plugin_that_fails_is_named_without_its_words(tmp_path: Path) -> None:
 def test_a_plugin_is_blamed_for_a_missing_answer_only_where_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: dict[str, Any], told: str
 ) -> None:
-    def too_long(_waits: Stoppable, work: Coroutine[None, None, None], _limit_s: float) -> None:
+    def too_long(
+        _waits: CancellableRunner, work: Coroutine[None, None, None], _limit_s: float
+    ) -> None:
         work.close()
         raise TimeoutError
 
-    monkeypatch.setattr(Stoppable, "run", too_long)
+    monkeypatch.setattr(CancellableRunner, "run", too_long)
     path = kubeconfig(tmp_path, user)
     with pytest.raises(ConfigError) as caught:
-        reader(path).read()
+        reader(path).load()
     assert str(caught.value).startswith(f"kubeconfig {path}: {told}")
 
 
@@ -184,15 +186,15 @@ def test_a_plugin_that_fails_is_not_logged_as_well(
 ) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false"}}
     with pytest.raises(ConfigError, match="its credential plugin 'false' ended with exit status 1"):
-        reader(kubeconfig(tmp_path, user), **os.environ).read()
+        reader(kubeconfig(tmp_path, user), **os.environ).load()
     assert caplog.messages == []
 
 
 def test_a_reading_that_was_stopped_runs_no_plugin(tmp_path: Path) -> None:
     reading = reader(kubeconfig(tmp_path, plugin(tmp_path, token="abc")), **os.environ)
-    reading.stop()
+    reading.cancel()
     with pytest.raises(asyncio.CancelledError):
-        reading.read()
+        reading.load()
     assert not (tmp_path / "runs").exists()
 
 
@@ -202,7 +204,7 @@ def test_a_token_with_a_control_character_is_refused_and_not_quoted(
 ) -> None:
     path = kubeconfig(tmp_path, plugin(tmp_path, token=f"c4n4ry{mark}c4n4ry"))
     with pytest.raises(ConfigError, match=f"kubeconfig {path}") as caught:
-        reader(path, **os.environ).read()
+        reader(path, **os.environ).load()
     assert "c4n4ry" not in str(caught.value)
 
 
@@ -213,7 +215,7 @@ def test_a_service_accounts_token_with_a_line_break_is_refused(
     (tmp_path / "ca.crt").write_bytes(ca_file.read_bytes())
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     with pytest.raises(ConfigError, match=f"the service account in {tmp_path}: the token"):
-        AccessReader(InCluster(tmp_path), environ).read()
+        ClientConfigLoader(InCluster(tmp_path), environ).load()
 
 
 NO_ADDRESSES = [
@@ -236,7 +238,7 @@ def test_a_server_that_is_no_http_address_is_refused_and_quoted(
 ) -> None:
     path = kubeconfig(tmp_path, cluster={"server": server})
     with pytest.raises(ConfigError) as caught:
-        reader(path).read()
+        reader(path).load()
     server = server.rstrip("/")
     told = f"kubeconfig {path}: the server {server!r} is no http address: write https://HOST:PORT"
     assert str(caught.value) == told
@@ -246,20 +248,20 @@ def test_a_cluster_without_a_server_is_refused(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path)
     path.write_text(path.read_text().replace('"server"', '"elsewhere"'))
     with pytest.raises(ConfigError, match="the server '' is no http address"):
-        reader(path).read()
+        reader(path).load()
 
 
 @pytest.mark.parametrize("proxy", ["p:1", "socks5://p:1"])
 def test_a_proxy_that_is_no_http_address_is_refused(tmp_path: Path, proxy: str) -> None:
     path = kubeconfig(tmp_path, cluster={"server": "https://api.example"})
     with pytest.raises(ConfigError, match=f"the proxy '{proxy}' is no http address"):
-        reader(path, HTTPS_PROXY=proxy).read()
+        reader(path, HTTPS_PROXY=proxy).load()
 
 
 def test_the_password_of_an_address_that_is_refused_is_not_told(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, cluster={"server": "ftp://me:c4n4ry@api.example"})
     with pytest.raises(ConfigError, match=r"the server 'ftp://api.example' is no") as caught:
-        reader(path).read()
+        reader(path).load()
     assert "c4n4ry" not in str(caught.value)
 
 
@@ -267,7 +269,7 @@ def test_a_field_that_a_provider_lacks_is_told_without_the_others(tmp_path: Path
     settings = {"refresh-token": "c4n4ry", "client-id": "us"}
     user = {"auth-provider": {"name": "oidc", "config": settings}}
     with pytest.raises(ConfigError, match="client-secret in users/u/user/auth-provider") as caught:
-        reader(kubeconfig(tmp_path, user)).read()
+        reader(kubeconfig(tmp_path, user)).load()
     assert "c4n4ry" not in str(caught.value)
 
 
@@ -275,27 +277,27 @@ def test_a_context_that_says_nothing_is_told_so(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("current-context: x\ncontexts: [{name: x}]")
     with pytest.raises(ConfigError, match="Expected key context in contexts/x"):
-        reader(path).read()
+        reader(path).load()
 
 
 def test_the_first_of_several_files_to_name_a_thing_wins(tmp_path: Path) -> None:
     one = kubeconfig(tmp_path, {"token": "one"}, "one", context="blue")
     two = kubeconfig(tmp_path, {"token": "two"}, "two", context="green")
-    access = reader(one, two, context="green").read()
+    access = reader(one, two, context="green").load()
     assert access.headers == {"Authorization": "Bearer one"}
 
 
 def test_an_unknown_context_lists_the_known_ones(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, context="blue")
     with pytest.raises(ConfigError, match=f"{path} has no context 'red': it has blue"):
-        reader(path, context="red").read()
+        reader(path, context="red").load()
 
 
 def test_no_context_at_all_says_how_to_name_one(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, context="blue")
     path.write_text(path.read_text().replace('"current-context": "blue", ', ""))
     with pytest.raises(ConfigError, match=r"pass --context NAME \(it has: blue\)"):
-        reader(path).read()
+        reader(path).load()
 
 
 @pytest.mark.parametrize(
@@ -313,13 +315,13 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(ConfigError, match=str(path)):
-        reader(path).read()
+        reader(path).load()
 
 
 def test_a_missing_certificate_file_is_named(tmp_path: Path) -> None:
     fields = {"server": "https://127.0.0.1:1", "certificate-authority": "/no/such/ca.crt"}
     with pytest.raises(ConfigError, match="/no/such/ca"):
-        reader(kubeconfig(tmp_path, cluster=fields)).read()
+        reader(kubeconfig(tmp_path, cluster=fields)).load()
 
 
 @pytest.mark.parametrize(
@@ -338,14 +340,14 @@ def test_a_missing_certificate_file_is_named(tmp_path: Path) -> None:
 def test_the_proxy_is_the_environments_but_never_for_this_machine(
     tmp_path: Path, server: str, environ: dict[str, str], proxy: str | None
 ) -> None:
-    assert reader(kubeconfig(tmp_path, cluster={"server": server}), **environ).read().proxy == proxy
+    assert reader(kubeconfig(tmp_path, cluster={"server": server}), **environ).load().proxy == proxy
 
 
 def test_the_kubeconfigs_own_proxy_wins(tmp_path: Path) -> None:
     path = kubeconfig(
         tmp_path, cluster={"server": "https://api.example", "proxy-url": "http://own:1"}
     )
-    assert reader(path, HTTPS_PROXY="http://p:1").read().proxy == "http://own:1"
+    assert reader(path, HTTPS_PROXY="http://p:1").load().proxy == "http://own:1"
 
 
 def test_the_client_librarys_models_are_never_imported(tmp_path: Path) -> None:

@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.kube.client.responses import Answer, ApiStatus, parse_status, retry_after_s
+from reactive_desched.kube.client.responses import (
+    ApiResponse,
+    ApiStatus,
+    parse_status,
+    retry_after_s,
+)
 
 NOW = 1_800_000_000.0
 
@@ -74,5 +79,5 @@ def test_no_retry_after_breaks_the_reading(text: str) -> None:
 
 def test_the_header_wins_over_the_body() -> None:
     body = msgspec.json.encode({"details": {"retryAfterSeconds": 3}})
-    assert Answer(429, {"Retry-After": "7"}, body).retry_after_s(NOW) == 7.0
-    assert Answer(429, {}, body).retry_after_s(NOW) == 3.0
+    assert ApiResponse(429, {"Retry-After": "7"}, body).retry_after_s(NOW) == 7.0
+    assert ApiResponse(429, {}, body).retry_after_s(NOW) == 3.0

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode.codecs import Codecs, codecs
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.kube.decode.codecs import Codecs, make_codecs
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     Annotations,
@@ -28,7 +28,7 @@ POD = {"metadata": METADATA | {"name": "web"}, "spec": {"nodeName": "n1"}}
 
 
 def fresh() -> Codecs:
-    return codecs(SharedParts())
+    return make_codecs(InternTables())
 
 
 def as_line(kind: str, obj: Any) -> bytes:  # any JSON value
@@ -45,7 +45,7 @@ def all_of(made: Codecs) -> list[Any]:  # codecs of different records
 def read(**members: Any) -> Pod:  # any JSON value
     """Read a minimal pod with these members."""
     pod = {"metadata": {"name": "web", "namespace": "shop", "uid": "u1"}} | members
-    return fresh().pods.item(json.dumps(pod).encode())
+    return fresh().pods.decode_object(json.dumps(pod).encode())
 
 
 def test_other_annotations_leave_no_trace() -> None:
@@ -74,7 +74,7 @@ def test_local_storage_is_known_by_its_source(volume: JSON, *, is_local: bool) -
 def test_a_volume_of_two_kinds_counts_as_both() -> None:
     pod = read(spec={"volumes": [{"emptyDir": {}, "persistentVolumeClaim": {"claimName": "d"}}]})
 
-    assert (pod.spec.has_local_storage, pod.claims) == (True, ("d",))
+    assert (pod.spec.has_local_storage, pod.pvc_names) == (True, ("d",))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_fraction_beside_a_null_keeps_every_digit() -> None:
         b'[{"resources":{"requests":{"memory":12345678901234560.9}}}]}}'
     )
 
-    assert fresh().pods.item(text).spec.requests == {"memory": 12345678901234561}
+    assert fresh().pods.decode_object(text).spec.requests == {"memory": 12345678901234561}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_node_keeps_its_taints_its_ready_status_and_what_it_can_allocate() -> 
         },
     }
 
-    assert fresh().nodes.item(json.dumps(node).encode()) == Node(
+    assert fresh().nodes.decode_object(json.dumps(node).encode()) == Node(
         name="n1",
         uid="u1",
         resource_version=7,
@@ -157,18 +157,21 @@ def test_a_node_keeps_its_taints_its_ready_status_and_what_it_can_allocate() -> 
         taints=(Taint("gpu", "NoSchedule"),),
         unschedulable=True,
         allocatable={"cpu": 3920, "memory": 2 * 2**30, "pods": 110},
-        ready="Unknown",
+        ready_status="Unknown",
     )
 
 
 def test_a_node_without_a_ready_condition_has_none() -> None:
-    assert fresh().nodes.item(json.dumps({"metadata": METADATA}).encode()).ready is None
+    assert (
+        fresh().nodes.decode_object(json.dumps({"metadata": METADATA}).encode()).ready_status
+        is None
+    )
 
 
 def test_a_namespace_keeps_its_labels() -> None:
     namespace = {"metadata": METADATA | {"labels": {"team": "a"}}, "status": {"phase": "Active"}}
 
-    assert fresh().namespaces.item(json.dumps(namespace).encode()) == Namespace(
+    assert fresh().namespaces.decode_object(json.dumps(namespace).encode()) == Namespace(
         name="n1", uid="u1", resource_version=7, labels={"team": "a"}
     )
 
@@ -176,7 +179,7 @@ def test_a_namespace_keeps_its_labels() -> None:
 def test_a_priority_class_keeps_its_value() -> None:
     text = json.dumps({"metadata": METADATA, "value": -10, "globalDefault": False}).encode()
 
-    assert fresh().priority_classes.item(text) == PriorityClass(
+    assert fresh().priority_classes.decode_object(text) == PriorityClass(
         name="n1", uid="u1", resource_version=7, value=-10
     )
 
@@ -199,7 +202,7 @@ def test_a_budget_keeps_its_selector_and_what_it_allows(
 ) -> None:
     budget = {"metadata": METADATA, "spec": spec, "status": {"disruptionsAllowed": 2}}
 
-    assert fresh().disruption_budgets.item(json.dumps(budget).encode()) == PodDisruptionBudget(
+    assert fresh().pdbs.decode_object(json.dumps(budget).encode()) == PodDisruptionBudget(
         namespace="shop",
         name="n1",
         uid="u1",
@@ -212,13 +215,13 @@ def test_a_budget_keeps_its_selector_and_what_it_allows(
 def test_a_claim_keeps_its_storage_class_and_its_volume() -> None:
     claim = {"metadata": METADATA, "spec": {"storageClassName": "fast", "volumeName": "pv1"}}
 
-    assert fresh().claims.item(json.dumps(claim).encode()) == PersistentVolumeClaim(
+    assert fresh().pvcs.decode_object(json.dumps(claim).encode()) == PersistentVolumeClaim(
         namespace="shop",
         name="n1",
         uid="u1",
         resource_version=7,
         storage_class="fast",
-        volume="pv1",
+        volume_name="pv1",
     )
 
 
@@ -276,13 +279,13 @@ def test_an_object_that_cannot_be_read_is_named_with_the_reason(
     text = json.dumps(POD | member).encode()
 
     with pytest.raises(Malformed) as of_item:
-        fresh().pods.item(text)
+        fresh().pods.decode_object(text)
     with pytest.raises(Malformed) as of_event:
-        fresh().pods.event(as_line("ADDED", POD | member))
+        fresh().pods.decode_event(as_line("ADDED", POD | member))
 
     for refused in (of_item.value, of_event.value):
         assert (refused.kind, refused.name) == ("Pod", name)
-        assert reason in refused.reason
+        assert reason in refused.message
 
 
 def test_one_malformed_object_does_not_spoil_its_page() -> None:
@@ -291,9 +294,9 @@ def test_one_malformed_object_does_not_spoil_its_page() -> None:
     read_ones: list[Pod] = []
     refused: list[str] = []
 
-    for raw in codec.page(json.dumps({"metadata": {}, "items": items}).encode()).items:
+    for raw in codec.split_page(json.dumps({"metadata": {}, "items": items}).encode()).items:
         try:
-            read_ones.append(codec.item(raw))
+            read_ones.append(codec.decode_object(raw))
         except Malformed as error:
             refused.append(error.name)
 
@@ -323,7 +326,7 @@ def test_whatever_arrives_nothing_but_malformed_is_raised(text: bytes) -> None:
             try:
                 read_it(text)
             except Malformed as error:
-                assert error.reason  # noqa: PT017  most inputs are refused, some are not
+                assert error.message  # noqa: PT017  most inputs are refused, some are not
 
 
 # --- pages -------------------------------------------------------------------------------------
@@ -342,7 +345,7 @@ def test_a_page_says_where_it_stands_and_how_to_go_on(
 ) -> None:
     body = json.dumps({"kind": "PodList", "metadata": metadata, "items": [POD, 5]}).encode()
 
-    page = fresh().pods.page(body)
+    page = fresh().pods.split_page(body)
 
     assert (page.resource_version, page.continue_token) == (version, token)
     assert [json.loads(bytes(raw)) for raw in page.items] == [POD, 5]
@@ -350,9 +353,11 @@ def test_a_page_says_where_it_stands_and_how_to_go_on(
 
 @pytest.mark.parametrize("items", [[], None])
 def test_an_empty_page_may_be_a_list_or_null(items: list[JSON] | None) -> None:
-    assert fresh().pods.page(json.dumps({"metadata": {}, "items": items}).encode()).items == []
+    assert (
+        fresh().pods.split_page(json.dumps({"metadata": {}, "items": items}).encode()).items == []
+    )
 
 
 def test_a_reply_without_items_is_not_taken_for_an_empty_cluster() -> None:
     with pytest.raises(Malformed, match="items"):
-        fresh().pods.page(b'{"kind":"Status","metadata":{},"status":"Failure","code":500}')
+        fresh().pods.split_page(b'{"kind":"Status","metadata":{},"status":"Failure","code":500}')

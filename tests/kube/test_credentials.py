@@ -10,9 +10,9 @@ import pytest
 
 from reactive_desched.errors import Unreachable
 from reactive_desched.kube.auth.credentials import Credentials
-from reactive_desched.kube.auth.kubeconfig import KubeConfig, KubeconfigFiles
+from reactive_desched.kube.auth.kubeconfig import KubeconfigFiles, KubeConfigOptions
 from reactive_desched.kube.client.session import open_session
-from reactive_desched.testing.manual_clock import ManualClock, until
+from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.scripted_api import ScriptedApi
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -41,15 +41,15 @@ async def test_a_token_file_that_goes_bad_keeps_the_old_token_and_is_told_withou
     token.write_text(bad, encoding="utf-8")
 
     async with anyio.create_task_group() as group:
-        group.start_soon(credentials.keep_fresh)
-        await until(lambda: clock.waits == [60.0])
+        group.start_soon(credentials.refresh_forever)
+        await wait_until(lambda: clock.pending_waits_s == [60.0])
         clock.advance(60)
-        await until(lambda: credentials.problem is not None)
+        await wait_until(lambda: credentials.last_error is not None)
         group.cancel_scope.cancel()
 
-    assert f"kubeconfig {path}: the token holds a line break" in str(credentials.problem)
-    assert SECRET not in str(credentials.problem)
-    assert credentials.access.headers == {"Authorization": "Bearer first"}
+    assert f"kubeconfig {path}: the token holds a line break" in str(credentials.last_error)
+    assert SECRET not in str(credentials.last_error)
+    assert credentials.config.headers == {"Authorization": "Bearer first"}
 
 
 async def test_a_reload_that_nobody_foresaw_is_told_without_its_words_and_tried_again(
@@ -66,35 +66,35 @@ async def test_a_reload_that_nobody_foresaw_is_told_without_its_words_and_tried_
     token.write_text("second")
 
     async with anyio.create_task_group() as group:
-        group.start_soon(credentials.keep_fresh)
-        await until(lambda: clock.waits == [60.0])
+        group.start_soon(credentials.refresh_forever)
+        await wait_until(lambda: clock.pending_waits_s == [60.0])
         with monkeypatch.context() as patched:
             patched.setattr(anyio.to_thread, "run_sync", no_thread)
             clock.advance(60)
-            await until(lambda: credentials.problem is not None)
+            await wait_until(lambda: credentials.last_error is not None)
         told = f"kubeconfig {path} cannot be read: RuntimeError; it is tried again"
-        assert credentials.problem == told
-        assert credentials.access.headers == {"Authorization": "Bearer first"}
-        await until(lambda: clock.waits == [60.0])
+        assert credentials.last_error == told
+        assert credentials.config.headers == {"Authorization": "Bearer first"}
+        await wait_until(lambda: clock.pending_waits_s == [60.0])
         clock.advance(60)
-        await until(lambda: credentials.problem is None)
+        await wait_until(lambda: credentials.last_error is None)
         group.cancel_scope.cancel()
 
-    assert credentials.access.headers == {"Authorization": "Bearer second"}
+    assert credentials.config.headers == {"Authorization": "Bearer second"}
 
 
 async def test_what_the_client_library_will_not_send_is_a_server_out_of_reach_and_no_crash(
     api: ScriptedApi, kubeconfig: Write
 ) -> None:
     path = kubeconfig(api.url)
-    async with open_session(KubeConfig(kubeconfig=str(path))) as session:
-        session.credentials.access.headers["Authorization"] = "Bearer a\nb"
+    async with open_session(KubeConfigOptions(kubeconfig=str(path))) as session:
+        session.credentials.config.headers["Authorization"] = "Bearer a\nb"
         with pytest.raises(Unreachable, match="GET /x"):
             await session.request("GET", "/x")
         with pytest.raises(Unreachable, match="GET /x"):
             async with session.stream("/x", {}):
                 pass
-    assert api.asked == []
+    assert api.requests == []
 
 
 async def test_a_load_that_is_cancelled_ends_the_plugin(

@@ -9,22 +9,27 @@ import msgspec
 import pytest
 
 from reactive_desched.kube.client import events as events_module
-from reactive_desched.kube.client.events import PACE, RETRY_AFTER_S, TIDY_EVERY_S, EventRecorder
-from reactive_desched.kube.client.rate_limiter import Rate
-from reactive_desched.kube.client.session import KubeConfig, Session, open_session
+from reactive_desched.kube.client.events import (
+    FLUSH_EVERY_S,
+    RATE_LIMIT,
+    RETRY_AFTER_S,
+    EventRecorder,
+)
+from reactive_desched.kube.client.rate_limiter import RateLimit
+from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
 from reactive_desched.model.kube_events import Event, Regarding
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.faults import FaultPlan
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import Settings, serve
 from reactive_desched.sim.store import Store
-from reactive_desched.testing.manual_clock import ManualClock, until
-from tests.support.scripted_api import Reply, ScriptedApi, status
+from reactive_desched.testing.manual_clock import ManualClock, wait_until
+from tests.support.scripted_api import ScriptedApi, ScriptedReply, status
 
 pytestmark = pytest.mark.anyio
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
-CREATED, PATCHED = Reply(201, b"{}"), Reply(200, b"{}")
+CREATED, PATCHED = ScriptedReply(201, b"{}"), ScriptedReply(200, b"{}")
 POD = Regarding("Pod", "shop", "web-1", "uid-1")
 
 
@@ -32,8 +37,8 @@ def event(note: str = "moved", pod: Regarding = POD, **more: Any) -> Event:  # f
     return Event(pod, "PodLifeTime", "Descheduled", note, **more)
 
 
-def refusal(code: int, reason: str) -> Reply:
-    return Reply(code, msgspec.json.encode(status(reason, code, "no")))
+def refusal(code: int, reason: str) -> ScriptedReply:
+    return ScriptedReply(code, msgspec.json.encode(status(reason, code, "no")))
 
 
 class Bench:
@@ -57,22 +62,28 @@ class Bench:
 
     async def asked(self, count: int) -> list[tuple[str, str, Any]]:
         """Return method, path and body of the requests once there are so many, and no more."""
-        await until(lambda: len(self.api.asked) >= count)
+        await wait_until(lambda: len(self.api.requests) >= count)
         await anyio.sleep(0.01)
-        assert len(self.api.asked) == count
-        return [(a.kind, a.path, msgspec.json.decode(a.body)) for a in self.api.asked]
+        assert len(self.api.requests) == count
+        return [(a.kind, a.path, msgspec.json.decode(a.body)) for a in self.api.requests]
 
     async def record(self, *notes: str) -> None:
         """Record one after the other, each when the server knows of the one before."""
         for note in notes:
             self.recorder.record(event(note))
-            seen = self.recorder._seen.values()
-            await until(lambda seen=seen: all(one.told >= min(one.count, 2) for one in seen))  # type: ignore[misc]  # a lambda with a default
+            seen = self.recorder._series.values()
+            await wait_until(
+                lambda seen=seen: all(  # type: ignore[misc]  # a lambda with a default
+                    one.written_count >= min(one.count, 2) for one in seen
+                )
+            )
 
     async def minute(self) -> None:
         """Let a minute pass, and what is due then be done."""
-        self.clock.advance(TIDY_EVERY_S)
-        await until(lambda: TIDY_EVERY_S in self.clock.waits and not self.recorder._unsent)
+        self.clock.advance(FLUSH_EVERY_S)
+        await wait_until(
+            lambda: FLUSH_EVERY_S in self.clock.pending_waits_s and not self.recorder._unsent
+        )
 
 
 @pytest.fixture
@@ -121,7 +132,7 @@ async def test_what_repeats_becomes_a_series_and_later_ones_only_count(bench: Be
     assert kind == "PATCH"
     assert path == f"{EVENTS}/{created['metadata']['name']}"
     assert patch == {"series": {"count": 2, "lastObservedTime": "2026-09-21T14:13:21.000000Z"}}
-    assert bench.api.asked[1].headers["Content-Type"] == "application/merge-patch+json"
+    assert bench.api.requests[1].headers["Content-Type"] == "application/merge-patch+json"
 
 
 async def test_other_words_are_another_event(bench: Bench) -> None:
@@ -161,7 +172,7 @@ async def test_the_last_count_of_a_series_is_written_when_it_has_been_quiet(benc
     *_, (_, _, patch) = await bench.asked(3)
     assert patch["series"]["count"] == 5
     await bench.minute()
-    assert bench.recorder._seen == {}
+    assert bench.recorder._series == {}
 
 
 async def test_a_series_that_never_rests_is_written_every_half_hour(bench: Bench) -> None:
@@ -190,15 +201,17 @@ async def test_an_event_whose_hour_is_over_begins_anew(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        pytest.param(Reply(then="cut"), id="the line breaks"),
+        pytest.param(ScriptedReply(after_body="cut"), id="the line breaks"),
         pytest.param(refusal(500, "InternalError"), id="the server fails"),
         pytest.param(refusal(429, "TooManyRequests"), id="the server is busy"),
     ],
 )
-async def test_what_could_not_be_sent_is_tried_again_later(bench: Bench, trouble: Reply) -> None:
+async def test_what_could_not_be_sent_is_tried_again_later(
+    bench: Bench, trouble: ScriptedReply
+) -> None:
     bench.api.answer_next("POST", trouble, CREATED)
     bench.recorder.record(event())
-    await until(lambda: RETRY_AFTER_S in bench.clock.waits)
+    await wait_until(lambda: RETRY_AFTER_S in bench.clock.pending_waits_s)
     bench.clock.advance(RETRY_AFTER_S)
 
     first, second = await bench.asked(2)
@@ -207,9 +220,9 @@ async def test_what_could_not_be_sent_is_tried_again_later(bench: Bench, trouble
 
 
 async def test_an_event_an_earlier_try_created_is_there(bench: Bench) -> None:
-    bench.api.answer_next("POST", Reply(then="cut"), refusal(409, "AlreadyExists"))
+    bench.api.answer_next("POST", ScriptedReply(after_body="cut"), refusal(409, "AlreadyExists"))
     bench.recorder.record(event())
-    await until(lambda: RETRY_AFTER_S in bench.clock.waits)
+    await wait_until(lambda: RETRY_AFTER_S in bench.clock.pending_waits_s)
     bench.clock.advance(RETRY_AFTER_S)
 
     await bench.asked(2)
@@ -217,11 +230,11 @@ async def test_an_event_an_earlier_try_created_is_there(bench: Bench) -> None:
 
 
 async def test_three_tries_are_all_and_the_next_event_has_its_turn(bench: Bench) -> None:
-    bench.api.answer_next("POST", *[Reply(then="cut")] * 3, CREATED)
+    bench.api.answer_next("POST", *[ScriptedReply(after_body="cut")] * 3, CREATED)
     bench.recorder.record(event())
     bench.recorder.record(event("other"))
     for _ in range(2):
-        await until(lambda: RETRY_AFTER_S in bench.clock.waits)
+        await wait_until(lambda: RETRY_AFTER_S in bench.clock.pending_waits_s)
         bench.clock.advance(RETRY_AFTER_S)
 
     assert [body["note"] for _, _, body in await bench.asked(4)] == ["moved"] * 3 + ["other"]
@@ -237,19 +250,19 @@ async def test_what_the_server_refuses_is_counted_and_told_and_not_tried_again(
 
     assert (bench.recorder.sent, bench.recorder.failed) == (0, 1)
     await bench.minute()
-    assert bench.recorder._seen == {}
+    assert bench.recorder._series == {}
     assert bench.said == [{"about": "shop/web-1", "reason": "PodLifeTime", "because": "403: no"}]
-    assert not [wait for wait in bench.clock.waits if wait == RETRY_AFTER_S]
+    assert not [wait for wait in bench.clock.pending_waits_s if wait == RETRY_AFTER_S]
 
 
 async def test_the_pace_is_kept_after_a_burst(bench: Bench) -> None:
     bench.api.answer_next("POST", *[CREATED] * 60)
     for number in range(60):
         bench.recorder.record(event(str(number)))
-    await bench.asked(PACE.burst)
+    await bench.asked(RATE_LIMIT.burst)
 
     bench.clock.advance(1)
-    await bench.asked(PACE.burst + int(PACE.per_s))
+    await bench.asked(RATE_LIMIT.burst + int(RATE_LIMIT.qps))
 
 
 async def test_beyond_the_bound_events_are_dropped_and_counted(
@@ -300,12 +313,12 @@ async def test_what_repeats_while_it_is_being_sent_becomes_a_series(bench: Bench
 
 
 async def test_one_can_wait_until_all_is_written(bench: Bench) -> None:
-    await bench.recorder.ended()
+    await bench.recorder.drained()
     bench.api.answer_next("POST", CREATED, refusal(403, "Forbidden"))
     bench.recorder.record(event("a"))
     bench.recorder.record(event("b"))
     with anyio.fail_after(5):
-        await bench.recorder.ended()
+        await bench.recorder.drained()
 
     assert (bench.recorder.sent, bench.recorder.failed) == (1, 1)
 
@@ -343,8 +356,8 @@ async def simulated(kubeconfig: Callable[[str], Path]) -> AsyncIterator[Simulate
     seed(store)
     store.create("namespaces", {"metadata": {"name": "shop"}})
     async with serve(store, faults=FaultPlan(), settings=Settings()) as url:
-        config = KubeConfig(kubeconfig=str(kubeconfig(url)))
-        async with open_session(config, rate=Rate(per_s=1000, burst=1000)) as session:
+        config = KubeConfigOptions(kubeconfig=str(kubeconfig(url)))
+        async with open_session(config, rate_limit=RateLimit(qps=1000, burst=1000)) as session:
             yield Simulated(store, session)
 
 
@@ -358,10 +371,10 @@ async def test_a_server_that_checks_them_takes_events_and_series(
     async with anyio.create_task_group() as group:
         group.start_soon(recorder.run)
         recorder.record(event(is_warning=True))
-        await until(lambda: recorder.sent == 1)
+        await wait_until(lambda: recorder.sent == 1)
         recorder.record(event(is_warning=True))
         recorder.record(event("ü" * 2000))
-        await until(lambda: recorder.sent == 3)
+        await wait_until(lambda: recorder.sent == 3)
         group.cancel_scope.cancel()
 
     assert sorted(simulated.shown()) == [

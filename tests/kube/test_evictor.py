@@ -5,30 +5,30 @@ import anyio
 import msgspec
 import pytest
 
-from reactive_desched.errors import Refused, Unreachable
+from reactive_desched.errors import RequestRejected, Unreachable
 from reactive_desched.kube.client.evictor import ApiEvictor
-from reactive_desched.kube.client.rate_limiter import Lane, Rate
-from reactive_desched.kube.client.session import KubeConfig, Session, open_session
+from reactive_desched.kube.client.rate_limiter import RateLimit, RequestPriority
+from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
 from reactive_desched.model.outcomes import (
     Accepted,
-    Answer,
-    BudgetRefused,
+    Conflict,
     Denied,
+    EffectUnknown,
     EvictionRequest,
-    Gone,
-    Overloaded,
-    PodAbsent,
-    PodPresent,
-    Replaced,
-    ServerFailed,
-    Unknown,
+    EvictionResponse,
+    NotFound,
+    PdbRefused,
+    PodFound,
+    PodNotFound,
+    ServerError,
+    TooManyRequests,
 )
 from reactive_desched.testing.manual_clock import ManualClock
-from tests.support.scripted_api import Reply, ScriptedApi, status
+from tests.support.scripted_api import ScriptedApi, ScriptedReply, status
 
 pytestmark = pytest.mark.anyio
 
-WEB = EvictionRequest("shop", "web-1", "uid-1", reason="node n1 is tainted")
+WEB = EvictionRequest("shop", "web-1", "uid-1", message="node n1 is tainted")
 TWO_BUDGETS = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
     " support."
@@ -43,7 +43,7 @@ def budget(message: str = "The disruption budget web needs 2 healthy pods and ha
     return [{"reason": "DisruptionBudget", "message": message}]
 
 
-async def evict(api: ScriptedApi, session: Session, reply: Reply) -> Answer:
+async def evict(api: ScriptedApi, session: Session, reply: ScriptedReply) -> EvictionResponse:
     api.answer_next("POST", reply)
     answer = await ApiEvictor(session).evict(WEB)
     assert api.count("POST") == 1, "an eviction is asked for once"
@@ -53,8 +53,8 @@ async def evict(api: ScriptedApi, session: Session, reply: Reply) -> Answer:
 async def test_an_eviction_names_the_pod_by_uid_and_says_why(
     api: ScriptedApi, session: Session
 ) -> None:
-    await evict(api, session, Reply(201))
-    (asked,) = api.asked
+    await evict(api, session, ScriptedReply(201))
+    (asked,) = api.requests
     assert asked.path == "/api/v1/namespaces/shop/pods/web-1/eviction"
     assert asked.headers["Content-Type"] == "application/json"
     assert msgspec.json.decode(asked.body) == {
@@ -75,10 +75,10 @@ async def test_an_eviction_names_the_pod_by_uid_and_says_why(
 async def test_a_grace_period_is_passed_on_also_when_it_is_zero(
     api: ScriptedApi, session: Session
 ) -> None:
-    api.answer_next("POST", Reply(201))
+    api.answer_next("POST", ScriptedReply(201))
     request = msgspec.structs.replace(WEB, grace_period_s=0, reason="")
     await ApiEvictor(session, dry_run=True).evict(request)
-    body = msgspec.json.decode(api.asked[0].body)
+    body = msgspec.json.decode(api.requests[0].body)
     assert body["deleteOptions"] == {
         "preconditions": {"uid": "uid-1"},
         "gracePeriodSeconds": 0,
@@ -89,88 +89,106 @@ async def test_a_grace_period_is_passed_on_also_when_it_is_zero(
 
 @pytest.mark.parametrize("code", [200, 201, 202])
 async def test_any_success_is_accepted(api: ScriptedApi, session: Session, code: int) -> None:
-    assert await evict(api, session, Reply(code)) == Accepted()
+    assert await evict(api, session, ScriptedReply(code)) == Accepted()
 
 
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [
         pytest.param(
-            Reply(429, refusal(429, "TooManyRequests", "Cannot evict.", causes=budget())),
-            BudgetRefused("The disruption budget web needs 2 healthy pods and has 2"),
+            ScriptedReply(429, refusal(429, "TooManyRequests", "Cannot evict.", causes=budget())),
+            PdbRefused("The disruption budget web needs 2 healthy pods and has 2"),
             id="a budget with nothing left",
         ),
         pytest.param(
-            Reply(
+            ScriptedReply(
                 429,
                 refusal(429, "TooManyRequests", "Cannot evict.", causes=budget("")),
                 {"Retry-After": "10"},
             ),
-            BudgetRefused("Cannot evict.", 10.0),
+            PdbRefused("Cannot evict.", 10.0),
             id="a budget whose status is stale",
         ),
         pytest.param(
-            Reply(403, refusal(403, "Forbidden", "negative", causes=budget("below zero"))),
-            BudgetRefused("below zero"),
+            ScriptedReply(403, refusal(403, "Forbidden", "negative", causes=budget("below zero"))),
+            PdbRefused("below zero"),
             id="a budget below zero",
         ),
         pytest.param(
-            Reply(429, b"Too many requests, please try again later.\n", {"Retry-After": "1"}),
-            Overloaded("Too many requests, please try again later.", 1.0),
+            ScriptedReply(
+                429, b"Too many requests, please try again later.\n", {"Retry-After": "1"}
+            ),
+            TooManyRequests("Too many requests, please try again later.", 1.0),
             id="flow control, in plain text",
         ),
         pytest.param(
-            Reply(429, refusal(429, "TooManyRequests", "Eviction triggered evacuation")),
-            Overloaded("Eviction triggered evacuation"),
+            ScriptedReply(429, refusal(429, "TooManyRequests", "Eviction triggered evacuation")),
+            TooManyRequests("Eviction triggered evacuation"),
             id="a webhook that does it in the background",
         ),
-        pytest.param(Reply(503, b"starting"), Overloaded("starting"), id="not yet up"),
-        pytest.param(Reply(404, refusal(404, "NotFound", "no pod")), Gone(), id="gone"),
+        pytest.param(ScriptedReply(503, b"starting"), TooManyRequests("starting"), id="not yet up"),
+        pytest.param(ScriptedReply(404, refusal(404, "NotFound", "no pod")), NotFound(), id="gone"),
         pytest.param(
-            Reply(404, b"404 page not found"), Denied(404, "404 page not found"), id="no such path"
+            ScriptedReply(404, b"404 page not found"),
+            Denied(404, "404 page not found"),
+            id="no such path",
         ),
         pytest.param(
-            Reply(409, refusal(409, "Conflict", "uid mismatch")),
-            Replaced("uid mismatch"),
+            ScriptedReply(409, refusal(409, "Conflict", "uid mismatch")),
+            Conflict("uid mismatch"),
             id="another pod of that name",
         ),
         pytest.param(
-            Reply(403, refusal(403, "Forbidden", "may not")), Denied(403, "may not"), id="no right"
+            ScriptedReply(403, refusal(403, "Forbidden", "may not")),
+            Denied(403, "may not"),
+            id="no right",
         ),
-        pytest.param(Reply(401), Denied(401, "the server gave no reason"), id="unknown caller"),
-        pytest.param(Reply(422, b"invalid"), Denied(422, "invalid"), id="invalid"),
         pytest.param(
-            Reply(500, refusal(500, "", TWO_BUDGETS)),
-            ServerFailed(500, TWO_BUDGETS),
+            ScriptedReply(401), Denied(401, "the server gave no reason"), id="unknown caller"
+        ),
+        pytest.param(ScriptedReply(422, b"invalid"), Denied(422, "invalid"), id="invalid"),
+        pytest.param(
+            ScriptedReply(500, refusal(500, "", TWO_BUDGETS)),
+            ServerError(500, TWO_BUDGETS),
             id="two budgets",
         ),
         pytest.param(
-            Reply(500, refusal(500, "InternalError", 'failed calling webhook "x": refused')),
-            ServerFailed(500, 'failed calling webhook "x": refused'),
+            ScriptedReply(
+                500, refusal(500, "InternalError", 'failed calling webhook "x": refused')
+            ),
+            ServerError(500, 'failed calling webhook "x": refused'),
             id="a broken webhook",
         ),
         pytest.param(
-            Reply(500, refusal(500, "InternalError", "etcdserver: request timed out")),
-            Unknown("500: etcdserver: request timed out"),
+            ScriptedReply(500, refusal(500, "InternalError", "etcdserver: request timed out")),
+            EffectUnknown("500: etcdserver: request timed out"),
             id="the storage gave up half-way",
         ),
         pytest.param(
-            Reply(504, refusal(504, "Timeout", "deadline")), Unknown("504: deadline"), id="timeout"
+            ScriptedReply(504, refusal(504, "Timeout", "deadline")),
+            EffectUnknown("504: deadline"),
+            id="timeout",
         ),
         pytest.param(
-            Reply(502, b"bad gateway"), Unknown("502: bad gateway"), id="a proxy in between"
+            ScriptedReply(502, b"bad gateway"),
+            EffectUnknown("502: bad gateway"),
+            id="a proxy in between",
         ),
-        pytest.param(Reply(520, b""), Unknown("520: the server gave no reason"), id="unheard of"),
+        pytest.param(
+            ScriptedReply(520, b""),
+            EffectUnknown("520: the server gave no reason"),
+            id="unheard of",
+        ),
     ],
 )
 async def test_every_reply_is_told_apart(
-    api: ScriptedApi, session: Session, reply: Reply, answer: Answer
+    api: ScriptedApi, session: Session, reply: ScriptedReply, answer: EvictionResponse
 ) -> None:
     assert await evict(api, session, reply) == answer
 
 
 async def test_a_broken_line_leaves_the_effect_unknown(api: ScriptedApi, session: Session) -> None:
-    assert isinstance(await evict(api, session, Reply(then="cut")), Unknown)
+    assert isinstance(await evict(api, session, ScriptedReply(after_body="cut")), EffectUnknown)
 
 
 async def test_a_server_that_cannot_be_reached_was_not_asked(
@@ -178,53 +196,53 @@ async def test_a_server_that_cannot_be_reached_was_not_asked(
 ) -> None:
     async with ScriptedApi(api.path).serving() as short_lived:
         url = short_lived.url
-    access = msgspec.structs.replace(session.credentials.access, server=url)
-    session.credentials._access = access
+    access = msgspec.structs.replace(session.credentials.config, server=url)
+    session.credentials._config = access
     answer = await ApiEvictor(session).evict(WEB)
-    assert isinstance(answer, Overloaded)
+    assert isinstance(answer, TooManyRequests)
     assert answer.message.startswith("not sent: ")
 
 
 async def test_an_eviction_does_not_wait_behind_lists(
     api: ScriptedApi, kubeconfig: Callable[[str], Path], clock: ManualClock
 ) -> None:
-    config = KubeConfig(kubeconfig=str(kubeconfig(api.url)))
-    rate = Rate(per_s=1, burst=2, reserve=1)
-    async with open_session(config, rate=rate, clock=clock) as session:
+    config = KubeConfigOptions(kubeconfig=str(kubeconfig(api.url)))
+    rate = RateLimit(qps=1, burst=2, critical_reserve=1)
+    async with open_session(config, rate_limit=rate, clock=clock) as session:
         await session.request("GET", "/a-list")
-        assert not session.throttle.take(Lane.BULK)
+        assert not session.rate_limiter.try_accept(RequestPriority.BACKGROUND)
         with anyio.fail_after(5):
-            assert await evict(api, session, Reply(201)) == Accepted()
+            assert await evict(api, session, ScriptedReply(201)) == Accepted()
 
 
 async def test_too_many_waiting_calls_defer_the_eviction(
     api: ScriptedApi, kubeconfig: Callable[[str], Path], clock: ManualClock
 ) -> None:
-    config = KubeConfig(kubeconfig=str(kubeconfig(api.url)))
-    rate = Rate(per_s=1, burst=1, reserve=0, waiting=0)
-    async with open_session(config, rate=rate, clock=clock) as session:
+    config = KubeConfigOptions(kubeconfig=str(kubeconfig(api.url)))
+    rate = RateLimit(qps=1, burst=1, critical_reserve=0, max_waiting=0)
+    async with open_session(config, rate_limit=rate, clock=clock) as session:
         await session.request("GET", "/a-list")
-        assert isinstance(await ApiEvictor(session).evict(WEB), Overloaded)
+        assert isinstance(await ApiEvictor(session).evict(WEB), TooManyRequests)
     assert api.count("POST") == 0
 
 
 class TestLooking:
-    async def look(self, api: ScriptedApi, session: Session, reply: Reply) -> object:
+    async def look(self, api: ScriptedApi, session: Session, reply: ScriptedReply) -> object:
         api.answer_next("GET", reply)
-        return await ApiEvictor(session).look("shop", "web-1")
+        return await ApiEvictor(session).get_pod("shop", "web-1")
 
     async def test_finds_who_bears_the_name_now(self, api: ScriptedApi, session: Session) -> None:
         body = b'{"metadata":{"uid":"uid-2","name":"web-1"},"spec":{}}'
-        assert await self.look(api, session, Reply(body=body)) == PodPresent("uid-2", False)
-        assert api.asked[0].path == "/api/v1/namespaces/shop/pods/web-1"
+        assert await self.look(api, session, ScriptedReply(body=body)) == PodFound("uid-2", False)
+        assert api.requests[0].path == "/api/v1/namespaces/shop/pods/web-1"
 
     async def test_sees_that_it_is_terminating(self, api: ScriptedApi, session: Session) -> None:
         body = b'{"metadata":{"uid":"uid-1","deletionTimestamp":"2026-01-02T03:04:05Z"}}'
-        assert await self.look(api, session, Reply(body=body)) == PodPresent("uid-1", True)
+        assert await self.look(api, session, ScriptedReply(body=body)) == PodFound("uid-1", True)
 
     async def test_sees_that_it_is_gone(self, api: ScriptedApi, session: Session) -> None:
-        reply = Reply(404, refusal(404, "NotFound", 'pods "web-1" not found'))
-        assert await self.look(api, session, reply) == PodAbsent()
+        reply = ScriptedReply(404, refusal(404, "NotFound", 'pods "web-1" not found'))
+        assert await self.look(api, session, reply) == PodNotFound()
 
     @pytest.mark.parametrize(
         ("code", "retryable"), [(404, False), (403, False), (401, True), (429, True), (500, True)]
@@ -232,12 +250,12 @@ class TestLooking:
     async def test_that_is_refused_says_whether_to_try_again(
         self, api: ScriptedApi, session: Session, code: int, *, retryable: bool
     ) -> None:
-        with pytest.raises(Refused) as caught:
-            await self.look(api, session, Reply(code, b"no"))
+        with pytest.raises(RequestRejected) as caught:
+            await self.look(api, session, ScriptedReply(code, b"no"))
         assert caught.value.retryable is retryable
 
     async def test_at_something_that_is_no_pod_settles_nothing(
         self, api: ScriptedApi, session: Session
     ) -> None:
         with pytest.raises(Unreachable, match="not a pod"):
-            await self.look(api, session, Reply(body=b"<html>"))
+            await self.look(api, session, ScriptedReply(body=b"<html>"))

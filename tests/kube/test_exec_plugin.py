@@ -13,7 +13,7 @@ import pytest
 
 from reactive_desched.kube.auth import exec_plugin
 from reactive_desched.kube.auth.exec_plugin import ExecPlugin
-from reactive_desched.testing.manual_clock import until
+from reactive_desched.testing.manual_clock import wait_until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -174,7 +174,7 @@ def test_one_that_is_waited_for_is_told_of(
 
     async def waiting() -> None:
         running = asyncio.create_task(make(f"open({str(gate)!r}).read(); print({answer!r})").run())
-        await until(lambda: caplog.messages != [])
+        await wait_until(lambda: caplog.messages != [])
         await asyncio.to_thread(gate.write_text, "go")
         await running
 

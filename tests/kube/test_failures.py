@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from reactive_desched.kube.client.failures import reason_of, was_sent
+from reactive_desched.kube.client.failures import describe_error, may_have_been_sent
 
 KEY = ConnectionKey("10.0.0.1", 443, True, True, None, None, None)
 
@@ -38,12 +38,12 @@ KEY = ConnectionKey("10.0.0.1", 443, True, True, None, None, None)
 def test_a_failure_is_named_and_known_to_be_before_or_after_sending(
     error: Exception, reason: str, *, sent: bool
 ) -> None:
-    assert reason_of(error).startswith(reason)
-    assert was_sent(error) is sent
-    assert "object at 0x" not in reason_of(error)
+    assert describe_error(error).startswith(reason)
+    assert may_have_been_sent(error) is sent
+    assert "object at 0x" not in describe_error(error)
 
 
 def test_a_broken_chunk_is_a_broken_connection() -> None:
     error = aiohttp.ClientPayloadError("Response payload is not completed: <TransferEncodingError>")
     error.__cause__ = ValueError()
-    assert reason_of(error) == "the connection broke in the middle of the answer"
+    assert describe_error(error) == "the connection broke in the middle of the answer"

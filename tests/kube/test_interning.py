@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.kube.decode.codecs import codecs
-from reactive_desched.kube.decode.interning import Canon, SharedParts, Shelf
+from reactive_desched.kube.decode.codecs import make_codecs
+from reactive_desched.kube.decode.interning import Interner, InternTable, InternTables
 from reactive_desched.model.objects import Pod
 
 JSON = dict[str, Any]  # any JSON object
@@ -67,16 +67,16 @@ def replica(number: int, **spec: Any) -> JSON:  # any JSON value
     }
 
 
-def read(shared: SharedParts, pod: JSON) -> Pod:
-    return codecs(shared).pods.item(json.dumps(pod).encode())
+def read(shared: InternTables, pod: JSON) -> Pod:
+    return make_codecs(shared).pods.decode_object(json.dumps(pod).encode())
 
 
-def sweep_all(shared: SharedParts) -> int:
+def sweep_all(shared: InternTables) -> int:
     """Sweep two whole rounds: wholes, then the parts that only they held."""
     return shared.sweep(10_000).dropped + shared.sweep(10_000).dropped
 
 
-def remaining(shared: SharedParts) -> dict[str, int]:
+def remaining(shared: InternTables) -> dict[str, int]:
     return {name: size for name, size in shared.sizes().items() if size}
 
 
@@ -85,7 +85,7 @@ def remaining(shared: SharedParts) -> dict[str, int]:
 
 @pytest.mark.parametrize("part", ["labels", "owners", "annotations", "spec", "status"])
 def test_pods_of_one_template_share_the_part(part: str) -> None:
-    shared = SharedParts()
+    shared = InternTables()
     first, second = read(shared, replica(1)), read(shared, replica(2))
 
     assert getattr(first, part) is getattr(second, part)
@@ -94,7 +94,7 @@ def test_pods_of_one_template_share_the_part(part: str) -> None:
 
 @pytest.mark.parametrize("text", ["namespace", "node"])
 def test_pods_of_one_node_and_namespace_share_those_texts(text: str) -> None:
-    shared = SharedParts()
+    shared = InternTables()
     first, second = read(shared, replica(1)), read(shared, replica(2))
 
     assert getattr(first, text) is getattr(second, text)
@@ -146,19 +146,19 @@ def test_a_sibling_that_differs_in_one_member_is_not_mistaken_for_the_first(
     member: str,
     value: Any,  # any JSON value
 ) -> None:
-    shared = SharedParts()
+    shared = InternTables()
     other = replica(2)
     other[part] = other[part] | {member: value}
 
     first, sibling = read(shared, replica(1)), read(shared, other)
 
     assert getattr(sibling, part) != getattr(first, part)
-    assert sibling == read(SharedParts(), other)
+    assert sibling == read(InternTables(), other)
 
 
 @pytest.mark.parametrize("part", ["tolerations", "node_selector", "anti_affinity", "requests"])
 def test_a_pod_that_differs_in_one_part_still_shares_the_others(part: str) -> None:
-    shared = SharedParts()
+    shared = InternTables()
     first, other = read(shared, replica(1)), read(shared, replica(2, priority=5))
 
     assert other.spec.priority == 5
@@ -167,13 +167,13 @@ def test_a_pod_that_differs_in_one_part_still_shares_the_others(part: str) -> No
 
 
 def test_equal_texts_of_different_meaning_are_kept_apart() -> None:
-    shared = SharedParts()
+    shared = InternTables()
     same = {"cpu": "1"}
     pod = replica(1, nodeSelector=same, overhead=same)
     pod["metadata"]["labels"] = same
     node = {"metadata": {"name": "n1"}, "status": {"allocatable": same}}
 
-    allocatable = codecs(shared).nodes.item(json.dumps(node).encode()).allocatable
+    allocatable = make_codecs(shared).nodes.decode_object(json.dumps(node).encode()).allocatable
     made = read(shared, pod)
 
     assert allocatable == {"cpu": 1000}
@@ -182,7 +182,7 @@ def test_equal_texts_of_different_meaning_are_kept_apart() -> None:
 
 
 def test_a_sidecar_and_an_init_container_that_ask_the_same_are_kept_apart() -> None:
-    shared = SharedParts()
+    shared = InternTables()
     resources = {"resources": {"requests": {"cpu": "1"}}}
     init = read(shared, replica(1, initContainers=[resources]))
     sidecar = read(shared, replica(2, initContainers=[resources | {"restartPolicy": "Always"}]))
@@ -191,18 +191,18 @@ def test_a_sidecar_and_an_init_container_that_ask_the_same_are_kept_apart() -> N
 
 
 def test_a_pod_and_the_claim_it_mounts_share_the_claims_name() -> None:
-    shared = SharedParts()
+    shared = InternTables()
     claim = {"metadata": {"name": "data-1", "namespace": "shop"}}
 
-    record = codecs(shared).claims.item(json.dumps(claim).encode())
+    record = make_codecs(shared).pvcs.decode_object(json.dumps(claim).encode())
 
-    assert read(shared, replica(1)).claims[0] is record.name
+    assert read(shared, replica(1)).pvc_names[0] is record.name
 
 
 def test_nodes_of_one_type_share_what_they_can_allocate() -> None:
-    nodes = codecs(SharedParts()).nodes
+    nodes = make_codecs(InternTables()).nodes
     first, second = (
-        nodes.item(
+        nodes.decode_object(
             json.dumps(
                 {"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4"}}}
             ).encode()
@@ -214,12 +214,12 @@ def test_nodes_of_one_type_share_what_they_can_allocate() -> None:
 
 
 def test_no_record_and_no_key_keeps_its_page_in_memory() -> None:
-    shared = SharedParts()
-    codec = codecs(shared).pods
+    shared = InternTables()
+    codec = make_codecs(shared).pods
     body = json.dumps({"metadata": {}, "items": [replica(1), replica(2)]}).encode()
     before = sys.getrefcount(body)
 
-    kept = [codec.item(raw) for raw in codec.page(body).items]
+    kept = [codec.decode_object(raw) for raw in codec.split_page(body).items]
 
     assert [pod.name for pod in kept] == ["web-1", "web-2"]
     assert sys.getrefcount(body) == before
@@ -229,7 +229,7 @@ def test_no_record_and_no_key_keeps_its_page_in_memory() -> None:
 
 
 def test_a_sweep_drops_everything_once_no_record_is_left() -> None:
-    shared = SharedParts()
+    shared = InternTables()
     kept = [read(shared, replica(number)) for number in range(1, 4)]
     assert shared.sizes()["specs"] == 1
 
@@ -240,7 +240,7 @@ def test_a_sweep_drops_everything_once_no_record_is_left() -> None:
 
 
 def test_a_sweep_never_drops_a_part_that_a_record_has() -> None:
-    shared = SharedParts()
+    shared = InternTables()
     kept = read(shared, replica(1))
     before = shared.sizes()
 
@@ -253,7 +253,7 @@ def test_a_sweep_never_drops_a_part_that_a_record_has() -> None:
 
 
 def test_a_sweep_drops_only_the_parts_of_the_pod_that_went() -> None:
-    shared = SharedParts()
+    shared = InternTables()
     stays, goes = read(shared, replica(1)), read(shared, replica(2, priority=5))
     del goes
 
@@ -264,7 +264,7 @@ def test_a_sweep_drops_only_the_parts_of_the_pod_that_went() -> None:
 
 
 def test_short_sweeps_reach_every_shelf_in_turn() -> None:
-    shared = SharedParts()
+    shared = InternTables()
     read(shared, replica(1))
     entries = sum(shared.sizes().values())
 
@@ -275,7 +275,7 @@ def test_short_sweeps_reach_every_shelf_in_turn() -> None:
 
 
 def test_a_sweep_examines_no_more_than_its_budget() -> None:
-    shelf: Shelf[int, object] = Shelf("numbers")
+    shelf: InternTable[int, object] = InternTable("numbers")
     for number in range(10):
         shelf.put(number, object())
 
@@ -284,7 +284,7 @@ def test_a_sweep_examines_no_more_than_its_budget() -> None:
 
 
 def test_entries_put_during_a_round_wait_for_the_next() -> None:
-    shelf: Shelf[int, object] = Shelf("numbers")
+    shelf: InternTable[int, object] = InternTable("numbers")
     shelf.put(1, object())
     shelf.put(2, object())
     shelf.sweep(1)
@@ -295,28 +295,28 @@ def test_entries_put_during_a_round_wait_for_the_next() -> None:
 
 
 def test_a_text_is_dropped_only_when_nobody_else_has_it() -> None:
-    texts: Canon[str] = Canon("texts")
-    held = texts.of(str(1001))
-    texts.of(str(1002))
+    texts: Interner[str] = Interner("texts")
+    held = texts.intern(str(1001))
+    texts.intern(str(1002))
 
     assert texts.sweep(10).dropped == 1
-    assert texts.of(str(1001)) is held
+    assert texts.intern(str(1001)) is held
 
 
 # --- the bound ---------------------------------------------------------------------------------
 
 
 def test_a_full_shelf_hands_out_new_values_without_keeping_them() -> None:
-    shelf: Shelf[str, list[int]] = Shelf("lists", limit=1)
+    shelf: InternTable[str, list[int]] = InternTable("lists", limit=1)
     first = shelf.put("a", [1])
 
     assert shelf.put("b", [2]) == [2]
 
-    assert (shelf.get("a"), shelf.get("b"), shelf.refused) == (first, None, 1)
+    assert (shelf.get("a"), shelf.get("b"), shelf.rejected) == (first, None, 1)
 
 
 def test_a_full_shelf_takes_values_again_after_a_sweep() -> None:
-    shelf: Shelf[str, list[int]] = Shelf("lists", limit=1)
+    shelf: InternTable[str, list[int]] = InternTable("lists", limit=1)
     shelf.put("a", [1])
     shelf.sweep(10)
 
@@ -326,11 +326,11 @@ def test_a_full_shelf_takes_values_again_after_a_sweep() -> None:
 
 
 def test_pods_are_read_alike_when_every_shelf_is_full() -> None:
-    full, roomy = SharedParts(limit=0), SharedParts()
+    full, roomy = InternTables(limit=0), InternTables()
 
     assert read(full, replica(1)) == read(roomy, replica(1))
     assert set(full.sizes().values()) == {0}
-    assert full.refused()["specs"] == 1
+    assert full.rejected()["specs"] == 1
 
 
 # --- any order of events -----------------------------------------------------------------------
@@ -344,8 +344,8 @@ steps = st.lists(
 
 @given(steps)
 def test_after_a_full_sweep_a_shelf_has_exactly_what_is_held(steps: list[tuple[str, int]]) -> None:
-    shelf: Shelf[int, list[int]] = Shelf("lists")
-    texts: Canon[str] = Canon("texts")
+    shelf: InternTable[int, list[int]] = InternTable("lists")
+    texts: Interner[str] = Interner("texts")
     held: dict[int, tuple[list[int], str]] = {}
     for step, number in steps:
         if step == "sweep":
@@ -356,7 +356,7 @@ def test_after_a_full_sweep_a_shelf_has_exactly_what_is_held(steps: list[tuple[s
         else:
             found = shelf.get(number)
             value = shelf.put(number, [number]) if found is None else found
-            text = texts.of(f"text {number}")
+            text = texts.intern(f"text {number}")
             assert held.setdefault(number, (value, text)) == (value, text)
             assert held[number][0] is value
             assert held[number][1] is text

@@ -3,7 +3,12 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.auth.kubeconfig import InCluster, KubeConfig, KubeconfigFiles, locate
+from reactive_desched.kube.auth.kubeconfig import (
+    InCluster,
+    KubeconfigFiles,
+    KubeConfigOptions,
+    locate_config,
+)
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -27,13 +32,13 @@ def test_an_explicit_path_wins_over_everything(home: Path, account: Path) -> Non
     mine = home / "mine"
     mine.touch()
     environ = POD | {"HOME": str(home), "KUBECONFIG": "/elsewhere"}
-    found = locate(KubeConfig(str(mine), "blue", service_account=account), environ)
+    found = locate_config(KubeConfigOptions(str(mine), "blue", service_account=account), environ)
     assert found == KubeconfigFiles((str(mine),), "blue")
 
 
 def test_an_explicit_path_that_does_not_exist_is_named(home: Path) -> None:
     with pytest.raises(ConfigError, match="kubeconfig /no/such does not exist"):
-        locate(KubeConfig("/no/such"), {"HOME": str(home)})
+        locate_config(KubeConfigOptions("/no/such"), {"HOME": str(home)})
 
 
 def test_the_environment_may_list_several_files_of_which_some_are_missing(home: Path) -> None:
@@ -41,56 +46,58 @@ def test_the_environment_may_list_several_files_of_which_some_are_missing(home: 
     one.touch()
     two.touch()
     environ = {"HOME": str(home), "KUBECONFIG": f"{one}:/missing:{two}"}
-    assert locate(KubeConfig(), environ) == KubeconfigFiles((str(one), str(two)), None)
+    assert locate_config(KubeConfigOptions(), environ) == KubeconfigFiles(
+        (str(one), str(two)), None
+    )
 
 
 def test_an_environment_that_names_only_missing_files_is_an_error(home: Path) -> None:
     with pytest.raises(ConfigError, match=r"none of the files in \$KUBECONFIG.*/missing"):
-        locate(KubeConfig(), {"HOME": str(home), "KUBECONFIG": "/missing"})
+        locate_config(KubeConfigOptions(), {"HOME": str(home), "KUBECONFIG": "/missing"})
 
 
 def test_the_home_file_comes_before_the_pods_account(home: Path, account: Path) -> None:
-    found = locate(KubeConfig(service_account=account), POD | {"HOME": str(home)})
+    found = locate_config(KubeConfigOptions(service_account=account), POD | {"HOME": str(home)})
     assert found == KubeconfigFiles((str(home / ".kube" / "config"),), None)
 
 
 def test_a_pod_without_any_file_uses_its_account(tmp_path: Path, account: Path) -> None:
-    found = locate(KubeConfig(service_account=account), POD | {"HOME": "/nowhere"})
+    found = locate_config(KubeConfigOptions(service_account=account), POD | {"HOME": "/nowhere"})
     assert found == InCluster(account)
 
 
 def test_in_cluster_can_be_insisted_on(home: Path, account: Path) -> None:
-    config = KubeConfig(in_cluster=True, service_account=account)
-    assert locate(config, POD | {"HOME": str(home)}) == InCluster(account)
+    config = KubeConfigOptions(in_cluster=True, service_account=account)
+    assert locate_config(config, POD | {"HOME": str(home)}) == InCluster(account)
 
 
 def test_in_cluster_can_be_forbidden(account: Path) -> None:
-    config = KubeConfig(in_cluster=False, service_account=account)
+    config = KubeConfigOptions(in_cluster=False, service_account=account)
     with pytest.raises(ConfigError, match="no way into a cluster"):
-        locate(config, POD | {"HOME": "/nowhere"})
+        locate_config(config, POD | {"HOME": "/nowhere"})
 
 
 def test_in_cluster_outside_a_pod_says_so(account: Path) -> None:
-    config = KubeConfig(in_cluster=True, service_account=account)
+    config = KubeConfigOptions(in_cluster=True, service_account=account)
     with pytest.raises(ConfigError, match="this is not a pod"):
-        locate(config, {})
+        locate_config(config, {})
 
 
 def test_a_pod_without_a_token_is_told_how_to_get_one(tmp_path: Path) -> None:
-    config = KubeConfig(in_cluster=True, service_account=tmp_path)
+    config = KubeConfigOptions(in_cluster=True, service_account=tmp_path)
     with pytest.raises(ConfigError, match="automountServiceAccountToken"):
-        locate(config, POD)
+        locate_config(config, POD)
 
 
 def test_a_context_makes_no_sense_in_a_pod(account: Path) -> None:
-    config = KubeConfig(context="blue", in_cluster=True, service_account=account)
+    config = KubeConfigOptions(context="blue", in_cluster=True, service_account=account)
     with pytest.raises(ConfigError, match="context 'blue' is asked for"):
-        locate(config, POD)
+        locate_config(config, POD)
 
 
 def test_when_nothing_is_found_every_place_is_named() -> None:
     with pytest.raises(ConfigError) as caught:
-        locate(KubeConfig(), {"HOME": "/nowhere"})
+        locate_config(KubeConfigOptions(), {"HOME": "/nowhere"})
     for place in (
         "--kubeconfig",
         "$KUBECONFIG",

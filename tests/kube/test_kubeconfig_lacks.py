@@ -6,44 +6,49 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.auth.kubeconfig import KubeConfig, KubeconfigFiles, locate
+from reactive_desched.kube.auth.kubeconfig import KubeconfigFiles, KubeConfigOptions, locate_config
 
 
-def refusal(config: KubeConfig, **environ: str) -> str:
+def refusal(config: KubeConfigOptions, **environ: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        locate(config, environ)
+        locate_config(config, environ)
     return str(caught.value)
 
 
 def test_a_directory_that_is_named_is_told_to_be_one(tmp_path: Path) -> None:
-    told = refusal(KubeConfig(str(tmp_path)))
+    told = refusal(KubeConfigOptions(str(tmp_path)))
     assert told == f"kubeconfig {tmp_path} is a directory: check the path given"
 
 
 def test_a_pipe_that_is_named_is_told_to_be_no_file(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert refusal(KubeConfig(str(pipe))) == f"kubeconfig {pipe} is no file: check the path given"
+    assert (
+        refusal(KubeConfigOptions(str(pipe)))
+        == f"kubeconfig {pipe} is no file: check the path given"
+    )
 
 
 def test_a_name_that_is_too_long_is_told_with_the_reason(tmp_path: Path) -> None:
-    told = refusal(KubeConfig(str(tmp_path / ("x" * 300))))
+    told = refusal(KubeConfigOptions(str(tmp_path / ("x" * 300))))
     assert "cannot be read: File name too long" in told
 
 
 def test_each_path_of_the_environment_is_told_with_what_it_lacks(tmp_path: Path) -> None:
-    told = refusal(KubeConfig(), KUBECONFIG=f"{tmp_path}:/missing", HOME="/nowhere")
+    told = refusal(KubeConfigOptions(), KUBECONFIG=f"{tmp_path}:/missing", HOME="/nowhere")
     assert f"({tmp_path} is a directory, /missing does not exist)" in told
 
 
 def test_a_directory_in_the_environment_is_passed_over(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    found = locate(KubeConfig(), {"KUBECONFIG": f"{tmp_path}:{file}", "HOME": "/nowhere"})
+    found = locate_config(
+        KubeConfigOptions(), {"KUBECONFIG": f"{tmp_path}:{file}", "HOME": "/nowhere"}
+    )
     assert found == KubeconfigFiles((str(file),), None)
 
 
 def test_a_directory_at_the_usual_place_is_told_to_be_one(tmp_path: Path) -> None:
     usual = tmp_path / ".kube" / "config"
     usual.mkdir(parents=True)
-    assert f"{usual} is a directory" in refusal(KubeConfig(), HOME=str(tmp_path))
+    assert f"{usual} is a directory" in refusal(KubeConfigOptions(), HOME=str(tmp_path))

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.auth.kubeconfig_shape import check
+from reactive_desched.kube.auth.kubeconfig_shape import validate_kubeconfig
 
 SECRET = "c4n4ry"
 
@@ -12,7 +12,7 @@ def refusal(folder: Path, text: str) -> str:
     path = folder / "config"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        check(str(path))
+        validate_kubeconfig(str(path))
     return str(caught.value).replace(str(path), "FILE")
 
 
@@ -87,7 +87,7 @@ def test_an_empty_file_is_told_so(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot be read: Is a directory: let this process"):
-        check(str(tmp_path))
+        validate_kubeconfig(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -103,4 +103,4 @@ def test_a_file_that_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> N
 def test_what_kubectl_takes_is_taken(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
-    check(str(path))
+    validate_kubeconfig(str(path))

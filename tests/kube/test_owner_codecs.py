@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode.codec import METADATA, WHOLE
-from reactive_desched.kube.decode.codecs import Codecs, codecs
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.kube.decode.codec import FULL_OBJECT, METADATA_ONLY
+from reactive_desched.kube.decode.codecs import Codecs, make_codecs
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
 from reactive_desched.state.cluster import ClusterState
 
@@ -29,7 +29,7 @@ ABOVE = OwnerReference("Deployment", "web", "d1", controller=True, api_version="
 
 
 def fresh() -> Codecs:
-    return codecs(SharedParts())
+    return make_codecs(InternTables())
 
 
 def partial(*owners: JSON, uid: str = "r1", **members: Any) -> JSON:  # any JSON value
@@ -62,8 +62,10 @@ def test_a_partial_object_and_a_whole_one_read_the_same() -> None:
         "status": {"replicas": 3},
     }
 
-    assert fresh().replica_sets.item(text(partial(DEPLOYMENT))) == ReplicaSet("r1", 7, ABOVE)
-    assert fresh().replica_sets.item(text(whole)) == ReplicaSet("r1", 7, ABOVE)
+    assert fresh().replica_sets.decode_object(text(partial(DEPLOYMENT))) == ReplicaSet(
+        "r1", 7, ABOVE
+    )
+    assert fresh().replica_sets.decode_object(text(whole)) == ReplicaSet("r1", 7, ABOVE)
 
 
 @pytest.mark.parametrize(
@@ -77,18 +79,18 @@ def test_a_partial_object_and_a_whole_one_read_the_same() -> None:
 def test_a_job_says_what_controls_it(
     owners: tuple[JSON, ...], controller: OwnerReference | None
 ) -> None:
-    assert fresh().jobs.item(text(partial(*owners))) == Job("r1", 7, controller)
+    assert fresh().jobs.decode_object(text(partial(*owners))) == Job("r1", 7, controller)
 
 
 def test_a_null_for_owners_is_nobody() -> None:
     obj = partial(ownerReferences=None, annotations=None)
 
-    assert fresh().replica_sets.item(text(obj)) == ReplicaSet("r1", 7, None)
+    assert fresh().replica_sets.decode_object(text(obj)) == ReplicaSet("r1", 7, None)
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
 def test_a_watch_line_carries_a_partial_object(kind: str) -> None:
-    event = fresh().replica_sets.event(text({"type": kind, "object": partial(DEPLOYMENT)}))
+    event = fresh().replica_sets.decode_event(text({"type": kind, "object": partial(DEPLOYMENT)}))
 
     assert (event.type, event.object) == (kind, ReplicaSet("r1", 7, ABOVE))
     assert event.resource_version == "7"
@@ -97,7 +99,7 @@ def test_a_watch_line_carries_a_partial_object(kind: str) -> None:
 def test_a_bookmark_of_partial_objects_ends_the_initial_events() -> None:
     metadata = {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}
     obj = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-    event = fresh().jobs.event(text({"type": "BOOKMARK", "object": obj}))
+    event = fresh().jobs.decode_event(text({"type": "BOOKMARK", "object": obj}))
 
     assert (event.object, event.resource_version, event.initial_events_end) == (None, "9", True)
 
@@ -110,9 +112,9 @@ def test_a_page_holds_partial_objects() -> None:
         "items": [partial(DEPLOYMENT), partial(uid="r2")],
     }
     made = fresh().replica_sets
-    page = made.page(text(listed))
+    page = made.split_page(text(listed))
 
-    assert [made.item(raw).uid for raw in page.items] == ["r1", "r2"]
+    assert [made.decode_object(raw).uid for raw in page.items] == ["r1", "r2"]
     assert (page.resource_version, page.continue_token) == ("9", "more")
 
 
@@ -125,24 +127,26 @@ def test_a_page_holds_partial_objects() -> None:
 )
 def test_what_cannot_be_read_is_named(members: JSON, reason: str) -> None:
     with pytest.raises(Malformed, match=reason) as caught:
-        fresh().replica_sets.item(text(partial(**members)))
+        fresh().replica_sets.decode_object(text(partial(**members)))
 
     assert (caught.value.kind, caught.value.name) == ("ReplicaSet", "shop/web-5d")
 
 
 def test_only_those_two_are_asked_for_their_metadata_alone() -> None:
     made: list[Any] = list(msgspec.structs.astuple(fresh()))  # codecs of different records
-    forms = {each.kind: each.forms for each in made}
+    forms = {each.kind: each.accept for each in made}
 
-    assert {kind for kind, form in forms.items() if form == METADATA} == {"ReplicaSet", "Job"}
-    assert {form for kind, form in forms.items() if form != METADATA} == {WHOLE}
+    assert {kind for kind, form in forms.items() if form == METADATA_ONLY} == {"ReplicaSet", "Job"}
+    assert {form for kind, form in forms.items() if form != METADATA_ONLY} == {FULL_OBJECT}
 
 
 def test_siblings_share_what_controls_them_whatever_else_is_written_there() -> None:
     made = fresh().replica_sets
     other = {key: DEPLOYMENT[key] for key in reversed(DEPLOYMENT)}
-    one, two = (made.item(text(partial(owner, uid=owner["name"]))) for owner in (DEPLOYMENT, other))
-    alien = made.item(text(partial(DEPLOYMENT | {"uid": "d2", "name": "db"})))
+    one, two = (
+        made.decode_object(text(partial(owner, uid=owner["name"]))) for owner in (DEPLOYMENT, other)
+    )
+    alien = made.decode_object(text(partial(DEPLOYMENT | {"uid": "d2", "name": "db"})))
 
     assert one.controller is two.controller
     assert alien.controller is not None
@@ -152,14 +156,14 @@ def test_siblings_share_what_controls_them_whatever_else_is_written_there() -> N
 
 
 def test_a_controller_outlives_a_sweep_of_shared_parts_while_it_is_held() -> None:
-    shared, state = SharedParts(), ClusterState()
-    made = codecs(shared).replica_sets
-    state.upsert(made.item(text(partial(DEPLOYMENT))))
+    shared, state = InternTables(), ClusterState()
+    made = make_codecs(shared).replica_sets
+    state.upsert(made.decode_object(text(partial(DEPLOYMENT))))
     for _ in range(3):
         shared.sweep(1_000_000)
-    again = made.item(text(partial(DEPLOYMENT, uid="r2")))
+    again = made.decode_object(text(partial(DEPLOYMENT, uid="r2")))
 
-    assert again.controller is state.replica_sets.of("r1")
+    assert again.controller is state.replica_sets.get("r1")
     del again
     state.remove(ReplicaSet("r1"))
     for _ in range(3):
@@ -173,7 +177,7 @@ def test_pods_share_the_words_of_their_owners() -> None:
     def owner(name: str) -> OwnerReference:
         reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name}
         metadata = {"name": name, "uid": name, "ownerReferences": [reference]}
-        return made.item(text({"metadata": metadata})).owners[0]
+        return made.decode_object(text({"metadata": metadata})).owners[0]
 
     web, db = owner("web"), owner("db")
     assert web == OwnerReference(
@@ -184,8 +188,8 @@ def test_pods_share_the_words_of_their_owners() -> None:
 
 def test_a_replica_set_takes_two_hundred_bytes_and_one_without_a_controller_nothing() -> None:
     sets, siblings = 20_000, 5
-    shared, state = SharedParts(), ClusterState()
-    made = codecs(shared).replica_sets
+    shared, state = InternTables(), ClusterState()
+    made = make_codecs(shared).replica_sets
 
     def take(controlled: bool) -> float:  # noqa: FBT001 -- one word of the sentence
         gc.collect()
@@ -194,7 +198,7 @@ def test_a_replica_set_takes_two_hundred_bytes_and_one_without_a_controller_noth
             name, uid = f"web-{number // siblings}", f"00000000-0000-4000-a000-{number:012}"
             above = DEPLOYMENT | {"name": name, "uid": f"11111111-0000-4000-a000-{name:>12}"}
             obj = partial(above if controlled else HELPER, uid=uid)
-            state.upsert(made.item(text(obj)))
+            state.upsert(made.decode_object(text(obj)))
         grown = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         return grown / sets

@@ -9,22 +9,22 @@ import anyio
 import msgspec
 import pytest
 
-from reactive_desched.controller.event_handler import ResourceFeed
-from reactive_desched.controller.sync import Synced
-from reactive_desched.kube.client.session import KubeConfig, Session, open_session
-from reactive_desched.kube.decode.codecs import codecs
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.controller.event_handler import ResourceEventHandler
+from reactive_desched.controller.sync import SyncStatus
+from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
+from reactive_desched.kube.decode.codecs import make_codecs
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.kube.watch.reflector import Reflector
-from reactive_desched.kube.watch.settings import ReflectSettings
+from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.model.objects import OwnerReference, ReplicaSet
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import serve
 from reactive_desched.sim.store import DeleteOptions, Store
-from reactive_desched.state.cluster import OWNERS, REPLICA_SETS, ClusterState
+from reactive_desched.state.cluster import OWNER_RESOURCES, REPLICA_SETS, ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
-from reactive_desched.testing.manual_clock import until
+from reactive_desched.testing.manual_clock import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ def store() -> Store:
 async def session(store: Store, kubeconfig: Callable[[str], Path]) -> AsyncIterator[Session]:
     async with (
         serve(store) as url,
-        open_session(KubeConfig(kubeconfig=str(kubeconfig(url)))) as opened,
+        open_session(KubeConfigOptions(kubeconfig=str(kubeconfig(url)))) as opened,
     ):
         yield opened
 
@@ -71,24 +71,24 @@ async def test_chains_follow_what_a_server_lists_and_tells(
     store: Store, session: Session, *, streaming: bool
 ) -> None:
     listed = replica_set(store, "listed")
-    state, synced = ClusterState(), Synced(OWNERS, lambda: None)
-    feed = ResourceFeed(REPLICA_SETS, state, synced, lambda *_: None, lambda *_: None)
-    codec = codecs(SharedParts()).replica_sets
+    state, synced = ClusterState(), SyncStatus(OWNER_RESOURCES, lambda: None)
+    feed = ResourceEventHandler(REPLICA_SETS, state, synced, lambda *_: None, lambda *_: None)
+    codec = make_codecs(InternTables()).replica_sets
     reflector: Reflector[ReplicaSet] = Reflector(
-        session, codec, feed, settings=ReflectSettings(streaming=streaming)
+        session, codec, feed, settings=ReflectorSettings(streaming=streaming)
     )
     async with anyio.create_task_group() as beside:
         beside.start_soon(reflector.run)
-        await until(lambda: not synced.lacks()[REPLICA_SETS])
+        await wait_until(lambda: not synced.reasons()[REPLICA_SETS])
         assert list(state.keys(REPLICA_SETS)) == [listed]
 
         told = replica_set(store, "told")
-        await until(lambda: len(list(state.keys(REPLICA_SETS))) == 2)
+        await wait_until(lambda: len(list(state.keys(REPLICA_SETS))) == 2)
         direct = OwnerReference("ReplicaSet", "told", told, controller=True)
         web = msgspec.structs.replace(pod("web"), owners=(direct,))
         assert ClusterView(state, lambda: 0).owner_chain(web) == (direct, ABOVE)
 
         store.delete("replicasets", "default", "told", DeleteOptions())
-        await until(lambda: list(state.keys(REPLICA_SETS)) == [listed])
+        await wait_until(lambda: list(state.keys(REPLICA_SETS)) == [listed])
         beside.cancel_scope.cancel()
     assert (reflector.status.malformed, reflector.status.failures) == (0, 0)

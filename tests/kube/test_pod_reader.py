@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.kube.decode.codecs import codecs
-from reactive_desched.kube.decode.interning import SharedParts
-from tests.support.plain_pods import plain_pod
+from reactive_desched.kube.decode.codecs import make_codecs
+from reactive_desched.kube.decode.interning import InternTables
+from tests.support.plain_pods import reference_pod
 from tests.support.pods_as_json import PODS
 
 JSON = dict[str, Any]  # any JSON object
@@ -23,21 +23,21 @@ JSON = dict[str, Any]  # any JSON object
 def test_a_pod_is_read_as_a_plain_reading_of_its_json_would(
     generated: list[JSON], indent: int | None, *, ascii_only: bool, budget: int
 ) -> None:
-    shared = SharedParts()
-    codec = codecs(shared).pods
+    shared = InternTables()
+    codec = make_codecs(shared).pods
     kept = []
     for pod in generated:
         text = json.dumps(pod, indent=indent, ensure_ascii=ascii_only).encode()
-        kept.append(codec.item(text))
+        kept.append(codec.decode_object(text))
         shared.sweep(budget)
-    assert kept == [plain_pod(pod) for pod in generated]
+    assert kept == [reference_pod(pod) for pod in generated]
 
 
 @given(PODS)
 def test_an_event_carries_the_same_pod_as_a_list_item(pod: JSON) -> None:
     line = json.dumps({"type": "MODIFIED", "object": {"kind": "Pod"} | pod}).encode()
 
-    event = codecs(SharedParts()).pods.event(line)
+    event = make_codecs(InternTables()).pods.decode_event(line)
 
-    assert (event.type, event.object) == ("MODIFIED", plain_pod(pod))
+    assert (event.type, event.object) == ("MODIFIED", reference_pod(pod))
     assert event.resource_version == (pod["metadata"].get("resourceVersion") or "")

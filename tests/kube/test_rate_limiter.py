@@ -2,98 +2,108 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from reactive_desched.errors import ConfigError, Saturated
-from reactive_desched.kube.client.rate_limiter import Lane, Rate, Throttle
-from reactive_desched.testing.manual_clock import ManualClock, until
+from reactive_desched.errors import ConfigError, RateLimited
+from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
+from reactive_desched.testing.manual_clock import ManualClock, wait_until
 
 pytestmark = pytest.mark.anyio
 
 
-def take_all(throttle: Throttle, lane: Lane) -> int:
+def take_all(throttle: RateLimiter, lane: RequestPriority) -> int:
     taken = 0
-    while throttle.take(lane):
+    while throttle.try_accept(lane):
         taken += 1
     return taken
 
 
 async def test_a_burst_is_free_and_leaves_the_reserve_to_evictions(clock: ManualClock) -> None:
-    throttle = Throttle(Rate(per_s=10, burst=10, reserve=3), clock)
-    assert take_all(throttle, Lane.BULK) == 7
-    assert take_all(throttle, Lane.WATCH) == 0
-    assert take_all(throttle, Lane.ACT) == 3
+    throttle = RateLimiter(RateLimit(qps=10, burst=10, critical_reserve=3), clock)
+    assert take_all(throttle, RequestPriority.BACKGROUND) == 7
+    assert take_all(throttle, RequestPriority.WATCH) == 0
+    assert take_all(throttle, RequestPriority.CRITICAL) == 3
 
 
 async def test_tokens_come_back_at_the_rate_up_to_the_burst(clock: ManualClock) -> None:
-    throttle = Throttle(Rate(per_s=10, burst=10, reserve=0), clock)
-    take_all(throttle, Lane.ACT)
+    throttle = RateLimiter(RateLimit(qps=10, burst=10, critical_reserve=0), clock)
+    take_all(throttle, RequestPriority.CRITICAL)
     clock.advance(0.5)
-    assert take_all(throttle, Lane.ACT) == 5
+    assert take_all(throttle, RequestPriority.CRITICAL) == 5
     clock.advance(3600)
-    assert take_all(throttle, Lane.ACT) == 10
+    assert take_all(throttle, RequestPriority.CRITICAL) == 10
 
 
 async def test_a_waiting_call_of_a_higher_lane_goes_first(clock: ManualClock) -> None:
-    throttle = Throttle(Rate(per_s=1, burst=1, reserve=0), clock)
-    throttle.take(Lane.ACT)
-    served: list[Lane] = []
+    throttle = RateLimiter(RateLimit(qps=1, burst=1, critical_reserve=0), clock)
+    throttle.try_accept(RequestPriority.CRITICAL)
+    served: list[RequestPriority] = []
 
-    async def call(lane: Lane) -> None:
+    async def call(lane: RequestPriority) -> None:
         await throttle.wait(lane)
         served.append(lane)
 
     async with anyio.create_task_group() as calls:
-        for lane in (Lane.BULK, Lane.BULK, Lane.WATCH, Lane.ACT):
+        for lane in (
+            RequestPriority.BACKGROUND,
+            RequestPriority.BACKGROUND,
+            RequestPriority.WATCH,
+            RequestPriority.CRITICAL,
+        ):
             calls.start_soon(call, lane)
-        await until(lambda: throttle.waiting == 4)
+        await wait_until(lambda: throttle.waiting == 4)
         for count in range(1, 5):
             await advance_until(clock, served, count)
-    assert served == [Lane.ACT, Lane.WATCH, Lane.BULK, Lane.BULK]
+    assert served == [
+        RequestPriority.CRITICAL,
+        RequestPriority.WATCH,
+        RequestPriority.BACKGROUND,
+        RequestPriority.BACKGROUND,
+    ]
 
 
 async def test_nobody_overtakes_a_waiting_call_of_the_same_lane(clock: ManualClock) -> None:
-    throttle = Throttle(Rate(per_s=1, burst=1, reserve=0), clock)
-    throttle.take(Lane.ACT)
+    throttle = RateLimiter(RateLimit(qps=1, burst=1, critical_reserve=0), clock)
+    throttle.try_accept(RequestPriority.CRITICAL)
     async with anyio.create_task_group() as calls:
-        calls.start_soon(throttle.wait, Lane.BULK)
-        await until(lambda: throttle.waiting == 1)
-        clock._passed += 5  # time has passed, but the waiting call has not been woken yet
-        assert not throttle.take(Lane.BULK)
-        assert throttle.take(Lane.ACT)
+        calls.start_soon(throttle.wait, RequestPriority.BACKGROUND)
+        await wait_until(lambda: throttle.waiting == 1)
+        clock._elapsed_s += 5  # time has passed, but the waiting call has not been woken yet
+        assert not throttle.try_accept(RequestPriority.BACKGROUND)
+        assert throttle.try_accept(RequestPriority.CRITICAL)
         clock.advance(5)
     assert throttle.waiting == 0
 
 
 async def test_too_many_waiting_calls_are_refused_and_counted(clock: ManualClock) -> None:
-    throttle = Throttle(Rate(per_s=1, burst=1, reserve=0, waiting=2), clock)
-    throttle.take(Lane.ACT)
+    throttle = RateLimiter(RateLimit(qps=1, burst=1, critical_reserve=0, max_waiting=2), clock)
+    throttle.try_accept(RequestPriority.CRITICAL)
     async with anyio.create_task_group() as calls:
-        calls.start_soon(throttle.wait, Lane.BULK)
-        calls.start_soon(throttle.wait, Lane.BULK)
-        await until(lambda: throttle.waiting == 2)
-        with pytest.raises(Saturated, match="2 calls already wait"):
-            await throttle.wait(Lane.BULK)
-        assert throttle.refused == 1
+        calls.start_soon(throttle.wait, RequestPriority.BACKGROUND)
+        calls.start_soon(throttle.wait, RequestPriority.BACKGROUND)
+        await wait_until(lambda: throttle.waiting == 2)
+        with pytest.raises(RateLimited, match="2 calls already wait"):
+            await throttle.wait(RequestPriority.BACKGROUND)
+        assert throttle.rejected == 1
         calls.cancel_scope.cancel()
 
 
 async def test_a_cancelled_call_gives_its_place_up(clock: ManualClock) -> None:
-    throttle = Throttle(Rate(per_s=1, burst=1, reserve=0), clock)
-    throttle.take(Lane.ACT)
+    throttle = RateLimiter(RateLimit(qps=1, burst=1, critical_reserve=0), clock)
+    throttle.try_accept(RequestPriority.CRITICAL)
     async with anyio.create_task_group() as calls:
-        calls.start_soon(throttle.wait, Lane.ACT)
-        await until(lambda: throttle.waiting == 1)
+        calls.start_soon(throttle.wait, RequestPriority.CRITICAL)
+        await wait_until(lambda: throttle.waiting == 1)
         calls.cancel_scope.cancel()
     assert throttle.waiting == 0
     clock.advance(1)
-    assert throttle.take(Lane.BULK)
+    assert throttle.try_accept(RequestPriority.BACKGROUND)
 
 
 async def test_the_time_spent_waiting_is_counted(clock: ManualClock) -> None:
-    throttle = Throttle(Rate(per_s=1, burst=1, reserve=0), clock)
-    throttle.take(Lane.ACT)
+    throttle = RateLimiter(RateLimit(qps=1, burst=1, critical_reserve=0), clock)
+    throttle.try_accept(RequestPriority.CRITICAL)
     async with anyio.create_task_group() as calls:
-        calls.start_soon(throttle.wait, Lane.BULK)
-        await until(lambda: throttle.waiting == 1)
+        calls.start_soon(throttle.wait, RequestPriority.BACKGROUND)
+        await wait_until(lambda: throttle.waiting == 1)
         clock.advance(1)
     assert throttle.waited_s == pytest.approx(1.0)
 
@@ -103,10 +113,10 @@ async def test_a_rate_that_lets_nothing_through_is_refused(
     per_s: float, burst: int, reserve: int
 ) -> None:
     with pytest.raises(ConfigError, match="lets nothing through"):
-        Rate(per_s, burst, reserve)
+        RateLimit(per_s, burst, reserve)
 
 
-async def advance_until(clock: ManualClock, served: list[Lane], count: int) -> None:
+async def advance_until(clock: ManualClock, served: list[RequestPriority], count: int) -> None:
     for _ in range(1000):
         if len(served) == count:
             return

@@ -10,15 +10,15 @@ import anyio
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from reactive_desched.kube.client.rate_limiter import Rate
-from reactive_desched.kube.client.session import KubeConfig, open_session
-from reactive_desched.kube.watch.lister import PageSizes
+from reactive_desched.kube.client.rate_limiter import RateLimit
+from reactive_desched.kube.client.session import KubeConfigOptions, open_session
+from reactive_desched.kube.watch.lister import ListSettings
 from reactive_desched.kube.watch.reflector import Reflector
-from reactive_desched.kube.watch.settings import ReflectSettings
-from reactive_desched.kube.watch.yielding import Gait
-from reactive_desched.testing.manual_clock import ManualClock, until
-from tests.support.scripted_api import Reply, ScriptedApi, error_line
-from tests.support.things import RememberingFeed, ThingCodec
+from reactive_desched.kube.watch.settings import ReflectorSettings
+from reactive_desched.kube.watch.yielding import YieldPolicy
+from reactive_desched.testing.manual_clock import ManualClock, wait_until
+from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line
+from tests.support.things import FakeCodec, RecordingEventHandler
 
 KUBECONFIG = """
 apiVersion: v1
@@ -34,8 +34,8 @@ Step = Callable[[ScriptedApi, ManualClock], None]
 
 def missed_while_away(name: str) -> Step:
     def step(api: ScriptedApi, _: ManualClock) -> None:
-        api.cut()
-        api.lose(name)
+        api.cut_watches()
+        api.delete_silently(name)
         api.compact()
 
     return step
@@ -50,15 +50,15 @@ def delete(name: str) -> Step:
 
 
 def refuse(kind: str, code: int) -> Step:
-    return lambda api, _: api.answer_next(kind, Reply(code, b"no"))
+    return lambda api, _: api.answer_next(kind, ScriptedReply(code, b"no"))
 
 
 def refuse_second_page(code: int) -> Step:
-    return lambda api, _: api.answer_next("list", None, Reply(code, b"no"))
+    return lambda api, _: api.answer_next("list", None, ScriptedReply(code, b"no"))
 
 
 def repeat(which: int) -> Step:
-    return lambda api, _: api.repeat(which)
+    return lambda api, _: api.replay_event(which)
 
 
 def pass_time(seconds: float) -> Step:
@@ -86,8 +86,10 @@ faults = st.one_of(
             lambda api, _: api.tell(b"nonsense\n"),
             lambda api, _: api.tell(error_line(500, "InternalError", "etcd")),
             lambda api, _: api.tell(error_line(429, "TooManyRequests", "later")),
-            lambda api, _: api.answer_next("watch", Reply()),
-            lambda api, _: api.answer_next("list", Reply(body=b'{"metadata":', then="cut")),
+            lambda api, _: api.answer_next("watch", ScriptedReply()),
+            lambda api, _: api.answer_next(
+                "list", ScriptedReply(body=b'{"metadata":', after_body="cut")
+            ),
         ]
     ),
 )
@@ -99,16 +101,21 @@ async def reflecting(api, feed, clock, streaming):  # type: ignore[no-untyped-de
     with TemporaryDirectory() as folder:
         path = Path(folder) / "config"
         path.write_text(KUBECONFIG % api.url)
-        config, rate = KubeConfig(kubeconfig=str(path)), Rate(per_s=10_000, burst=10_000)
-        async with open_session(config, rate=rate) as session:
+        config, rate = (
+            KubeConfigOptions(kubeconfig=str(path)),
+            RateLimit(qps=10_000, burst=10_000),
+        )
+        async with open_session(config, rate_limit=rate) as session:
             reflector = Reflector(
                 session,
-                ThingCodec(),
+                FakeCodec(),
                 feed,
                 clock=clock,
                 rng=Random(1),
-                settings=ReflectSettings(
-                    streaming=streaming, first=PageSizes(1, Gait(1)), again=PageSizes(2, Gait(1))
+                settings=ReflectorSettings(
+                    streaming=streaming,
+                    initial_list=ListSettings(1, YieldPolicy(1)),
+                    relist=ListSettings(2, YieldPolicy(1)),
                 ),
             )
             async with anyio.create_task_group() as beside:
@@ -117,32 +124,34 @@ async def reflecting(api, feed, clock, streaming):  # type: ignore[no-untyped-de
                 beside.cancel_scope.cancel()
 
 
-async def recover(api: ScriptedApi, feed: RememberingFeed, clock: ManualClock) -> None:
+async def recover(api: ScriptedApi, feed: RecordingEventHandler, clock: ManualClock) -> None:
     """Let time pass only while the feed knows that it is stale: a fresh picture must be true."""
     for _ in range(300):
-        await until(lambda: is_true(api, feed) or (not feed.is_fresh and bool(clock.waits)))
+        await wait_until(
+            lambda: is_true(api, feed) or (not feed.is_fresh and bool(clock.pending_waits_s))
+        )
         if is_true(api, feed):
             return
         clock.advance(1.0)
         await anyio.sleep(0.002)
 
 
-def is_true(api: ScriptedApi, feed: RememberingFeed) -> bool:
-    return feed.is_fresh and feed.things == api.objects
+def is_true(api: ScriptedApi, feed: RecordingEventHandler) -> bool:
+    return feed.is_fresh and feed.objects == api.objects
 
 
 async def live_through(
     story: list[Step], *, streaming: bool
-) -> tuple[ScriptedApi, RememberingFeed]:
-    feed, clock = RememberingFeed(), ManualClock()
-    async with ScriptedApi(ThingCodec.path).serving() as api:
+) -> tuple[ScriptedApi, RecordingEventHandler]:
+    feed, clock = RecordingEventHandler(), ManualClock()
+    async with ScriptedApi(FakeCodec.path).serving() as api:
         api.streaming = streaming
         async with reflecting(api, feed, clock, streaming):
-            await until(lambda: feed.is_fresh)
+            await wait_until(lambda: feed.is_fresh)
             for step in story:
                 step(api, clock)
                 await anyio.sleep(0.002)  # so that most steps meet a reflector at rest
-            api.heal()
+            api.clear_script()
             await recover(api, feed, clock)
     return api, feed
 

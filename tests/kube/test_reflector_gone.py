@@ -2,60 +2,60 @@
 
 import pytest
 
-from reactive_desched.testing.manual_clock import until
-from tests.support.mirror import Mirror
-from tests.support.scripted_api import Reply, ScriptedApi, error_line, failing
+from reactive_desched.testing.manual_clock import wait_until
+from tests.support.mirror import ReflectorHarness
+from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line, failing
 
 pytestmark = pytest.mark.anyio
 
 
 class TestGone:
     async def test_in_the_stream_it_means_a_new_list_that_finds_what_was_missed(
-        self, api: ScriptedApi, mirror: Mirror
+        self, api: ScriptedApi, mirror: ReflectorHarness
     ) -> None:
         api.put("a", "1")
         api.put("b", "1")
         async with mirror.running():
-            await mirror.fresh()
+            await mirror.wait_until_fresh()
             mirror.clock.advance(40)
-            api.lose("a")
+            api.delete_silently("a")
             api.compact()
-            api.end()
-            await until(lambda: mirror.status.relists == 1 and mirror.is_fresh)
-            assert mirror.things == {"b": "1"}
-        assert mirror.feed.story[-4:] == ["begin", "upsert b=1", "end", "fresh"]
+            api.end_watches()
+            await wait_until(lambda: mirror.status.relists == 1 and mirror.is_fresh)
+            assert mirror.objects == {"b": "1"}
+        assert mirror.handler.calls[-4:] == ["begin", "upsert b=1", "end", "fresh"]
 
     async def test_as_an_http_status_it_means_the_same(
-        self, api: ScriptedApi, mirror: Mirror
+        self, api: ScriptedApi, mirror: ReflectorHarness
     ) -> None:
         async with mirror.running():
-            await mirror.fresh()
+            await mirror.wait_until_fresh()
             mirror.clock.advance(40)
             api.answer_next("watch", failing(410, "Expired"))
-            api.end()
-            await until(lambda: mirror.status.relists == 1 and mirror.is_fresh)
+            api.end_watches()
+            await wait_until(lambda: mirror.status.relists == 1 and mirror.is_fresh)
 
     async def test_soon_after_a_list_it_is_not_answered_at_once(
-        self, api: ScriptedApi, mirror: Mirror
+        self, api: ScriptedApi, mirror: ReflectorHarness
     ) -> None:
         api.answer_next("watch", *[failing(410, "Expired")] * 3)
         async with mirror.running():
-            assert await mirror.pause() >= 0.8
+            assert await mirror.wait_for_backoff() >= 0.8
             assert api.count("list") == 1
 
     async def test_the_old_picture_stays_until_the_new_one_is_whole(
-        self, api: ScriptedApi, mirror: Mirror
+        self, api: ScriptedApi, mirror: ReflectorHarness
     ) -> None:
         api.put("a", "1")
         async with mirror.running():
-            await mirror.fresh()
+            await mirror.wait_until_fresh()
             mirror.clock.advance(40)
             first_page = (
                 b'{"metadata":{"resourceVersion":"200","continue":"x"},'
                 b'"items":[{"metadata":{"name":"half"}}]}'
             )
-            api.answer_next("list", Reply(body=first_page), failing(410, "Expired"))
-            api.tell(error_line(410, "Expired", "too old"))
-            await until(lambda: api.count("list") == 3 and not mirror.is_fresh)
-            assert mirror.things == {"a": "1"}
-            assert mirror.feed.story.count("begin") == 1
+            api.answer_next("list", ScriptedReply(body=first_page), failing(410, "Expired"))
+            api.send_raw(error_line(410, "Expired", "too old"))
+            await wait_until(lambda: api.count("list") == 3 and not mirror.is_fresh)
+            assert mirror.objects == {"a": "1"}
+            assert mirror.handler.calls.count("begin") == 1

@@ -2,68 +2,72 @@
 
 import pytest
 
-from reactive_desched.testing.manual_clock import until
-from tests.support.mirror import Mirror
-from tests.support.scripted_api import Reply, ScriptedApi, error_line
+from reactive_desched.testing.manual_clock import wait_until
+from tests.support.mirror import ReflectorHarness
+from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_event_told_twice_is_applied_once(api: ScriptedApi, mirror: Mirror) -> None:
+async def test_an_event_told_twice_is_applied_once(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
     async with mirror.running():
-        await mirror.fresh()
+        await mirror.wait_until_fresh()
         api.put("a", "1")
-        api.repeat(-1)
+        api.replay_event(-1)
         api.put("b", "1")
-        await until(lambda: mirror.things == {"a": "1", "b": "1"})
-    assert mirror.feed.story.count("upsert a=1") == 1
+        await wait_until(lambda: mirror.objects == {"a": "1", "b": "1"})
+    assert mirror.handler.calls.count("upsert a=1") == 1
 
 
 async def test_time_going_back_means_a_new_list_and_no_ghosts(
-    api: ScriptedApi, mirror: Mirror
+    api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     ghost = b'{"type":"ADDED","object":{"metadata":{"name":"ghost","resourceVersion":"99"}}}\n'
     async with mirror.running():
-        await mirror.fresh()
-        api.tell(ghost)
-        await mirror.pause()
+        await mirror.wait_until_fresh()
+        api.send_raw(ghost)
+        await mirror.wait_for_backoff()
         mirror.clock.advance(2)
-        await mirror.fresh()
-    assert mirror.things == {}
+        await mirror.wait_until_fresh()
+    assert mirror.objects == {}
     assert api.count("list") == 2
 
 
-async def disbelieving(mirror: Mirror) -> None:
+async def disbelieving(mirror: ReflectorHarness) -> None:
     """See a picture survive an internal error and two lists."""
-    before = dict(mirror.things)
+    before = dict(mirror.objects)
     for attempt in (1, 2, 3):
-        await mirror.pause(attempt)
-        assert mirror.things == before
+        await mirror.wait_for_backoff(attempt)
+        assert mirror.objects == before
         mirror.clock.advance(30)
 
 
 async def test_a_list_older_than_what_was_seen_is_disbelieved_twice(
-    api: ScriptedApi, mirror: Mirror
+    api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
-    old = Reply(body=b'{"metadata":{"resourceVersion":"50"},"items":[]}')
+    old = ScriptedReply(body=b'{"metadata":{"resourceVersion":"50"},"items":[]}')
     api.put("a", "1")
     async with mirror.running():
-        await mirror.fresh()
+        await mirror.wait_until_fresh()
         api.answer_next("list", old, old)
-        api.tell(error_line(500, "InternalError", "etcd"))
+        api.send_raw(error_line(500, "InternalError", "etcd"))
         await disbelieving(mirror)
-        await mirror.fresh()
-    assert mirror.things == {"a": "1"}
-    assert mirror.feed.story.count("begin") == 2
+        await mirror.wait_until_fresh()
+    assert mirror.objects == {"a": "1"}
+    assert mirror.handler.calls.count("begin") == 2
 
 
-async def test_a_restored_server_is_believed_in_the_end(api: ScriptedApi, mirror: Mirror) -> None:
+async def test_a_restored_server_is_believed_in_the_end(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
     api.put("a", "1")
     async with mirror.running():
-        await mirror.fresh()
+        await mirror.wait_until_fresh()
         api.restore(50, b="2")
-        api.tell(error_line(500, "InternalError", "etcd"))
+        api.send_raw(error_line(500, "InternalError", "etcd"))
         await disbelieving(mirror)
-        await mirror.fresh()
-    assert mirror.things == {"b": "2"}
-    assert mirror.feed.story.count("begin") == 2
+        await mirror.wait_until_fresh()
+    assert mirror.objects == {"b": "2"}
+    assert mirror.handler.calls.count("begin") == 2

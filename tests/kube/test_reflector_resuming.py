@@ -2,40 +2,40 @@
 
 import pytest
 
-from reactive_desched.testing.manual_clock import until
-from tests.support.mirror import Mirror
-from tests.support.scripted_api import Reply, ScriptedApi
+from reactive_desched.testing.manual_clock import wait_until
+from tests.support.mirror import ReflectorHarness
+from tests.support.scripted_api import ScriptedApi, ScriptedReply
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_regular_end_is_resumed_at_once_from_the_last_version_and_stays_fresh(
-    api: ScriptedApi, mirror: Mirror
+    api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     async with mirror.running():
-        await mirror.fresh()
+        await mirror.wait_until_fresh()
         api.put("a", "1")
-        await until(lambda: mirror.things == {"a": "1"})
+        await wait_until(lambda: mirror.objects == {"a": "1"})
         mirror.clock.advance(2)
-        api.end()
-        await until(lambda: api.count("watch") == 2)
-        assert api.asked[-1].query["resourceVersion"] == "101"
-        await until(lambda: mirror.status.reconnects == 1)
-    assert "stale" not in mirror.feed.story
+        api.end_watches()
+        await wait_until(lambda: api.count("watch") == 2)
+        assert api.requests[-1].query["resourceVersion"] == "101"
+        await wait_until(lambda: mirror.status.reconnects == 1)
+    assert "stale" not in mirror.handler.calls
     assert api.count("list") == 1
 
 
 async def test_a_bookmark_moves_the_version_that_is_resumed_from(
-    api: ScriptedApi, mirror: Mirror
+    api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     async with mirror.running():
-        await mirror.fresh()
+        await mirror.wait_until_fresh()
         api.bookmark(180)
-        await until(lambda: mirror.status.bookmarks == 1)
+        await wait_until(lambda: mirror.status.bookmarks == 1)
         mirror.clock.advance(2)
-        api.end()
-        await until(lambda: api.count("watch") == 2)
-    assert api.asked[-1].query["resourceVersion"] == "180"
+        api.end_watches()
+        await wait_until(lambda: api.count("watch") == 2)
+    assert api.requests[-1].query["resourceVersion"] == "180"
 
 
 @pytest.mark.parametrize(
@@ -46,57 +46,66 @@ async def test_a_bookmark_moves_the_version_that_is_resumed_from(
     ],
 )
 async def test_a_broken_connection_is_stale_until_it_is_resumed(
-    api: ScriptedApi, mirror: Mirror, after: bytes
+    api: ScriptedApi, mirror: ReflectorHarness, after: bytes
 ) -> None:
     async with mirror.running():
-        await mirror.fresh()
+        await mirror.wait_until_fresh()
         mirror.clock.advance(2)
-        api.cut(after)
-        await mirror.stale()
+        api.cut_watches(after)
+        await mirror.wait_until_stale()
         api.put("a", "1")
-        assert 0.8 <= await mirror.pause() < 1.6
+        assert 0.8 <= await mirror.wait_for_backoff() < 1.6
         mirror.clock.advance(1.6)
-        await mirror.settled()
-        assert mirror.things == {"a": "1"}
+        await mirror.wait_until_confirmed()
+        assert mirror.objects == {"a": "1"}
     assert api.count("list") == 1
-    assert mirror.feed.unreadable == []
+    assert mirror.handler.unreadable == []
 
 
 async def test_a_line_cut_off_by_a_regular_end_is_not_applied(
-    api: ScriptedApi, mirror: Mirror
+    api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     whole = b'{"type":"ADDED","object":{"metadata":{"name":"x","resourceVersion":"999"}}}'
-    api.answer_next("watch", Reply(body=whole))
+    api.answer_next("watch", ScriptedReply(body=whole))
     async with mirror.running():
-        await mirror.pause()
+        await mirror.wait_for_backoff()
         mirror.clock.advance(2)
-        await until(lambda: api.count("watch") == 2)
-    assert api.asked[-1].query["resourceVersion"] == "100"
-    assert mirror.things == {}
+        await wait_until(lambda: api.count("watch") == 2)
+    assert api.requests[-1].query["resourceVersion"] == "100"
+    assert mirror.objects == {}
 
 
 async def test_a_resumed_watch_that_is_refused_at_once_was_never_fresh(
-    api: ScriptedApi, mirror: Mirror
+    api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     async with mirror.running():
-        await mirror.fresh()
+        await mirror.wait_until_fresh()
         mirror.clock.advance(2)
-        api.cut()
-        await mirror.pause()
+        api.cut_watches()
+        await mirror.wait_for_backoff()
         api.compact()
         mirror.clock.advance(2)
-        await mirror.pause(2)
+        await mirror.wait_for_backoff(2)
         mirror.clock.advance(4)
-        await mirror.fresh()
-    assert mirror.feed.story == ["begin", "end", "fresh", "stale", "stale", "begin", "end", "fresh"]
+        await mirror.wait_until_fresh()
+    assert mirror.handler.calls == [
+        "begin",
+        "end",
+        "fresh",
+        "stale",
+        "stale",
+        "begin",
+        "end",
+        "fresh",
+    ]
 
 
 async def test_a_picture_that_took_long_to_list_is_not_fresh_before_the_watch_caught_up(
-    api: ScriptedApi, mirror: Mirror
+    api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     async def slowly() -> None:
         mirror.clock.advance(0.6)
 
     api.before_answering = slowly
     async with mirror.running():
-        await mirror.settled()
+        await mirror.wait_until_confirmed()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reactive_desched.testing.manual_clock import until
-from tests.support.mirror import Mirror
+from reactive_desched.testing.manual_clock import wait_until
+from tests.support.mirror import ReflectorHarness
 from tests.support.scripted_api import ScriptedApi
 
 pytestmark = pytest.mark.anyio
@@ -11,48 +11,50 @@ pytestmark = pytest.mark.anyio
 LOOK_FOR_SILENCE_S = 5.0
 
 
-async def seconds_until_given_up(mirror: Mirror) -> float:
+async def seconds_until_given_up(mirror: ReflectorHarness) -> float:
     began = mirror.clock.now()
     while mirror.is_fresh:
-        await until(lambda: bool(mirror.clock.waits))
+        await wait_until(lambda: bool(mirror.clock.pending_waits_s))
         mirror.clock.advance(LOOK_FOR_SILENCE_S)
-        await until(lambda: bool(mirror.clock.waits))
+        await wait_until(lambda: bool(mirror.clock.pending_waits_s))
     return mirror.clock.now() - began
 
 
-async def bookmarked(api: ScriptedApi, mirror: Mirror, nth: int) -> None:
+async def bookmarked(api: ScriptedApi, mirror: ReflectorHarness, nth: int) -> None:
     api.bookmark()
-    await until(lambda: mirror.status.bookmarks == nth)
+    await wait_until(lambda: mirror.status.bookmarks == nth)
 
 
 class TestSilence:
     async def test_after_a_bookmark_it_means_a_dead_link_within_two_and_a_half_minutes(
-        self, api: ScriptedApi, mirror: Mirror
+        self, api: ScriptedApi, mirror: ReflectorHarness
     ) -> None:
         async with mirror.running():
-            await mirror.fresh()
+            await mirror.wait_until_fresh()
             await bookmarked(api, mirror, 1)
             assert 150 <= await seconds_until_given_up(mirror) <= 160
             mirror.clock.advance(2)
-            await mirror.settled()
+            await mirror.wait_until_confirmed()
         assert api.count("list") == 1
 
     async def test_without_bookmarks_it_is_borne_until_the_watch_should_have_ended(
-        self, api: ScriptedApi, mirror: Mirror
+        self, api: ScriptedApi, mirror: ReflectorHarness
     ) -> None:
         async with mirror.running():
-            await mirror.fresh()
-            asked = int(api.asked[-1].query["timeoutSeconds"])
+            await mirror.wait_until_fresh()
+            asked = int(api.requests[-1].query["timeoutSeconds"])
             given_up_after = await seconds_until_given_up(mirror)
         assert asked + 30 <= given_up_after <= asked + 41
 
-    async def test_any_byte_starts_the_wait_anew(self, api: ScriptedApi, mirror: Mirror) -> None:
+    async def test_any_byte_starts_the_wait_anew(
+        self, api: ScriptedApi, mirror: ReflectorHarness
+    ) -> None:
         async with mirror.running():
-            await mirror.fresh()
+            await mirror.wait_until_fresh()
             for nth in range(1, 6):
                 await bookmarked(api, mirror, nth)
                 for _ in range(25):
-                    await until(lambda: bool(mirror.clock.waits))
+                    await wait_until(lambda: bool(mirror.clock.pending_waits_s))
                     mirror.clock.advance(LOOK_FOR_SILENCE_S)
             assert mirror.is_fresh
             assert api.count("watch") == 1

@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.kube.watch.resume_point import Place, older
+from reactive_desched.kube.watch.resume_point import ResumePoint, is_older
 
 
 @pytest.mark.parametrize(
@@ -15,37 +15,37 @@ from reactive_desched.kube.watch.resume_point import Place, older
     ],
 )
 def test_versions_are_compared_as_numbers(version: str, than: str, *, verdict: bool) -> None:
-    assert older(version, than) is verdict
+    assert is_older(version, than) is verdict
 
 
 def test_a_bookmark_moves_on_but_never_back() -> None:
-    place = Place()
-    place.listed("10")
-    place.bookmarked("12")
-    place.bookmarked("11")
-    place.bookmarked("")
-    assert place.version == "12"
+    place = ResumePoint()
+    place.at_list("10")
+    place.at_bookmark("12")
+    place.at_bookmark("11")
+    place.at_bookmark("")
+    assert place.resource_version == "12"
 
 
 def test_losing_the_place_does_not_forget_how_far_the_history_had_come() -> None:
-    place = Place()
-    place.listed("10")
-    place.lose()
-    assert not place.known
-    assert [place.believes("9") for _ in range(3)] == [False, False, True]
+    place = ResumePoint()
+    place.at_list("10")
+    place.reset()
+    assert not place.can_resume
+    assert [place.accepts("9") for _ in range(3)] == [False, False, True]
 
 
 def test_what_watches_told_counts_as_seen() -> None:
-    place = Place()
-    place.listed("10")
-    place.version = "20"
-    place.lose()
-    assert not place.believes("15")
+    place = ResumePoint()
+    place.at_list("10")
+    place.resource_version = "20"
+    place.reset()
+    assert not place.accepts("15")
 
 
 def test_a_good_list_in_between_renews_the_doubt() -> None:
-    place = Place()
-    place.listed("10")
-    assert not place.believes("9")
-    assert place.believes("11")
-    assert [place.believes("9") for _ in range(3)] == [False, False, True]
+    place = ResumePoint()
+    place.at_list("10")
+    assert not place.accepts("9")
+    assert place.accepts("11")
+    assert [place.accepts("9") for _ in range(3)] == [False, False, True]

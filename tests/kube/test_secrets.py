@@ -10,12 +10,12 @@ import anyio
 import pytest
 
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
-from reactive_desched.kube.auth.kubeconfig import KubeConfig
+from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.kube.client.events import EventRecorder
-from reactive_desched.kube.client.rate_limiter import Rate
+from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import open_session
 from reactive_desched.model.kube_events import Event, Regarding
-from tests.support.parrot import Answer, Parrot, hanging_up, parroting
+from tests.support.parrot import EchoReply, EchoServer, close_connection, echo_raw
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -35,7 +35,7 @@ def hidden(told: str) -> list[str]:
     return [line for line in told.splitlines() if CANARY in line or KEY in line]
 
 
-def kubeconfig(folder: Path, url: str, user: str) -> KubeConfig:
+def kubeconfig(folder: Path, url: str, user: str) -> KubeConfigOptions:
     path = folder / "kubeconfig"
     path.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\n"
@@ -43,7 +43,7 @@ def kubeconfig(folder: Path, url: str, user: str) -> KubeConfig:
         f"users: [{{name: u, user: {user}}}]\n"
         "contexts: [{name: here, context: {cluster: c, user: u}}]\n"
     )
-    return KubeConfig(kubeconfig=str(path))
+    return KubeConfigOptions(kubeconfig=str(path))
 
 
 async def forbidding(_: bytes, writer: asyncio.StreamWriter) -> None:
@@ -55,41 +55,41 @@ async def forbidding(_: bytes, writer: asyncio.StreamWriter) -> None:
     "answer",
     [
         pytest.param(forbidding, id="unknown"),
-        pytest.param(parroting, id="no HTTP"),
-        pytest.param(hanging_up, id="cut"),
+        pytest.param(echo_raw, id="no HTTP"),
+        pytest.param(close_connection, id="cut"),
     ],
 )
 async def test_the_token_of_a_kubeconfig_is_not_told_when_a_request_fails(
-    answer: Answer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    answer: EchoReply, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    parrot = Parrot(answer)
+    parrot = EchoServer(answer)
     told: list[str] = []
     async with parrot.serving() as address:
         config = kubeconfig(tmp_path, f"http://{address}", f"{{token: {TOKEN}}}")
-        async with open_session(config, rate=Rate(per_s=1000, burst=1000)) as session:
+        async with open_session(config, rate_limit=RateLimit(qps=1000, burst=1000)) as session:
             try:
                 told.append(repr(await session.request("GET", "/api/v1/pods")))
             except ReactiveDeschedError as error:
                 told += [repr(error), *traceback.format_exception(error)]
             told += [repr(config), repr(session)]
 
-    assert f"Bearer {TOKEN}".encode() in parrot.heard
+    assert f"Bearer {TOKEN}".encode() in parrot.received
     assert hidden("\n".join([*told, caplog.text])) == []
 
 
 async def test_an_event_that_cannot_be_written_is_told_without_the_token(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    parrot, lines = Parrot(forbidding), list[str]()
+    parrot, lines = EchoServer(forbidding), list[str]()
     async with parrot.serving() as address, anyio.create_task_group() as group:
         config = kubeconfig(tmp_path, f"http://{address}", f"{{token: {TOKEN}}}")
-        async with open_session(config, rate=Rate(per_s=1000, burst=1000)) as session:
+        async with open_session(config, rate_limit=RateLimit(qps=1000, burst=1000)) as session:
             recorder = EventRecorder(
                 session, "here", lambda event, **values: lines.append(f"{event} {values}")
             )
             group.start_soon(recorder.run)
             recorder.record(Event(Regarding("Pod", "shop", "web"), "A", "B", "C"))
-            await recorder.ended()
+            await recorder.drained()
             group.cancel_scope.cancel()
 
     assert "no Event written" in lines[0]

@@ -6,21 +6,27 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reactive_desched.errors import ConfigError, Saturated, Unreachable
-from reactive_desched.kube.client.rate_limiter import Lane, Rate
-from reactive_desched.kube.client.responses import Answer
-from reactive_desched.kube.client.session import KubeConfig, Limits, Session, Stream, open_session
-from reactive_desched.testing.manual_clock import ManualClock, until
-from tests.support.authority import Authority
-from tests.support.scripted_api import Reply, ScriptedApi
-from tests.support.things import ThingCodec
+from reactive_desched.errors import ConfigError, RateLimited, Unreachable
+from reactive_desched.kube.client.rate_limiter import RateLimit, RequestPriority
+from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.kube.client.session import (
+    KubeConfigOptions,
+    RequestLimits,
+    Session,
+    WatchStream,
+    open_session,
+)
+from reactive_desched.testing.manual_clock import ManualClock, wait_until
+from tests.support.authority import CertificateAuthority
+from tests.support.scripted_api import ScriptedApi, ScriptedReply
+from tests.support.things import FakeCodec
 
 pytestmark = pytest.mark.anyio
 
-QUICK = Limits(connect_s=2.0, read_s=0.2, total_s=0.5, open_s=0.2)
+QUICK = RequestLimits(connect_s=2.0, read_s=0.2, total_s=0.5, open_s=0.2)
 
 
-def kubeconfig(folder: Path, cluster: str, user: str = "token: secret") -> KubeConfig:
+def kubeconfig(folder: Path, cluster: str, user: str = "token: secret") -> KubeConfigOptions:
     path = folder / "config"
     path.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\n"
@@ -28,7 +34,7 @@ def kubeconfig(folder: Path, cluster: str, user: str = "token: secret") -> KubeC
         f"users: [{{name: u, user: {{{user}}}}}]\n"
         "contexts: [{name: here, context: {cluster: c, user: u}}]\n"
     )
-    return KubeConfig(kubeconfig=str(path))
+    return KubeConfigOptions(kubeconfig=str(path))
 
 
 @pytest.fixture
@@ -43,7 +49,7 @@ class TestARequest:
     async def test_carries_method_parameters_body_and_content_type(
         self, api: ScriptedApi, session: Session
     ) -> None:
-        api.answer_next("PATCH", Reply(200, b"done"))
+        api.answer_next("PATCH", ScriptedReply(200, b"done"))
         answer = await session.request(
             "PATCH",
             "/api/v1/nodes/n1",
@@ -52,7 +58,7 @@ class TestARequest:
             content_type="application/merge-patch+json",
         )
         assert (answer.status, answer.body, answer.ok) == (200, b"done", True)
-        (asked,) = api.asked
+        (asked,) = api.requests
         assert asked.path == "/api/v1/nodes/n1"
         assert asked.query == {"fieldManager": "a b&c", "dryRun": "All"}
         assert asked.body == b"{}"
@@ -61,13 +67,13 @@ class TestARequest:
     async def test_brings_any_status_back_as_an_answer(
         self, api: ScriptedApi, session: Session
     ) -> None:
-        api.answer_next("POST", Reply(503, b"plain text", {"Retry-After": "3"}))
+        api.answer_next("POST", ScriptedReply(503, b"plain text", {"Retry-After": "3"}))
         answer = await session.request("POST", "/x", body=b"{}")
         assert (answer.status, answer.ok, answer.body) == (503, False, b"plain text")
         assert answer.headers["retry-after"] == "3"
 
     async def test_does_not_follow_redirects(self, api: ScriptedApi, session: Session) -> None:
-        api.answer_next("POST", Reply(307, b"", {"Location": "http://127.0.0.1:1/"}))
+        api.answer_next("POST", ScriptedReply(307, b"", {"Location": "http://127.0.0.1:1/"}))
         assert (await session.request("POST", "/x", body=b"{}")).status == 307
 
     async def test_to_a_server_that_does_not_listen_was_surely_not_sent(
@@ -83,7 +89,7 @@ class TestARequest:
     async def test_that_is_never_answered_ends_and_may_have_been_sent(
         self, api: ScriptedApi, session: Session
     ) -> None:
-        api.answer_next("POST", Reply(then="hang"))
+        api.answer_next("POST", ScriptedReply(after_body="hang"))
         with pytest.raises(Unreachable) as caught:
             await session.request("POST", "/x", body=b"{}", limits=QUICK)
         assert caught.value.sent
@@ -91,16 +97,16 @@ class TestARequest:
     async def test_whose_connection_breaks_may_have_been_sent(
         self, api: ScriptedApi, session: Session
     ) -> None:
-        api.answer_next("POST", Reply(then="cut"))
+        api.answer_next("POST", ScriptedReply(after_body="cut"))
         with pytest.raises(Unreachable) as caught:
             await session.request("POST", "/x", body=b"{}")
         assert caught.value.sent
         assert api.count("POST") == 1
 
     async def test_brings_no_more_than_it_may(self, api: ScriptedApi, session: Session) -> None:
-        api.answer_next("GET", Reply(body=b"x" * 5000))
+        api.answer_next("GET", ScriptedReply(body=b"x" * 5000))
         with pytest.raises(Unreachable, match="longer than 4000 bytes"):
-            await session.request("GET", "/x", limits=Limits(body_bytes=4000))
+            await session.request("GET", "/x", limits=RequestLimits(body_bytes=4000))
 
     async def test_of_many_uses_one_kept_alive_connection(
         self, api: ScriptedApi, session: Session
@@ -114,16 +120,16 @@ class TestARequest:
 
 class TestAStream:
     async def test_gives_lines_and_counts_bytes(self, api: ScriptedApi, session: Session) -> None:
-        api.answer_next("watch", Reply(body=b"one\ntwo\n"))
+        api.answer_next("watch", ScriptedReply(body=b"one\ntwo\n"))
         async with session.stream(api.path, {"watch": "true"}) as reply:
-            assert isinstance(reply, Stream)
+            assert isinstance(reply, WatchStream)
             assert [await reply.readline() for _ in range(3)] == [b"one\n", b"two\n", b""]
-            assert reply.received() == 8
+            assert reply.received_bytes() == 8
 
     async def test_that_is_refused_is_an_answer(self, api: ScriptedApi, session: Session) -> None:
-        api.answer_next("watch", Reply(429, b"later", {"Retry-After": "1"}))
+        api.answer_next("watch", ScriptedReply(429, b"later", {"Retry-After": "1"}))
         async with session.stream(api.path, {"watch": "true"}) as reply:
-            assert isinstance(reply, Answer)
+            assert isinstance(reply, ApiResponse)
             assert (reply.status, reply.body) == (429, b"later")
 
     async def test_that_never_opens_is_given_up(self, api: ScriptedApi, session: Session) -> None:
@@ -140,8 +146,8 @@ class TestAStream:
 
     async def test_is_closed_when_the_block_ends(self, api: ScriptedApi, session: Session) -> None:
         async with session.stream(api.path, {"watch": "true", "resourceVersion": "100"}):
-            await until(lambda: api.watching == 1)
-        await until(lambda: api.watching == 0)
+            await wait_until(lambda: api.open_watches == 1)
+        await wait_until(lambda: api.open_watches == 0)
 
 
 class TestTheThrottle:
@@ -149,53 +155,53 @@ class TestTheThrottle:
         self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
     ) -> None:
         config = kubeconfig(tmp_path, f"server: '{api.url}'")
-        rate = Rate(per_s=1, burst=3, reserve=1)
+        rate = RateLimit(qps=1, burst=3, critical_reserve=1)
         async with (
-            open_session(config, rate=rate, clock=clock) as session,
+            open_session(config, rate_limit=rate, clock=clock) as session,
             anyio.create_task_group() as calls,
         ):
             for _ in range(3):
                 calls.start_soon(session.request, "GET", "/list")
-            await until(lambda: len(api.asked) == 2)
-            await session.request("POST", "/evict", body=b"{}", lane=Lane.ACT)
-            assert session.throttle.waiting == 1
-            await until(lambda: 0 < clock.waits[0] <= 2)
+            await wait_until(lambda: len(api.requests) == 2)
+            await session.request("POST", "/evict", body=b"{}", priority=RequestPriority.CRITICAL)
+            assert session.rate_limiter.waiting == 1
+            await wait_until(lambda: 0 < clock.pending_waits_s[0] <= 2)
             clock.advance(2)
-        assert [asked.path for asked in api.asked] == ["/list", "/list", "/evict", "/list"]
+        assert [asked.path for asked in api.requests] == ["/list", "/list", "/evict", "/list"]
 
     async def test_lets_a_watch_go_before_lists_that_wait_already(
         self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
     ) -> None:
         config = kubeconfig(tmp_path, f"server: '{api.url}'")
-        rate = Rate(per_s=1, burst=1, reserve=0)
+        rate = RateLimit(qps=1, burst=1, critical_reserve=0)
 
         async def watch(session: Session) -> None:
             async with session.stream(api.path, {"watch": "true", "resourceVersion": "100"}):
                 pass
 
         async with (
-            open_session(config, rate=rate, clock=clock) as session,
+            open_session(config, rate_limit=rate, clock=clock) as session,
             anyio.create_task_group() as calls,
         ):
             await session.request("GET", "/first")
             calls.start_soon(session.request, "GET", "/list")
-            await until(lambda: session.throttle.waiting == 1)
+            await wait_until(lambda: session.rate_limiter.waiting == 1)
             calls.start_soon(watch, session)
-            await until(lambda: session.throttle.waiting == 2)
+            await wait_until(lambda: session.rate_limiter.waiting == 2)
             clock.advance(1)
-            await until(lambda: len(api.asked) == 2)
-            await until(lambda: len(clock.waits) == 2)
+            await wait_until(lambda: len(api.requests) == 2)
+            await wait_until(lambda: len(clock.pending_waits_s) == 2)
             clock.advance(2)
-        assert [asked.path for asked in api.asked] == ["/first", api.path, "/list"]
+        assert [asked.path for asked in api.requests] == ["/first", api.path, "/list"]
 
     async def test_refuses_when_too_many_wait(
         self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
     ) -> None:
         config = kubeconfig(tmp_path, f"server: '{api.url}'")
-        rate = Rate(per_s=1, burst=1, reserve=0, waiting=0)
-        async with open_session(config, rate=rate, clock=clock) as session:
+        rate = RateLimit(qps=1, burst=1, critical_reserve=0, max_waiting=0)
+        async with open_session(config, rate_limit=rate, clock=clock) as session:
             await session.request("GET", "/x")
-            with pytest.raises(Saturated):
+            with pytest.raises(RateLimited):
                 await session.request("GET", "/x")
 
 
@@ -209,11 +215,11 @@ class TestCredentials:
         async with open_session(config, clock=clock) as session:
             token.write_text("second")
             await session.request("GET", "/x")
-            await until(lambda: clock.waits == [60.0])
+            await wait_until(lambda: clock.pending_waits_s == [60.0])
             clock.advance(60)
-            await until(lambda: session.credentials.access.headers != access_of("first"))
+            await wait_until(lambda: session.credentials.config.headers != access_of("first"))
             await session.request("GET", "/x")
-        assert [asked.headers["Authorization"] for asked in api.asked] == [
+        assert [asked.headers["Authorization"] for asked in api.requests] == [
             "Bearer first",
             "Bearer second",
         ]
@@ -224,25 +230,25 @@ class TestCredentials:
         token = tmp_path / "token"
         token.write_text("first")
         config = kubeconfig(tmp_path, f"server: '{api.url}'", f"tokenFile: '{token}'")
-        api.answer_next("GET", Reply(401))
+        api.answer_next("GET", ScriptedReply(401))
         async with open_session(config, clock=clock) as session:
             token.write_text("second")
             assert (await session.request("GET", "/x")).status == 401
-            await until(lambda: clock.waits == [5.0])
-            assert session.credentials.access.headers == access_of("first")
+            await wait_until(lambda: clock.pending_waits_s == [5.0])
+            assert session.credentials.config.headers == access_of("first")
             clock.advance(5)
-            await until(lambda: session.credentials.access.headers == access_of("second"))
-            await until(lambda: clock.waits == [60.0])
+            await wait_until(lambda: session.credentials.config.headers == access_of("second"))
+            await wait_until(lambda: clock.pending_waits_s == [60.0])
 
     async def test_are_read_again_after_a_watch_was_answered_with_401(
         self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
     ) -> None:
         config = kubeconfig(tmp_path, f"server: '{api.url}'")
-        api.answer_next("watch", Reply(401))
+        api.answer_next("watch", ScriptedReply(401))
         async with open_session(config, clock=clock) as session:
-            await until(lambda: clock.waits == [60.0])
+            await wait_until(lambda: clock.pending_waits_s == [60.0])
             async with session.stream(api.path, {"watch": "true"}):
-                await until(lambda: clock.waits == [5.0])
+                await wait_until(lambda: clock.pending_waits_s == [5.0])
 
     async def test_from_a_plugin_that_names_no_end_are_read_again_only_after_a_401(
         self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
@@ -259,11 +265,11 @@ class TestCredentials:
         config = kubeconfig(tmp_path, f"server: '{api.url}'", user)
         async with open_session(config, clock=clock) as session:
             for _ in range(3):
-                await until(lambda: clock.waits == [60.0])
+                await wait_until(lambda: clock.pending_waits_s == [60.0])
                 clock.advance(60)
             assert runs.read_text() == "x\n"
-            session.credentials.doubt()
-            await until(lambda: runs.read_text() == "x\nx\n")
+            session.credentials.invalidate()
+            await wait_until(lambda: runs.read_text() == "x\nx\n")
 
     async def test_that_cannot_be_read_again_stay_as_they_are_and_say_why(
         self, api: ScriptedApi, tmp_path: Path, clock: ManualClock
@@ -273,11 +279,11 @@ class TestCredentials:
         config = kubeconfig(tmp_path, f"server: '{api.url}'", f"tokenFile: '{token}'")
         async with open_session(config, clock=clock) as session:
             token.unlink()
-            await until(lambda: clock.waits == [60.0])
+            await wait_until(lambda: clock.pending_waits_s == [60.0])
             clock.advance(60)
-            await until(lambda: session.credentials.problem is not None)
-            assert str(token) in str(session.credentials.problem)
-            assert session.credentials.access.headers == access_of("first")
+            await wait_until(lambda: session.credentials.last_error is not None)
+            assert str(token) in str(session.credentials.last_error)
+            assert session.credentials.config.headers == access_of("first")
 
     async def test_that_cannot_be_read_at_first_are_an_error(self, tmp_path: Path) -> None:
         config = kubeconfig(tmp_path, "server: 'http://127.0.0.1:1'", "tokenFile: /no/such/token")
@@ -295,20 +301,20 @@ Serving = Callable[..., AbstractAsyncContextManager[ScriptedApi]]
 
 class TestTls:
     @pytest.fixture
-    def serving(self, authority: Authority, tmp_path: Path) -> Serving:
+    def serving(self, authority: CertificateAuthority, tmp_path: Path) -> Serving:
         """Return a way to serve some host over TLS."""
 
         @asynccontextmanager
         async def serve(*hosts: str, ask_clients: bool = False) -> AsyncIterator[ScriptedApi]:
-            tls = authority.server_side(tmp_path, *hosts, ask_clients=ask_clients)
-            async with ScriptedApi(ThingCodec.path).serving(tls) as api:
+            tls = authority.server_context(tmp_path, *hosts, ask_clients=ask_clients)
+            async with ScriptedApi(FakeCodec.path).serving(tls) as api:
                 yield api
 
         return serve
 
-    async def ask(self, config: KubeConfig) -> int:
+    async def ask(self, config: KubeConfigOptions) -> int:
         async with open_session(config) as session:
-            return (await session.request("GET", ThingCodec.path)).status
+            return (await session.request("GET", FakeCodec.path)).status
 
     async def test_a_server_signed_by_the_given_authority_is_trusted(
         self, serving: Serving, tmp_path: Path, ca_file: Path
@@ -342,7 +348,7 @@ class TestTls:
                 await self.ask(kubeconfig(tmp_path, cluster))
 
     async def test_a_pod_uses_its_account_and_a_rotated_token_within_a_minute(
-        self, serving: Serving, tmp_path: Path, authority: Authority, clock: ManualClock
+        self, serving: Serving, tmp_path: Path, authority: CertificateAuthority, clock: ManualClock
     ) -> None:
         account = tmp_path / "serviceaccount"
         account.mkdir()
@@ -354,19 +360,19 @@ class TestTls:
                 "KUBERNETES_SERVICE_PORT": api.url.rpartition(":")[2],
                 "HOME": "/nowhere",
             }
-            config = KubeConfig(service_account=account)
+            config = KubeConfigOptions(service_account=account)
             async with open_session(config, environ=environ, clock=clock) as session:
                 await session.request("GET", api.path)
                 (account / "token").write_text("second")
-                await until(lambda: clock.waits == [60.0])
+                await wait_until(lambda: clock.pending_waits_s == [60.0])
                 clock.advance(60)
-                await until(lambda: session.credentials.access.headers == access_of("second"))
+                await wait_until(lambda: session.credentials.config.headers == access_of("second"))
                 await session.request("GET", api.path)
-        sent = [asked.headers["Authorization"] for asked in api.asked]
+        sent = [asked.headers["Authorization"] for asked in api.requests]
         assert sent == ["Bearer first", "Bearer second"]
 
     async def test_a_client_certificate_is_shown(
-        self, serving: Serving, tmp_path: Path, ca_file: Path, authority: Authority
+        self, serving: Serving, tmp_path: Path, ca_file: Path, authority: CertificateAuthority
     ) -> None:
         certificate, key = authority.issue(tmp_path, "client")
         async with serving("127.0.0.1", ask_clients=True) as api:

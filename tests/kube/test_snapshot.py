@@ -1,10 +1,10 @@
 import pytest
 
-from reactive_desched.errors import Malformed, Refused
+from reactive_desched.errors import Malformed, RequestRejected
 from reactive_desched.kube.client.session import Session
-from reactive_desched.kube.watch.snapshot import read_all
-from tests.support.scripted_api import Reply, ScriptedApi
-from tests.support.things import Thing, ThingCodec
+from reactive_desched.kube.watch.snapshot import list_once
+from tests.support.scripted_api import ScriptedApi, ScriptedReply
+from tests.support.things import FakeCodec, FakeObject
 
 pytestmark = pytest.mark.anyio
 
@@ -14,8 +14,8 @@ async def test_everything_is_read_once_over_as_many_pages_as_it_takes(
 ) -> None:
     for number in range(1001):
         api.put(f"t{number}", "1")
-    staged = await read_all(session, ThingCodec(), lambda _: None)
-    assert staged.items == [Thing(name, "1") for name in api.objects]
+    staged = await list_once(session, FakeCodec(), lambda _: None)
+    assert staged.items == [FakeObject(name, "1") for name in api.objects]
     assert staged.resource_version == str(api.version)
     assert api.count("list") == 3
 
@@ -23,10 +23,10 @@ async def test_everything_is_read_once_over_as_many_pages_as_it_takes(
 async def test_what_cannot_be_read_is_told_and_left_out(api: ScriptedApi, session: Session) -> None:
     items = b'[{"metadata":7},{"metadata":{"name":"good"}}]'
     page = b'{"metadata":{"resourceVersion":"1"},"items":%b}' % items
-    api.answer_next("list", Reply(body=page))
+    api.answer_next("list", ScriptedReply(body=page))
     unreadable: list[Malformed] = []
-    staged = await read_all(session, ThingCodec(), unreadable.append)
-    assert staged.items == [Thing("good", "")]
+    staged = await list_once(session, FakeCodec(), unreadable.append)
+    assert staged.items == [FakeObject("good", "")]
     assert [error.kind for error in unreadable] == ["Thing"]
 
 
@@ -34,7 +34,7 @@ async def test_what_cannot_be_read_is_told_and_left_out(api: ScriptedApi, sessio
 async def test_a_refusal_says_whether_to_try_again(
     api: ScriptedApi, session: Session, code: int, *, retryable: bool
 ) -> None:
-    api.answer_next("list", Reply(code, b"because"))
-    with pytest.raises(Refused, match=f"list {api.path}: {code} because") as caught:
-        await read_all(session, ThingCodec(), lambda _: None)
+    api.answer_next("list", ScriptedReply(code, b"because"))
+    with pytest.raises(RequestRejected, match=f"list {api.path}: {code} because") as caught:
+        await list_once(session, FakeCodec(), lambda _: None)
     assert caught.value.retryable is retryable

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode.codecs import Codecs, codecs
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.kube.decode.codecs import Codecs, make_codecs
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.labels import Requirement
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import CSINode, PersistentVolume, PersistentVolumeClaim
@@ -17,22 +17,22 @@ ZONE, BETA = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/r
 
 
 def fresh() -> Codecs:
-    return codecs(SharedParts())
+    return make_codecs(InternTables())
 
 
 def claim(**members: Any) -> PersistentVolumeClaim:  # any JSON value
     obj = {"metadata": METADATA} | members
-    return fresh().claims.item(json.dumps(obj).encode())
+    return fresh().pvcs.decode_object(json.dumps(obj).encode())
 
 
 def volume(spec: Any, **metadata: Any) -> PersistentVolume:  # any JSON value
     obj = {"metadata": METADATA | metadata, "spec": spec}
-    return fresh().volumes.item(json.dumps(obj).encode())
+    return fresh().pvs.decode_object(json.dumps(obj).encode())
 
 
 def test_a_claim_says_whether_it_serves_one_pod_alone() -> None:
-    assert claim(spec={"accessModes": ["ReadWriteOncePod"]}).exclusive
-    assert not claim(spec={"accessModes": ["ReadWriteOnce", "ReadOnlyMany"]}).exclusive
+    assert claim(spec={"accessModes": ["ReadWriteOncePod"]}).read_write_once_pod
+    assert not claim(spec={"accessModes": ["ReadWriteOnce", "ReadOnlyMany"]}).read_write_once_pod
 
 
 def test_a_claim_says_how_it_fares_and_whether_it_is_being_deleted() -> None:
@@ -85,7 +85,7 @@ def test_a_driver_that_gives_no_number_has_no_limit() -> None:
     ]
     text = json.dumps({"metadata": METADATA, "spec": {"drivers": drivers}}).encode()
 
-    assert fresh().csi_nodes.item(text) == CSINode("x", "u1", 7, {"counts": 25, "none": 0})
+    assert fresh().csi_nodes.decode_object(text) == CSINode("x", "u1", 7, {"counts": 25, "none": 0})
 
 
 def test_a_volume_that_cannot_be_read_is_named() -> None:

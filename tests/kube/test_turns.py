@@ -5,15 +5,15 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.client.session import Session, Stream
+from reactive_desched.kube.client.session import Session, WatchStream
 from reactive_desched.kube.decode.codec import WatchEvent
-from reactive_desched.kube.watch.lister import Lister, PageSizes, Staged
-from reactive_desched.kube.watch.watch_end import End, Ending
+from reactive_desched.kube.watch.lister import Lister, ListResult, ListSettings
+from reactive_desched.kube.watch.watch_end import StopReason, WatchEnd
 from reactive_desched.kube.watch.watcher import WatchReader
-from reactive_desched.kube.watch.yielding import Gait, Pace
+from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 from reactive_desched.testing.manual_clock import ManualClock
 from tests.support.scripted_api import ScriptedApi
-from tests.support.things import Thing, ThingCodec
+from tests.support.things import FakeCodec, FakeObject
 
 pytestmark = pytest.mark.anyio
 
@@ -46,17 +46,17 @@ async def read(lines: list[bytes], clock: ManualClock, cost_s: float) -> Loop:
     async def readline() -> bytes:
         return next(left, b"")
 
-    def take(_: WatchEvent[Thing]) -> Ending | None:
+    def take(_: WatchEvent[FakeObject]) -> WatchEnd | None:
         loop.done += 1
         clock.advance(cost_s)
         return None
 
-    reader = WatchReader(ThingCodec(), unexpected, clock)
+    reader = WatchReader(FakeCodec(), unexpected, clock)
     async with anyio.create_task_group() as others:
         others.start_soon(loop.watch)
         await checkpoint()
-        stream = Stream({}, readline, lambda: loop.done)
-        assert (await reader.read(stream, take, lambda: 1e9)).why is End.CLEAN
+        stream = WatchStream({}, readline, lambda: loop.done)
+        assert (await reader.read(stream, take, lambda: 1e9)).reason is StopReason.CLEAN
         others.cancel_scope.cancel()
     assert loop.done == len(lines)
     return loop
@@ -77,7 +77,7 @@ async def test_large_events_are_looked_at_sooner(clock: ManualClock) -> None:
 
 
 async def test_several_turns_can_be_given_away_at_once(clock: ManualClock) -> None:
-    pace, turns = Pace(clock, Gait(steps=2, turns_given=4)), 0
+    pace, turns = Yielder(clock, YieldPolicy(steps_per_slice=2, loop_turns=4)), 0
 
     async def others() -> None:
         nonlocal turns
@@ -89,10 +89,10 @@ async def test_several_turns_can_be_given_away_at_once(clock: ManualClock) -> No
         both.start_soon(others)
         await checkpoint()
         before = turns
-        assert [pace.spent(), pace.spent()] == [False, True]
-        await pace.give_way()
+        assert [pace.slice_over(), pace.slice_over()] == [False, True]
+        await pace.yield_now()
         assert turns - before == 4
-        assert not pace.spent()
+        assert not pace.slice_over()
         both.cancel_scope.cancel()
 
 
@@ -103,15 +103,20 @@ async def test_a_page_is_decoded_in_turns(
         api.put(f"t{number}", "1")
     loop = Loop()
 
-    class Counting(ThingCodec):
-        def item(self, raw: object) -> Thing:
+    class Counting(FakeCodec):
+        def item(self, raw: object) -> FakeObject:
             loop.done += 1
-            return super().item(raw)  # type: ignore[arg-type]  # passed on as it came
+            return super().decode_object(raw)  # type: ignore[arg-type]  # passed on as it came
 
     async with anyio.create_task_group() as others:
         others.start_soon(loop.watch)
         lister = Lister(session, Counting(), unexpected, clock)
-        assert isinstance(await lister.stage(PageSizes(page=100, gait=Gait(steps=10))), Staged)
+        assert isinstance(
+            await lister.list_all(
+                ListSettings(page_size=100, yield_policy=YieldPolicy(steps_per_slice=10))
+            ),
+            ListResult,
+        )
         others.cancel_scope.cancel()
     assert (loop.done, loop.most_in_a_turn) == (100, 10)
 
@@ -123,15 +128,17 @@ async def test_dear_objects_end_a_turn_by_their_time(
         api.put(f"t{number}", "1")
     loop = Loop()
 
-    class Dear(ThingCodec):
-        def item(self, raw: object) -> Thing:
+    class Dear(FakeCodec):
+        def item(self, raw: object) -> FakeObject:
             loop.done += 1
             clock.advance(0.0004)
-            return super().item(raw)  # type: ignore[arg-type]  # passed on as it came
+            return super().decode_object(raw)  # type: ignore[arg-type]  # passed on as it came
 
     async with anyio.create_task_group() as others:
         others.start_soon(loop.watch)
         lister = Lister(session, Dear(), unexpected, clock)
-        await lister.stage(PageSizes(page=100, gait=Gait(steps=50)))
+        await lister.list_all(
+            ListSettings(page_size=100, yield_policy=YieldPolicy(steps_per_slice=50))
+        )
         others.cancel_scope.cancel()
     assert loop.most_in_a_turn == 3

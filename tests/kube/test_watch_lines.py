@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode.codecs import Codecs, codecs
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.kube.decode.codecs import Codecs, make_codecs
+from reactive_desched.kube.decode.interning import InternTables
 
 JSON = dict[str, Any]  # any JSON object
 METADATA = {"name": "n1", "uid": "u1", "resourceVersion": "7", "namespace": "shop"}
@@ -15,7 +15,7 @@ POD = {"metadata": METADATA | {"name": "web"}, "spec": {"nodeName": "n1"}}
 
 
 def fresh() -> Codecs:
-    return codecs(SharedParts())
+    return make_codecs(InternTables())
 
 
 def all_of(made: Codecs) -> list[Any]:  # codecs of different records
@@ -28,18 +28,18 @@ def as_line(kind: str, obj: Any) -> bytes:  # any JSON value
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
 def test_a_change_carries_its_object_and_version(kind: str) -> None:
-    event = fresh().pods.event(as_line(kind, POD))
+    event = fresh().pods.decode_event(as_line(kind, POD))
 
     assert event.type == kind
-    assert event.object == fresh().pods.item(json.dumps(POD).encode())
+    assert event.object == fresh().pods.decode_object(json.dumps(POD).encode())
     assert (event.resource_version, event.initial_events_end, event.status) == ("7", False, None)
 
 
 def test_a_change_with_a_null_is_read_as_if_it_were_absent() -> None:
-    event = fresh().pods.event(as_line("MODIFIED", POD | {"spec": {"tolerations": None}}))
+    event = fresh().pods.decode_event(as_line("MODIFIED", POD | {"spec": {"tolerations": None}}))
 
     assert event.type == "MODIFIED"
-    assert event.object == fresh().pods.item(json.dumps(POD | {"spec": {}}).encode())
+    assert event.object == fresh().pods.decode_object(json.dumps(POD | {"spec": {}}).encode())
     assert event.resource_version == "7"
 
 
@@ -111,7 +111,7 @@ def test_an_error_carries_the_servers_status() -> None:
 
 
 def test_an_error_that_looks_like_an_object_is_still_an_error() -> None:
-    event = fresh().namespaces.event(as_line("ERROR", {"metadata": METADATA, "code": 500}))
+    event = fresh().namespaces.decode_event(as_line("ERROR", {"metadata": METADATA, "code": 500}))
 
     assert event.object is None
     assert event.status is not None

@@ -10,9 +10,9 @@ from reactive_desched.model.labels import (
     LabelSelector,
     Requirement,
     Selector,
-    key_problem,
+    label_key_error,
+    label_value_error,
     parse_selector,
-    value_problem,
 )
 
 
@@ -121,7 +121,7 @@ def test_every_part_of_a_label_selector_must_hold(
 def test_an_invalid_label_selector_says_what_is_wrong(
     selector: LabelSelector, problem: str
 ) -> None:
-    (found,) = selector.problems()
+    (found,) = selector.validation_errors()
 
     assert problem in found
 
@@ -129,7 +129,7 @@ def test_an_invalid_label_selector_says_what_is_wrong(
 def test_a_valid_label_selector_has_no_problems() -> None:
     expressions = (Requirement("a", "In", ("", "b")), Requirement("c.io/d", "DoesNotExist"))
 
-    assert LabelSelector({"app": "web", "x": ""}, expressions).problems() == []
+    assert LabelSelector({"app": "web", "x": ""}, expressions).validation_errors() == []
 
 
 # --- keys and values ---------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_a_valid_label_selector_has_no_problems() -> None:
     ],
 )
 def test_a_label_key_is_a_name_with_an_optional_dns_prefix(key: str, *, valid: bool) -> None:
-    assert (key_problem(key) is None) is valid
+    assert (label_key_error(key) is None) is valid
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_label_key_is_a_name_with_an_optional_dns_prefix(key: str, *, valid: b
     ],
 )
 def test_a_label_value_is_empty_or_a_name(value: str, *, valid: bool) -> None:
-    assert (value_problem(value) is None) is valid
+    assert (label_value_error(value) is None) is valid
 
 
 # --- the text form -----------------------------------------------------------------------------
@@ -278,7 +278,9 @@ def test_a_text_is_a_selector_or_refused_as_one(text: str) -> None:
         selector = parse_selector(text)
     except SelectorError:
         return
-    assert [r.problem() for r in selector.requirements] == [None] * len(selector.requirements)
+    assert [r.validation_error() for r in selector.requirements] == [None] * len(
+        selector.requirements
+    )
     assert parse_selector(str(selector)) == selector
 
 

@@ -130,7 +130,7 @@ def test_the_weight_of_a_node_is_that_of_the_wishes_it_fulfils(
 
 
 def test_a_term_names_the_labels_it_reads() -> None:
-    assert list(term(IN_ZONE_A, ON_SSD, fields=(NAMED_N1,)).keys()) == ["zone", "disk"]
+    assert list(term(IN_ZONE_A, ON_SSD, fields=(NAMED_N1,)).label_keys()) == ["zone", "disk"]
 
 
 # --- properties --------------------------------------------------------------------------------

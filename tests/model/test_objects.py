@@ -77,7 +77,7 @@ def test_a_pod_is_ready_when_its_condition_says_so(
 def test_a_node_is_ready_unless_a_condition_says_otherwise(
     status: str | None, *, ready: bool
 ) -> None:
-    assert Node("n1", ready=status).is_ready is ready
+    assert Node("n1", ready_status=status).is_ready is ready
 
 
 def test_a_node_is_in_the_zone_of_its_label() -> None:

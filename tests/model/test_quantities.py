@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.errors import QuantityError
-from reactive_desched.model.quantities import milli, parse_quantity, whole
+from reactive_desched.model.quantities import integer_value, milli_value, parse_quantity
 
 MOST_BINARY = 2**63 - 1
 
@@ -57,7 +57,7 @@ MOST_BINARY = 2**63 - 1
 def test_a_quantity_has_these_whole_units_and_thousandths(
     text: str, units: int, thousandths: int
 ) -> None:
-    assert (whole(text), milli(text)) == (units, thousandths)
+    assert (integer_value(text), milli_value(text)) == (units, thousandths)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_precision_ends_at_one_nano_away_from_zero(text: str, value: Fraction) -
     ],
 )
 def test_binary_quantities_end_where_upstream_caps_them(text: str, units: int) -> None:
-    assert whole(text) == units
+    assert integer_value(text) == units
     assert parse_quantity(text) == units
 
 
@@ -120,7 +120,7 @@ def test_binary_quantities_end_where_upstream_caps_them(text: str, units: int) -
     ],
 )
 def test_what_is_no_quantity_is_refused_by_name(text: str) -> None:
-    for read in (parse_quantity, milli, whole):
+    for read in (parse_quantity, milli_value, integer_value):
         with pytest.raises(QuantityError) as refused:
             read(text)
         assert repr(text) in str(refused.value)
@@ -159,8 +159,8 @@ def test_units_and_thousandths_are_the_decimal_value_rounded_away_from_zero(
     number, suffix = quantity
     value = Decimal(number) * SCALES[suffix]
 
-    assert whole(number + suffix) == rounded_up(value)
-    assert milli(number + suffix) == rounded_up(value * 1000)
+    assert integer_value(number + suffix) == rounded_up(value)
+    assert milli_value(number + suffix) == rounded_up(value * 1000)
 
 
 @given(
@@ -169,8 +169,8 @@ def test_units_and_thousandths_are_the_decimal_value_rounded_away_from_zero(
 def test_plain_integers_are_read_the_same_with_and_without_a_fraction(
     number: int, suffix: str
 ) -> None:
-    assert whole(f"{number}{suffix}") == whole(f"{number}.0{suffix}")
-    assert milli(f"{number}{suffix}") == milli(f"{number}.0{suffix}")
+    assert integer_value(f"{number}{suffix}") == integer_value(f"{number}.0{suffix}")
+    assert milli_value(f"{number}{suffix}") == milli_value(f"{number}.0{suffix}")
 
 
 @given(st.fractions(0, 10**6, max_denominator=10**9))
@@ -184,7 +184,7 @@ def test_a_value_of_whole_nanos_survives_being_written_and_read(value: Fraction)
 @given(st.text(max_size=80) | st.text("0123456789.eEinumkKMGTP+-", max_size=12))
 def test_a_text_is_a_quantity_for_every_reader_or_for_none(text: str) -> None:
     answers = []
-    for read in (parse_quantity, milli, whole):
+    for read in (parse_quantity, milli_value, integer_value):
         try:
             read(text)
         except QuantityError:

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from reactive_desched.errors import QuantityError
 from reactive_desched.model.resources import (
     ContainerRequests,
-    add,
-    amount,
-    amounts,
+    add_resources,
+    parse_amount,
+    parse_resource_list,
     pod_requests,
-    subtract,
+    subtract_resources,
 )
 
 Quantities = dict[str, str]
@@ -140,19 +140,19 @@ def test_the_pod_level_speaks_for_cpu_memory_and_huge_pages_only() -> None:
 def test_amounts_are_integers_in_the_schedulers_units(
     resource: str, quantity: str, units: int
 ) -> None:
-    assert amount(resource, quantity) == units
-    assert amounts({resource: quantity}) == {resource: units}
+    assert parse_amount(resource, quantity) == units
+    assert parse_resource_list({resource: quantity}) == {resource: units}
 
 
 def test_a_bad_quantity_is_refused() -> None:
     with pytest.raises(QuantityError, match="'1KB'"):
-        amounts({"memory": "1KB"})
+        parse_resource_list({"memory": "1KB"})
 
 
 def test_taking_away_all_of_a_resource_forgets_it() -> None:
     total = {"cpu": 500, "memory": 10}
 
-    subtract(total, {"cpu": 500, "memory": 4})
+    subtract_resources(total, {"cpu": 500, "memory": 4})
 
     assert total == {"memory": 6}
 
@@ -160,7 +160,7 @@ def test_taking_away_all_of_a_resource_forgets_it() -> None:
 def test_taking_away_more_than_there_is_shows_the_debt() -> None:
     total: dict[str, int] = {}
 
-    subtract(total, {"cpu": 5})
+    subtract_resources(total, {"cpu": 5})
 
     assert total == {"cpu": -5}
 
@@ -168,7 +168,7 @@ def test_taking_away_more_than_there_is_shows_the_debt() -> None:
 def test_adding_does_not_change_what_is_added() -> None:
     total, more = {"cpu": 1}, {"cpu": 2, "memory": 3}
 
-    add(total, more)
+    add_resources(total, more)
 
     assert (total, more) == ({"cpu": 3, "memory": 3}, {"cpu": 2, "memory": 3})
 
@@ -188,11 +188,11 @@ def test_what_is_added_can_be_taken_away_again(
 ) -> None:
     total: dict[str, int] = {}
     for one in before:
-        add(total, one)
+        add_resources(total, one)
     remembered = dict(total)
 
-    add(total, more)
-    subtract(total, more)
+    add_resources(total, more)
+    subtract_resources(total, more)
 
     assert total == remembered
 
@@ -211,12 +211,12 @@ def test_a_pod_has_room_for_every_moment_of_its_life(
 
     for one in inits:
         running = dict(held)
-        add(running, amounts(one.requests))
+        add_resources(running, parse_resource_list(one.requests))
         note(running)
         if one.is_sidecar:
             held = running
     for container in containers:
-        add(held, amounts(container))
+        add_resources(held, parse_resource_list(container))
     note(held)
 
     assert pod_requests(containers, inits) == most

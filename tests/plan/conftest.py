@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.plan.command import PlanOptions, preview
+from reactive_desched.plan.command import PlanOptions, build_report
 from reactive_desched.plan.progress import Progress
-from reactive_desched.plan.report import Report
+from reactive_desched.plan.report import PlanReport
 
 Object = dict[str, Any]  # an object of the API as JSON
 
@@ -86,13 +86,13 @@ class World:
             path.write_text(text, encoding="utf-8")
         return str(path)
 
-    def look(self, *files: str, policy: str | None = None, **more: Any) -> Report:
+    def look(self, *files: str, policy: str | None = None, **more: Any) -> PlanReport:
         """Look at files as `plan` does; without any, at the small cluster."""
         if policy is not None:
             self.policy.write_text(policy, encoding="utf-8")
         named = files or (self.file(self.listed(self.small())),)
         options = PlanOptions(policy=str(self.policy), files=named, **{"now": NOW, **more})
-        return preview(options, Progress())
+        return build_report(options, Progress())
 
     def gone(self, *files: str, **more: Any) -> list[str]:
         """Name the pods that would be evicted, in order."""

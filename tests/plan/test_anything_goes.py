@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.reading import read_files
-from reactive_desched.plan.snapshot import Picture
+from reactive_desched.plan.snapshot import Snapshot
 
 POD = {
     "apiVersion": "v1",
@@ -34,7 +34,7 @@ any_json = st.recursive(
 )
 
 
-def looked_at(folder: Path, content: bytes) -> Picture | str:
+def looked_at(folder: Path, content: bytes) -> Snapshot | str:
     path = folder / "it"
     path.write_bytes(content)
     try:
@@ -88,4 +88,4 @@ def test_lists_in_lists_are_read_or_refused_at_any_depth(tmp_path: Path) -> None
         text = b'{"kind":"List","items":[' * depth + b"]}" * depth
         found = looked_at(tmp_path, text)
 
-        assert isinstance(found, Picture) or "nested too deeply" in found
+        assert isinstance(found, Snapshot) or "nested too deeply" in found

@@ -4,18 +4,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reactive_desched.api.places import PlacePlugin
+from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import PluginArgs, View
-from reactive_desched.controller.config import plan, registry
+from reactive_desched.controller.config import build_config, plugin_registry
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.subjects import Places
-from reactive_desched.plan.evaluation import judge
+from reactive_desched.model.subjects import NodeOrPod
+from reactive_desched.plan.evaluation import run_sweeps
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.reading import read_files
-from reactive_desched.plan.report import Counts, Objection, PodName, Verdict
-from reactive_desched.policy.load import load
+from reactive_desched.plan.report import DecisionCounts, PlannedDecision, PodRef, Rejection
+from reactive_desched.policy.load import load_files
 
 TWO = """\
 apiVersion: descheduler/v1alpha2
@@ -33,9 +33,9 @@ profiles:
 def test_an_eviction_says_who_where_by_whom_and_why(world: Any) -> None:
     first = world.look().decisions[0]
 
-    assert first == Verdict(
+    assert first == PlannedDecision(
         action="Evict",
-        pod=PodName("shop", "a", "uid-a"),
+        pod=PodRef("shop", "a", "uid-a"),
         node="n1",
         owner="ReplicaSet/web",
         profile="taints",
@@ -60,7 +60,7 @@ def test_every_protection_that_objects_is_named_the_one_that_decided_first(world
         "FailedBarePods",
         "PodsWithLocalStorage",
     ]
-    assert only.objections[2] == Objection("FailedBarePods", "pod does not have any ownerRefs")
+    assert only.objections[2] == Rejection("FailedBarePods", "pod does not have any ownerRefs")
 
 
 def test_a_refusal_for_want_of_room_has_one_reason(world: Any) -> None:
@@ -91,7 +91,7 @@ def test_one_profile_alone_can_be_asked(world: Any) -> None:
     report = world.look(policy=TWO, profile="careful")
 
     assert {each.profile for each in report.decisions} == {"careful"}
-    assert report.summary.total == Counts(evict=0, refuse=2)
+    assert report.summary.total == DecisionCounts(evict=0, refuse=2)
 
 
 def test_a_profile_that_is_not_there_is_wrong_input(world: Any) -> None:
@@ -101,11 +101,14 @@ def test_a_profile_that_is_not_there_is_wrong_input(world: Any) -> None:
 
 def test_the_summary_counts_per_plugin_profile_node_namespace_and_gate(world: Any) -> None:
     summary = world.look(policy=TWO).summary
-    both = Counts(evict=2, refuse=2)
+    both = DecisionCounts(evict=2, refuse=2)
 
     assert summary.total == both
     assert summary.by_plugin == {"RemovePodsViolatingNodeTaints": both}
-    assert summary.by_profile == {"bold": Counts(evict=2), "careful": Counts(refuse=2)}
+    assert summary.by_profile == {
+        "bold": DecisionCounts(evict=2),
+        "careful": DecisionCounts(refuse=2),
+    }
     assert summary.by_node == {"n1": both}
     assert summary.by_namespace == {"shop": both}
     assert summary.by_gate == {"LabelSelector": 2}
@@ -141,7 +144,7 @@ def test_what_the_evict_annotation_overrules_is_no_objection(world: Any) -> None
     assert [each.gate for each in held.objections] == ["NodeFit"]
 
 
-class Patient(PlacePlugin[PluginArgs]):
+class Patient(PodPlugin[PluginArgs]):
     """Finds fault with a pod only after it has been asked twice before."""
 
     name = "Patient"
@@ -151,8 +154,8 @@ class Patient(PlacePlugin[PluginArgs]):
         super().__init__(PluginArgs())
         self._asked = 0
 
-    def judge(self, subject: Places, view: View) -> Iterator[Finding]:
-        node, pods = view.place(subject) or (None, ())
+    def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding]:
+        node, pods = view.pods_of(subject) or (None, ())
         for pod in pods:
             self._asked += 1
             if self._asked > 2:
@@ -164,13 +167,15 @@ def test_plugins_remember_from_pass_to_pass_and_the_last_is_told(
     world: Any, passes: int, gone: list[str]
 ) -> None:
     path = world.file(world.listed([world.node("n1"), world.node("n2"), world.pod("a")]))
-    configuration = load([world.policy], registry())
-    ours = plan(configuration.policy, configuration.settings)
+    configuration = load_files([world.policy], plugin_registry())
+    ours = build_config(configuration.policy, configuration.settings)
     profile = structs.replace(ours.profiles[0], plugins=(Patient(),))
     picture = read_files([path], Progress())
-    judged = judge(structs.replace(ours, profiles=(profile,)), picture, 0.0, "upstream", passes)
+    judged = run_sweeps(
+        structs.replace(ours, profiles=(profile,)), picture, 0.0, "upstream", passes
+    )
 
-    assert [each.pod.name for each in judged.verdicts] == gone
+    assert [each.pod.name for each in judged.decisions] == gone
 
 
 @pytest.mark.parametrize("passes", [1, 3])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.errors import CannotLook, ConfigError
-from reactive_desched.plan.files import named_files, open_text
+from reactive_desched.errors import ConfigError, SnapshotUnavailable
+from reactive_desched.plan.files import expand_files, open_text
 from reactive_desched.plan.json_text import JsonText
 
 
@@ -19,7 +19,7 @@ def opened(name: str) -> JsonText:
 
 def content(text: JsonText) -> bytes:
     assert text.next()
-    return bytes(text.take()).strip()
+    return bytes(text.read_value()).strip()
 
 
 def test_a_folder_stands_for_its_json_and_yaml_files_in_order(tmp_path: Path) -> None:
@@ -30,16 +30,16 @@ def test_a_folder_stands_for_its_json_and_yaml_files_in_order(tmp_path: Path) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
-    assert list(named_files([str(tmp_path)])) == [str(tmp_path / name) for name in wanted]
+    assert list(expand_files([str(tmp_path)])) == [str(tmp_path / name) for name in wanted]
 
 
 def test_files_and_standard_input_are_taken_in_the_order_named() -> None:
-    assert list(named_files(["b.txt", "-", "a"])) == ["b.txt", "-", "a"]
+    assert list(expand_files(["b.txt", "-", "a"])) == ["b.txt", "-", "a"]
 
 
 def test_a_folder_without_such_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no file in this folder ends in \.json, \.yaml"):
-        list(named_files([str(tmp_path)]))
+        list(expand_files([str(tmp_path)]))
 
 
 def test_a_plain_file_is_read_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,9 @@ def test_no_room_for_what_a_pipe_brings_is_no_answer(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "there is no such folder"))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
-    with pytest.raises(CannotLook, match=r"standard input: cannot be kept in .* set TMPDIR"):
+    with pytest.raises(
+        SnapshotUnavailable, match=r"standard input: cannot be kept in .* set TMPDIR"
+    ):
         opened("-")
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.plan.input_objects import objects
+from reactive_desched.plan.input_objects import read_objects
 from reactive_desched.plan.json_text import JsonText
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
@@ -16,7 +16,7 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
 def found(text: str) -> list[tuple[str, str, Any]]:
     """Return kind, version and content of every object of a text, none of which is a page."""
     pages: list[tuple[str, int | None]] = []
-    every = objects(JsonText(text.encode(), "it"), lambda *page: pages.append(page))
+    every = read_objects(JsonText(text.encode(), "it"), lambda *page: pages.append(page))
     told = [(each.kind, each.api_version, json.loads(bytes(each.raw))) for each in every]
     assert pages == []
     return told
@@ -116,7 +116,7 @@ def test_a_list_that_is_one_page_of_several_is_told(
 ) -> None:
     text = json.dumps({"kind": "PodList", "metadata": metadata, "items": [{}]})
     pages: list[tuple[str, int | None]] = []
-    every = list(objects(JsonText(text.encode(), "it"), lambda *page: pages.append(page)))
+    every = list(read_objects(JsonText(text.encode(), "it"), lambda *page: pages.append(page)))
 
     assert [each.kind for each in every] == ["Pod"]
     assert pages == [("PodList", lacking)]

@@ -29,12 +29,12 @@ spaces = st.text(" \t\r\n", max_size=3)
 def everything(text: JsonText) -> list[Any]:
     found = []
     while text.next():
-        found.append(json.loads(bytes(text.take())))
+        found.append(json.loads(bytes(text.read_value())))
     return found
 
 
 def walk(text: JsonText) -> list[tuple[str, Any]]:
-    return [(key, json.loads(bytes(text.take()))) for key in text.members()]
+    return [(key, json.loads(bytes(text.read_value()))) for key in text.members()]
 
 
 @given(
@@ -64,18 +64,18 @@ def test_an_array_is_walked_element_by_element(value: list[Any], indent: int | N
     text = JsonText(json.dumps(value, indent=indent).encode() + b" 7", "it", window=8)
     assert text.next() == b"["
 
-    assert [json.loads(bytes(text.take())) for _ in text.elements()] == value
+    assert [json.loads(bytes(text.read_value())) for _ in text.elements()] == value
     assert everything(text) == [7]
 
 
 def test_what_was_walked_can_be_taken_as_a_whole() -> None:
     text = JsonText(b' [0] {"a": [1]} ', "it")
-    text.next(), text.take()
+    text.next(), text.read_value()
     begins = text.at if text.next() else 0
     for _ in text.members():
-        text.take()
+        text.read_value()
 
-    assert bytes(text.since(begins)) == b'{"a": [1]}'
+    assert bytes(text.slice_from(begins)) == b'{"a": [1]}'
 
 
 def test_a_byte_order_mark_is_passed_over() -> None:
@@ -111,7 +111,7 @@ def test_a_mapped_file_is_given_back_to_the_system_behind_the_reader(
     path = tmp_path / "rows"
     path.write_bytes(b"".join(b'{"n": %d}\n' % n for n in range(10_000)))
     with path.open("rb") as file:
-        data = Remembering(file.fileno(), 0, access=mmap.ACCESS_READ)
+        data = Remembering(file.fileno(), 0, config=mmap.ACCESS_READ)
     text = JsonText(data, "rows")
 
     assert [value["n"] for value in everything(text)] == list(range(10_000))

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from reactive_desched.errors import CannotLook, Unreachable
+from reactive_desched.errors import SnapshotUnavailable, Unreachable
 from reactive_desched.kube.client.clock import SystemClock
-from reactive_desched.kube.client.rate_limiter import Lane
-from reactive_desched.kube.client.responses import Answer
-from reactive_desched.kube.client.session import Stream
+from reactive_desched.kube.client.rate_limiter import RequestPriority
+from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.kube.client.session import WatchStream
 from reactive_desched.model.labels import EVERYTHING
-from reactive_desched.plan.live import list_everything
+from reactive_desched.plan.live import list_snapshot
 from reactive_desched.plan.progress import Progress
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ class Server:
 
     def __init__(self, **things: list[Any]) -> None:
         self.things = things
-        self.answers: dict[str, list[Answer | Unreachable]] = {}
+        self.answers: dict[str, list[ApiResponse | Unreachable]] = {}
         self.asked: list[tuple[str, str]] = []
 
     async def request(
@@ -38,8 +38,8 @@ class Server:
         content_type: str = "",
         accept: str = "",
         limits: object = None,
-        lane: Lane = Lane.BULK,
-    ) -> Answer:
+        priority: RequestPriority = RequestPriority.BACKGROUND,
+    ) -> ApiResponse:
         resource = path.rpartition("/")[2]
         self.asked.append((method, resource))
         if self.answers.get(resource):
@@ -49,18 +49,18 @@ class Server:
             return answer
         items = self.things.get(resource, [])
         page = {"metadata": {"resourceVersion": "5"}, "items": items}
-        return Answer(200, {}, msgspec.json.encode(page))
+        return ApiResponse(200, {}, msgspec.json.encode(page))
 
     @asynccontextmanager
     async def stream(
         self, path: str, params: Mapping[str, str], *, accept: str = "", limits: object = None
-    ) -> AsyncIterator[Stream | Answer]:
+    ) -> AsyncIterator[WatchStream | ApiResponse]:
         raise AssertionError(f"nothing is to be watched, and {path} was")
         yield  # a generator, as the contract wants
 
 
-def said_no(code: int) -> Answer:
-    return Answer(code, {}, b'{"kind":"Status","code":%d,"message":"no"}' % code)
+def said_no(code: int) -> ApiResponse:
+    return ApiResponse(code, {}, b'{"kind":"Status","code":%d,"message":"no"}' % code)
 
 
 class Hasty(SystemClock):
@@ -78,27 +78,27 @@ GONE = Unreachable("GET", "refused", sent=False)
 
 async def test_everything_is_listed_once_and_nothing_else_is_asked_for() -> None:
     server = Server(nodes=[NODE], pods=[POD])
-    picture = await list_everything(server, ["nodes", "pods"], Progress())
+    picture = await list_snapshot(server, ["nodes", "pods"], Progress())
 
     assert [str(each) for each in picture.pods] == ["shop/a"]
     assert [each.name for each in picture.nodes] == ["n1"]
     assert server.asked == [("GET", "nodes"), ("GET", "pods")]
-    assert picture.is_whole
+    assert picture.is_complete
 
 
 async def test_what_cannot_be_read_is_left_out_and_named() -> None:
     server = Server(pods=[POD, {"metadata": {"name": "b"}}])
-    picture = await list_everything(server, ["pods"], Progress())
+    picture = await list_snapshot(server, ["pods"], Progress())
 
-    assert [each.name for each in picture.unread] == ["b"]
-    assert not picture.is_whole
+    assert [each.name for each in picture.unreadable] == ["b"]
+    assert not picture.is_complete
 
 
 async def test_every_right_that_lacks_is_named_and_nothing_is_answered() -> None:
     server = Server(pods=[POD])
     server.answers = {"nodes": [said_no(403)], "namespaces": [said_no(403)]}
-    with pytest.raises(CannotLook) as caught:
-        await list_everything(server, ["namespaces", "pods", "nodes"], Progress())
+    with pytest.raises(SnapshotUnavailable) as caught:
+        await list_snapshot(server, ["namespaces", "pods", "nodes"], Progress())
 
     said = str(caught.value).splitlines()
     assert said[1] == "  namespaces: list /api/v1/namespaces: 403 no"
@@ -111,22 +111,22 @@ async def test_what_is_dispensable_is_done_without_where_it_is_refused() -> None
     server = Server(pods=[POD], jobs=[{"metadata": {"uid": "j"}}])
     server.answers = {"replicasets": [said_no(403)]}
     resources = ["replicasets", "jobs", "pods"]
-    picture = await list_everything(
-        server, resources, Progress(), dispensable={"replicasets", "jobs"}
+    picture = await list_snapshot(
+        server, resources, Progress(), optional_resources={"replicasets", "jobs"}
     )
 
     assert [str(each) for each in picture.pods] == ["shop/a"]
-    assert picture.refused == {"replicasets": "list /apis/apps/v1/replicasets: 403 no"}
-    assert picture.state(EVERYTHING).untold >= {"replicasets"}
-    assert "jobs" not in picture.state(EVERYTHING).untold
+    assert picture.forbidden == {"replicasets": "list /apis/apps/v1/replicasets: 403 no"}
+    assert picture.build_state(EVERYTHING).unreadable_resources >= {"replicasets"}
+    assert "jobs" not in picture.build_state(EVERYTHING).unreadable_resources
 
 
 async def test_no_right_to_what_is_dispensable_is_demanded() -> None:
     server = Server()
     server.answers = {"replicasets": [said_no(403)], "pods": [said_no(403)]}
-    with pytest.raises(CannotLook, match="the right to list pods, nodes in all") as caught:
-        await list_everything(
-            server, ["replicasets", "pods", "nodes"], Progress(), dispensable={"replicasets"}
+    with pytest.raises(SnapshotUnavailable, match="the right to list pods, nodes in all") as caught:
+        await list_snapshot(
+            server, ["replicasets", "pods", "nodes"], Progress(), optional_resources={"replicasets"}
         )
 
     assert "replicasets" not in str(caught.value)
@@ -135,41 +135,39 @@ async def test_no_right_to_what_is_dispensable_is_demanded() -> None:
 async def test_a_server_that_stays_away_is_not_done_without() -> None:
     server = Server()
     server.answers = {"jobs": [GONE, GONE, GONE]}
-    with pytest.raises(CannotLook, match="jobs: GET: refused"):
-        await list_everything(server, ["jobs"], Progress(), Hasty(), dispensable={"jobs"})
+    with pytest.raises(SnapshotUnavailable, match="jobs: GET: refused"):
+        await list_snapshot(server, ["jobs"], Progress(), Hasty(), optional_resources={"jobs"})
 
 
 async def test_owners_of_owners_are_in_the_picture_where_they_are_listed() -> None:
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "c"}
     job = {"metadata": {"uid": "j", "ownerReferences": [owner | {"controller": True}]}}
-    picture = await list_everything(
-        Server(jobs=[job, job], pods=[POD]), ["jobs", "pods"], Progress()
-    )
+    picture = await list_snapshot(Server(jobs=[job, job], pods=[POD]), ["jobs", "pods"], Progress())
 
-    state = picture.state(EVERYTHING)
-    above = state.jobs.of("j")
+    state = picture.build_state(EVERYTHING)
+    above = state.jobs.get("j")
     assert above is not None
-    assert (str(above), picture.repeated) == ("CronJob/c", 1)
+    assert (str(above), picture.duplicates) == ("CronJob/c", 1)
 
 
 async def test_a_list_that_breaks_is_begun_anew_after_a_pause_and_counts_once() -> None:
     broken = {"metadata": {"resourceVersion": "5", "continue": "more"}, "items": [POD, {}]}
     server = Server(pods=[POD, {}])
-    first_page = Answer(200, {}, msgspec.json.encode(broken))
+    first_page = ApiResponse(200, {}, msgspec.json.encode(broken))
     server.answers = {"pods": [first_page, said_no(410), GONE]}
     clock = Hasty()
-    picture = await list_everything(server, ["pods"], Progress(), clock)
+    picture = await list_snapshot(server, ["pods"], Progress(), clock)
 
     assert [str(each) for each in picture.pods] == ["shop/a"]
-    assert (picture.repeated, picture.unread_count) == (0, 1)
+    assert (picture.duplicates, picture.unreadable_count) == (0, 1)
     assert clock.waited_s == [1.0, 1.0]
 
 
 async def test_a_server_that_stays_away_is_given_up_and_nothing_else_is_asked() -> None:
     server = Server()
     server.answers = {"pods": [GONE, GONE, GONE]}
-    with pytest.raises(CannotLook, match="pods: GET: refused"):
-        await list_everything(server, ["pods", "nodes"], Progress(), Hasty())
+    with pytest.raises(SnapshotUnavailable, match="pods: GET: refused"):
+        await list_snapshot(server, ["pods", "nodes"], Progress(), Hasty())
 
     assert server.asked == [("GET", "pods")] * 3
 
@@ -178,9 +176,9 @@ async def test_progress_is_counted() -> None:
     told: list[tuple[str, int]] = []
 
     class Remembering(Progress):
-        def tell(self, what: str, done: int, of: int = 0) -> None:
+        def update(self, what: str, done: int, of: int = 0) -> None:
             told.append((what, done))
 
-    await list_everything(Server(pods=[POD, POD], nodes=[NODE]), ["pods", "nodes"], Remembering())
+    await list_snapshot(Server(pods=[POD, POD], nodes=[NODE]), ["pods", "nodes"], Remembering())
 
     assert told == [("listing pods:", 1), ("listing pods:", 2), ("listing nodes:", 1)]

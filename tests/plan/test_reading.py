@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.reading import read_files
-from reactive_desched.plan.report import Report
+from reactive_desched.plan.report import PlanReport
 
 
-def bare(report: Report) -> Report:
+def bare(report: PlanReport) -> PlanReport:
     """Return a report without the names of its files."""
     seen = msgspec.structs.replace(report.looked_at, files=())
     return msgspec.structs.replace(report, looked_at=seen)
@@ -115,16 +115,16 @@ def test_no_nodes_or_no_pods_is_wrong_input_with_a_remedy(world: Any, lacking: s
 def test_progress_is_told_while_a_file_is_read(world: Any) -> None:
     class Remembering(Progress):
         def __init__(self) -> None:
-            self.told: list[tuple[str, int, int]] = []
+            self.updates: list[tuple[str, int, int]] = []
 
-        def tell(self, what: str, done: int, of: int = 0) -> None:
-            self.told.append((what, done, of))
+        def update(self, what: str, done: int, total: int = 0) -> None:
+            self.updates.append((what, done, total))
 
     path = world.file(yaml.safe_dump(world.listed(world.small())), "a.yaml")
     progress = Remembering()
     read_files([path], progress)
 
-    assert {what for what, *_ in progress.told} == {f"converting {path}", f"reading {path}"}
-    shares = [done / of for what, done, of in progress.told if what.startswith("reading")]
+    assert {what for what, *_ in progress.updates} == {f"converting {path}", f"reading {path}"}
+    shares = [done / of for what, done, of in progress.updates if what.startswith("reading")]
     assert shares == sorted(shares)
     assert 0 < shares[0] < shares[-1] <= 1

@@ -7,10 +7,10 @@ from msgspec import Raw
 from reactive_desched.errors import Malformed
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.plan import snapshot as picture_module
-from reactive_desched.plan.defaults import is_stand_in
-from reactive_desched.plan.input_objects import Given
-from reactive_desched.plan.report import Unread
-from reactive_desched.plan.snapshot import Gathering, Picture
+from reactive_desched.plan.defaults import is_default_uid
+from reactive_desched.plan.input_objects import InputObject
+from reactive_desched.plan.report import UnreadableObject
+from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -25,15 +25,17 @@ def pod(**metadata: Any) -> dict[str, Any]:
     return {**POD, "metadata": {key: value for key, value in merged.items() if value is not None}}
 
 
-def gather(*things: dict[str, Any]) -> Picture:
-    gathering = Gathering()
+def gather(*things: dict[str, Any]) -> Snapshot:
+    gathering = SnapshotBuilder()
     for thing in things:
         raw = Raw(msgspec.json.encode(thing))
-        gathering.take(Given(thing.get("kind", ""), thing.get("apiVersion", ""), raw), "file")
-    return gathering.picture()
+        gathering.add_input(
+            InputObject(thing.get("kind", ""), thing.get("apiVersion", ""), raw), "file"
+        )
+    return gathering.build()
 
 
-def names(picture: Picture) -> list[str]:
+def names(picture: Snapshot) -> list[str]:
     return [str(each) for each in picture.pods]
 
 
@@ -45,7 +47,7 @@ def test_objects_are_in_the_order_of_their_names_whatever_order_they_came_in() -
 
     assert names(picture) == ["a/y", "a/z", "b/x"]
     assert [node.name for node in picture.nodes] == ["n1", "n2"]
-    assert picture.is_whole
+    assert picture.is_complete
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
@@ -54,7 +56,7 @@ def test_of_an_object_given_twice_the_newer_counts(*, newest_first: bool) -> Non
     picture = gather(*((new, old) if newest_first else (old, new)))
 
     assert [each.uid for each in picture.pods] == ["u2"]
-    assert picture.repeated == 1
+    assert picture.duplicates == 1
 
 
 def test_of_two_equally_new_ones_the_one_given_last_counts() -> None:
@@ -68,7 +70,7 @@ def test_a_pod_without_a_uid_gets_a_stand_in_and_stays_itself() -> None:
     (only,) = gather(pod(uid=None)).pods
 
     assert (only.uid, str(only), only.node) == ("shop/a", "shop/a", "n1")
-    assert is_stand_in(only.uid)
+    assert is_default_uid(only.uid)
 
 
 def test_owners_without_uids_get_stand_ins_that_siblings_share() -> None:
@@ -88,7 +90,7 @@ def test_two_pods_that_share_a_uid_are_two() -> None:
     picture = gather(pod(name="a"), pod(name="b"))
 
     assert [each.uid for each in picture.pods] == ["u1", "shop/b"]
-    assert len(picture.state(EVERYTHING).pods) == 2
+    assert len(picture.build_state(EVERYTHING).pods) == 2
 
 
 @pytest.mark.parametrize(
@@ -96,12 +98,12 @@ def test_two_pods_that_share_a_uid_are_two() -> None:
     [
         pytest.param(
             {**POD, "spec": {"nodeName": 7}},
-            Unread("Pod", "shop/a", "Expected `str`, got `int` - at `$.spec.nodeName`"),
+            UnreadableObject("Pod", "shop/a", "Expected `str`, got `int` - at `$.spec.nodeName`"),
             id="a number for a name",
         ),
         pytest.param(
             {"kind": "Node", "metadata": {}},
-            Unread(
+            UnreadableObject(
                 "Node",
                 "(no name)",
                 "Object missing required field `name` - at `$.metadata`",
@@ -110,17 +112,17 @@ def test_two_pods_that_share_a_uid_are_two() -> None:
         ),
         pytest.param(
             {"metadata": {"name": "a"}},
-            Unread("(no kind)", "in file", "it does not say its kind"),
+            UnreadableObject("(no kind)", "in file", "it does not say its kind"),
             id="no kind",
         ),
     ],
 )
-def test_what_cannot_be_read_is_named_and_left_out(thing: Any, unread: Unread) -> None:
+def test_what_cannot_be_read_is_named_and_left_out(thing: Any, unread: UnreadableObject) -> None:
     picture = gather(pod(name="good", uid="g"), thing)
 
     assert names(picture) == ["shop/good"]
-    assert picture.unread == (unread,)
-    assert not picture.is_whole
+    assert picture.unreadable == (unread,)
+    assert not picture.is_complete
 
 
 def test_all_that_cannot_be_read_is_counted_and_the_first_are_named(
@@ -129,16 +131,16 @@ def test_all_that_cannot_be_read_is_counted_and_the_first_are_named(
     monkeypatch.setattr(picture_module, "NAMED", 2)
     picture = gather(*({**pod(name=name), "spec": 7} for name in "dcba"))
 
-    assert picture.unread_count == 4
-    assert [each.name for each in picture.unread] == ["shop/c", "shop/d"]
+    assert picture.unreadable_count == 4
+    assert [each.name for each in picture.unreadable] == ["shop/c", "shop/d"]
 
 
 def test_a_list_of_which_a_part_is_missing_makes_it_less_than_whole() -> None:
-    gathering = Gathering()
-    gathering.page("one page")
+    gathering = SnapshotBuilder()
+    gathering.add_partial_list("one page")
 
-    assert gathering.picture().pages == ("one page",)
-    assert not gathering.picture().is_whole
+    assert gathering.build().partial_lists == ("one page",)
+    assert not gathering.build().is_complete
 
 
 def test_kinds_nobody_looks_at_are_counted_and_do_no_harm() -> None:
@@ -154,7 +156,7 @@ def test_kinds_nobody_looks_at_are_counted_and_do_no_harm() -> None:
         ("Node (config.example.com/v1)", 1),
         ("ReplicaSet", 2),
     ]
-    assert picture.is_whole
+    assert picture.is_complete
     assert picture.nodes == []
 
 
@@ -173,24 +175,24 @@ def test_kinds_nobody_looks_at_are_counted_and_do_no_harm() -> None:
 def test_every_kind_that_matters_is_taken_in(resource: str, thing: dict[str, Any]) -> None:
     picture = gather({**thing, "metadata": {"name": "it", "uid": "u"}})
 
-    assert [getattr(each, "name", "") for each in picture.things[resource]] == ["it"]
-    assert len(list(picture.state(EVERYTHING).keys(resource))) == 1
+    assert [getattr(each, "name", "") for each in picture.objects[resource]] == ["it"]
+    assert len(list(picture.build_state(EVERYTHING).keys(resource))) == 1
 
 
 def test_a_state_made_of_it_can_be_changed_and_made_anew() -> None:
     picture = gather(pod())
-    changed = picture.state(EVERYTHING)
+    changed = picture.build_state(EVERYTHING)
     changed.remove(picture.pods[0])
 
     assert len(changed.pods) == 0
-    assert len(picture.state(EVERYTHING).pods) == 1
+    assert len(picture.build_state(EVERYTHING).pods) == 1
 
 
 def test_what_comes_decoded_counts_like_the_rest() -> None:
     (known,) = gather(pod()).pods
-    gathering = Gathering()
+    gathering = SnapshotBuilder()
     gathering.add("pods", known)
-    gathering.malformed(Malformed("Pod", "", "broken"))
+    gathering.add_malformed(Malformed("Pod", "", "broken"))
 
-    assert names(gathering.picture()) == ["shop/a"]
-    assert gathering.picture().unread == (Unread("Pod", "(no name)", "broken"),)
+    assert names(gathering.build()) == ["shop/a"]
+    assert gathering.build().unreadable == (UnreadableObject("Pod", "(no name)", "broken"),)

@@ -5,17 +5,17 @@ import pytest
 
 from reactive_desched.plan import snapshot
 from reactive_desched.plan.output import write
-from reactive_desched.plan.report import Report
-from reactive_desched.plan.text import Look, lines
+from reactive_desched.plan.report import PlanReport
+from reactive_desched.plan.text import TextStyle, lines
 
-PLAIN = Look()
+PLAIN = TextStyle()
 
 
-def shown(report: Report, look: Look = PLAIN) -> str:
+def shown(report: PlanReport, look: TextStyle = PLAIN) -> str:
     return "\n".join(lines(report, look))
 
 
-def seen(report: Report) -> str:
+def seen(report: PlanReport) -> str:
     return (
         shown(report)
         .replace(str(report.looked_at.policy.file), "policy.yaml")
@@ -102,7 +102,7 @@ def test_asked_for_all_it_names_everyone_once_with_every_reason(world: Any) -> N
 
 
 def test_wide_has_the_owner_as_well(world: Any) -> None:
-    assert "  shop/a  n1    ReplicaSet/web  does not" in shown(world.look(), Look(wide=True))
+    assert "  shop/a  n1    ReplicaSet/web  does not" in shown(world.look(), TextStyle(wide=True))
 
 
 def test_a_long_summary_is_cut_and_what_was_cut_is_summed_up(world: Any) -> None:
@@ -116,13 +116,13 @@ def test_a_long_summary_is_cut_and_what_was_cut_is_summed_up(world: Any) -> None
     assert ["node", "n08", "1", "0"] in rows
     assert ["node", "n09", "1", "0"] not in rows
     assert ["3", "more,", "see", "-o", "wide", "3", "0"] in rows
-    assert "node n09" in shown(report, Look(wide=True))
+    assert "node n09" in shown(report, TextStyle(wide=True))
 
 
 def test_what_is_missing_stands_out(world: Any) -> None:
     broken = {**world.pod("broken"), "spec": {"nodeName": 7}}
     report = world.look(world.file(world.listed([*world.small(), broken])))
-    text = shown(report, Look(colours=True))
+    text = shown(report, TextStyle(colours=True))
 
     assert "\x1b[1;31mNOT WHOLE: " in text
     assert "  Pod shop/broken  Expected `str`, got `int`" in text

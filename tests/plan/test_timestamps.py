@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.plan.timestamps import parse_moment, written_moment
+from reactive_desched.plan.timestamps import format_timestamp, parse_timestamp
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from reactive_desched.plan.timestamps import parse_moment, written_moment
     ],
 )
 def test_a_moment_is_read_and_written_in_utc(text: str, written: str) -> None:
-    assert written_moment(parse_moment(text)) == written
+    assert format_timestamp(parse_timestamp(text)) == written
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_a_moment_is_read_and_written_in_utc(text: str, written: str) -> None:
 )
 def test_what_is_no_rfc_3339_time_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--now: .*write for example 2026-05-01T12:00:00Z"):
-        parse_moment(text)
+        parse_timestamp(text)
 
 
 def test_a_moment_of_another_zone_is_written_in_utc() -> None:
-    assert written_moment(datetime(2026, 5, 1, tzinfo=UTC)) == "2026-05-01T00:00:00Z"
+    assert format_timestamp(datetime(2026, 5, 1, tzinfo=UTC)) == "2026-05-01T00:00:00Z"

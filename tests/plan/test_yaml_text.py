@@ -139,5 +139,5 @@ def test_what_is_remembered_of_scalars_is_bounded(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(yaml_text, "REMEMBERED_SCALARS", 2)
     writer = yaml_text._JsonWriter("it")
 
-    assert [writer._meaning(str(number)) for number in range(9)] == list("012345678")
-    assert len(writer._known) <= 2
+    assert [writer._cached_scalar(str(number)) for number in range(9)] == list("012345678")
+    assert len(writer._scalar_cache) <= 2

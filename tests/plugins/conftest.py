@@ -6,10 +6,10 @@ from textwrap import dedent, indent
 import pytest
 from pydantic import BaseModel
 
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import Configuration, configure
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import Configuration, load_sources
 
 Read = Callable[[str, str], BaseModel]
 Ask = Callable[[str, str], list[str]]
@@ -17,13 +17,13 @@ Ask = Callable[[str, str], list[str]]
 
 def configured(plugin: str, args: str) -> Configuration:
     """Read a policy that enables one plugin, with its arguments as YAML text."""
-    (point,) = registry()[plugin].points
+    (point,) = plugin_registry()[plugin].points
     text = (
         "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles:\n- name: p\n"
         f"  plugins: {{{point}: {{enabled: [{plugin}]}}}}\n  pluginConfig:\n  - name: {plugin}\n"
         f"    args:\n{indent(dedent(args), ' ' * 6)}\n"
     )
-    return configure([Source(text, "p.yaml")], registry())
+    return load_sources([SourceText(text, "p.yaml")], plugin_registry())
 
 
 def without_place(plugin: str, line: str) -> str:

@@ -5,13 +5,13 @@ from pydantic import ValidationError
 
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodStatus
-from reactive_desched.model.subjects import OnNode
-from reactive_desched.plugins.failed_pods import FailedPods, FailedPodsArgs
-from reactive_desched.testing.aging import HOUR, NOW, at_now
-from reactive_desched.testing.builders import container, faring, node, pod
-from reactive_desched.testing.scenario import Scenario, as_written
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
+from reactive_desched.testing.aging import HOUR, NOW, scenario_at_now
+from reactive_desched.testing.builders import container, node, pod, pod_status
+from reactive_desched.testing.scenario import Scenario, plugin_from_policy
 
-BROKEN = faring("Failed", container(ended="Error", code=1))
+BROKEN = pod_status("Failed", container(ended="Error", code=1))
 FRONT = {"labelSelector": {"matchLabels": {"tier": "front"}}}
 NO_JOBS = {"excludeOwnerKinds": ["Job"]}
 INIT: dict[str, object] = {"includingInitContainers": True}
@@ -19,17 +19,19 @@ ERROR: dict[str, object] = {"reasons": ["Error"]}
 ONE: dict[str, object] = {"exitCodes": [1]}
 
 
-def plugin(**args: object) -> FailedPods:
+def plugin(**args: object) -> FailedPodsPlugin:
     """Build the plugin; any age will do."""
-    return as_written(FailedPods, FailedPodsArgs, **{"minPodLifetimeSeconds": 0, **args})
+    return plugin_from_policy(
+        FailedPodsPlugin, FailedPodsArgs, **{"minPodLifetimeSeconds": 0, **args}
+    )
 
 
 def failed(*, ended: str = "", waits: str = "", code: int | None = None) -> PodStatus:
-    return faring("Failed", container(ended=ended, waits=waits, code=code))
+    return pod_status("Failed", container(ended=ended, waits=waits, code=code))
 
 
 def failed_init(*, ended: str = "", waits: str = "", code: int | None = None) -> PodStatus:
-    return faring("Failed", init=[container(ended=ended, waits=waits, code=code)])
+    return pod_status("Failed", init=[container(ended=ended, waits=waits, code=code)])
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,7 @@ def failed_init(*, ended: str = "", waits: str = "", code: int | None = None) ->
     [("Failed", True), ("Succeeded", False), ("Running", False), ("Pending", False), ("", False)],
 )
 def test_only_failed_pods_are_flagged(phase: str, is_flagged: bool) -> None:  # noqa: FBT001 -- a row's verdict
-    cluster = at_now(plugin(), pod("job", on="n1", status=faring(phase)))
+    cluster = scenario_at_now(plugin(), pod("job", on="n1", status=pod_status(phase)))
 
     assert cluster.flagged() == ({"job"} if is_flagged else set())
 
@@ -46,7 +48,7 @@ def test_only_failed_pods_are_flagged(phase: str, is_flagged: bool) -> None:  # 
     ("args", "status", "is_flagged"),
     [
         pytest.param({}, failed(ended="NodeAffinity"), True, id="no filter, any reason"),
-        pytest.param({}, faring("Failed"), True, id="no filter, nothing told"),
+        pytest.param({}, pod_status("Failed"), True, id="no filter, nothing told"),
         pytest.param(ERROR, failed(ended="Error"), True, id="why a container ended"),
         pytest.param(ERROR, failed(waits="Error"), True, id="what a container waits for"),
         pytest.param(ERROR, failed(ended="NodeAffinity"), False, id="another reason"),
@@ -55,11 +57,11 @@ def test_only_failed_pods_are_flagged(phase: str, is_flagged: bool) -> None:  # 
         ),
         pytest.param(
             {"reasons": ["Shutdown"]},
-            faring("Failed", reason="Shutdown"),
+            pod_status("Failed", reason="Shutdown"),
             True,
             id="the pod's own reason",
         ),
-        pytest.param({"reasons": []}, faring("Failed"), True, id="no reasons listed, any"),
+        pytest.param({"reasons": []}, pod_status("Failed"), True, id="no reasons listed, any"),
         pytest.param({"reasons": [""]}, failed(), False, id="an empty reason is none"),
         pytest.param(ERROR, failed_init(ended="Error"), False, id="init, not asked for"),
         pytest.param({**INIT, **ERROR}, failed_init(ended="Error"), True, id="init ended for it"),
@@ -88,13 +90,13 @@ def test_which_failed_pods_are_meant(
     status: PodStatus,
     is_flagged: bool,  # noqa: FBT001 -- a row's verdict
 ) -> None:
-    cluster = at_now(plugin(**args), pod("job", on="n1", status=status))
+    cluster = scenario_at_now(plugin(**args), pod("job", on="n1", status=status))
 
     assert cluster.flagged() == ({"job"} if is_flagged else set())
 
 
 def test_a_pod_without_owners_is_not_excluded() -> None:
-    cluster = at_now(plugin(**NO_JOBS), pod("bare", on="n1", status=BROKEN, owner=None))
+    cluster = scenario_at_now(plugin(**NO_JOBS), pod("bare", on="n1", status=BROKEN, owner=None))
 
     assert cluster.flagged() == {"bare"}
 
@@ -110,7 +112,7 @@ def test_a_pod_without_owners_is_not_excluded() -> None:
 def test_the_plugin_keeps_to_the_pods_it_was_given(
     args: dict[str, object], flagged: set[str]
 ) -> None:
-    cluster = at_now(
+    cluster = scenario_at_now(
         plugin(**args),
         pod("shop", on="n1", namespace="shop", labels={"tier": "front"}, status=BROKEN),
         pod("bank", on="n1", namespace="bank", status=BROKEN),
@@ -130,7 +132,7 @@ def test_the_plugin_keeps_to_the_pods_it_was_given(
         pytest.param(
             {"reasons": ["Evicted"]},
             [pod("job", on="n1", status=BROKEN)],
-            pod("job", on="n1", status=faring("Failed", reason="Evicted")),
+            pod("job", on="n1", status=pod_status("Failed", reason="Evicted")),
             id="the reason is told later",
         ),
         pytest.param(
@@ -150,7 +152,7 @@ def test_the_plugin_keeps_to_the_pods_it_was_given(
 def test_a_failed_pod_is_flagged_as_soon_as(
     args: dict[str, object], before: list[Pod], change: Pod
 ) -> None:
-    cluster = at_now(plugin(**args), *before)
+    cluster = scenario_at_now(plugin(**args), *before)
     assert cluster.flagged() == set()
 
     cluster.apply(change)
@@ -168,9 +170,9 @@ def test_the_failed_pods_of_a_node_are_flagged_when_it_becomes_ready() -> None:
 
 
 def test_news_about_a_node_that_leaves_its_pods_as_they_are_wakes_nobody() -> None:
-    cluster = at_now(plugin(), pod("job", on="n1", status=BROKEN))
+    cluster = scenario_at_now(plugin(), pod("job", on="n1", status=BROKEN))
 
-    assert cluster.judged_by(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
+    assert cluster.subjects_judged(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
 
 
 @pytest.mark.parametrize(
@@ -178,14 +180,14 @@ def test_news_about_a_node_that_leaves_its_pods_as_they_are_wakes_nobody() -> No
     [
         pytest.param(
             {},
-            faring("Failed", container(ended="OOMKilled", code=137), reason="Evicted"),
+            pod_status("Failed", container(ended="OOMKilled", code=137), reason="Evicted"),
             "failed: reason Evicted, exit code 137, 2h old",
             {"reason": "Evicted", "exitCode": 137},
             id="the first there is of each",
         ),
         pytest.param(
             {"reasons": ["OOMKilled"], "exitCodes": [2]},
-            faring(
+            pod_status(
                 "Failed",
                 container("a", ended="OOMKilled", code=137),
                 container("b", code=2),
@@ -195,7 +197,7 @@ def test_news_about_a_node_that_leaves_its_pods_as_they_are_wakes_nobody() -> No
             {"reason": "OOMKilled", "exitCode": 2},
             id="what was asked for, before others",
         ),
-        pytest.param({}, faring("Failed"), "failed: 2h old", {}, id="nothing is told"),
+        pytest.param({}, pod_status("Failed"), "failed: 2h old", {}, id="nothing is told"),
         pytest.param(
             {},
             failed(code=0),
@@ -209,11 +211,11 @@ def test_a_finding_says_why_the_pod_failed_and_how_old_it_is(
     args: dict[str, object], status: PodStatus, reason: str, numbers: dict[str, int | str]
 ) -> None:
     old = pod("job", on="n1", status=status, created=NOW - 2 * HOUR)
-    cluster = at_now(plugin(minPodLifetimeSeconds=60, **args), old)
+    cluster = scenario_at_now(plugin(minPodLifetimeSeconds=60, **args), old)
     figures = {"ageSeconds": 2 * HOUR, "minAgeSeconds": 60, **numbers}
 
-    assert cluster.opinions(OnNode("n1")) == [
-        Finding(old, "RemoveFailedPods", reason, numbers=figures)
+    assert cluster.judge(NodeSubject("n1")) == [
+        Finding(old, "RemoveFailedPods", reason, details=figures)
     ]
 
 

@@ -3,20 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.plugins.failed_pods import FailedPods, FailedPodsArgs
+from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.testing.aging import NOW
-from reactive_desched.testing.builders import READY, container, faring
-from reactive_desched.testing.scenario import as_written
-from tests.support.turns import Step, after_each, turns
+from reactive_desched.testing.builders import READY, container, pod_status
+from reactive_desched.testing.scenario import plugin_from_policy
+from tests.support.turns import Step, random_steps, run_steps
 
-BROKEN = faring("Failed", container(ended="Error", code=1))
+BROKEN = pod_status("Failed", container(ended="Error", code=1))
 CREATED = {"p1": NOW - 9, "p2": NOW - 6, "p3": NOW, "p4": NOW + 3}  # and that never changes
 PODS = {
     name: {"on": "n1", "status": BROKEN if at < NOW else READY, "created": at}
     for name, at in CREATED.items()
 }
 statuses = st.builds(
-    faring,
+    pod_status,
     st.sampled_from(["Failed", "Failed", "Failed", "Running", "Succeeded"]),
     st.builds(
         lambda ended, code: container(ended=ended, code=code),
@@ -25,7 +25,7 @@ statuses = st.builds(
     ),
     reason=st.sampled_from(["", "Evicted"]),
 )
-steps = turns(
+steps = random_steps(
     PODS,
     {
         "on": st.sampled_from([None, "n1", "n2"]),
@@ -51,7 +51,9 @@ arguments = st.sampled_from(
 def test_reacting_finds_exactly_what_a_full_scan_finds(
     steps: list[Step], args: dict[str, object]
 ) -> None:
-    plugin = as_written(FailedPods, FailedPodsArgs, **{"minPodLifetimeSeconds": 10, **args})
-    for cluster in after_each(steps, plugin, PODS, now_s=NOW):
+    plugin = plugin_from_policy(
+        FailedPodsPlugin, FailedPodsArgs, **{"minPodLifetimeSeconds": 10, **args}
+    )
+    for cluster in run_steps(steps, plugin, PODS, now_s=NOW):
         assert cluster.flagged() == cluster.flagged_by_full_scan()
-        assert cluster.flagged() == cluster.flagged_at_first_sight()
+        assert cluster.flagged() == cluster.flagged_after_restart()

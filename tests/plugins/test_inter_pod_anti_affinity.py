@@ -9,61 +9,75 @@ from reactive_desched.api.scope import Namespaces
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import Pod, PodAffinityTerm, PodStatus
-from reactive_desched.model.subjects import OnePod
+from reactive_desched.model.subjects import PodSubject
 from reactive_desched.plugins.inter_pod_anti_affinity import (
-    InterPodAntiAffinity,
     InterPodAntiAffinityArgs,
+    InterPodAntiAffinityPlugin,
 )
-from reactive_desched.testing.anti_affinity import BROKEN, REGION, avoid, db, main_node, shy
+from reactive_desched.testing.anti_affinity import (
+    INVALID_TERM,
+    REGION,
+    anti_affinity_term,
+    db_pod,
+    main_node,
+    pod_avoiding_db,
+)
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
 
 DB = {"app": "db"}
 
 
-def plugin(**args: Any) -> InterPodAntiAffinity:  # any argument of the plugin
-    return InterPodAntiAffinity(InterPodAntiAffinityArgs(**args))
+def plugin(**args: Any) -> InterPodAntiAffinityPlugin:  # any argument of the plugin
+    return InterPodAntiAffinityPlugin(InterPodAntiAffinityArgs(**args))
 
 
 def test_those_that_declare_a_term_are_flagged_and_the_pod_they_forbid_is_not() -> None:
     cluster = Scenario(
-        plugin(), main_node("n1"), *(shy(name, "n1") for name in "abc"), db("db", "n1")
+        plugin(),
+        main_node("n1"),
+        *(pod_avoiding_db(name, "n1") for name in "abc"),
+        db_pod("db", "n1"),
     )
 
     assert cluster.flagged() == {"a", "b", "c"}
-    assert cluster.swept() == ["a", "b", "c"]
+    assert cluster.evicted_by_sweep() == ["a", "b", "c"]
 
 
 def test_a_domain_spans_nodes() -> None:
     nodes = main_node("n1"), main_node("n2"), node("n3", labels={REGION: "other"})
-    cluster = Scenario(plugin(), *nodes, shy("web", "n1"), db("far", "n3"))
+    cluster = Scenario(plugin(), *nodes, pod_avoiding_db("web", "n1"), db_pod("far", "n3"))
     assert cluster.flagged() == set()
 
-    cluster.apply(db("near", "n2"))
+    cluster.apply(db_pod("near", "n2"))
 
     assert cluster.flagged() == {"web"}
 
 
 def test_on_one_node_pods_are_near_even_if_it_lacks_the_label() -> None:
-    cluster = Scenario(plugin(), node("n1"), node("n2"), shy("web", "n1"), db("far", "n2"))
+    cluster = Scenario(
+        plugin(), node("n1"), node("n2"), pod_avoiding_db("web", "n1"), db_pod("far", "n2")
+    )
     assert cluster.flagged() == set()
 
-    cluster.apply(db("near", "n1"))
+    cluster.apply(db_pod("near", "n1"))
 
     assert cluster.flagged() == {"web"}
-    [found] = cluster.opinions(OnePod("web"))
+    [found] = cluster.judge(PodSubject("web"))
     assert isinstance(found, Finding)
-    assert found.reason == "shares node n1 with default/near, which its anti-affinity forbids"
-    assert found.numbers["topologyValue"] == ""
+    assert found.message == "shares node n1 with default/near, which its anti-affinity forbids"
+    assert found.details["topologyValue"] == ""
 
 
 def test_another_pod_of_the_same_name_is_taken_for_the_pod_itself() -> None:
-    everywhere = avoid("app=db", REGION, namespaces=("default", "shop"))
-    web = shy("web", "n1", everywhere)
-    cluster = Scenario(plugin(), main_node("n1"), web, db("web", "n1", uid="x", namespace="shop"))
+    everywhere = anti_affinity_term("app=db", REGION, namespaces=("default", "shop"))
+    web = pod_avoiding_db("web", "n1", everywhere)
+    cluster = Scenario(
+        plugin(), main_node("n1"), web, db_pod("web", "n1", uid="x", namespace="shop")
+    )
     assert cluster.flagged() == set()
 
-    cluster.apply(db("other", "n1", namespace="shop"))
+    cluster.apply(db_pod("other", "n1", namespace="shop"))
 
     assert cluster.flagged() == {"web"}
 
@@ -71,39 +85,48 @@ def test_another_pod_of_the_same_name_is_taken_for_the_pod_itself() -> None:
 @pytest.mark.parametrize(
     ("terms", "namespace", "flagged"),
     [
-        pytest.param([avoid("app=db", REGION)], "shop", set(), id="its own namespace is meant"),
         pytest.param(
-            [avoid("app=db", REGION, namespaces=("shop",))], "shop", {"web"}, id="a listed one is"
+            [anti_affinity_term("app=db", REGION)], "shop", set(), id="its own namespace is meant"
         ),
         pytest.param(
-            [avoid("app=db", REGION, namespaces=("shop",))],
+            [anti_affinity_term("app=db", REGION, namespaces=("shop",))],
+            "shop",
+            {"web"},
+            id="a listed one is",
+        ),
+        pytest.param(
+            [anti_affinity_term("app=db", REGION, namespaces=("shop",))],
             "default",
             set(),
             id="its own is not if others are listed",
         ),
         pytest.param(
-            [avoid("app=db", REGION, namespaces_like="")],
+            [anti_affinity_term("app=db", REGION, namespace_selector="")],
             "shop",
             set(),
             id="a namespaceSelector is not looked at",
         ),
-        pytest.param([avoid(None, REGION)], "default", set(), id="no selector means nobody"),
-        pytest.param([avoid("", REGION)], "default", {"web"}, id="an empty one means everybody"),
-        pytest.param([BROKEN], "default", set(), id="a broken one means nobody"),
         pytest.param(
-            [BROKEN, avoid("app=db", REGION)],
+            [anti_affinity_term(None, REGION)], "default", set(), id="no selector means nobody"
+        ),
+        pytest.param(
+            [anti_affinity_term("", REGION)], "default", {"web"}, id="an empty one means everybody"
+        ),
+        pytest.param([INVALID_TERM], "default", set(), id="a broken one means nobody"),
+        pytest.param(
+            [INVALID_TERM, anti_affinity_term("app=db", REGION)],
             "default",
             set(),
             id="terms after a broken one do not matter",
         ),
         pytest.param(
-            [avoid("app=db", REGION), BROKEN],
+            [anti_affinity_term("app=db", REGION), INVALID_TERM],
             "default",
             {"web"},
             id="terms before a broken one do",
         ),
         pytest.param(
-            [avoid("app=x", REGION), avoid("app=db", REGION)],
+            [anti_affinity_term("app=x", REGION), anti_affinity_term("app=db", REGION)],
             "default",
             {"web"},
             id="any term will do",
@@ -112,31 +135,36 @@ def test_another_pod_of_the_same_name_is_taken_for_the_pod_itself() -> None:
 )
 def test_whom_a_term_means(terms: list[PodAffinityTerm], namespace: str, flagged: set[str]) -> None:
     cluster = Scenario(
-        plugin(), main_node("n1"), shy("web", "n1", *terms), db("db", "n1", namespace=namespace)
+        plugin(),
+        main_node("n1"),
+        pod_avoiding_db("web", "n1", *terms),
+        db_pod("db", "n1", namespace=namespace),
     )
 
     assert cluster.flagged() == flagged
 
 
 def test_a_terminating_pod_is_still_in_the_way() -> None:
-    leaving = replace(db("db", "n1"), deletion_s=1)
+    leaving = replace(db_pod("db", "n1"), deletion_s=1)
 
-    assert Scenario(plugin(), main_node("n1"), shy("web", "n1"), leaving).flagged() == {"web"}
+    assert Scenario(plugin(), main_node("n1"), pod_avoiding_db("web", "n1"), leaving).flagged() == {
+        "web"
+    }
 
 
 @pytest.mark.parametrize(
     "partner",
     [
-        pytest.param(db("db", "n1", status=PodStatus("Succeeded")), id="has ended"),
+        pytest.param(db_pod("db", "n1", status=PodStatus("Succeeded")), id="has ended"),
         pytest.param(pod("db", labels=DB), id="is not bound"),
-        pytest.param(db("db", "n2"), id="sits on a node that does not count"),
-        pytest.param(db("db", "n3"), id="sits on a node nobody knows"),
+        pytest.param(db_pod("db", "n2"), id="sits on a node that does not count"),
+        pytest.param(db_pod("db", "n3"), id="sits on a node nobody knows"),
     ],
 )
 def test_a_pod_is_not_in_the_way_that(partner: Pod) -> None:
     nodes = main_node("n1"), main_node("n2", ready="False")
 
-    assert Scenario(plugin(), *nodes, shy("web", "n1"), partner).flagged() == set()
+    assert Scenario(plugin(), *nodes, pod_avoiding_db("web", "n1"), partner).flagged() == set()
 
 
 @pytest.mark.parametrize(
@@ -155,9 +183,9 @@ def test_only_pods_that_the_arguments_cover_are_looked_at(
     cluster = Scenario(
         plugin(**args),
         main_node("n1"),
-        shy("web", "n1"),
-        db("db", "n1"),
-        shy("api", "n1", namespace="shop", labels=x),
+        pod_avoiding_db("web", "n1"),
+        db_pod("db", "n1"),
+        pod_avoiding_db("api", "n1", namespace="shop", labels=x),
         pod("db", uid="db2", on="n1", namespace="shop", labels={**DB, **x}),
     )
 
@@ -168,12 +196,18 @@ def test_pods_that_the_arguments_leave_out_are_not_flagged_for_those_they_cover(
     labelled = pod("db", on="n1", labels={**DB, "tier": "x"})
     only_x = plugin(label_selector=LabelSelector({"tier": "x"}))
 
-    assert Scenario(only_x, main_node("n1"), shy("web", "n1"), labelled).flagged() == set()
+    assert (
+        Scenario(only_x, main_node("n1"), pod_avoiding_db("web", "n1"), labelled).flagged() == set()
+    )
 
 
 def test_pods_that_the_arguments_leave_out_are_not_in_the_way_either() -> None:
-    everywhere = avoid("app=db", REGION, namespaces=("default", "shop"))
-    things = main_node("n1"), shy("web", "n1", everywhere), db("db", "n1", namespace="shop")
+    everywhere = anti_affinity_term("app=db", REGION, namespaces=("default", "shop"))
+    things = (
+        main_node("n1"),
+        pod_avoiding_db("web", "n1", everywhere),
+        db_pod("db", "n1", namespace="shop"),
+    )
 
     assert Scenario(plugin(), *things).flagged() == {"web"}
     only_here = plugin(namespaces=Namespaces(exclude=("shop",)))

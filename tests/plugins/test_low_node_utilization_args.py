@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.plugins.low_node_utilization import LowNodeUtilizationArgs
-from reactive_desched.policy.diagnostics import LENIENT, PolicyErrors
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import configure
+from reactive_desched.policy.diagnostics import LENIENT_CONTEXT, PolicyErrors
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
 
 Read = Callable[[str, str], BaseModel]
 Ask = Callable[[str, str], list[str]]
@@ -297,7 +297,7 @@ def test_a_lenient_reading_forgives_what_upstream_finds_out_later_or_never(
 ) -> None:
     text = json.dumps({"thresholds": {"cpu": 1}, "targetThresholds": {"cpu": 2}, **args})
 
-    made = LowNodeUtilizationArgs.model_validate_json(text, strict=True, context=LENIENT)
+    made = LowNodeUtilizationArgs.model_validate_json(text, strict=True, context=LENIENT_CONTEXT)
 
     assert made.number_of_nodes == 0
 
@@ -309,7 +309,7 @@ def test_a_lenient_reading_takes_the_switch_over_a_query_beside_it() -> None:
 
     with pytest.raises(ValueError, match="metricsServer"):
         LowNodeUtilizationArgs.model_validate_json(text, strict=True)
-    made = LowNodeUtilizationArgs.model_validate_json(text, strict=True, context=LENIENT)
+    made = LowNodeUtilizationArgs.model_validate_json(text, strict=True, context=LENIENT_CONTEXT)
 
     assert made.metrics_utilization is not None
     assert made.metrics_utilization.metrics_server is True
@@ -327,4 +327,4 @@ def test_an_enabled_plugin_without_an_entry_is_told_what_it_needs() -> None:
         f"profiles: [{{name: p, plugins: {{balance: {{enabled: [{NAME}]}}}}}}]"
     )
     with pytest.raises(PolicyErrors, match="required: thresholds, targetThresholds"):
-        configure([Source(text, "p.yaml")], registry())
+        load_sources([SourceText(text, "p.yaml")], plugin_registry())

@@ -6,19 +6,19 @@ from hypothesis import strategies as st
 
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import ClusterObject, Pod
-from reactive_desched.model.subjects import OnePod, OnNode
+from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.plugins.node_affinity import (
     PREFERRED,
     REQUIRED,
-    NodeAffinity,
     NodeAffinityArgs,
+    NodeAffinityPlugin,
 )
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
 
 
-def plugin(*types: str) -> NodeAffinity:
-    return NodeAffinity(NodeAffinityArgs(node_affinity_type=types))
+def plugin(*types: str) -> NodeAffinityPlugin:
+    return NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=types))
 
 
 SSD = {"disk": "ssd"}
@@ -41,7 +41,7 @@ def test_a_label_change_flags_the_pods_whose_required_affinity_it_breaks() -> No
 def test_a_finding_asks_for_a_node_that_fits() -> None:
     cluster = Scenario(plugin(REQUIRED), node("n1"), pod("db", on="n1", requires="disk=ssd"))
 
-    [finding] = plugin(REQUIRED).judge(OnePod("db"), cluster.view)
+    [finding] = plugin(REQUIRED).judge(PodSubject("db"), cluster.view)
 
     assert finding.needs_fit
 
@@ -153,7 +153,9 @@ def test_a_pods_labels_may_bring_it_under_the_selector() -> None:
     args = NodeAffinityArgs(
         node_affinity_type=(REQUIRED,), label_selector=LabelSelector({"tier": "front"})
     )
-    cluster = Scenario(NodeAffinity(args), node("n1"), pod("db", on="n1", requires="disk=ssd"))
+    cluster = Scenario(
+        NodeAffinityPlugin(args), node("n1"), pod("db", on="n1", requires="disk=ssd")
+    )
     assert cluster.flagged() == set()
 
     cluster.apply(pod("db", on="n1", requires="disk=ssd", labels={"tier": "front"}))
@@ -166,7 +168,7 @@ def test_labels_nobody_prefers_wake_nobody_elsewhere() -> None:
         plugin(PREFERRED), node("n1"), node("n2"), pod("db", on="n1", prefers={"disk=ssd": 10})
     )
 
-    assert cluster.judged_by(node("n2", labels={"rack": "7"})) == {OnNode("n2")}
+    assert cluster.subjects_judged(node("n2", labels={"rack": "7"})) == {NodeSubject("n2")}
 
 
 @pytest.mark.parametrize(
@@ -200,9 +202,9 @@ def test_a_pod_that_fails_in_both_types_is_flagged_once_for_the_first() -> None:
         pod("db", on="n1", requires="disk=ssd", prefers={"disk=ssd": 10}),
     )
 
-    [finding] = both.judge(OnePod("db"), cluster.view)
-    assert finding.reason == "required node affinity does not match n1"
-    assert finding.numbers == {"affinityType": REQUIRED}
+    [finding] = both.judge(PodSubject("db"), cluster.view)
+    assert finding.message == "required node affinity does not match n1"
+    assert finding.details == {"affinityType": REQUIRED}
 
 
 def test_a_finding_says_how_much_better_the_best_node_is() -> None:
@@ -213,14 +215,14 @@ def test_a_finding_says_how_much_better_the_best_node_is() -> None:
         pod("db", on="n1", prefers={"disk=ssd": 10, "gpu=a": 3}),
     )
 
-    [finding] = plugin(PREFERRED).judge(OnePod("db"), cluster.view)
+    [finding] = plugin(PREFERRED).judge(PodSubject("db"), cluster.view)
 
-    assert finding.reason == "prefers another node: weight 3 on n1, best is 10"
-    assert finding.numbers == {"affinityType": PREFERRED, "weight": 3, "bestWeight": 10}
+    assert finding.message == "prefers another node: weight 3 on n1, best is 10"
+    assert finding.details == {"affinityType": PREFERRED, "weight": 3, "bestWeight": 10}
 
 
 def test_a_sweep_looks_at_everything_for_one_type_and_then_for_the_next() -> None:
-    parts = plugin(PREFERRED, REQUIRED).passes()
+    parts = plugin(PREFERRED, REQUIRED).sweep_passes()
 
     assert [part.args.node_affinity_type for part in parts] == [(PREFERRED,), (REQUIRED,)]
 

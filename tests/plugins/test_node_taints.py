@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from reactive_desched.api.scope import Namespaces
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import ClusterObject, Pod
-from reactive_desched.model.subjects import OnNode
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
 
 
-def plugin(**args: object) -> NodeTaints:
-    return NodeTaints(NodeTaintsArgs.model_validate(args))
+def plugin(**args: object) -> NodeTaintsPlugin:
+    return NodeTaintsPlugin(NodeTaintsArgs.model_validate(args))
 
 
 def test_a_new_taint_flags_only_the_pods_that_do_not_tolerate_it() -> None:
@@ -37,10 +37,10 @@ def test_a_new_taint_flags_only_the_pods_that_do_not_tolerate_it() -> None:
 def test_a_finding_names_the_taint(written: str, value: str) -> None:
     cluster = Scenario(plugin(), node("n1", "other:NoExecute", written), pod("web", on="n1"))
 
-    [finding] = plugin().judge(OnNode("n1"), cluster.view)
+    [finding] = plugin().judge(NodeSubject("n1"), cluster.view)
 
-    assert finding.reason == f"does not tolerate {written} on n1"
-    assert finding.numbers == {"taintKey": "gpu", "taintValue": value, "taintEffect": "NoSchedule"}
+    assert finding.message == f"does not tolerate {written} on n1"
+    assert finding.details == {"taintKey": "gpu", "taintValue": value, "taintEffect": "NoSchedule"}
 
 
 def test_a_taint_that_goes_away_clears_the_finding() -> None:
@@ -57,13 +57,13 @@ def test_a_taint_makes_the_plugin_look_at_that_nodes_pods_only() -> None:
         plugin(), node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")
     )
 
-    assert cluster.judged_by(node("n1", "gpu:NoSchedule")) == {OnNode("n1")}
+    assert cluster.subjects_judged(node("n1", "gpu:NoSchedule")) == {NodeSubject("n1")}
 
 
 def test_news_about_a_node_that_does_not_touch_its_taints_wakes_nobody() -> None:
     cluster = Scenario(plugin(), node("n1"), pod("a", on="n1"))
 
-    assert cluster.judged_by(node("n1", labels={"disk": "ssd"})) == set()
+    assert cluster.subjects_judged(node("n1", labels={"disk": "ssd"})) == set()
 
 
 def test_a_pod_on_a_node_that_is_not_ready_is_left_alone() -> None:

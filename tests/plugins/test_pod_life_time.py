@@ -2,31 +2,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import Pod, PodStatus
-from reactive_desched.model.subjects import OnNode
-from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
-from reactive_desched.testing.aging import HOUR, NOW, at_now
-from reactive_desched.testing.builders import condition, container, faring, node, pod
-from reactive_desched.testing.scenario import Scenario, as_written
-from tests.support.turns import Step, after_each, turns
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.plugins.pod_life_time import PodLifeTimeArgs, PodLifeTimePlugin
+from reactive_desched.testing.aging import HOUR, NOW, scenario_at_now
+from reactive_desched.testing.builders import condition, container, node, pod, pod_status
+from reactive_desched.testing.scenario import Scenario, plugin_from_policy
+from tests.support.turns import Step, random_steps, run_steps
 
 MAX: dict[str, object] = {"maxPodLifeTimeSeconds": 600}
 
 
-def plugin(**args: object) -> PodLifeTime:
-    return as_written(PodLifeTime, PodLifeTimeArgs, **args)
+def plugin(**args: object) -> PodLifeTimePlugin:
+    return plugin_from_policy(PodLifeTimePlugin, PodLifeTimeArgs, **args)
 
 
 def of_age(seconds: int, name: str = "web", status: PodStatus | None = None) -> Pod:
-    return pod(name, on="n1", created=NOW - seconds, status=status or faring("Running"))
+    return pod(name, on="n1", created=NOW - seconds, status=status or pod_status("Running"))
 
 
 # --- age ---------------------------------------------------------------------------------------
 
 
 def test_a_pod_is_flagged_in_the_very_second_it_is_older_than_the_limit() -> None:
-    cluster = at_now(plugin(**MAX), of_age(500))
+    cluster = scenario_at_now(plugin(**MAX), of_age(500))
 
     cluster.wait(100.9)
     assert cluster.flagged() == set()
@@ -38,13 +38,13 @@ def test_a_pod_is_flagged_in_the_very_second_it_is_older_than_the_limit() -> Non
     ("age", "is_flagged"), [(595, False), (600, False), (601, True), (605, True), (-5, False)]
 )
 def test_only_pods_older_than_the_limit_are_flagged(age: int, is_flagged: bool) -> None:  # noqa: FBT001 -- a row's verdict
-    cluster = at_now(plugin(**MAX), of_age(age))
+    cluster = scenario_at_now(plugin(**MAX), of_age(age))
 
     assert cluster.flagged() == ({"web"} if is_flagged else set())
 
 
 def test_a_limit_of_zero_leaves_a_pod_its_first_second() -> None:
-    cluster = at_now(plugin(maxPodLifeTimeSeconds=0), of_age(0))
+    cluster = scenario_at_now(plugin(maxPodLifeTimeSeconds=0), of_age(0))
     assert cluster.flagged() == set()
 
     cluster.wait(1)
@@ -53,7 +53,7 @@ def test_a_limit_of_zero_leaves_a_pod_its_first_second() -> None:
 
 
 def test_what_was_created_in_the_future_is_young() -> None:
-    cluster = at_now(plugin(maxPodLifeTimeSeconds=10), of_age(-5))
+    cluster = scenario_at_now(plugin(maxPodLifeTimeSeconds=10), of_age(-5))
 
     cluster.wait(15)
     assert cluster.flagged() == set()
@@ -63,21 +63,21 @@ def test_what_was_created_in_the_future_is_young() -> None:
 
 def test_pods_in_any_phase_are_flagged() -> None:
     phases = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-    cluster = at_now(plugin(**MAX), *(of_age(601, it, faring(it)) for it in phases))
+    cluster = scenario_at_now(plugin(**MAX), *(of_age(601, it, pod_status(it)) for it in phases))
 
     assert cluster.flagged() == set(phases)
 
 
 def test_only_the_soonest_of_a_nodes_pods_is_waited_for() -> None:
-    cluster = at_now(
+    cluster = scenario_at_now(
         plugin(**MAX), of_age(200, "young"), of_age(500, "older"), of_age(300, "middle")
     )
 
-    assert cluster.opinions(OnNode("n1")) == [LookAgain(101)]
+    assert cluster.judge(NodeSubject("n1")) == [RequeueAfter(101)]
 
 
 def test_the_next_one_is_waited_for_after_the_soonest() -> None:
-    cluster = at_now(plugin(**MAX), of_age(500, "older"), of_age(300, "young"))
+    cluster = scenario_at_now(plugin(**MAX), of_age(500, "older"), of_age(300, "young"))
 
     cluster.wait(300)
     assert cluster.flagged() == {"older"}
@@ -98,33 +98,35 @@ def test_the_next_one_is_waited_for_after_the_soonest() -> None:
     ],
 )
 def test_no_timer_is_set_for_a_pod_that_is_kept_by(args: dict[str, object]) -> None:
-    cluster = at_now(plugin(**MAX, **args), of_age(500))
+    cluster = scenario_at_now(plugin(**MAX, **args), of_age(500))
 
-    assert cluster.opinions(OnNode("n1")) == []
+    assert cluster.judge(NodeSubject("n1")) == []
 
 
 def test_limits_may_be_as_long_as_upstreams_numbers() -> None:
-    cluster = at_now(plugin(maxPodLifeTimeSeconds=2**64 - 1), of_age(500))
+    cluster = scenario_at_now(plugin(maxPodLifeTimeSeconds=2**64 - 1), of_age(500))
 
     assert cluster.flagged() == set()
 
 
 def test_the_oldest_pod_goes_first() -> None:
-    cluster = at_now(plugin(**MAX), of_age(900, "old"), of_age(999, "oldest"), of_age(700, "least"))
+    cluster = scenario_at_now(
+        plugin(**MAX), of_age(900, "old"), of_age(999, "oldest"), of_age(700, "least")
+    )
 
-    findings = [it for it in cluster.opinions(OnNode("n1")) if isinstance(it, Finding)]
+    findings = [it for it in cluster.judge(NodeSubject("n1")) if isinstance(it, Finding)]
 
     in_order = sorted(findings, key=lambda finding: finding.rank)
     assert [finding.pod.name for finding in in_order] == ["oldest", "old", "least"]
-    assert PodLifeTime.gathers  # so that the oldest of all nodes is meant
+    assert PodLifeTimePlugin.ranks_across_subjects  # so that the oldest of all nodes is meant
 
 
 def test_state_and_age_must_both_hold() -> None:
-    cluster = at_now(
+    cluster = scenario_at_now(
         plugin(**MAX, states=["Pending"]),
-        of_age(700, "old-pending", faring("Pending")),
-        of_age(700, "old-running", faring("Running")),
-        of_age(500, "new-pending", faring("Pending")),
+        of_age(700, "old-pending", pod_status("Pending")),
+        of_age(700, "old-running", pod_status("Running")),
+        of_age(500, "new-pending", pod_status("Pending")),
     )
     assert cluster.flagged() == {"old-pending"}
 
@@ -144,11 +146,11 @@ NOT_READY: dict[str, object] = {
 
 def old(status: PodStatus | None = None, **changed: int) -> Pod:
     return pod(
-        "web", on="n1", created=NOW - HOUR, status=status or faring("Running"), changed=changed
+        "web", on="n1", created=NOW - HOUR, status=status or pod_status("Running"), changed=changed
     )
 
 
-UNREADY = faring("Running", conditions=[condition("Ready=False")])
+UNREADY = pod_status("Running", conditions=[condition("Ready=False")])
 
 
 @pytest.mark.parametrize(
@@ -159,14 +161,14 @@ UNREADY = faring("Running", conditions=[condition("Ready=False")])
         pytest.param(
             {"states": ["ImagePullBackOff"]},
             [old()],
-            old(faring("Pending", container(waits="ImagePullBackOff"))),
+            old(pod_status("Pending", container(waits="ImagePullBackOff"))),
             id="a container waits for the reason",
         ),
-        pytest.param({"states": ["Failed"]}, [old()], old(faring("Failed")), id="it ends"),
+        pytest.param({"states": ["Failed"]}, [old()], old(pod_status("Failed")), id="it ends"),
         pytest.param(
             {"states": ["Error"]},
-            [old(faring("Failed"))],
-            old(faring("Failed", container(ended="Error"))),
+            [old(pod_status("Failed"))],
+            old(pod_status("Failed", container(ended="Error"))),
             id="more is told after it ended",
         ),
         pytest.param(
@@ -192,7 +194,7 @@ UNREADY = faring("Running", conditions=[condition("Ready=False")])
 def test_a_pod_is_flagged_as_soon_as(
     args: dict[str, object], before: list[Pod], change: Pod
 ) -> None:
-    cluster = at_now(plugin(**args), *before)
+    cluster = scenario_at_now(plugin(**args), *before)
     assert cluster.flagged() == set()
 
     cluster.apply(change)
@@ -210,13 +212,13 @@ def test_the_pods_of_a_node_are_flagged_when_it_becomes_ready() -> None:
 
 
 def test_news_about_a_node_that_leaves_its_pods_as_they_are_wakes_nobody() -> None:
-    cluster = at_now(plugin(**MAX), of_age(500))
+    cluster = scenario_at_now(plugin(**MAX), of_age(500))
 
-    assert cluster.judged_by(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
+    assert cluster.subjects_judged(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
 
 
 def test_a_condition_is_waited_for_to_the_second() -> None:
-    cluster = at_now(plugin(**NOT_READY), old(UNREADY, Ready=NOW - 100))
+    cluster = scenario_at_now(plugin(**NOT_READY), old(UNREADY, Ready=NOW - 100))
 
     cluster.wait(199.9)
     assert cluster.flagged() == set()
@@ -225,7 +227,7 @@ def test_a_condition_is_waited_for_to_the_second() -> None:
 
 
 def test_a_condition_that_changes_meanwhile_begins_anew() -> None:
-    cluster = at_now(plugin(**NOT_READY), old(UNREADY, Ready=NOW - 100))
+    cluster = scenario_at_now(plugin(**NOT_READY), old(UNREADY, Ready=NOW - 100))
     cluster.wait(150)
 
     cluster.apply(old(UNREADY, Ready=NOW + 150))
@@ -238,9 +240,9 @@ def test_a_condition_that_changes_meanwhile_begins_anew() -> None:
 
 def test_age_and_condition_must_both_be_reached() -> None:
     young = pod("web", on="n1", created=NOW - 200, status=UNREADY, changed={"Ready": NOW - 100})
-    cluster = at_now(plugin(**MAX, **NOT_READY), young)
+    cluster = scenario_at_now(plugin(**MAX, **NOT_READY), young)
 
-    assert cluster.opinions(OnNode("n1")) == [LookAgain(401)]
+    assert cluster.judge(NodeSubject("n1")) == [RequeueAfter(401)]
     cluster.wait(400)
     assert cluster.flagged() == set()
     cluster.wait(1)
@@ -254,7 +256,7 @@ def wanted(*conditions: dict[str, object], **more: object) -> dict[str, object]:
 CREATED = {"p1": NOW - 9, "p2": NOW - 6, "p3": NOW, "p4": NOW + 3}  # and that never changes
 PODS = {name: {"on": "n1", "status": UNREADY, "created": at} for name, at in CREATED.items()}
 statuses = st.builds(
-    lambda phase, ended, code, ready: faring(
+    lambda phase, ended, code, ready: pod_status(
         phase,
         container(ended=ended, code=code),
         conditions=[condition(ready), condition("PodScheduled")],
@@ -264,7 +266,7 @@ statuses = st.builds(
     st.sampled_from([None, 0, 1]),
     st.sampled_from(["Ready=True", "Ready=False"]),
 )
-steps = turns(
+steps = random_steps(
     PODS,
     {
         "on": st.sampled_from([None, "n1", "n2"]),
@@ -296,6 +298,6 @@ arguments = st.sampled_from(
 def test_reacting_finds_exactly_what_a_full_scan_finds(
     steps: list[Step], args: dict[str, object]
 ) -> None:
-    for cluster in after_each(steps, plugin(**args), PODS, now_s=NOW):
+    for cluster in run_steps(steps, plugin(**args), PODS, now_s=NOW):
         assert cluster.flagged() == cluster.flagged_by_full_scan()
-        assert cluster.flagged() == cluster.flagged_at_first_sight()
+        assert cluster.flagged() == cluster.flagged_after_restart()

@@ -1,18 +1,18 @@
 import pytest
 from pydantic import ValidationError
 
-from reactive_desched.controller.config import registry
-from reactive_desched.plugins.pod_life_time import STATES, PodLifeTime, PodLifeTimeArgs
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.plugins.pod_life_time import STATES, PodLifeTimeArgs, PodLifeTimePlugin
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import configure
-from reactive_desched.testing.scenario import as_written
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
+from reactive_desched.testing.scenario import plugin_from_policy
 
 MAX: dict[str, object] = {"maxPodLifeTimeSeconds": 600}
 
 
-def plugin(**args: object) -> PodLifeTime:
-    return as_written(PodLifeTime, PodLifeTimeArgs, **args)
+def plugin(**args: object) -> PodLifeTimePlugin:
+    return plugin_from_policy(PodLifeTimePlugin, PodLifeTimeArgs, **args)
 
 
 CRITERION = (
@@ -92,8 +92,8 @@ profiles:
 def told(args: str) -> dict[str, str]:
     """Read a policy with more arguments, from line 10 on; what is wrong, by place."""
     with pytest.raises(PolicyErrors) as caught:
-        configure([Source(POLICY + args, "p.yaml")], registry())
-    return {p.path.partition(".args.")[2]: str(p) for p in caught.value.problems}
+        load_sources([SourceText(POLICY + args, "p.yaml")], plugin_registry())
+    return {p.path.partition(".args.")[2]: str(p) for p in caught.value.diagnostics}
 
 
 def test_a_missing_criterion_is_told_beside_what_else_is_wrong() -> None:

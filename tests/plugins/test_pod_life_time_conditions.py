@@ -2,13 +2,13 @@
 
 import pytest
 
-from reactive_desched.model.findings import LookAgain
+from reactive_desched.model.findings import RequeueAfter
 from reactive_desched.model.objects import Pod, PodCondition
-from reactive_desched.model.subjects import OnNode
-from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
-from reactive_desched.testing.aging import HOUR, NOW, at_now
-from reactive_desched.testing.builders import condition, faring, pod
-from reactive_desched.testing.scenario import as_written
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.plugins.pod_life_time import PodLifeTimeArgs, PodLifeTimePlugin
+from reactive_desched.testing.aging import HOUR, NOW, scenario_at_now
+from reactive_desched.testing.builders import condition, pod, pod_status
+from reactive_desched.testing.scenario import plugin_from_policy
 
 DONE = condition("Ready=True", "PodCompleted")
 OTHER = condition("ContainersReady=False", "Other")
@@ -18,14 +18,14 @@ SINCE_0 = {"minTimeSinceLastTransitionSeconds": 0}
 Wanted = dict[str, object]  # a condition as a policy writes it
 
 
-def plugin(*conditions: Wanted) -> PodLifeTime:
-    return as_written(PodLifeTime, PodLifeTimeArgs, conditions=conditions)
+def plugin(*conditions: Wanted) -> PodLifeTimePlugin:
+    return plugin_from_policy(PodLifeTimePlugin, PodLifeTimeArgs, conditions=conditions)
 
 
 def having(*conditions: PodCondition, **since: int) -> Pod:
     """Build a pod with these conditions; `since` says how many seconds ago one changed, by type."""
     changed = {kind: NOW - ago for kind, ago in since.items()}
-    status = faring("Running", conditions=conditions)
+    status = pod_status("Running", conditions=conditions)
     return pod("web", on="n1", created=NOW - HOUR, status=status, changed=changed)
 
 
@@ -98,7 +98,7 @@ def test_which_conditions_count(
     web: Pod,
     is_flagged: bool,  # noqa: FBT001 -- a row's verdict
 ) -> None:
-    assert at_now(plugin(*wanted), web).flagged() == ({"web"} if is_flagged else set())
+    assert scenario_at_now(plugin(*wanted), web).flagged() == ({"web"} if is_flagged else set())
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_condition_that_is_reached_soonest_is_enough(
     either = plugin({"type": "Ready", **SINCE_300}, {"reason": "Other", **SINCE_300})
     web = having(DONE, OTHER, Ready=ready_for, ContainersReady=containers_ready_for)
 
-    assert at_now(either, web).opinions(OnNode("n1")) == [LookAgain(100)]
+    assert scenario_at_now(either, web).judge(NodeSubject("n1")) == [RequeueAfter(100)]
 
 
 def test_of_a_nodes_pods_each_goes_by_its_own_conditions() -> None:
@@ -122,10 +122,10 @@ def test_of_a_nodes_pods_each_goes_by_its_own_conditions() -> None:
         "first": [DONE],
         "last": [OTHER],
     }
-    cluster = at_now(
+    cluster = scenario_at_now(
         plugin({"type": "Ready", "status": "True"}),
         *(
-            pod(name, on="n1", status=faring("Running", conditions=has))
+            pod(name, on="n1", status=pod_status("Running", conditions=has))
             for name, has in conditions.items()
         ),
     )

@@ -3,11 +3,11 @@
 import pytest
 
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.subjects import OnNode
-from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
-from reactive_desched.testing.aging import HOUR, NOW, at_now
-from reactive_desched.testing.builders import condition, container, faring, pod
-from reactive_desched.testing.scenario import as_written
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.plugins.pod_life_time import PodLifeTimeArgs, PodLifeTimePlugin
+from reactive_desched.testing.aging import HOUR, NOW, scenario_at_now
+from reactive_desched.testing.builders import condition, container, pod, pod_status
+from reactive_desched.testing.scenario import plugin_from_policy
 
 
 @pytest.mark.parametrize(
@@ -52,16 +52,16 @@ from reactive_desched.testing.scenario import as_written
 def test_a_finding_says_everything_that_was_asked_for(
     args: dict[str, object], reason: str, numbers: dict[str, int | str]
 ) -> None:
-    status = faring(
+    status = pod_status(
         "Running",
         container(ended="OOMKilled", code=137),
         conditions=[condition("Ready=False", "Broken"), condition("Other")],
     )
     created = NOW - 76 * HOUR - 125
     web = pod("web", on="n1", status=status, created=created, changed={"Ready": NOW - 2 * HOUR})
-    cluster = at_now(as_written(PodLifeTime, PodLifeTimeArgs, **args), web)
+    cluster = scenario_at_now(plugin_from_policy(PodLifeTimePlugin, PodLifeTimeArgs, **args), web)
 
     figures = {"ageSeconds": NOW - created, **numbers}
-    assert cluster.opinions(OnNode("n1")) == [
-        Finding(web, "PodLifeTime", reason, rank=(created,), numbers=figures)
+    assert cluster.judge(NodeSubject("n1")) == [
+        Finding(web, "PodLifeTime", reason, rank=(created,), details=figures)
     ]

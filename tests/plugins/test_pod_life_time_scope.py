@@ -2,14 +2,14 @@
 
 import pytest
 
-from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
-from reactive_desched.testing.aging import at_now
-from reactive_desched.testing.builders import faring, pod
-from reactive_desched.testing.scenario import as_written
+from reactive_desched.plugins.pod_life_time import PodLifeTimeArgs, PodLifeTimePlugin
+from reactive_desched.testing.aging import scenario_at_now
+from reactive_desched.testing.builders import pod, pod_status
+from reactive_desched.testing.scenario import plugin_from_policy
 
 
-def plugin(**args: object) -> PodLifeTime:
-    return as_written(PodLifeTime, PodLifeTimeArgs, **args)
+def plugin(**args: object) -> PodLifeTimePlugin:
+    return plugin_from_policy(PodLifeTimePlugin, PodLifeTimeArgs, **args)
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def plugin(**args: object) -> PodLifeTime:
     ],
 )
 def test_owners_are_told_by_kind(kinds: dict[str, object], flagged: set[str]) -> None:
-    failed = faring("Failed")
-    cluster = at_now(
+    failed = pod_status("Failed")
+    cluster = scenario_at_now(
         plugin(states=["Failed"], ownerKinds=kinds),
         pod("job", on="n1", owner="Job/j", status=failed),
         pod("web", on="n1", owner="ReplicaSet/r", status=failed),
@@ -44,7 +44,7 @@ def test_owners_are_told_by_kind(kinds: dict[str, object], flagged: set[str]) ->
 def test_the_plugin_keeps_to_the_pods_it_was_given(
     args: dict[str, object], flagged: set[str]
 ) -> None:
-    cluster = at_now(
+    cluster = scenario_at_now(
         plugin(maxPodLifeTimeSeconds=600, **args),
         pod("shop", on="n1", namespace="shop", labels={"tier": "front"}),
         pod("bank", on="n1", namespace="bank", labels={"tier": "back"}),

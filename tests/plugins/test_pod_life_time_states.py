@@ -3,26 +3,26 @@
 import pytest
 
 from reactive_desched.model.objects import PodStatus
-from reactive_desched.plugins.pod_life_time import PodLifeTime, PodLifeTimeArgs
-from reactive_desched.testing.aging import at_now
-from reactive_desched.testing.builders import container, faring, pod
-from reactive_desched.testing.scenario import as_written
+from reactive_desched.plugins.pod_life_time import PodLifeTimeArgs, PodLifeTimePlugin
+from reactive_desched.testing.aging import scenario_at_now
+from reactive_desched.testing.builders import container, pod, pod_status
+from reactive_desched.testing.scenario import plugin_from_policy
 
 INIT = {"includingInitContainers": True}
 EPHEMERAL = {"includingEphemeralContainers": True}
 CREATE_ERROR = "CreateContainerError"
-INIT_WAITS = faring("Pending", init=[container(waits=CREATE_ERROR)])
-INIT_ENDED = faring("Pending", init=[container(ended="OOMKilled")])
-EPHEMERAL_WAITS = faring("Running", ephemeral=[container(waits=CREATE_ERROR)])
-EPHEMERAL_ENDED = faring("Running", ephemeral=[container(ended="OOMKilled")])
+INIT_WAITS = pod_status("Pending", init=[container(waits=CREATE_ERROR)])
+INIT_ENDED = pod_status("Pending", init=[container(ended="OOMKilled")])
+EPHEMERAL_WAITS = pod_status("Running", ephemeral=[container(waits=CREATE_ERROR)])
+EPHEMERAL_ENDED = pod_status("Running", ephemeral=[container(ended="OOMKilled")])
 
 
-def plugin(**args: object) -> PodLifeTime:
-    return as_written(PodLifeTime, PodLifeTimeArgs, **args)
+def plugin(**args: object) -> PodLifeTimePlugin:
+    return plugin_from_policy(PodLifeTimePlugin, PodLifeTimeArgs, **args)
 
 
 def waits(reason: str) -> PodStatus:
-    return faring("Pending", container(waits=reason))
+    return pod_status("Pending", container(waits=reason))
 
 
 def states(*names: str, **more: object) -> dict[str, object]:
@@ -33,7 +33,7 @@ def states(*names: str, **more: object) -> dict[str, object]:
     ("args", "status", "is_flagged"),
     [
         *(
-            pytest.param(states(phase), faring(phase), True, id=f"phase {phase}")
+            pytest.param(states(phase), pod_status(phase), True, id=f"phase {phase}")
             for phase in ("Pending", "Running", "Succeeded", "Failed", "Unknown")
         ),
         *(
@@ -46,20 +46,20 @@ def states(*names: str, **more: object) -> dict[str, object]:
         ),
         *(
             pytest.param(
-                states(reason), faring("Failed", reason=reason), True, id=f"the pod's {reason}"
+                states(reason), pod_status("Failed", reason=reason), True, id=f"the pod's {reason}"
             )
             for reason in ("NodeLost", "NodeAffinity", "Shutdown", "UnexpectedAdmissionError")
         ),
         pytest.param(
             states("NodeAffinity"),
-            faring("Failed", container(ended="NodeAffinity")),
+            pod_status("Failed", container(ended="NodeAffinity")),
             True,
             id="why a container ended",
         ),
         pytest.param(
             states("ContainerCreating"), waits("ImagePullBackOff"), False, id="another reason"
         ),
-        pytest.param(states("ContainerCreating"), faring("Pending"), False, id="another phase"),
+        pytest.param(states("ContainerCreating"), pod_status("Pending"), False, id="another phase"),
         pytest.param(
             states("Failed", "ErrImagePull"), waits("ErrImagePull"), True, id="one of several"
         ),
@@ -92,7 +92,7 @@ def test_which_states_count(
     status: PodStatus,
     is_flagged: bool,  # noqa: FBT001 -- a row's verdict
 ) -> None:
-    cluster = at_now(plugin(**args), pod("web", on="n1", status=status))
+    cluster = scenario_at_now(plugin(**args), pod("web", on="n1", status=status))
 
     assert cluster.flagged() == ({"web"} if is_flagged else set())
 
@@ -100,27 +100,38 @@ def test_which_states_count(
 @pytest.mark.parametrize(
     ("args", "status", "is_flagged"),
     [
-        pytest.param({}, faring("Failed", container(code=1)), True, id="the code"),
-        pytest.param({}, faring("Failed", container(code=2)), False, id="another code"),
-        pytest.param({}, faring("Failed", container()), False, id="no code"),
+        pytest.param({}, pod_status("Failed", container(code=1)), True, id="the code"),
+        pytest.param({}, pod_status("Failed", container(code=2)), False, id="another code"),
+        pytest.param({}, pod_status("Failed", container()), False, id="no code"),
         pytest.param(
-            {}, faring("Running", init=[container(code=1)]), False, id="init, not asked for"
+            {}, pod_status("Running", init=[container(code=1)]), False, id="init, not asked for"
         ),
-        pytest.param(INIT, faring("Running", init=[container(code=1)]), True, id="init, asked for"),
+        pytest.param(
+            INIT, pod_status("Running", init=[container(code=1)]), True, id="init, asked for"
+        ),
         pytest.param(
             EPHEMERAL,
-            faring("Running", ephemeral=[container(code=1)]),
+            pod_status("Running", ephemeral=[container(code=1)]),
             False,
             id="ephemeral containers never count",
         ),
         pytest.param(
-            {"states": ["Failed"]}, faring("Failed", container(code=1)), True, id="and the state"
+            {"states": ["Failed"]},
+            pod_status("Failed", container(code=1)),
+            True,
+            id="and the state",
         ),
         pytest.param(
-            {"states": ["Failed"]}, faring("Running", container(code=1)), False, id="not the state"
+            {"states": ["Failed"]},
+            pod_status("Running", container(code=1)),
+            False,
+            id="not the state",
         ),
         pytest.param(
-            {"states": ["Failed"]}, faring("Failed", container(code=2)), False, id="only the state"
+            {"states": ["Failed"]},
+            pod_status("Failed", container(code=2)),
+            False,
+            id="only the state",
         ),
     ],
 )
@@ -129,6 +140,6 @@ def test_which_exit_codes_count(
     status: PodStatus,
     is_flagged: bool,  # noqa: FBT001 -- a row's verdict
 ) -> None:
-    cluster = at_now(plugin(exitCodes=[1, 7], **args), pod("web", on="n1", status=status))
+    cluster = scenario_at_now(plugin(exitCodes=[1, 7], **args), pod("web", on="n1", status=status))
 
     assert cluster.flagged() == ({"web"} if is_flagged else set())

@@ -3,29 +3,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node, Pod, PodStatus
-from reactive_desched.model.subjects import OnNode
-from reactive_desched.plugins.too_many_restarts import TooManyRestarts, TooManyRestartsArgs
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.plugins.too_many_restarts import TooManyRestartsArgs, TooManyRestartsPlugin
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import configure
-from reactive_desched.testing.builders import container, faring, node, pod
-from reactive_desched.testing.scenario import Scenario, as_written
-from tests.support.turns import Step, after_each, turns
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
+from reactive_desched.testing.builders import container, node, pod, pod_status
+from reactive_desched.testing.scenario import Scenario, plugin_from_policy
+from tests.support.turns import Step, random_steps, run_steps
 
 
-def plugin(**args: object) -> TooManyRestarts:
+def plugin(**args: object) -> TooManyRestartsPlugin:
     """Build the plugin; ten restarts are too many."""
-    return as_written(TooManyRestarts, TooManyRestartsArgs, **{"podRestartThreshold": 10, **args})
+    return plugin_from_policy(
+        TooManyRestartsPlugin, TooManyRestartsArgs, **{"podRestartThreshold": 10, **args}
+    )
 
 
 def restarted(*counts: int) -> PodStatus:
-    return faring("Running", *(container(f"c{i}", restarts=n) for i, n in enumerate(counts)))
+    return pod_status("Running", *(container(f"c{i}", restarts=n) for i, n in enumerate(counts)))
 
 
-CRASHING = faring("Running", container(restarts=10, waits="CrashLoopBackOff"))
+CRASHING = pod_status("Running", container(restarts=10, waits="CrashLoopBackOff"))
 
 
 @pytest.mark.parametrize(
@@ -78,12 +80,12 @@ RUNNING = {"states": ["Running"]}
         pytest.param(
             {},
             [pod("web", on="n1")],
-            pod("web", on="n1", status=faring("Failed", container(restarts=10))),
+            pod("web", on="n1", status=pod_status("Failed", container(restarts=10))),
             id="it ends with its last restart",
         ),
         pytest.param(
             RUNNING,
-            [pod("web", on="n1", status=faring("Pending", container(restarts=10)))],
+            [pod("web", on="n1", status=pod_status("Pending", container(restarts=10)))],
             pod("web", on="n1", status=restarted(10)),
             id="it enters the state",
         ),
@@ -125,7 +127,7 @@ def test_the_pods_of_a_node_are_flagged_when_it_becomes_ready() -> None:
 def test_news_that_does_not_touch_the_answer_wakes_nobody(news: Pod | Node) -> None:
     cluster = Scenario(plugin(), node("n1"), pod("web", on="n1", status=CRASHING))
 
-    assert cluster.judged_by(news) == set()
+    assert cluster.subjects_judged(news) == set()
 
 
 INIT: dict[str, object] = {"includingInitContainers": True}
@@ -136,20 +138,23 @@ BACK_OFF: dict[str, object] = {"states": ["CrashLoopBackOff"]}
     ("args", "status", "is_flagged"),
     [
         pytest.param(
-            {}, faring("Running", init=[container(restarts=10)]), False, id="init, not asked for"
+            {},
+            pod_status("Running", init=[container(restarts=10)]),
+            False,
+            id="init, not asked for",
         ),
         pytest.param(
-            INIT, faring("Running", init=[container(restarts=10)]), True, id="init, asked for"
+            INIT, pod_status("Running", init=[container(restarts=10)]), True, id="init, asked for"
         ),
         pytest.param(
             INIT,
-            faring("Running", container(restarts=5), init=[container(restarts=5)]),
+            pod_status("Running", container(restarts=5), init=[container(restarts=5)]),
             True,
             id="init and the others together",
         ),
         pytest.param(
             INIT,
-            faring("Running", ephemeral=[container(restarts=10)]),
+            pod_status("Running", ephemeral=[container(restarts=10)]),
             False,
             id="ephemeral containers never count",
         ),
@@ -157,34 +162,40 @@ BACK_OFF: dict[str, object] = {"states": ["CrashLoopBackOff"]}
         pytest.param(BACK_OFF, restarted(10), False, id="no container waits"),
         pytest.param(
             BACK_OFF,
-            faring("Running", container(restarts=10, ended="CrashLoopBackOff")),
+            pod_status("Running", container(restarts=10, ended="CrashLoopBackOff")),
             False,
             id="why a container ended is not looked at",
         ),
         pytest.param(
             BACK_OFF,
-            faring("Running", container(restarts=10), init=[container(waits="CrashLoopBackOff")]),
+            pod_status(
+                "Running", container(restarts=10), init=[container(waits="CrashLoopBackOff")]
+            ),
             False,
             id="an init container waits, not asked for",
         ),
         pytest.param(
             {**INIT, **BACK_OFF},
-            faring("Running", container(restarts=10), init=[container(waits="CrashLoopBackOff")]),
+            pod_status(
+                "Running", container(restarts=10), init=[container(waits="CrashLoopBackOff")]
+            ),
             True,
             id="an init container waits, asked for",
         ),
         pytest.param(RUNNING, restarted(10), True, id="the phase is the state"),
-        pytest.param(RUNNING, faring("Pending", container(restarts=10)), False, id="another phase"),
+        pytest.param(
+            RUNNING, pod_status("Pending", container(restarts=10)), False, id="another phase"
+        ),
         pytest.param(
             {"states": ["Running", "CrashLoopBackOff"]},
-            faring("Pending", container(restarts=10, waits="CrashLoopBackOff")),
+            pod_status("Pending", container(restarts=10, waits="CrashLoopBackOff")),
             True,
             id="one of several states is enough",
         ),
         pytest.param(
-            {"states": []}, faring("Pending", container(restarts=10)), True, id="no states, any"
+            {"states": []}, pod_status("Pending", container(restarts=10)), True, id="no states, any"
         ),
-        pytest.param({}, faring("Succeeded", container(restarts=10)), True, id="it has ended"),
+        pytest.param({}, pod_status("Succeeded", container(restarts=10)), True, id="it has ended"),
     ],
 )
 def test_which_containers_and_states_count(
@@ -201,7 +212,7 @@ def two_per_container(number: int) -> Pod:
     """Pod i of upstream's table: two containers with 10*i restarts, an init one with 5*i."""
     app = (container("a", restarts=10 * number), container("b", restarts=10 * number))
     init = [container("i", restarts=5 * number)]
-    return pod(f"p{number}", on="n1", status=faring("Running", *app, init=init))
+    return pod(f"p{number}", on="n1", status=pod_status("Running", *app, init=init))
 
 
 @pytest.mark.parametrize(
@@ -257,7 +268,7 @@ def test_of_a_nodes_pods_the_one_with_most_restarts_goes_first() -> None:
         pod("many", on="n1", status=restarted(30)),
     )
 
-    findings = [it for it in cluster.opinions(OnNode("n1")) if isinstance(it, Finding)]
+    findings = [it for it in cluster.judge(NodeSubject("n1")) if isinstance(it, Finding)]
 
     in_order = sorted(findings, key=lambda finding: finding.rank)
     assert [finding.pod.name for finding in in_order] == ["most", "many", "some"]
@@ -266,11 +277,11 @@ def test_of_a_nodes_pods_the_one_with_most_restarts_goes_first() -> None:
 def test_a_finding_says_how_often_and_how_often_is_too_often() -> None:
     cluster = Scenario(plugin(), node("n1"), pod("web", on="n1", status=restarted(7, 5)))
 
-    [finding] = cluster.opinions(OnNode("n1"))
+    [finding] = cluster.judge(NodeSubject("n1"))
 
     assert isinstance(finding, Finding)
-    assert finding.reason == "restarted 12 times, the limit is 10"
-    assert finding.numbers == {"restarts": 12, "restartThreshold": 10}
+    assert finding.message == "restarted 12 times, the limit is 10"
+    assert finding.details == {"restarts": 12, "restartThreshold": 10}
 
 
 @pytest.mark.parametrize("threshold", [0, -3])
@@ -307,9 +318,11 @@ profiles:
 
 def test_everything_wrong_is_told_at_once_each_at_its_place() -> None:
     with pytest.raises(PolicyErrors) as caught:
-        configure([Source(POLICY, "p.yaml")], registry())
+        load_sources([SourceText(POLICY, "p.yaml")], plugin_registry())
 
-    told = {problem.path.partition(".args.")[2]: str(problem) for problem in caught.value.problems}
+    told = {
+        problem.path.partition(".args.")[2]: str(problem) for problem in caught.value.diagnostics
+    }
     assert told.keys() == {"podRestartThreshold", "states[0]", "states[1]", "namespaces"}
     assert "p.yaml:9:" in told["podRestartThreshold"]
     assert "invalid PodsHavingTooManyRestarts threshold" in told["podRestartThreshold"]
@@ -325,7 +338,7 @@ containers = st.builds(
     st.sampled_from(["", "", "CrashLoopBackOff"]),
 )
 statuses = st.builds(
-    lambda phase, app, init: faring(phase, *app, init=init),
+    lambda phase, app, init: pod_status(phase, *app, init=init),
     st.sampled_from(["Running", "Running", "Pending", "Failed", "Succeeded"]),
     st.lists(containers, max_size=2),
     st.lists(containers, max_size=1),
@@ -333,7 +346,7 @@ statuses = st.builds(
 PODS = {
     name: {"on": None if name == "p3" else "n1", "status": CRASHING} for name in ("p1", "p2", "p3")
 }
-steps = turns(
+steps = random_steps(
     PODS,
     {
         "on": st.sampled_from([None, "n1", "n2"]),
@@ -349,6 +362,6 @@ arguments = st.sampled_from([{}, INIT, BACK_OFF, {**INIT, **BACK_OFF}, RUNNING, 
 def test_reacting_finds_exactly_what_a_full_scan_finds(
     steps: list[Step], args: dict[str, object]
 ) -> None:
-    for cluster in after_each(steps, plugin(**args), PODS):
+    for cluster in run_steps(steps, plugin(**args), PODS):
         assert cluster.flagged() == cluster.flagged_by_full_scan()
-        assert cluster.flagged() == cluster.flagged_at_first_sight()
+        assert cluster.flagged() == cluster.flagged_after_restart()

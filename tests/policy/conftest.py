@@ -8,9 +8,9 @@ from pydantic import Field
 
 from reactive_desched.api.plugin import PluginArgs
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.documents import Source
+from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.fields import Count, Seconds, SelectorObject
-from reactive_desched.policy.load import Configuration, configure
+from reactive_desched.policy.load import Configuration, load_sources
 from reactive_desched.policy.registry import PluginSpec
 
 HEAD = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
@@ -51,7 +51,7 @@ COMING = {
 REGISTRY: Mapping[str, PluginSpec] = {
     "RemovePodsViolatingNodeTaints": PluginSpec(TaintsArgs, frozenset({"deschedule"})),
     "RemovePodsViolatingNodeAffinity": PluginSpec(AffinityArgs, frozenset({"deschedule"})),
-    **{name: PluginSpec(AgeArgs, points, is_built=False) for name, points in COMING.items()},
+    **{name: PluginSpec(AgeArgs, points, is_implemented=False) for name, points in COMING.items()},
 }
 
 
@@ -69,7 +69,7 @@ def head() -> str:
 @pytest.fixture
 def read() -> Callable[[str], Configuration]:
     """Read one text called p.yaml."""
-    return lambda text: configure([Source(dedent(text), "p.yaml")], REGISTRY)
+    return lambda text: load_sources([SourceText(dedent(text), "p.yaml")], REGISTRY)
 
 
 @pytest.fixture

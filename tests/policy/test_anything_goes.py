@@ -6,16 +6,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.errors import ConfigError
-from reactive_desched.policy.decode import written_fields
+from reactive_desched.policy.decode import fields_by_key
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import Configuration, configure
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import Configuration, load_sources
 from reactive_desched.policy.strategies import STRATEGIES
 from reactive_desched.policy.v1alpha1 import StrategyParameters
 
-REGISTRY = registry()
+REGISTRY = plugin_registry()
 
 SOUND = """\
 apiVersion: descheduler/v1alpha2
@@ -85,7 +85,7 @@ def answer(text: str | bytes) -> None:
 def asked(text: str | bytes, *, lenient: bool) -> Configuration | None:
     """Ask for a configuration and check what is said when there is none."""
     try:
-        return configure([Source(text, "p.yaml")], REGISTRY, lenient=lenient)
+        return load_sources([SourceText(text, "p.yaml")], REGISTRY, lenient=lenient)
     except PolicyErrors as errors:
         check(errors, text)
         return None
@@ -94,9 +94,9 @@ def asked(text: str | bytes, *, lenient: bool) -> Configuration | None:
 def check(errors: PolicyErrors, text: str | bytes) -> None:
     """Every problem is one line, and its place is in the text."""
     assert isinstance(errors, ConfigError)
-    assert errors.problems
+    assert errors.diagnostics
     decoded = text if isinstance(text, str) else text.decode(errors="replace")
-    for problem in (*errors.problems, *errors.warnings):
+    for problem in (*errors.diagnostics, *errors.warnings):
         rendered = str(problem)
         assert rendered.startswith("p.yaml")
         assert "\n" not in rendered
@@ -107,7 +107,7 @@ def check(errors: PolicyErrors, text: str | bytes) -> None:
 
 @pytest.mark.parametrize("text", [SOUND, OLD], ids=["today's", "the legacy format"])
 def test_the_sound_texts_are_sound(text: str) -> None:
-    configure([Source(text, "p.yaml")], REGISTRY)
+    load_sources([SourceText(text, "p.yaml")], REGISTRY)
 
 
 @SLOW
@@ -170,7 +170,7 @@ def test_any_document_of_our_kinds(fields: dict[str, object], head: dict[str, st
 @SLOW
 @given(
     st.sampled_from(sorted(STRATEGIES)),
-    st.dictionaries(st.sampled_from(sorted(written_fields(StrategyParameters))), NESTED),
+    st.dictionaries(st.sampled_from(sorted(fields_by_key(StrategyParameters))), NESTED),
 )
 def test_any_parameters(strategy: str, params: dict[str, object]) -> None:
     strategies = {strategy: {"enabled": True, "params": params}}

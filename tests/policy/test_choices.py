@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched.policy.choices import AnyOf
-from reactive_desched.policy.diagnostics import Complaints
+from reactive_desched.policy.diagnostics import FieldErrors
 
 
 class Meal(BaseModel):
@@ -17,8 +17,8 @@ def complaints(*fruits: str) -> list[tuple[str, str, tuple[str | int, ...]]]:
     [detail] = caught.value.errors()
     assert detail["loc"] == ("fruits",)
     cause = detail["ctx"]["error"]
-    assert isinstance(cause, Complaints)
-    return [(it.message, it.hint, it.path) for it in cause.complaints]
+    assert isinstance(cause, FieldErrors)
+    return [(it.message, it.hint, it.path) for it in cause.errors]
 
 
 def test_words_that_are_allowed_are_taken_as_they_are() -> None:

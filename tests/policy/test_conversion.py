@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.policy.conversion import Conversion, convert
 from reactive_desched.policy.diagnostics import Path, PolicyErrors
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import configure
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.reader import read_documents
 from reactive_desched.policy.strategies import STRATEGIES
-from reactive_desched.policy.tree import Table, find, plain
+from reactive_desched.policy.tree import MappingNode, find, to_plain
 
 TEXT = """\
 apiVersion: descheduler/v1alpha1
@@ -43,12 +43,12 @@ strategies:
 
 def converted(text: str) -> Conversion:
     (root,) = read_documents(text, "p.yaml")
-    assert isinstance(root, Table)
+    assert isinstance(root, MappingNode)
     return convert(root)
 
 
 def test_a_whole_document_is_converted() -> None:
-    assert plain(converted(TEXT).tree) == {
+    assert to_plain(converted(TEXT).tree) == {
         "apiVersion": "descheduler/v1alpha2",
         "kind": "DeschedulerPolicy",
         "maxNoOfPodsToEvictPerNode": 10,
@@ -120,7 +120,7 @@ ARGS = ("profiles", 1, "pluginConfig", 1, "args")
     ids=lambda path: ".".join(map(str, path)),
 )
 def test_every_part_knows_where_it_was_written(path: Path, written: Path) -> None:
-    assert converted(TEXT).origin.written(path) == written
+    assert converted(TEXT).origin.original_path(path) == written
 
 
 def test_values_that_are_carried_over_keep_their_marks() -> None:
@@ -134,12 +134,12 @@ def test_a_spread_strategy_says_what_counts_and_that_fit_does() -> None:
     tree = converted(f"strategies: {{{name}: {{enabled: true}}}}").tree
     args = find(tree, ("profiles", 0, "pluginConfig", 1, "args"))
     assert args is not None
-    assert plain(args) == {"constraints": ["DoNotSchedule"], "topologyBalanceNodeFit": True}
+    assert to_plain(args) == {"constraints": ["DoNotSchedule"], "topologyBalanceNodeFit": True}
 
 
 def test_a_class_is_the_place_of_a_threshold_without_a_number() -> None:
     text = "strategies: {PodLifeTime: {enabled: true, params: {thresholdPriorityClassName: x}}}"
-    written = converted(text).origin.written(
+    written = converted(text).origin.original_path(
         ("profiles", 0, "pluginConfig", 0, "args", "priorityThreshold")
     )
     assert written == (*LIFE, "params", "thresholdPriorityClassName")
@@ -154,8 +154,8 @@ def test_nulls_say_nothing_and_are_left_out() -> None:
 
 def test_nothing_at_all_becomes_an_empty_policy() -> None:
     head = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"}
-    assert plain(converted("{}").tree) == head
-    assert plain(converted("strategies: {PodLifeTime: {enabled: yes please}}").tree) == head
+    assert to_plain(converted("{}").tree) == head
+    assert to_plain(converted("strategies: {PodLifeTime: {enabled: yes please}}").tree) == head
 
 
 NAMES = st.sampled_from(sorted(STRATEGIES))
@@ -194,9 +194,12 @@ def test_the_converted_text_says_what_the_legacy_text_said(
             "strategies": strategies,
         }
     )
-    new = json.dumps(plain(converted(old).tree))
+    new = json.dumps(to_plain(converted(old).tree))
 
-    read = [configure([Source(text, "p")], registry()).policy.profiles for text in (old, new)]
+    read = [
+        load_sources([SourceText(text, "p")], plugin_registry()).policy.profiles
+        for text in (old, new)
+    ]
     assert read[0] == read[1]
 
 
@@ -212,6 +215,6 @@ def test_a_document_that_says_nothing_right_is_converted_all_the_same() -> None:
     )
     args = find(converted(text).tree, ("profiles", 0, "pluginConfig", 1, "args"))
     assert args is not None
-    assert plain(args) == {"namespaces": 5}
+    assert to_plain(args) == {"namespaces": 5}
     with pytest.raises(PolicyErrors, match=r"strategies\.PodLifeTime\.params\.namespaces"):
-        configure([Source(text, "p")], registry())
+        load_sources([SourceText(text, "p")], plugin_registry())

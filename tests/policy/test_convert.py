@@ -4,18 +4,18 @@ from textwrap import dedent
 
 import pytest
 
-from reactive_desched.controller.config import registry
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.rewriting import Rewriting, Wishes, rewrite
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.rewriting import ConvertOptions, ConvertResult, convert_policy
 
 OLD = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
 NEW = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 SETTINGS = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
 
 
-def convert(text: str | bytes, **wishes: bool) -> Rewriting:
-    source = Source(dedent(text) if isinstance(text, str) else text, "p.yaml")
-    return rewrite(source, registry(), Wishes(**wishes))
+def convert(text: str | bytes, **wishes: bool) -> ConvertResult:
+    source = SourceText(dedent(text) if isinstance(text, str) else text, "p.yaml")
+    return convert_policy(source, plugin_registry(), ConvertOptions(**wishes))
 
 
 def converted(text: str, **wishes: bool) -> str:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from reactive_desched.controller.config import registry
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.rewriting import Wishes, rewrite
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
 
 HEAD = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
 LIFE = f"""\
@@ -20,7 +20,7 @@ HEADING = "# Comments on what this format has no place for:"
 
 def lines(text: str, **wishes: bool) -> list[str]:
     """Convert a text and give the lines of the new one without their indentation."""
-    new = rewrite(Source(text, "p.yaml"), registry(), Wishes(**wishes))
+    new = convert_policy(SourceText(text, "p.yaml"), plugin_registry(), ConvertOptions(**wishes))
     return [line.strip() for line in new.text.decode().splitlines()]
 
 
@@ -53,7 +53,9 @@ def test_what_is_moved_is_indented_as_what_it_is_about() -> None:
     text = LIFE.replace("PodLifeTime:\n", "PodLifeTime:          # old\n")
     text = text.replace("podLifeTime:", "podLifeTime:          # block")
     text = text.replace("    params", "#   p\n    params")
-    new = rewrite(Source(text, "p.yaml"), registry(), Wishes()).text.decode()
+    new = convert_policy(
+        SourceText(text, "p.yaml"), plugin_registry(), ConvertOptions()
+    ).text.decode()
 
     assert "\n      # old\n      - name: PodLifeTime\n        #   p\n        args:\n" in new
     assert "\n          # block\n          maxPodLifeTimeSeconds" in new

@@ -5,10 +5,10 @@ from difflib import unified_diff
 import pytest
 
 from reactive_desched.api.plugin import PluginArgs
-from reactive_desched.controller.config import registry
-from reactive_desched.policy.documents import Source
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.registry import PluginSpec
-from reactive_desched.policy.rewriting import Rewriting, Wishes, rewrite
+from reactive_desched.policy.rewriting import ConvertOptions, ConvertResult, convert_policy
 
 HEAD = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 TEXT = """\
@@ -53,8 +53,8 @@ profiles:
 """
 
 
-def convert(text: str, **wishes: bool) -> Rewriting:
-    return rewrite(Source(text, "p.yaml"), registry(), Wishes(**wishes))
+def convert(text: str, **wishes: bool) -> ConvertResult:
+    return convert_policy(SourceText(text, "p.yaml"), plugin_registry(), ConvertOptions(**wishes))
 
 
 def converted(text: str, **wishes: bool) -> str:
@@ -223,13 +223,13 @@ class OtherArgs(PluginArgs):
 
 
 def test_arguments_of_other_plugins_are_their_own() -> None:
-    plugins = {**registry(), "Other": PluginSpec(OtherArgs, frozenset({"balance"}))}
+    plugins = {**plugin_registry(), "Other": PluginSpec(OtherArgs, frozenset({"balance"}))}
     text = (
         f"{HEAD}profiles:\n- name: p\n  pluginConfig:\n"
         "  - {name: Other, args: {ignorePvcPods: true}}\n"
         "  plugins: {balance: {enabled: [Other]}}\n"
     )
-    assert not rewrite(Source(text, "p.yaml"), plugins, Wishes()).is_changed
+    assert not convert_policy(SourceText(text, "p.yaml"), plugins, ConvertOptions()).is_changed
 
 
 def test_a_policy_without_deprecated_forms_stays_as_it_is() -> None:
@@ -316,8 +316,8 @@ def test_values_that_only_a_lenient_reading_takes_stay_and_are_told_of() -> None
 
     new = convert(text, lenient=True)
 
-    assert new.needs_lenience
+    assert new.needs_lenient
     assert b"gracePeriodSeconds: -1\n" in new.text
     assert "gracePeriodSeconds" in [notice.path for notice in new.notices]
     assert not convert(new.text.decode(), lenient=True).is_changed
-    assert not convert(text.replace("-1", "1")).needs_lenience
+    assert not convert(text.replace("-1", "1")).needs_lenient

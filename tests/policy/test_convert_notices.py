@@ -4,20 +4,20 @@ from textwrap import dedent
 
 import pytest
 
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.errors import ConversionError
 from reactive_desched.policy import rewriting
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.rewriting import Rewriting, Wishes, rewrite
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.rewriting import ConvertOptions, ConvertResult, convert_policy
 
 OLD = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
 SETTINGS = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
 
 
-def convert(text: str | bytes, **wishes: bool) -> Rewriting:
-    source = Source(dedent(text) if isinstance(text, str) else text, "p.yaml")
-    return rewrite(source, registry(), Wishes(**wishes))
+def convert(text: str | bytes, **wishes: bool) -> ConvertResult:
+    source = SourceText(dedent(text) if isinstance(text, str) else text, "p.yaml")
+    return convert_policy(source, plugin_registry(), ConvertOptions(**wishes))
 
 
 def converted(text: str, **wishes: bool) -> str:
@@ -102,7 +102,7 @@ def test_everything_wrong_is_told_at_once_and_nothing_converted() -> None:
             f"{OLD}bogus: 1\nstrategies: {{PodLifetime: {{enabled: true}}}}\n---\n{SETTINGS}x: 1"
         )
 
-    assert [problem.line for problem in caught.value.problems] == [3, 4, 8]
+    assert [problem.line for problem in caught.value.diagnostics] == [3, 4, 8]
 
 
 def test_a_lenient_conversion_leaves_out_what_is_not_read_and_keeps_what_is_said_of_it() -> None:

@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from reactive_desched.controller.config import registry
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import configure
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Policy
-from reactive_desched.policy.rewriting import Wishes, rewrite
-from reactive_desched.policy.semantics import meaning, meaning_by_plugin
+from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
+from reactive_desched.policy.semantics import policy_semantics, policy_semantics_by_plugin
 from reactive_desched.policy.strategies import EVICTOR_FLAGS, STRATEGIES
 
 Json = Any  # JSON is whatever it is
 
-PLUGINS = registry()
+PLUGINS = plugin_registry()
 SLOW = profile(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 WORDS = ("a", "kube-system", "yes", "1", "null", "a, b", "a: b", " #x", "'", '"', "ä\u00a0", "- ")
@@ -223,17 +223,17 @@ NEW = st.fixed_dictionaries(
         ),
     },
 )
-WISHES = st.builds(Wishes, merge=st.booleans(), keep_deprecated=st.booleans())
+WISHES = st.builds(ConvertOptions, merge=st.booleans(), keep_deprecated=st.booleans())
 
 
 def policy(text: str | bytes) -> Policy:
-    return configure([Source(text, "p.yaml")], PLUGINS).policy
+    return load_sources([SourceText(text, "p.yaml")], PLUGINS).policy
 
 
-def converted(text: str, wishes: Wishes) -> str:
+def converted(text: str, wishes: ConvertOptions) -> str:
     """Convert a text, and make sure that there is no need to do so again."""
-    once = rewrite(Source(text, "p.yaml"), PLUGINS, wishes)
-    again = rewrite(Source(once.text, "p.yaml"), PLUGINS, wishes)
+    once = convert_policy(SourceText(text, "p.yaml"), PLUGINS, wishes)
+    again = convert_policy(SourceText(once.text, "p.yaml"), PLUGINS, wishes)
     assert again.text == once.text
     assert not again.is_changed
     return once.text.decode()
@@ -242,7 +242,7 @@ def converted(text: str, wishes: Wishes) -> str:
 @SLOW
 @given(texts(OLD))
 def test_a_converted_legacy_policy_comes_to_the_same(old: tuple[str, list[str]]) -> None:
-    text = converted(old[0], Wishes(keep_deprecated=True))
+    text = converted(old[0], ConvertOptions(keep_deprecated=True))
 
     assert replace(policy(text), revision="") == replace(policy(old[0]), revision="")
 
@@ -250,13 +250,13 @@ def test_a_converted_legacy_policy_comes_to_the_same(old: tuple[str, list[str]])
 @SLOW
 @given(texts(OLD | NEW), WISHES)
 def test_meaning_comments_and_other_documents_are_kept(
-    old: tuple[str, list[str]], wishes: Wishes
+    old: tuple[str, list[str]], wishes: ConvertOptions
 ) -> None:
     text, comments = old
 
     new = converted(text, wishes)
 
-    say = meaning_by_plugin if wishes.merge else meaning
+    say = policy_semantics_by_plugin if wishes.merge else policy_semantics
     assert say(policy(new)) == say(policy(text))
     assert sorted(re.findall(r"c\d+\.", new)) == sorted(comments)
     for beside in (SETTINGS, "# x\n---\n", "---  # y\n", "...\n# z\n", "%YAML 1.1\n---\n"):
@@ -266,7 +266,7 @@ def test_meaning_comments_and_other_documents_are_kept(
 @SLOW
 @given(texts(OLD | NEW))
 def test_nothing_deprecated_is_left(old: tuple[str, list[str]]) -> None:
-    new = policy(converted(old[0], Wishes()))
+    new = policy(converted(old[0], ConvertOptions()))
 
     assert not new.metrics_collector_enabled
     for each in new.profiles:

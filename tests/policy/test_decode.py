@@ -6,10 +6,15 @@ from typing import TypeVar
 import pytest
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from reactive_desched.policy.decode import Advice, Decoder
-from reactive_desched.policy.diagnostics import Complaint, Complaints, PolicyErrors, ProblemList
+from reactive_desched.policy.decode import Decoder, FieldHints
+from reactive_desched.policy.diagnostics import (
+    DiagnosticList,
+    FieldError,
+    FieldErrors,
+    PolicyErrors,
+)
 from reactive_desched.policy.reader import read_documents
-from reactive_desched.policy.source_location import Place
+from reactive_desched.policy.source_location import SourceLocation
 
 
 class Inner(BaseModel):
@@ -29,7 +34,7 @@ class Outer(BaseModel):
     def _in_order(self) -> "Outer":
         if self.low > self.high:
             message = "low is above high"
-            raise Complaints([Complaint(message, "lower it", ("low",)), Complaint(message)])
+            raise FieldErrors([FieldError(message, "lower it", ("low",)), FieldError(message)])
         return self
 
 
@@ -50,10 +55,10 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def decode(model: type[M], text: str) -> M | None:
-    found = ProblemList()
+    found = DiagnosticList()
     (tree,) = read_documents(text, "p.yaml")
-    decoded = Decoder(found, Advice()).decode(model, Place("p.yaml", tree))
-    found.raise_any()
+    decoded = Decoder(found, FieldHints()).decode(model, SourceLocation("p.yaml", tree))
+    found.raise_if_errors()
     return decoded
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from reactive_desched.model.labels import NOTHING
-from reactive_desched.policy.diagnostics import LENIENT
+from reactive_desched.policy.diagnostics import LENIENT_CONTEXT
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 
 Ask = Callable[[str], list[str]]
@@ -226,7 +226,9 @@ def test_each_deprecated_switch_that_is_on_is_told_beside_the_lists(
 
 
 def lenient(**args: object) -> DefaultEvictorArgs:
-    return DefaultEvictorArgs.model_validate_json(json.dumps(args), strict=True, context=LENIENT)
+    return DefaultEvictorArgs.model_validate_json(
+        json.dumps(args), strict=True, context=LENIENT_CONTEXT
+    )
 
 
 def test_a_lenient_reading_forgives_a_negative_age_which_every_pod_has_reached() -> None:

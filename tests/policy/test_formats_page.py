@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.policy.conversion import convert
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import check
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import check_source
 from reactive_desched.policy.reader import read_documents
 from reactive_desched.policy.strategies import EVICTOR_FLAGS, STRATEGIES
-from reactive_desched.policy.tree import Table, plain
+from reactive_desched.policy.tree import MappingNode, to_plain
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "reference" / "policy-formats.md").read_text(encoding="utf-8")
@@ -20,16 +20,20 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=["v1alpha2", "v1alpha1", "converted"])
 def test_every_example_is_sound(example: str) -> None:
-    assert check(Source(example, "page"), registry()).problems == ()
+    assert check_source(SourceText(example, "page"), plugin_registry()).errors == ()
 
 
 def test_the_converted_example_is_what_the_legacy_one_becomes() -> None:
     (old,), (new,) = (read_documents(text, "page") for text in EXAMPLES[1:])
-    assert isinstance(old, Table)
-    assert plain(convert(old).tree) == plain(new)
+    assert isinstance(old, MappingNode)
+    assert to_plain(convert(old).tree) == to_plain(new)
 
 
 def test_every_parameter_that_moves_is_named() -> None:
-    paths = (path for it in STRATEGIES.values() for path in (*it.copies.values(), *it.makes))
+    paths = (
+        path
+        for it in STRATEGIES.values()
+        for path in (*it.copied_params.values(), *it.derived_params)
+    )
     names = {path[0] for path in paths} | {*EVICTOR_FLAGS, "maxNoOfPodsToEvictTotal"}
     assert {name for name in names if f"`{name}" not in PAGE} == set()

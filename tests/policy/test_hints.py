@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.policy.hints import did_you_mean, nearest
+from reactive_desched.policy.hints import did_you_mean, nearest_name
 
 KNOWN = ("PodLifeTime", "RemoveDuplicates", "RemoveFailedPods")
 
@@ -16,17 +16,17 @@ KNOWN = ("PodLifeTime", "RemoveDuplicates", "RemoveFailedPods")
     ],
 )
 def test_the_nearest_known_name_is_offered(written: str, meant: str) -> None:
-    assert nearest(written, KNOWN) == meant
+    assert nearest_name(written, KNOWN) == meant
 
 
 @pytest.mark.parametrize("written", ["", "Xyz", "LoadAware", "RemoveDuplicates" + "s" * 100])
 def test_a_name_that_is_near_to_none_gets_none(written: str) -> None:
-    assert nearest(written, KNOWN) is None
+    assert nearest_name(written, KNOWN) is None
 
 
 def test_a_name_longer_than_any_of_ours_is_not_compared() -> None:
     known = "x" * 100
-    assert nearest(known, [known]) is None
+    assert nearest_name(known, [known]) is None
 
 
 def test_few_known_names_are_listed_and_many_are_not() -> None:

@@ -4,10 +4,15 @@ from textwrap import dedent
 
 import pytest
 
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import Configuration, Verdict, check, configure
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import (
+    Configuration,
+    PolicyCheckResult,
+    check_source,
+    load_sources,
+)
 
 NEW = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 OLD = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
@@ -18,11 +23,11 @@ ENABLED = f"plugins: {{deschedule: {{enabled: [{TAINTS}]}}}}"
 
 
 def lenient(text: str) -> Configuration:
-    return configure([Source(dedent(text), "p.yaml")], registry(), lenient=True)
+    return load_sources([SourceText(dedent(text), "p.yaml")], plugin_registry(), lenient=True)
 
 
-def verdict(text: str, *, lenient: bool) -> Verdict:
-    return check(Source(dedent(text), "p.yaml"), registry(), lenient=lenient)
+def verdict(text: str, *, lenient: bool) -> PolicyCheckResult:
+    return check_source(SourceText(dedent(text), "p.yaml"), plugin_registry(), lenient=lenient)
 
 
 def args(plugin: str, written: str) -> str:
@@ -69,11 +74,11 @@ def args(plugin: str, written: str) -> str:
     ],
 )
 def test_what_upstream_lets_pass_is_refused_strictly_and_warned_of_leniently(text: str) -> None:
-    strict = verdict(text, lenient=False).problems
+    strict = verdict(text, lenient=False).errors
     warnings = verdict(text, lenient=True).warnings
 
     assert strict
-    assert verdict(text, lenient=True).problems == ()
+    assert verdict(text, lenient=True).errors == ()
     told = {(it.line, it.path) for it in warnings}
     assert {(it.line, it.path) for it in strict if it.forgivable} <= told
 
@@ -116,7 +121,7 @@ def test_what_upstream_lets_pass_is_refused_strictly_and_warned_of_leniently(tex
     ],
 )
 def test_what_upstream_refuses_is_refused_leniently_too(text: str) -> None:
-    assert verdict(text, lenient=True).problems
+    assert verdict(text, lenient=True).errors
     with pytest.raises(PolicyErrors):
         lenient(text)
 
@@ -173,7 +178,7 @@ def test_types_of_affinity_that_do_not_exist_are_skipped_beside_one_that_does() 
     for is_lenient in (True, False):
         assert list(map(str, verdict(both, lenient=is_lenient).warnings)) == [line]
     assert list(map(str, verdict(none, lenient=True).warnings)) == [line]
-    assert list(map(str, verdict(none, lenient=False).problems)) == [line]
+    assert list(map(str, verdict(none, lenient=False).errors)) == [line]
     (profile,) = lenient(none).policy.profiles
     assert profile.args[AFFINITY].model_dump()["node_affinity_type"] == (f"{required}s",)
 
@@ -188,10 +193,10 @@ def test_an_empty_item_is_what_go_makes_of_it() -> None:
 
 def test_a_plugin_that_needs_no_arguments_needs_no_entry_in_either_reading() -> None:
     text = f"{NEW}profiles: [{{name: p, {ENABLED}}}]"
-    assert verdict(text, lenient=False) == verdict(text, lenient=True) == Verdict()
+    assert verdict(text, lenient=False) == verdict(text, lenient=True) == PolicyCheckResult()
 
 
 def test_what_is_sound_reads_the_same_either_way() -> None:
     text = args(TAINTS, "{includePreferNoSchedule: yes, excludedTaints: [a]}")
-    strict = configure([Source(text, "p.yaml")], registry())
+    strict = load_sources([SourceText(text, "p.yaml")], plugin_registry())
     assert lenient(text) == strict

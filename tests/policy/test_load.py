@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.controller.config import BUILT_IN
+from reactive_desched.controller.config import BUILT_IN_PLUGINS
 from reactive_desched.errors import ConfigError
-from reactive_desched.policy.diagnostics import PolicyErrors, Problem
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import check, configure, load, load_policy
+from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import check_source, load_files, load_policy, load_sources
 from reactive_desched.policy.registry import PluginSpec
 
 Registry = Mapping[str, PluginSpec]
@@ -25,12 +25,12 @@ def test_a_policy_and_settings_come_from_one_file_or_two(
     settings.write_text(f"{SETTINGS}server: {{listen: ':1'}}\n")
     both.write_text(policy.read_text() + "---\n" + settings.read_text())
 
-    apart, together = load([settings, policy], registry), load([both], registry)
+    apart, together = load_files([settings, policy], registry), load_files([both], registry)
 
     assert apart.settings == together.settings
     assert apart.settings.server.listen.endswith(":1")
     assert apart.policy.source == str(policy)
-    assert apart.policy.revision == load([policy], registry).policy.revision
+    assert apart.policy.revision == load_files([policy], registry).policy.revision
 
 
 def test_a_file_that_cannot_be_read_is_named_with_the_remedy(
@@ -38,7 +38,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_remedy(
 ) -> None:
     gone = tmp_path / "gone.yaml"
     with pytest.raises(ConfigError) as caught:
-        load([gone, tmp_path], registry)
+        load_files([gone, tmp_path], registry)
     assert str(caught.value).splitlines() == [
         f"{gone}: cannot be read: No such file or directory; check the path",
         f"{tmp_path}: cannot be read: Is a directory; name the file inside",
@@ -47,7 +47,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_remedy(
 
 def test_a_path_that_is_none_is_named_too(registry: Registry) -> None:
     with pytest.raises(ConfigError, match=r"cannot be read: .*name a readable file"):
-        load(["a\0b"], registry)
+        load_files(["a\0b"], registry)
 
 
 def test_problems_of_all_files_are_told_at_once(
@@ -57,8 +57,8 @@ def test_problems_of_all_files_are_told_at_once(
     policy.write_text(f"{head}bogus: 1\n")
     settings.write_text("a: [")
     with pytest.raises(PolicyErrors) as caught:
-        load([policy, settings, tmp_path / "gone"], registry)
-    assert {problem.source for problem in caught.value.problems} == {
+        load_files([policy, settings, tmp_path / "gone"], registry)
+    assert {problem.source for problem in caught.value.diagnostics} == {
         str(policy),
         str(settings),
         str(tmp_path / "gone"),
@@ -67,13 +67,16 @@ def test_problems_of_all_files_are_told_at_once(
 
 def test_a_file_is_read_no_further_than_its_limit(registry: Registry) -> None:
     with pytest.raises(ConfigError, match=r"/dev/zero: the text is larger than 1 MiB"):
-        load(["/dev/zero"], registry)
+        load_files(["/dev/zero"], registry)
 
 
 def test_two_policies_or_two_settings_are_one_too_many(registry: Registry, head: str) -> None:
-    policy, settings = Source(head, "p.yaml"), Source(f"\n{SETTINGS}---\n{SETTINGS}", "s.yaml")
+    policy, settings = (
+        SourceText(head, "p.yaml"),
+        SourceText(f"\n{SETTINGS}---\n{SETTINGS}", "s.yaml"),
+    )
     with pytest.raises(PolicyErrors) as caught:
-        configure([policy, settings, Source(head, "q.yaml")], registry)
+        load_sources([policy, settings, SourceText(head, "q.yaml")], registry)
     assert str(caught.value).splitlines() == [
         "s.yaml:5:1: this is a second ReactiveSettings; the first is in s.yaml, line 2; keep one",
         "q.yaml:1:1: this is a second DeschedulerPolicy; the first is in p.yaml, line 1; keep one",
@@ -83,8 +86,8 @@ def test_two_policies_or_two_settings_are_one_too_many(registry: Registry, head:
 def test_settings_alone_are_no_policy(registry: Registry) -> None:
     with pytest.raises(PolicyErrors) as caught:
         load_policy(SETTINGS, "s.yaml", registry)
-    assert caught.value.problems == (
-        Problem(
+    assert caught.value.diagnostics == (
+        Diagnostic(
             "s.yaml",
             0,
             0,
@@ -98,8 +101,8 @@ def test_settings_alone_are_no_policy(registry: Registry) -> None:
 def test_a_problem_keeps_its_parts_for_programs(registry: Registry, head: str) -> None:
     with pytest.raises(PolicyErrors) as caught:
         load_policy(f"{head}profiles: [{{name: p, bogus: 1}}]", "p.yaml", registry)
-    assert caught.value.problems == (
-        Problem(
+    assert caught.value.diagnostics == (
+        Diagnostic(
             source="p.yaml",
             line=3,
             column=22,
@@ -115,14 +118,14 @@ def test_a_problem_keeps_its_parts_for_programs(registry: Registry, head: str) -
 def test_warnings_are_told_beside_what_is_wrong(registry: Registry, head: str) -> None:
     with pytest.raises(PolicyErrors) as caught:
         load_policy(f"{head}profiles: [{{name: p}}]\nbogus: 1", "p.yaml", registry)
-    assert [problem.path for problem in caught.value.problems] == ["bogus"]
+    assert [problem.path for problem in caught.value.diagnostics] == ["bogus"]
     assert [warning.path for warning in caught.value.warnings] == ["profiles[0]"]
 
 
 def test_what_cannot_run_yet_is_sound_and_warned_of(registry: Registry, head: str) -> None:
     text = f"{head}profiles: [{{plugins: {{balance: {{enabled: [RemoveDuplicates]}}}}}}]"
-    verdict = check(Source(text, "p.yaml"), registry)
-    assert verdict.problems == ()
+    verdict = check_source(SourceText(text, "p.yaml"), registry)
+    assert verdict.errors == ()
     assert [warning.path for warning in verdict.warnings] == [
         "profiles[0].plugins.balance.enabled[0]"
     ]
@@ -135,8 +138,8 @@ def test_json_is_read_as_yaml_is(registry: Registry) -> None:
 
 def test_the_plugins_built_in_read_their_arguments(head: str) -> None:
     registry = {
-        name: PluginSpec(args, frozenset({plugin.point}))
-        for name, (plugin, args) in BUILT_IN.items()
+        name: PluginSpec(args, frozenset({plugin.extension_point}))
+        for name, (plugin, args) in BUILT_IN_PLUGINS.items()
     }
     taints, affinity = "RemovePodsViolatingNodeTaints", "RemovePodsViolatingNodeAffinity"
     text = f"""\

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from reactive_desched.policy.diagnostics import LENIENT
+from reactive_desched.policy.diagnostics import LENIENT_CONTEXT
 from reactive_desched.policy.document import PolicyDocument
 
 Ask = Callable[[str], list[str]]
@@ -126,7 +126,9 @@ def test_every_wrong_provider_is_told_at_once(problems: Ask, head: str) -> None:
 
 
 def lenient(**fields: object) -> PolicyDocument:
-    return PolicyDocument.model_validate_json(json.dumps(fields), strict=True, context=LENIENT)
+    return PolicyDocument.model_validate_json(
+        json.dumps(fields), strict=True, context=LENIENT_CONTEXT
+    )
 
 
 def at(url: str) -> dict[str, object]:

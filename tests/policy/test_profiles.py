@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from reactive_desched.model.labels import EVERYTHING
-from reactive_desched.policy.document import MetricsSource
+from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.load import Configuration
-from reactive_desched.policy.policy import EvictionLimits, Policy, Profile
+from reactive_desched.policy.policy import Policy, PolicyEvictionLimits, Profile
 
 TAINTS = "RemovePodsViolatingNodeTaints"
 AFFINITY = "RemovePodsViolatingNodeAffinity"
@@ -128,12 +128,12 @@ def test_the_top_level_is_read(policy: Callable[[str], Policy]) -> None:
     )
     assert read.node_selector.matches({"pool": "blue"})
     assert not read.node_selector.matches({"pool": "blue", "legacy": ""})
-    assert read.limits == EvictionLimits(per_node=0, per_namespace=2000, total=3)
+    assert read.limits == PolicyEvictionLimits(per_node=0, per_namespace=2000, total=3)
     assert read.eviction_failure_event_notification is True
     assert read.grace_period_s == 0
     assert read.metrics_collector_enabled is True
     (provider,) = read.metrics_providers
-    assert provider.source == MetricsSource.PROMETHEUS
+    assert provider.source == MetricsSourceKind.PROMETHEUS
     assert provider.prometheus is not None
     assert provider.prometheus.url == "https://prom:9090"
     assert provider.prometheus.auth_token is not None
@@ -146,7 +146,7 @@ def test_the_top_level_is_read(policy: Callable[[str], Policy]) -> None:
 def test_what_is_not_written_is_unlimited(nothing: str, policy: Callable[[str], Policy]) -> None:
     read = policy(nothing)
     assert read.node_selector == EVERYTHING
-    assert read.limits == EvictionLimits(None, None, None)
+    assert read.limits == PolicyEvictionLimits(None, None, None)
     assert read.grace_period_s is None
     assert read.profiles == ()
 

@@ -4,16 +4,16 @@ import pytest
 
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.reader import (
-    DEEPEST,
-    MOST_DOCUMENTS,
-    MOST_VALUES,
+    MAX_DEPTH,
+    MAX_DOCUMENTS,
+    MAX_VALUES,
     read_documents,
 )
-from reactive_desched.policy.tree import Mark, Node, Table, find, mark_of, plain
-from reactive_desched.policy.yaml_text import LARGEST_TEXT
+from reactive_desched.policy.tree import MappingNode, SourceMark, YamlNode, find, mark_of, to_plain
+from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
 
 
-def only(text: str | bytes) -> Node:
+def only(text: str | bytes) -> YamlNode:
     (tree,) = read_documents(text, "p.yaml")
     return tree
 
@@ -27,58 +27,58 @@ def refusal(text: str | bytes) -> str:
 def test_every_key_and_item_keeps_its_place() -> None:
     tree = only("a: 1\nb:\n  - x\n  - {c: 2}\n")
 
-    assert mark_of(tree, ("b",)) == Mark(2, 1)
-    assert mark_of(tree, ("b", 0)) == Mark(3, 5)
-    assert mark_of(tree, ("b", 1, "c")) == Mark(4, 6)
+    assert mark_of(tree, ("b",)) == SourceMark(2, 1)
+    assert mark_of(tree, ("b", 0)) == SourceMark(3, 5)
+    assert mark_of(tree, ("b", 1, "c")) == SourceMark(4, 6)
 
 
 def test_a_missing_place_is_that_of_the_nearest_thing_around_it() -> None:
     tree = only("a: 1\nb:\n  - x\n")
 
-    assert mark_of(tree, ("b", 7, "name")) == Mark(2, 1)
-    assert mark_of(tree, ("gone",)) == Mark(1, 1)
+    assert mark_of(tree, ("b", 7, "name")) == SourceMark(2, 1)
+    assert mark_of(tree, ("gone",)) == SourceMark(1, 1)
 
 
 def test_quoted_words_stay_texts() -> None:
-    assert plain(only("""[yes, "yes", 'yes', 5, "5"]""")) == [True, "yes", "yes", 5, "5"]
+    assert to_plain(only("""[yes, "yes", 'yes', 5, "5"]""")) == [True, "yes", "yes", 5, "5"]
 
 
 def test_keys_are_the_words_that_are_written() -> None:
-    assert plain(only("{on: 1, 2: 2, no: 3}")) == {"on": 1, "2": 2, "no": 3}
+    assert to_plain(only("{on: 1, 2: 2, no: 3}")) == {"on": 1, "2": 2, "no": 3}
 
 
 def test_tags_say_what_a_word_is() -> None:
     tagged = "[!!str 5, !!int 5, !!bool yes, ! 5, !!float 2.5, !!null ~]"
-    assert plain(only(tagged)) == ["5", 5, True, "5", 2.5, None]
+    assert to_plain(only(tagged)) == ["5", 5, True, "5", 2.5, None]
 
 
 def test_an_alias_stands_for_what_its_anchor_marks() -> None:
-    assert plain(only("a: &x {k: 1}\nb: *x\n")) == {"a": {"k": 1}, "b": {"k": 1}}
+    assert to_plain(only("a: &x {k: 1}\nb: *x\n")) == {"a": {"k": 1}, "b": {"k": 1}}
 
 
 def test_a_merge_key_brings_in_what_is_not_written() -> None:
     text = "base: &b {k: 1, l: 1}\nmore: &m {l: 2, m: 2}\nall: {<<: [*b, *m], k: 0}\n"
     tree = only(text)
-    assert plain(find(tree, ("all",)) or tree) == {"k": 0, "l": 1, "m": 2}
+    assert to_plain(find(tree, ("all",)) or tree) == {"k": 0, "l": 1, "m": 2}
 
 
 def test_a_key_written_twice_is_kept_twice_and_the_first_counts() -> None:
     tree = only("a: 1\nb: 2\na: 3\n")
-    assert isinstance(tree, Table)
+    assert isinstance(tree, MappingNode)
     assert [entry.key for entry in tree.entries] == ["a", "b", "a"]
-    assert plain(tree) == {"a": 1, "b": 2}
+    assert to_plain(tree) == {"a": 1, "b": 2}
 
 
 def test_documents_are_told_apart_and_empty_ones_left_out() -> None:
     trees = read_documents("---\n# nothing\n---\na: 1\n---\n---\nb: 2\n...\n", "p.yaml")
-    assert [plain(tree) for tree in trees] == [{"a": 1}, {"b": 2}]
+    assert [to_plain(tree) for tree in trees] == [{"a": 1}, {"b": 2}]
 
 
 @pytest.mark.parametrize("indentation", [None, 2, "\t"], ids=["one line", "spaces", "tabs"])
 def test_json_is_read_as_it_is(indentation: str | int | None) -> None:
     value = {"a": [1, 2.5, None, True, "\U0001f600 \t/"], "b": {"c": "yes"}}
-    assert plain(only(json.dumps(value, indent=indentation))) == value
-    assert plain(only(json.dumps(value, indent=indentation, ensure_ascii=False))) == value
+    assert to_plain(only(json.dumps(value, indent=indentation))) == value
+    assert to_plain(only(json.dumps(value, indent=indentation, ensure_ascii=False))) == value
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_json_is_read_as_it_is(indentation: str | int | None) -> None:
 )
 def test_a_tab_that_means_nothing_does_not_matter(text: str) -> None:
     tree = only(text)
-    assert plain(tree) == {"a": 1, "b": 2}
-    assert mark_of(tree, ("b",)) == Mark(2, 1)
+    assert to_plain(tree) == {"a": 1, "b": 2}
+    assert mark_of(tree, ("b",)) == SourceMark(2, 1)
 
 
 def test_a_tab_that_indents_is_refused() -> None:
@@ -97,18 +97,18 @@ def test_a_tab_that_indents_is_refused() -> None:
 
 
 def test_a_megabyte_of_tabs_is_no_work() -> None:
-    tabs = "\t" * (LARGEST_TEXT - 20)
-    assert plain(only(f"a: x{tabs}\nb: 2")) == {"a": "x", "b": 2}
+    tabs = "\t" * (MAX_TEXT_BYTES - 20)
+    assert to_plain(only(f"a: x{tabs}\nb: 2")) == {"a": "x", "b": 2}
 
 
 def test_json_indented_with_tabs_keeps_its_places() -> None:
-    assert mark_of(only('\t{\n\t\t"a": 1\n\t}\n\t'), ("a",)) == Mark(2, 3)
+    assert mark_of(only('\t{\n\t\t"a": 1\n\t}\n\t'), ("a",)) == SourceMark(2, 3)
 
 
 def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
-    assert plain(only("a: ä".encode("utf-8-sig"))) == {"a": "ä"}
-    assert plain(only("\ufeffa: ä")) == {"a": "ä"}
-    assert mark_of(only("\ufeffa: ä"), ("a",)) == Mark(1, 1)
+    assert to_plain(only("a: ä".encode("utf-8-sig"))) == {"a": "ä"}
+    assert to_plain(only("\ufeffa: ä")) == {"a": "ä"}
+    assert mark_of(only("\ufeffa: ä"), ("a",)) == SourceMark(1, 1)
 
 
 @pytest.mark.parametrize(
@@ -181,15 +181,15 @@ def test_an_anchor_does_not_reach_into_the_next_document() -> None:
 
 class TestBounds:
     def test_a_text_may_have_one_mebibyte(self) -> None:
-        comment = b"#" * (LARGEST_TEXT - 6)
-        assert plain(only(b"a: 1\n" + comment + b"\n")) == {"a": 1}
+        comment = b"#" * (MAX_TEXT_BYTES - 6)
+        assert to_plain(only(b"a: 1\n" + comment + b"\n")) == {"a": 1}
         assert refusal(b"a: 1\n" + comment + b"\n\n") == (
             "p.yaml: the text is larger than 1 MiB; a policy is a few KiB: is this the file?"
         )
 
     def test_nesting_ends_at_forty_levels(self) -> None:
-        assert plain(only("[" * DEEPEST + "]" * DEEPEST))
-        told = refusal("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1))
+        assert to_plain(only("[" * MAX_DEPTH + "]" * MAX_DEPTH))
+        told = refusal("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1))
         assert told == "p.yaml:1:41: nested deeper than 40 levels, aliases written out"
         assert "nested deeper than 40 levels" in refusal("[" * 500_000)
 
@@ -207,11 +207,11 @@ class TestBounds:
         assert "more than 20,000 keys merged in (<<)" in refusal(base + steps)
 
     def test_values_are_counted(self) -> None:
-        told = refusal("- a\n" * (MOST_VALUES + 100))
+        told = refusal("- a\n" * (MAX_VALUES + 100))
         assert told == "p.yaml:20000:3: more than 20,000 values, aliases written out"
 
     def test_documents_are_counted(self) -> None:
-        told = refusal("--- a\n" * (MOST_DOCUMENTS + 1))
+        told = refusal("--- a\n" * (MAX_DOCUMENTS + 1))
         assert told == "p.yaml:21:1: more than 20 documents in one text"
 
 

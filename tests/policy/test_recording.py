@@ -1,10 +1,10 @@
 import pytest
 
-from reactive_desched.api.event import DATA
-from reactive_desched.model.event_types import short
+from reactive_desched.api.event import DATA_TYPES
+from reactive_desched.model.event_types import short_type
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.load import load_settings
-from reactive_desched.policy.recording import TYPES
+from reactive_desched.policy.recording import EVENT_TYPES
 from reactive_desched.policy.settings import ReactiveSettings
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
@@ -17,7 +17,7 @@ def settings(text: str) -> ReactiveSettings:
 def problem(text: str) -> str:
     with pytest.raises(PolicyErrors) as refused:
         settings(text)
-    [one] = refused.value.problems
+    [one] = refused.value.diagnostics
     return str(one)
 
 
@@ -103,7 +103,7 @@ def test_brokers_are_hosts_with_ports(broker: str) -> None:
 
 
 def test_settings_know_every_type_of_event() -> None:
-    assert sorted(TYPES) == sorted(map(short, DATA))
+    assert sorted(EVENT_TYPES) == sorted(map(short_type, DATA_TYPES))
 
 
 def test_checkpoints_go_with_the_rest_unless_they_have_a_topic_of_their_own() -> None:

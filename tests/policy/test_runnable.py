@@ -30,7 +30,7 @@ profiles:
 def test_a_policy_that_enables_plugins_to_come_is_read_and_each_is_told_where_it_is_enabled(
     read: Read, head: str
 ) -> None:
-    told = [str(problem) for problem in read(head + POLICY).unbuilt]
+    told = [str(problem) for problem in read(head + POLICY).unimplemented]
 
     assert [line.split(SAYS)[0] for line in told] == [
         "p.yaml:8:59: profiles[0].plugins.deschedule.enabled[1]: PodLifeTime ",
@@ -43,9 +43,9 @@ def test_such_a_policy_is_refused_to_whoever_wants_to_run_it(read: Read, head: s
     configuration = read(head + POLICY)
 
     with pytest.raises(PolicyErrors) as caught:
-        require_runnable(configuration.unbuilt)
+        require_runnable(configuration.unimplemented)
 
-    assert [problem.line for problem in caught.value.problems] == [8, 13, 14]
+    assert [problem.line for problem in caught.value.diagnostics] == [8, 13, 14]
 
 
 def test_a_plugin_that_is_only_configured_stops_nobody(read: Read, head: str) -> None:
@@ -54,8 +54,8 @@ def test_a_plugin_that_is_only_configured_stops_nobody(read: Read, head: str) ->
         "plugins: {deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}}]"
     )
 
-    assert configuration.unbuilt == ()
-    require_runnable(configuration.unbuilt)
+    assert configuration.unimplemented == ()
+    require_runnable(configuration.unimplemented)
 
 
 def test_the_arguments_of_a_plugin_to_come_are_checked(
@@ -83,7 +83,7 @@ def test_strategies_of_the_legacy_format_are_told_only_where_they_are_enabled(re
           HighNodeUtilization:
           RemovePodsViolatingNodeTaints: {enabled: true}
         """
-    ).unbuilt
+    ).unimplemented
 
     assert (problem.line, problem.path) == (4, "strategies.RemoveDuplicates")
     assert problem.message.startswith("RemoveDuplicates can be checked")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from reactive_desched.cli.policy_schema import FORMATS, text
-from reactive_desched.controller.config import registry
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import check
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import check_source
 from reactive_desched.policy.registry import with_evictor
 from tests.support.json_schema import JsonSchema
 from tools.schema_rules import RULES
@@ -50,7 +50,7 @@ def with_args(plugin: str, args: object) -> Json:
 
 def is_sound(document: Json) -> bool:
     """Say what the strict reader makes of a document; settings are read beside a policy."""
-    return not check(Source(json.dumps(document), "p.yaml"), registry()).problems
+    return not check_source(SourceText(json.dumps(document), "p.yaml"), plugin_registry()).errors
 
 
 def is_valid(document: Json) -> bool:
@@ -89,7 +89,7 @@ def test_every_field_is_explained(name: str) -> None:
     assert [key for key in fields.keys() - strategies if not fields[key].get("description")] == []
 
 
-@pytest.mark.parametrize("plugin", with_evictor(registry()))
+@pytest.mark.parametrize("plugin", with_evictor(plugin_registry()))
 @pytest.mark.parametrize("args", [{}, {"args": None}, {"args": {}}], ids=json.dumps)
 def test_an_entry_without_arguments_is_valid_where_a_plugin_needs_none(
     plugin: str, args: Mapping[str, object]

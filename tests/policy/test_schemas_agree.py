@@ -10,12 +10,12 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from reactive_desched.controller.config import registry
+from reactive_desched.controller.config import plugin_registry
 from reactive_desched.model.labels import LabelSelector, Selector
-from reactive_desched.policy.decode import written_fields
+from reactive_desched.policy.decode import fields_by_key
 from reactive_desched.policy.document import PolicyDocument
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import check
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import check_source
 from reactive_desched.policy.registry import with_evictor
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.strategies import STRATEGIES
@@ -26,7 +26,7 @@ from tools.write_schemas import schemas
 Json = Any  # JSON is whatever it is
 
 VALID = {name: JsonSchema(json.loads(text)) for name, text in schemas().items()}
-PLUGINS = with_evictor(registry())
+PLUGINS = with_evictor(plugin_registry())
 SLOW = profile(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 NEEDED: Mapping[str, Json] = {
@@ -112,7 +112,7 @@ def _composed(annotation: object) -> st.SearchStrategy[Json]:
 
 def fields(model: type[BaseModel]) -> st.SearchStrategy[Json]:
     """Give some of a model's fields."""
-    optional = {name: values(annotation) for name, annotation in written_fields(model).items()}
+    optional = {name: values(annotation) for name, annotation in fields_by_key(model).items()}
     names = st.lists(st.sampled_from(sorted(optional)), max_size=4, unique=True)
     return names.flatmap(
         lambda some: st.fixed_dictionaries({name: optional[name] for name in some})
@@ -121,8 +121,8 @@ def fields(model: type[BaseModel]) -> st.SearchStrategy[Json]:
 
 def agrees(document: Mapping[str, Json], name: str) -> None:
     """Check that what the reader takes is valid; settings need a policy beside them to be read."""
-    verdict = check(Source(json.dumps(document), "p.yaml"), registry())
-    assert verdict.problems or VALID[name].accepts(document), document
+    verdict = check_source(SourceText(json.dumps(document), "p.yaml"), plugin_registry())
+    assert verdict.errors or VALID[name].accepts(document), document
 
 
 def policy(**parts: Json) -> Json:
@@ -168,7 +168,7 @@ def needed_by(strategy: str) -> Json:
     """Give the parameters without which a strategy does not do."""
     params: Json = {}
     for argument, value in NEEDED.get(strategy, {}).items():
-        *blocks, name = STRATEGIES[strategy].copies[argument]
+        *blocks, name = STRATEGIES[strategy].copied_params[argument]
         inner = params
         for block in blocks:
             inner = inner.setdefault(block, {})

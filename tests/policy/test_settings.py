@@ -9,7 +9,11 @@ from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.load import Configuration, load_settings
-from reactive_desched.policy.settings import Debounce, PluginDebounce, ReactiveSettings
+from reactive_desched.policy.settings import (
+    DebounceSettings,
+    PluginDebounceSettings,
+    ReactiveSettings,
+)
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
 
@@ -56,9 +60,9 @@ evictions: {maxInFlight: 7, retry: {initial: 1s, max: 1m}}
 events: {kubernetes: false}
 """
     )
-    assert read.debounce.waits("A") == (2.0, 60.0)
-    assert read.debounce.waits("B") == (0.5, 120.0)
-    assert read.debounce.waits("C") == (0.5, 60.0)
+    assert read.debounce.delays_for("A") == (2.0, 60.0)
+    assert read.debounce.delays_for("B") == (0.5, 120.0)
+    assert read.debounce.delays_for("C") == (0.5, 60.0)
     assert read.budgets.cluster is not None
     assert read.budgets.cluster.per_second == 20 / 3600
     assert read.budgets.cluster.burst == 5
@@ -259,9 +263,9 @@ def test_settings_and_a_policy_share_a_text_in_any_order(
 
 
 def test_code_gives_seconds_as_numbers() -> None:
-    debounce = Debounce(quiet_s=2, per_plugin={"A": PluginDebounce(quiet_s=0.5)})
-    assert debounce.waits("A") == (0.5, 10.0)
-    assert debounce.waits("B") == (2.0, 10.0)
+    debounce = DebounceSettings(quiet_s=2, per_plugin={"A": PluginDebounceSettings(quiet_s=0.5)})
+    assert debounce.delays_for("A") == (0.5, 10.0)
+    assert debounce.delays_for("B") == (2.0, 10.0)
 
 
 def sections(model: type[BaseModel]) -> Iterator[type[BaseModel]]:

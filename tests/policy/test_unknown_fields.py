@@ -2,9 +2,9 @@
 
 import pytest
 
-from reactive_desched.controller.config import registry
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import check
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import check_source
 
 NEW = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 ENTRY = "profiles[0].pluginConfig[0]"
@@ -17,7 +17,7 @@ def entry(plugin: str, rest: str) -> str:
 
 def told(text: str) -> list[str]:
     """Give field, message and hint of each problem but for those of required arguments."""
-    problems = check(Source(NEW + text, "p.yaml"), registry()).problems
+    problems = check_source(SourceText(NEW + text, "p.yaml"), plugin_registry()).errors
     return [
         f"{it.path}: {it.message}; {it.hint}"
         for it in problems

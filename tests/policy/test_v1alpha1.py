@@ -7,12 +7,12 @@ import pytest
 from reactive_desched.policy.policy import Profile
 from tests.support.legacy_policies import (
     AFFINITY,
-    OLD,
+    LEGACY_HEADER,
     REQUIRED,
     RESTARTS,
     SPREAD,
     TAINTS,
-    read,
+    load_text,
     strategy,
 )
 
@@ -30,7 +30,7 @@ def profile(name: str, args: str = "{}", evictor: str = "{}", point: str = "desc
 
 
 def profiles(text: str) -> tuple[Profile, ...]:
-    return read(text).policy.profiles
+    return load_text(text).policy.profiles
 
 
 @pytest.mark.parametrize(
@@ -280,8 +280,8 @@ def test_enabled_strategies_keep_the_order_of_the_file_and_what_is_their_own() -
 
 
 def test_the_top_level_is_carried_over() -> None:
-    policy = read(
-        f"{OLD}nodeSelector: pool=a\nmaxNoOfPodsToEvictPerNode: 1\n"
+    policy = load_text(
+        f"{LEGACY_HEADER}nodeSelector: pool=a\nmaxNoOfPodsToEvictPerNode: 1\n"
         "maxNoOfPodsToEvictPerNamespace: 2\nmaxNoOfPodsToEvictTotal: 3\n"
     ).policy
     assert policy.node_selector.matches({"pool": "a"})
@@ -292,8 +292,8 @@ def test_the_top_level_is_carried_over() -> None:
 
 
 def test_params_may_be_null_or_left_out() -> None:
-    left_out = f"{OLD}strategies: {{{TAINTS}: {{enabled: true}}}}"
+    left_out = f"{LEGACY_HEADER}strategies: {{{TAINTS}: {{enabled: true}}}}"
     assert profiles(left_out) == profiles(
-        f"{OLD}strategies: {{{TAINTS}: {{enabled: true, params: }}}}"
+        f"{LEGACY_HEADER}strategies: {{{TAINTS}: {{enabled: true, params: }}}}"
     )
     assert profiles(left_out) == profiles(profile(TAINTS))

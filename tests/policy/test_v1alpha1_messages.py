@@ -4,12 +4,12 @@ import pytest
 
 from tests.support.legacy_policies import (
     AFFINITY,
-    OLD,
+    LEGACY_HEADER,
     REQUIRED,
     RESTARTS,
     TAINTS,
+    error_lines,
     strategy,
-    told,
 )
 
 P = "strategies.PodLifeTime.params"
@@ -20,7 +20,7 @@ USE = "nodeResourceUtilizationThresholds"
     ("text", "lines"),
     [
         pytest.param(
-            f"{OLD}strategies:\n  lowNodeUtilization: {{enabled: false}}",
+            f"{LEGACY_HEADER}strategies:\n  lowNodeUtilization: {{enabled: false}}",
             [
                 (
                     "4:3: strategies.lowNodeUtilization: there is no strategy "
@@ -30,7 +30,7 @@ USE = "nodeResourceUtilizationThresholds"
             id="a strategy in another case, even disabled",
         ),
         pytest.param(
-            f"{OLD}strategies:\n  LowNodeLoad: {{enabled: true}}\n  Xyz:",
+            f"{LEGACY_HEADER}strategies:\n  LowNodeLoad: {{enabled: true}}\n  Xyz:",
             [
                 (
                     '4:3: strategies.LowNodeLoad: there is no strategy "LowNodeLoad"; '
@@ -44,7 +44,7 @@ USE = "nodeResourceUtilizationThresholds"
             id="a plugin that never was a strategy",
         ),
         pytest.param(
-            f"{OLD}strategies:\n  DefaultEvictor: {{enabled: true}}",
+            f"{LEGACY_HEADER}strategies:\n  DefaultEvictor: {{enabled: true}}",
             [
                 (
                     "4:3: strategies.DefaultEvictor: DefaultEvictor is no strategy; "
@@ -129,7 +129,7 @@ USE = "nodeResourceUtilizationThresholds"
     ],
 )
 def test_what_is_wrong_is_told_where_it_was_written(text: str, lines: list[str]) -> None:
-    assert told(text) == lines
+    assert error_lines(text) == lines
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_told_where_it_was_written(text: str, lines: list[str])
             id="a block left out",
         ),
         pytest.param(
-            f"{OLD}strategies:\n  {RESTARTS}: {{enabled: true}}",
+            f"{LEGACY_HEADER}strategies:\n  {RESTARTS}: {{enabled: true}}",
             [f"4:3: strategies.{RESTARTS}.params.podsHavingTooManyRestarts.podRestartThreshold"],
             id="params left out",
         ),
@@ -195,12 +195,12 @@ def test_what_is_wrong_is_told_where_it_was_written(text: str, lines: list[str])
             id="two lists of taints",
         ),
         pytest.param(
-            f"{OLD}nodeSelector: pool in a\nmaxNoOfPodsToEvictPerNode: -1",
+            f"{LEGACY_HEADER}nodeSelector: pool in a\nmaxNoOfPodsToEvictPerNode: -1",
             ["3:1: nodeSelector", "4:1: maxNoOfPodsToEvictPerNode"],
             id="the top level",
         ),
         pytest.param(
-            f"{OLD}nodeSelector: {{a: b}}\nignorePvcPods: 1\nstrategies:\n"
+            f"{LEGACY_HEADER}nodeSelector: {{a: b}}\nignorePvcPods: 1\nstrategies:\n"
             f"  {TAINTS}: {{enabled: true}}\n  RemoveFailedPods: {{enabled: true}}",
             ["3:1: nodeSelector", "4:1: ignorePvcPods"],
             id="what goes to several profiles, once",
@@ -216,17 +216,17 @@ def test_what_is_wrong_is_told_where_it_was_written(text: str, lines: list[str])
             id="a block that is none, and not what it lacks",
         ),
         pytest.param(
-            f"{OLD}strategies: [{{name: {TAINTS}}}]",
+            f"{LEGACY_HEADER}strategies: [{{name: {TAINTS}}}]",
             ["3:1: strategies"],
             id="strategies as a list",
         ),
         pytest.param(
-            f"{OLD}strategies: {{{TAINTS}: true, RemoveFailedPods: {{enabled: 'true'}}}}",
+            f"{LEGACY_HEADER}strategies: {{{TAINTS}: true, RemoveFailedPods: {{enabled: 'true'}}}}",
             [f"3:14: strategies.{TAINTS}", "3:70: strategies.RemoveFailedPods.enabled"],
             id="bodies that are none",
         ),
         pytest.param(
-            f"{OLD}strategies:\n  {RESTARTS}:\n    params:\n"
+            f"{LEGACY_HEADER}strategies:\n  {RESTARTS}:\n    params:\n"
             "      podsHavingTooManyRestarts: {podRestartThreshold: many}\n      nodeFit: 1",
             [
                 f"6:35: strategies.{RESTARTS}.params.podsHavingTooManyRestarts.podRestartThreshold",
@@ -237,7 +237,7 @@ def test_what_is_wrong_is_told_where_it_was_written(text: str, lines: list[str])
     ],
 )
 def test_a_problem_of_a_plugin_is_told_at_the_parameter(text: str, places: list[str]) -> None:
-    assert [": ".join(line.split(": ")[:2]) for line in told(text)] == places
+    assert [": ".join(line.split(": ")[:2]) for line in error_lines(text)] == places
 
 
 @pytest.mark.parametrize(
@@ -272,5 +272,5 @@ def test_a_problem_of_a_plugin_is_told_at_the_parameter(text: str, places: list[
     ],
 )
 def test_a_wrong_type_is_told_with_what_to_write(text: str, hint: str) -> None:
-    (line,) = told(OLD + text)
+    (line,) = error_lines(LEGACY_HEADER + text)
     assert line.endswith(f"; {hint}")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.legacy_policies import OLD, SPREAD, told
+from tests.support.legacy_policies import LEGACY_HEADER, SPREAD, error_lines
 
 USE = "nodeResourceUtilizationThresholds"
 UNKNOWN = "strategies.PodLifeTime"
@@ -137,4 +137,4 @@ UNKNOWN = "strategies.PodLifeTime"
     ],
 )
 def test_a_key_that_would_not_be_read_is_told_with_the_remedy(text: str, line: str) -> None:
-    assert told(OLD + text) == [line]
+    assert error_lines(LEGACY_HEADER + text) == [line]

@@ -6,17 +6,17 @@ import pytest
 
 from tests.support.legacy_policies import (
     AFFINITY,
-    OLD,
+    LEGACY_HEADER,
     RESTARTS,
     TAINTS,
-    read,
+    load_text,
     strategy,
-    warned,
+    warning_lines,
 )
 
 
 def test_every_policy_in_this_format_gets_a_notice() -> None:
-    (notice,) = read(strategy(TAINTS)).warnings
+    (notice,) = load_text(strategy(TAINTS)).warnings
     assert str(notice) == (
         "p.yaml:1:1: apiVersion: descheduler/v1alpha1 is the legacy format; it is converted on "
         "load; `reactive-desched policy convert` writes the new one"
@@ -27,10 +27,12 @@ def test_every_policy_in_this_format_gets_a_notice() -> None:
     ("text", "lines"),
     [
         pytest.param(
-            OLD, ["1:1: strategies: no strategy is enabled; nothing will be evicted"], id="nothing"
+            LEGACY_HEADER,
+            ["1:1: strategies: no strategy is enabled; nothing will be evicted"],
+            id="nothing",
         ),
         pytest.param(
-            f"{OLD}strategies:\n  {TAINTS}: {{params: {{}}}}\n  PodLifeTime:\n"
+            f"{LEGACY_HEADER}strategies:\n  {TAINTS}: {{params: {{}}}}\n  PodLifeTime:\n"
             "  RemoveDuplicates: {enabled: false}",
             [
                 "3:1: strategies: no strategy is enabled; nothing will be evicted",
@@ -98,7 +100,7 @@ def test_every_policy_in_this_format_gets_a_notice() -> None:
             id="half of a block",
         ),
         pytest.param(
-            f"{OLD}strategies: {{{TAINTS}: {{enabled: true, weight: 3}}}}",
+            f"{LEGACY_HEADER}strategies: {{{TAINTS}: {{enabled: true, weight: 3}}}}",
             [f"3:61: strategies.{TAINTS}.weight: has no effect; it never had one: remove it"],
             id="a weight",
         ),
@@ -119,12 +121,12 @@ def test_every_policy_in_this_format_gets_a_notice() -> None:
     ],
 )
 def test_what_is_known_and_has_no_effect_is_warned_of(text: str, lines: list[str]) -> None:
-    assert warned(text) == lines
+    assert warning_lines(text) == lines
 
 
 def test_what_is_disabled_is_checked_for_types_alone() -> None:
     text = f"""\
-        {indent(OLD, " " * 8).strip()}
+        {indent(LEGACY_HEADER, " " * 8).strip()}
         strategies:
           PodLifeTime: {{enabled: false, params: {{podLifeTime: {{states: [Xyz]}}}}}}
           {RESTARTS}: {{enabled: false, params: {{labelSelector: {{matchExpressions: [{{}}]}}}}}}
@@ -132,4 +134,6 @@ def test_what_is_disabled_is_checked_for_types_alone() -> None:
             params: {{thresholdPriority: 1, thresholdPriorityClassName: x}}
             enabled: false
         """
-    assert warned(text) == ["3:1: strategies: no strategy is enabled; nothing will be evicted"]
+    assert warning_lines(text) == [
+        "3:1: strategies: no strategy is enabled; nothing will be evicted"
+    ]

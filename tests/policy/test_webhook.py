@@ -4,12 +4,12 @@ import pytest
 
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.load import load_settings
-from reactive_desched.policy.recording import Webhook
+from reactive_desched.policy.recording import WebhookSettings
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\nsinks:\n  webhook:\n"
 
 
-def webhook(text: str) -> Webhook:
+def webhook(text: str) -> WebhookSettings:
     found = load_settings(f"{HEAD}    {text}\n", "s.yaml").sinks.webhook
     assert found is not None
     return found

@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.primitives.ages import spoken
+from reactive_desched.primitives.ages import format_age
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from reactive_desched.primitives.ages import spoken
     ],
 )
 def test_a_time_is_told_with_its_two_largest_units(seconds: float, words: str) -> None:
-    assert spoken(seconds) == words
+    assert format_age(seconds) == words

@@ -1,10 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.primitives.debounce import Debounce, Pause
+from reactive_desched.primitives.debounce import DebounceConfig, DebounceQueue
 
 
-def due(held: Debounce[str, str], now: float) -> list[tuple[str, str]]:
+def due(held: DebounceQueue[str, str], now: float) -> list[tuple[str, str]]:
     keys = []
     while (key := held.pop_due(now)) is not None:
         keys.append(key)
@@ -12,9 +12,9 @@ def due(held: Debounce[str, str], now: float) -> list[tuple[str, str]]:
 
 
 def test_a_key_is_due_once_it_has_been_quiet() -> None:
-    held: Debounce[str, str] = Debounce(Pause(5, 30))
-    held.touch("n1", 0, "first")
-    held.touch("n1", 4, "second")
+    held: DebounceQueue[str, str] = DebounceQueue(DebounceConfig(5, 30))
+    held.enqueue("n1", 0, "first")
+    held.enqueue("n1", 4, "second")
 
     assert due(held, 8.9) == []
     assert due(held, 9) == [("n1", "first")]
@@ -22,26 +22,26 @@ def test_a_key_is_due_once_it_has_been_quiet() -> None:
 
 
 def test_a_key_that_never_rests_is_due_after_the_longest_wait() -> None:
-    held: Debounce[str, str] = Debounce(Pause(5, 12))
+    held: DebounceQueue[str, str] = DebounceQueue(DebounceConfig(5, 12))
     for now in range(12):
-        held.touch("n1", now, str(now))
+        held.enqueue("n1", now, str(now))
 
     assert due(held, 11.9) == []
     assert due(held, 12) == [("n1", "0")]
 
 
 def test_a_restless_key_does_not_hold_up_a_quiet_one() -> None:
-    held: Debounce[str, str] = Debounce(Pause(5, 30))
-    held.touch("restless", 0, "")
-    held.touch("quiet", 1, "")
-    held.touch("restless", 5, "")
+    held: DebounceQueue[str, str] = DebounceQueue(DebounceConfig(5, 30))
+    held.enqueue("restless", 0, "")
+    held.enqueue("quiet", 1, "")
+    held.enqueue("restless", 5, "")
 
     assert due(held, 6) == [("quiet", "")]
 
 
 def test_without_a_pause_a_key_is_due_at_once() -> None:
-    held: Debounce[str, str] = Debounce(Pause(0, 0))
-    held.touch("n1", 7, "now")
+    held: DebounceQueue[str, str] = DebounceQueue(DebounceConfig(0, 0))
+    held.enqueue("n1", 7, "now")
 
     assert held.next_due() == 7
     assert due(held, 7) == [("n1", "now")]
@@ -54,7 +54,7 @@ touches = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4)), max_siz
 def test_every_key_is_due_exactly_when_its_rule_says(
     touches: list[tuple[str, int]], quiet: int, longest: int
 ) -> None:
-    held: Debounce[str, int] = Debounce(Pause(quiet, longest))
+    held: DebounceQueue[str, int] = DebounceQueue(DebounceConfig(quiet, longest))
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     now = 0
@@ -74,5 +74,5 @@ def test_every_key_is_due_exactly_when_its_rule_says(
             del first[k], last[k]
         first.setdefault(key, now)
         last[key] = now
-        held.touch(key, now, now)
+        held.enqueue(key, now, now)
     assert len(held) == len(first)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.primitives.retry_after import retry_after_s
+from reactive_desched.primitives.retry_after import parse_retry_after_s
 
 NOW = 1_790_000_000.0  # Mon, 21 Sep 2026 14:13:20 GMT
 
@@ -27,7 +27,7 @@ NOW = 1_790_000_000.0  # Mon, 21 Sep 2026 14:13:20 GMT
     ],
 )
 def test_it_is_seconds_or_a_date_and_else_nothing(text: str, seconds: float | None) -> None:
-    assert retry_after_s(text, NOW) == seconds
+    assert parse_retry_after_s(text, NOW) == seconds
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_it_is_seconds_or_a_date_and_else_nothing(text: str, seconds: float | No
     ],
 )
 def test_a_date_that_no_calendar_has_is_none(text: str) -> None:
-    assert retry_after_s(text, NOW) is None
+    assert parse_retry_after_s(text, NOW) is None
 
 
 numbers = st.integers(-(10**20), 10**20)
@@ -51,5 +51,5 @@ dates = st.builds(
 
 @given(st.text(max_size=60) | dates)
 def test_no_text_breaks_the_reading(text: str) -> None:
-    wait = retry_after_s(text, NOW)
+    wait = parse_retry_after_s(text, NOW)
     assert wait is None or wait >= 0

@@ -17,7 +17,7 @@ from reactive_desched.sim.seed import seed
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import Event, Store
 from reactive_desched.sim.workloads import populate
-from tests.support.sim_world import START_S, World
+from tests.support.sim_world import START_S, SimulatedCluster
 
 
 def run_a_day(chance: int) -> list[Any]:
@@ -46,11 +46,11 @@ def test_another_seed_gives_another() -> None:
 
 
 def test_a_cluster_that_is_opened_on_a_full_store_changes_nothing() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     world.deployment("web", 3)
     world.stateful_set("db", 2)
-    world.budget("web", maxUnavailable=1)
-    world.after(20)
+    world.pdb("web", maxUnavailable=1)
+    world.advance(20)
     world.cluster.close()
     before = world.store.rv
 
@@ -61,7 +61,7 @@ def test_a_cluster_that_is_opened_on_a_full_store_changes_nothing() -> None:
 
 
 def test_a_closed_cluster_does_nothing_more() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.cluster.close()
 
     world.deployment("web", 1)
@@ -70,11 +70,11 @@ def test_a_closed_cluster_does_nothing_more() -> None:
 
 
 def test_time_is_spent_where_something_is_due() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p")
 
     assert world.cluster.next_due() == START_S + 2
-    world.after(2)
+    world.advance(2)
 
     assert world.clock.now() == START_S + 2
     assert world.phases() == {"p": "Ready"}
@@ -87,7 +87,7 @@ def test_a_real_clock_cannot_be_advanced() -> None:
         SimCluster(store, random.Random(1)).advance(1)
 
 
-def break_a_budget(world: World) -> None:
+def break_a_budget(world: SimulatedCluster) -> None:
     """Store a budget that no controller can read."""
     meta = {"name": "bad", "namespace": "default"}
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": "app=web"}}
@@ -96,19 +96,19 @@ def break_a_budget(world: World) -> None:
 
 def test_a_malformed_object_is_an_error_in_a_strict_world() -> None:
     with pytest.raises(msgspec.ValidationError):
-        break_a_budget(World())
+        break_a_budget(SimulatedCluster())
 
 
 def test_a_tolerant_world_logs_a_malformed_object_and_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = World(tolerant=True).nodes("n1")
+    world = SimulatedCluster(tolerant=True).nodes("n1")
 
     break_a_budget(world)
     world.deployment("web", 1, affinity={"nodeAffinity": "yes"})
     world.deployment("fine", 1)
-    world.budget("fine", maxUnavailable=1)
-    world.after(5)
+    world.pdb("fine", maxUnavailable=1)
+    world.advance(5)
 
     assert "DisruptionBudgets gave up on an object" in caplog.text
     assert list(world.phases("fine").values()) == ["Ready"]
@@ -132,7 +132,7 @@ class Restless:
 
 
 def test_a_world_that_never_rests_is_an_error_that_names_the_culprit() -> None:
-    world = World()
+    world = SimulatedCluster()
     world.cluster._controllers.append(Restless())
 
     with pytest.raises(NeverSettlesError, match="Restless"):
@@ -174,7 +174,7 @@ trouble = st.lists(
 )
 
 
-def make_trouble(world: World, what: str, number: int) -> None:
+def make_trouble(world: SimulatedCluster, what: str, number: int) -> None:
     """Do one thing to the cluster."""
     node = f"n{number}"
     match what:
@@ -184,7 +184,7 @@ def make_trouble(world: World, what: str, number: int) -> None:
             with contextlib.suppress(StatusError):
                 world.evict(names[number % len(names)])
         case "wait":
-            world.after(number)
+            world.advance(number)
         case "cordon" | "uncordon":
             world.edit("nodes", node, unschedulable=what == "cordon")
         case _:
@@ -197,11 +197,11 @@ def make_trouble(world: World, what: str, number: int) -> None:
 def test_whatever_happens_the_cluster_heals_and_evictions_never_break_the_budget(
     story: list[tuple[str, int]],
 ) -> None:
-    world = World().nodes("n1/a", "n2/a", "n3/b", "n4/b")
+    world = SimulatedCluster().nodes("n1/a", "n2/a", "n3/b", "n4/b")
     world.deployment("web", 6)
     world.stateful_set("db", 2)
-    world.budget("web", maxUnavailable=2)
-    world.after(30)
+    world.pdb("web", maxUnavailable=2)
+    world.advance(30)
     for what, number in story:
         make_trouble(world, what, number)
         if not any(kind in ("stop", "start") for kind, _ in story):
@@ -211,8 +211,8 @@ def test_whatever_happens_the_cluster_heals_and_evictions_never_break_the_budget
     for number in range(1, 5):
         make_trouble(world, "uncordon", number)
         make_trouble(world, "start", number)
-    world.after(700)
+    world.advance(700)
 
     assert sorted(world.phases("web").values()) == ["Ready"] * 6
     assert world.phases("db") == {"db-0": "Ready", "db-1": "Ready"}
-    assert all(world.places().values())
+    assert all(world.nodes_of_pods().values())

@@ -1,10 +1,10 @@
 """Nodes show that they are there."""
 
 from reactive_desched.sim.clock import parse_time
-from tests.support.sim_world import START_S, World
+from tests.support.sim_world import START_S, SimulatedCluster
 
 
-def renewed(world: World, node: str) -> float:
+def renewed(world: SimulatedCluster, node: str) -> float:
     """Return how many seconds after the start a node's Lease was last renewed."""
     lease = world.store.get("leases", "kube-node-lease", node)
     assert lease is not None
@@ -12,35 +12,35 @@ def renewed(world: World, node: str) -> float:
 
 
 def test_a_lease_is_renewed_every_ten_seconds() -> None:
-    world = World(heartbeats=True).nodes("n1")
+    world = SimulatedCluster(heartbeats=True).nodes("n1")
     assert renewed(world, "n1") == 0
 
-    world.after(35)
+    world.advance(35)
 
     assert renewed(world, "n1") == 30
 
 
 def test_a_stopped_node_falls_silent_until_it_starts_again() -> None:
-    world = World(heartbeats=True).nodes("n1")
-    world.after(15)
+    world = SimulatedCluster(heartbeats=True).nodes("n1")
+    world.advance(15)
     world.cluster.stop_node("n1")
-    world.after(30)
+    world.advance(30)
     assert renewed(world, "n1") == 10
 
     world.cluster.start_node("n1")
-    world.after(1)
+    world.advance(1)
 
     assert renewed(world, "n1") == 45
 
 
 def test_the_lease_of_a_deleted_node_goes_with_it() -> None:
-    world = World(heartbeats=True).nodes("n1")
+    world = SimulatedCluster(heartbeats=True).nodes("n1")
 
     world.delete("nodes", "n1")
-    world.after(20)
+    world.advance(20)
 
     assert world.store.list("leases") == []
 
 
 def test_nobody_writes_leases_unless_asked() -> None:
-    assert World().nodes("n1").after(30).store.list("leases") == []
+    assert SimulatedCluster().nodes("n1").advance(30).store.list("leases") == []

@@ -7,7 +7,7 @@ import pytest
 from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.store import DeleteOptions, Event
-from tests.support.sim_world import World
+from tests.support.sim_world import SimulatedCluster
 
 PREFIX = "sim.reactive-desched/"
 
@@ -18,7 +18,7 @@ def behaves(profile: str, **seconds: str) -> dict[str, str]:
     return {PREFIX + "profile": profile, **notes}
 
 
-def container(world: World, name: str = "p") -> dict[str, Any]:
+def container(world: SimulatedCluster, name: str = "p") -> dict[str, Any]:
     """Return the status of the pod's one container."""
     (status,) = world.status("pods", name)["containerStatuses"]
     found: dict[str, Any] = status
@@ -26,12 +26,12 @@ def container(world: World, name: str = "p") -> dict[str, Any]:
 
 
 def test_a_bound_pod_is_put_together_and_then_runs() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
 
     world.pod("p")
     early = world.status("pods", "p")
     waiting = container(world)["state"]
-    world.after(2)
+    world.advance(2)
     late = world.status("pods", "p")
 
     assert early["phase"] == "Pending"
@@ -49,7 +49,7 @@ def test_a_bound_pod_is_put_together_and_then_runs() -> None:
 
 
 def test_every_pod_has_its_own_address() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     world.deployment("web", 20)
 
     addresses = [pod["status"]["podIP"] for pod in world.pods()]
@@ -58,24 +58,24 @@ def test_every_pod_has_its_own_address() -> None:
 
 
 def test_start_up_and_readiness_take_the_time_the_pod_says() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p", annotations=behaves("steady", start_seconds="10", ready_seconds="20"))
 
-    world.after(9.5)
+    world.advance(9.5)
     assert world.phases() == {"p": "Pending"}
-    world.after(20)
+    world.advance(20)
     assert world.phases() == {"p": "Running"}
-    world.after(1)
+    world.advance(1)
     assert world.phases() == {"p": "Ready"}
 
 
 def test_init_containers_are_done_before_the_pod_runs_and_sidecars_go_on() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     sidecar = {"name": "side", "image": "x", "restartPolicy": "Always"}
     world.pod("p", initContainers=[{"name": "init", "image": "x"}, sidecar])
     assert container(world)["state"]["waiting"]["reason"] == "PodInitializing"
 
-    world.after(2)
+    world.advance(2)
 
     init, side = world.status("pods", "p")["initContainerStatuses"]
     assert init["state"]["terminated"]["exitCode"] == 0
@@ -93,17 +93,17 @@ def test_init_containers_are_done_before_the_pod_runs_and_sidecars_go_on() -> No
 def test_a_deleted_pod_ends_within_its_grace(
     grace: int, shutdown: str, takes: int, code: int
 ) -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     notes = behaves("steady", shutdown_seconds=shutdown)
     world.pod("p", annotations=notes, terminationGracePeriodSeconds=grace)
-    world.after(5)
+    world.advance(5)
     seen: list[Event] = []
     world.store.subscribe(seen.append)
 
     world.delete("pods", "p")
-    world.after(takes - 0.5)
+    world.advance(takes - 0.5)
     assert world.phases() == {"p": "Terminating"}
-    world.after(0.5)
+    world.advance(0.5)
 
     assert world.names() == set()
     last = next(e for e in seen if e.type == "DELETED" and e.resource == "pods").object
@@ -113,33 +113,33 @@ def test_a_deleted_pod_ends_within_its_grace(
 
 
 def test_the_stopping_of_each_container_is_an_event() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     two = [{"name": name, "image": "app:1"} for name in ("a", "b")]
     world.pod("p", containers=two)
-    world.after(10)
+    world.advance(10)
     world.delete("pods", "p")
     assert world.events("Killing") == ["Stopping container a", "Stopping container b"]
 
 
 def test_a_second_deletion_with_less_grace_ends_it_sooner() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p", annotations=behaves("steady", shutdown_seconds="60"))
-    world.after(5)
+    world.advance(5)
     world.delete("pods", "p", grace_period_seconds=50)
-    world.after(5)
+    world.advance(5)
 
     world.delete("pods", "p", grace_period_seconds=10)
-    world.after(4)
+    world.advance(4)
     assert world.phases() == {"p": "Terminating"}
-    world.after(3)
+    world.advance(3)
 
     assert world.names() == set()
 
 
 def test_a_forced_deletion_is_over_at_once() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p")
-    world.after(5)
+    world.advance(5)
 
     world.delete("pods", "p", grace_period_seconds=0)
 
@@ -147,11 +147,11 @@ def test_a_forced_deletion_is_over_at_once() -> None:
 
 
 def test_a_crash_loop_restarts_after_growing_pauses() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p", annotations=behaves("crash-loop", run_seconds="1"))
     seen = []
     for _ in range(60):
-        world.after(1)
+        world.advance(1)
         status = container(world)
         seen.append((status["restartCount"], next(iter(status["state"]))))
 
@@ -164,10 +164,10 @@ def test_a_crash_loop_restarts_after_growing_pauses() -> None:
 
 
 def test_a_failing_pod_ends_failed_with_the_reason_asked_for() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
 
     world.pod("p", annotations=behaves("fail", run_seconds="3", reason="Evicted", exit_code="7"))
-    world.after(6)
+    world.advance(6)
 
     status = world.status("pods", "p")
     assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
@@ -175,22 +175,22 @@ def test_a_failing_pod_ends_failed_with_the_reason_asked_for() -> None:
 
 
 def test_a_completing_pod_succeeds_unless_it_is_to_be_restarted() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     notes = behaves("complete", run_seconds="3")
     world.pod("once", annotations=notes, restartPolicy="OnFailure")
     world.pod("always", annotations=notes)
 
-    world.after(6)
+    world.advance(6)
 
     assert world.phases() == {"once": "Succeeded", "always": "Running"}
     assert container(world, "always")["state"]["waiting"]["reason"] == "CrashLoopBackOff"
 
 
 def test_a_pod_whose_image_is_not_found_stays_pending_and_can_be_deleted() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p", annotations=behaves("image-pull"))
 
-    world.after(100)
+    world.advance(100)
     assert world.phases() == {"p": "Pending"}
     assert container(world)["state"]["waiting"]["reason"] == "ImagePullBackOff"
     world.delete("pods", "p")
@@ -199,52 +199,52 @@ def test_a_pod_whose_image_is_not_found_stays_pending_and_can_be_deleted() -> No
 
 
 def test_a_running_pod_that_is_annotated_anew_behaves_anew() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p")
-    world.after(5)
+    world.advance(5)
 
     def annotate(pod: dict[str, Any]) -> dict[str, Any]:
         pod["metadata"]["annotations"] = behaves("never-ready")
         return pod
 
     world.store.modify("pods", "default", "p", annotate)
-    world.after(1)
+    world.advance(1)
     assert world.phases() == {"p": "Running"}
     world.store.modify(
         "pods", "default", "p", lambda p: {**p, "metadata": {**p["metadata"], "annotations": {}}}
     )
-    world.after(1)
+    world.advance(1)
 
     assert world.phases() == {"p": "Ready"}
 
 
 def test_pods_of_a_stopped_node_freeze_and_go_on_when_it_starts() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("young")
     world.cluster.stop_node("n1")
-    world.after(30)
+    world.advance(30)
     assert world.phases() == {"young": "Pending"}
 
     world.cluster.start_node("n1")
-    world.after(5)
+    world.advance(5)
 
     assert world.phases() == {"young": "Ready"}
 
 
 def test_chance_makes_some_pods_start_later() -> None:
-    world = World(pace=Pace(start_s=1.0, jitter_s=10.0)).nodes("n1")
+    world = SimulatedCluster(pace=Pace(start_s=1.0, jitter_s=10.0)).nodes("n1")
     world.deployment("web", 10)
 
-    world.after(5)
+    world.advance(5)
     early = set(world.phases().values())
-    world.after(10)
+    world.advance(10)
 
     assert early == {"Ready", "Pending"}
     assert set(world.phases().values()) == {"Ready"}
 
 
 def test_a_node_without_status_is_described_by_its_kubelet() -> None:
-    world = World()
+    world = SimulatedCluster()
     world.store.create("nodes", {"metadata": {"name": "bare"}})
     world.cluster.settle()
 
@@ -256,12 +256,12 @@ def test_a_node_without_status_is_described_by_its_kubelet() -> None:
 
 
 def test_a_pod_of_the_same_name_starts_its_own_life() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p", annotations=behaves("steady", start_seconds="100"))
-    world.after(5)
+    world.advance(5)
     world.store.delete("pods", "default", "p", DeleteOptions(grace_period_seconds=0))
 
     world.pod("p")
-    world.after(2)
+    world.advance(2)
 
     assert world.phases() == {"p": "Ready"}

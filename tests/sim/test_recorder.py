@@ -1,16 +1,16 @@
 """Events are written once and counted when they repeat."""
 
 from reactive_desched.sim.recorder import Recorder
-from tests.support.sim_world import World
+from tests.support.sim_world import SimulatedCluster
 
 
 def test_a_repetition_is_counted_instead_of_written_again() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     pod = world.pod("p")
     recorder = Recorder(world.store, "tester")
 
     recorder.warning(pod, "Trouble", "Testing", "it hurts")
-    world.after(60)
+    world.advance(60)
     recorder.warning(pod, "Trouble", "Testing", "it hurts")
     recorder.warning(pod, "Trouble", "Testing", "it hurts more")
 
@@ -24,7 +24,7 @@ def test_a_repetition_is_counted_instead_of_written_again() -> None:
 
 
 def test_an_event_about_a_node_lives_in_the_default_namespace() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
 
     Recorder(world.store, "tester").normal(world.get("nodes", "n1"), "Fine", "Testing", "well")
 
@@ -34,11 +34,11 @@ def test_an_event_about_a_node_lives_in_the_default_namespace() -> None:
 
 
 def test_nothing_is_written_into_a_namespace_on_its_way_out() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.store.create("namespaces", {"metadata": {"name": "shop"}})
     spec = {"containers": [{"name": "c", "image": "x"}], "nodeName": "n1"}
     pod = world.store.create("pods", {"metadata": {"name": "p", "namespace": "shop"}, "spec": spec})
-    world.after(5)
+    world.advance(5)
     world.delete("namespaces", "shop")
 
     Recorder(world.store, "tester").normal(pod, "Fine", "Testing", "well")

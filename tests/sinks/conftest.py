@@ -5,28 +5,28 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.policy.recording import Kafka, Webhook
+from reactive_desched.policy.recording import KafkaSettings, WebhookSettings
 from reactive_desched.sinks.webhook.sink import WebhookSink
-from tests.support.kafka_way import TOPIC, Way
+from tests.support.kafka_way import TOPIC, KafkaPipeline
 from tests.support.mock_kafka import MockKafka, mock_kafka
-from tests.support.receiver import Receiver
-from tests.support.scripted_sink import Following
+from tests.support.receiver import WebhookReceiver
+from tests.support.scripted_sink import SinkRunnerHarness
 
 NOW = 1_790_000_000.7
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with Receiver().serving() as serving:
+async def receiver() -> AsyncIterator[WebhookReceiver]:
+    async with WebhookReceiver().serving() as serving:
         yield serving
 
 
 @pytest.fixture
-async def webhooks() -> AsyncIterator[Callable[[Webhook], WebhookSink]]:
+async def webhooks() -> AsyncIterator[Callable[[WebhookSettings], WebhookSink]]:
     """Return a way to make sinks that are closed in the end; their second never ends."""
     made: list[WebhookSink] = []
 
-    def make(settings: Webhook) -> WebhookSink:
+    def make(settings: WebhookSettings) -> WebhookSink:
         made.append(WebhookSink(settings, wall=lambda: NOW, clock=lambda: 0.0))
         return made[-1]
 
@@ -36,8 +36,10 @@ async def webhooks() -> AsyncIterator[Callable[[Webhook], WebhookSink]]:
 
 
 @pytest.fixture
-def webhook(receiver: Receiver, webhooks: Callable[[Webhook], WebhookSink]) -> WebhookSink:
-    return webhooks(Webhook(url=receiver.url))
+def webhook(
+    receiver: WebhookReceiver, webhooks: Callable[[WebhookSettings], WebhookSink]
+) -> WebhookSink:
+    return webhooks(WebhookSettings(url=receiver.url))
 
 
 @pytest.fixture
@@ -49,18 +51,18 @@ def kafka() -> Iterator[MockKafka]:
 
 
 @pytest.fixture
-def way(kafka: MockKafka, tmp_path: Path) -> Way:
-    return Way(tmp_path, Kafka(brokers=kafka.brokers, topic=TOPIC))
+def way(kafka: MockKafka, tmp_path: Path) -> KafkaPipeline:
+    return KafkaPipeline(tmp_path, KafkaSettings(brokers=kafka.brokers, topic=TOPIC))
 
 
 @pytest.fixture
-def one_lane(kafka: MockKafka, tmp_path: Path) -> Way:
+def one_lane(kafka: MockKafka, tmp_path: Path) -> KafkaPipeline:
     """A way to a topic of one partition, `one`."""
     kafka.create_topic("one", 1)
-    return Way(tmp_path, Kafka(brokers=kafka.brokers, topic="one"))
+    return KafkaPipeline(tmp_path, KafkaSettings(brokers=kafka.brokers, topic="one"))
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Following:
+def here(tmp_path: Path) -> SinkRunnerHarness:
     """Return a relay on virtual time, and all it works with."""
-    return Following(tmp_path)
+    return SinkRunnerHarness(tmp_path)

@@ -7,20 +7,20 @@ import anyio
 import pytest
 from yarl import URL
 
-from reactive_desched.policy.recording import Webhook
+from reactive_desched.policy.recording import WebhookSettings
 from reactive_desched.sinks.kafka import client_log
 from reactive_desched.sinks.kafka.client_log import KafkaLog
 from reactive_desched.sinks.webhook import sink as module
 from reactive_desched.sinks.webhook.sink import WebhookSink
-from tests.support.entries import evictions
-from tests.support.log_book import LogBook
-from tests.support.receiver import Endless, Receiver
+from tests.support.entries import eviction_entries
+from tests.support.log_book import RecordingLogger
+from tests.support.receiver import EndlessBody, WebhookReceiver
 
 
 @pytest.fixture
-def book() -> Iterator[LogBook]:
+def book() -> Iterator[RecordingLogger]:
     """Return where the client's warnings go, all of them within one minute."""
-    book = LogBook()
+    book = RecordingLogger()
     heard = KafkaLog(book, lambda: 0.0)
     heard.open()
     yield book
@@ -28,7 +28,7 @@ def book() -> Iterator[LogBook]:
 
 
 def test_when_the_kafka_client_says_too_many_things_what_it_said_is_forgotten(
-    book: LogBook, monkeypatch: pytest.MonkeyPatch
+    book: RecordingLogger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_log, "MOST_KINDS", 3)
     client = logging.getLogger("aiokafka.conn")
@@ -36,17 +36,19 @@ def test_when_the_kafka_client_says_too_many_things_what_it_said_is_forgotten(
     for text in ("one", "two", "three", "one", "four", "four", "one"):
         client.warning(text)
 
-    told = [line["text"] for line in book.told("aiokafka says")]
+    told = [line["text"] for line in book.values_of("aiokafka says")]
     assert told == ["one", "two", "three", "four", "one"]
 
 
 @pytest.mark.anyio
 async def test_a_host_with_a_name_gets_none_of_its_cookies_back(
-    receiver: Receiver, webhooks: Callable[[Webhook], WebhookSink]
+    receiver: WebhookReceiver, webhooks: Callable[[WebhookSettings], WebhookSink]
 ) -> None:
     receiver.answer(204, Set_Cookie="a=b")
 
-    await webhooks(Webhook(url=str(URL(receiver.url).with_host("localhost")))).deliver(evictions(2))
+    await webhooks(WebhookSettings(url=str(URL(receiver.url).with_host("localhost")))).deliver(
+        eviction_entries(2)
+    )
 
     assert len(receiver.posts) == 2
     assert "cookie" not in receiver.posts[1].headers
@@ -54,10 +56,10 @@ async def test_a_host_with_a_name_gets_none_of_its_cookies_back(
 
 @pytest.mark.anyio
 async def test_of_an_answer_that_does_not_end_only_so_much_is_read(
-    receiver: Receiver, webhook: WebhookSink, monkeypatch: pytest.MonkeyPatch
+    receiver: WebhookReceiver, webhook: WebhookSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_DRAINED_WITHIN_S", 60.0)
-    receiver.script.append(Endless())
+    receiver.script.append(EndlessBody())
 
     with anyio.fail_after(10):
-        assert await webhook.deliver(evictions(1)) == 1
+        assert await webhook.deliver(eviction_entries(1)) == 1

@@ -6,22 +6,22 @@ import anyio
 import pytest
 
 from reactive_desched.sinks.kafka.client_log import KafkaLog
-from tests.support.kafka_way import Way
-from tests.support.log_book import LogBook
+from tests.support.kafka_way import KafkaPipeline
+from tests.support.log_book import RecordingLogger
 from tests.support.mock_kafka import MockKafka
 
 
 @pytest.mark.anyio
 async def test_the_client_is_not_allowed_to_flood_the_log_or_to_tell_requests(
-    kafka: MockKafka, way: Way, caplog: pytest.LogCaptureFixture
+    kafka: MockKafka, way: KafkaPipeline, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    kafka.down()
+    kafka.stop_brokers()
     way.record(1)
     async with way.running():
-        await way.troubled()
+        await way.wait_for_failure()
         await anyio.sleep(1.5)
-        assert 1 <= len(way.book.told("aiokafka says")) <= 6
+        assert 1 <= len(way.logger.values_of("aiokafka says")) <= 6
         assert not [record for record in caplog.records if record.name.startswith("aiokafka")]
 
     logging.getLogger("aiokafka").warning("afterwards")
@@ -32,7 +32,7 @@ def test_while_one_sink_replaces_another_the_client_stays_quiet(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    old, new = (KafkaLog(LogBook(), lambda: 0.0) for _ in range(2))
+    old, new = (KafkaLog(RecordingLogger(), lambda: 0.0) for _ in range(2))
     client = logging.getLogger("aiokafka.conn")
     old.open()
     new.open()
@@ -44,7 +44,7 @@ def test_while_one_sink_replaces_another_the_client_stays_quiet(
 
 
 def test_what_the_client_repeats_is_told_once_a_minute() -> None:
-    book, now = LogBook(), [0.0]
+    book, now = RecordingLogger(), [0.0]
     heard = KafkaLog(book, lambda: now[0])
     heard.open()
     for second in range(130):
@@ -55,4 +55,4 @@ def test_what_the_client_repeats_is_told_once_a_minute() -> None:
     assert [line.values["text"] for line in book.lines] == [
         f"Unable to connect to {second}" for second in (0, 60, 120)
     ]
-    assert heard.last == "Unable to connect to 129"
+    assert heard.last_warning == "Unable to connect to 129"

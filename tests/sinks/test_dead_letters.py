@@ -3,48 +3,48 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.journal.records import Entry
-from reactive_desched.sinks.dead_letters import DeadLetters, letters
-from tests.support.entries import evictions
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.sinks.dead_letters import DeadLetterFiles, read_dead_letters
+from tests.support.entries import eviction_entries
 
 TIME = "2026-03-29T01:30:01.000Z"
 
 
 def kept(path: Path) -> list[int]:
-    return [letter.sequence for letter in letters(path)]
+    return [letter.sequence for letter in read_dead_letters(path)]
 
 
 def test_a_letter_holds_the_event_byte_for_byte(tmp_path: Path) -> None:
-    graves = DeadLetters(tmp_path / "dead-letters")
-    (entry,) = evictions(1)
+    graves = DeadLetterFiles(tmp_path / "dead-letters")
+    (entry,) = eviction_entries(1)
 
-    graves.keep("kafka", entry, "too large", TIME)
+    graves.append("kafka", entry, "too large", TIME)
 
-    (letter,) = letters(graves.path("kafka"))
+    (letter,) = read_dead_letters(graves.path("kafka"))
     assert (letter.sink, letter.sequence, letter.reason) == ("kafka", 1, "too large")
     assert letter.time == TIME
     assert letter.event.encode() == entry.raw
 
 
 def test_letters_are_appended_and_each_sink_has_a_file_of_its_own(tmp_path: Path) -> None:
-    one, two, three = evictions(3)
+    one, two, three = eviction_entries(3)
     for entry in (one, three):
-        DeadLetters(tmp_path / "dead-letters").keep("kafka", entry, "no", TIME)
-    DeadLetters(tmp_path / "dead-letters").keep("webhook", two, "no", TIME)
+        DeadLetterFiles(tmp_path / "dead-letters").append("kafka", entry, "no", TIME)
+    DeadLetterFiles(tmp_path / "dead-letters").append("webhook", two, "no", TIME)
 
     assert kept(tmp_path / "dead-letters/kafka.jsonl") == [1, 3]
     assert kept(tmp_path / "dead-letters/webhook.jsonl") == [2]
 
 
 def test_a_line_that_a_crash_tore_does_not_take_the_next_with_it(tmp_path: Path) -> None:
-    graves = DeadLetters(tmp_path)
-    one, two, three = evictions(3)
-    graves.keep("kafka", one, "no", TIME)
-    graves.keep("kafka", two, "no", TIME)
+    graves = DeadLetterFiles(tmp_path)
+    one, two, three = eviction_entries(3)
+    graves.append("kafka", one, "no", TIME)
+    graves.append("kafka", two, "no", TIME)
     path = graves.path("kafka")
     os.truncate(path, path.stat().st_size - 20)
 
-    graves.keep("kafka", three, "no", TIME)
+    graves.append("kafka", three, "no", TIME)
 
     assert kept(path) == [1, 3]
 
@@ -52,12 +52,12 @@ def test_a_line_that_a_crash_tore_does_not_take_the_next_with_it(tmp_path: Path)
 def test_at_the_bound_the_older_half_moves_and_what_moved_before_is_dropped(
     tmp_path: Path,
 ) -> None:
-    entries = evictions(60)
-    graves = DeadLetters(tmp_path, max_bytes=20 * (len(entries[0].raw) + 200))
+    entries = eviction_entries(60)
+    graves = DeadLetterFiles(tmp_path, max_bytes=20 * (len(entries[0].raw) + 200))
     older = tmp_path / "kafka.jsonl.1"
     dropped = 0
     for number, entry in enumerate(entries, 1):
-        dropped += graves.keep("kafka", entry, "no", TIME)
+        dropped += graves.append("kafka", entry, "no", TIME)
         assert [*range(dropped + 1, number + 1)] == [
             *(kept(older) if older.exists() else []),
             *kept(graves.path("kafka")),
@@ -70,9 +70,9 @@ def test_at_the_bound_the_older_half_moves_and_what_moved_before_is_dropped(
 def test_a_letter_that_could_not_be_written_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graves = DeadLetters(tmp_path)
-    one, two, three = evictions(3)
-    graves.keep("kafka", one, "no", TIME)
+    graves = DeadLetterFiles(tmp_path)
+    one, two, three = eviction_entries(3)
+    graves.append("kafka", one, "no", TIME)
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -80,16 +80,16 @@ def test_a_letter_that_could_not_be_written_leaves_no_trace(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            graves.keep("kafka", two, "no", TIME)
-    graves.keep("kafka", three, "no", TIME)
+            graves.append("kafka", two, "no", TIME)
+    graves.append("kafka", three, "no", TIME)
 
     assert kept(graves.path("kafka")) == [1, 3]
 
 
 def test_an_event_that_is_not_unicode_is_kept_as_far_as_it_can_be_read(tmp_path: Path) -> None:
-    graves = DeadLetters(tmp_path)
+    graves = DeadLetterFiles(tmp_path)
 
-    graves.keep("kafka", Entry(7, b'{"a":"\xff"}'), "no", TIME)
+    graves.append("kafka", JournalRecord(7, b'{"a":"\xff"}'), "no", TIME)
 
-    (letter,) = letters(graves.path("kafka"))
+    (letter,) = read_dead_letters(graves.path("kafka"))
     assert letter.event == '{"a":"\ufffd"}'

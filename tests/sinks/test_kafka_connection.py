@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.policy.recording import Kafka, KafkaTls, Sasl
+from reactive_desched.policy.recording import KafkaSettings, KafkaTlsSettings, SaslSettings
 from reactive_desched.sinks.kafka.connection import producer_settings
-from tests.support.kafka_way import TOPIC, Way
+from tests.support.kafka_way import TOPIC, KafkaPipeline
 from tests.support.mock_kafka import MockKafka
 
 
@@ -19,21 +19,21 @@ async def test_a_password_is_in_no_message_and_no_log_line(
     caplog.set_level(logging.DEBUG)
     secret = tmp_path / "password"
     secret.write_text("canary-4711\n")
-    sasl = Sasl(mechanism="PLAIN", username="descheduler", password_file=str(secret))
-    way = Way(tmp_path, Kafka(brokers=kafka.brokers, topic=TOPIC, sasl=sasl))
+    sasl = SaslSettings(mechanism="PLAIN", username="descheduler", password_file=str(secret))
+    way = KafkaPipeline(tmp_path, KafkaSettings(brokers=kafka.brokers, topic=TOPIC, sasl=sasl))
     way.record(1)
     async with way.running():
-        trouble = await way.troubled()
+        trouble = await way.wait_for_failure()
 
     assert "sasl" in trouble
-    everything = f"{trouble} {way.book.lines} {caplog.text} {way.sink!r} {vars(way.sink)}"
+    everything = f"{trouble} {way.logger.lines} {caplog.text} {way.sink!r} {vars(way.sink)}"
     assert "canary" not in everything
 
 
 def test_the_password_is_read_anew_each_time(tmp_path: Path) -> None:
     secret = tmp_path / "password"
-    sasl = Sasl(username="descheduler", password_file=str(secret))
-    kafka = Kafka(brokers=("kafka:9092",), sasl=sasl)
+    sasl = SaslSettings(username="descheduler", password_file=str(secret))
+    kafka = KafkaSettings(brokers=("kafka:9092",), sasl=sasl)
     for password in ("first", "second"):
         secret.write_text(password + "\n")
         assert producer_settings(kafka)["sasl_plain_password"] == password
@@ -50,10 +50,10 @@ def test_a_password_file_that_is_no_good_is_named(
     secret = tmp_path / "password"
     if content is not None:
         secret.write_bytes(content)
-    sasl = Sasl(username="descheduler", password_file=str(secret))
+    sasl = SaslSettings(username="descheduler", password_file=str(secret))
 
     with pytest.raises(SinkUnavailable, match=said) as caught:
-        producer_settings(Kafka(brokers=("kafka:9092",), sasl=sasl))
+        producer_settings(KafkaSettings(brokers=("kafka:9092",), sasl=sasl))
 
     assert str(secret) in str(caught.value)
     assert "canary" not in str(caught.value)
@@ -65,7 +65,9 @@ def test_tls_files_that_are_no_good_are_named(tmp_path: Path) -> None:
     ca.write_text("canary")
 
     with pytest.raises(SinkUnavailable, match="TLS files") as caught:
-        producer_settings(Kafka(brokers=("kafka:9092",), tls=KafkaTls(ca_file=str(ca))))
+        producer_settings(
+            KafkaSettings(brokers=("kafka:9092",), tls=KafkaTlsSettings(ca_file=str(ca)))
+        )
 
     assert str(ca) in str(caught.value)
     assert "canary" not in str(caught.value)

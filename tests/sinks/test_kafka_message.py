@@ -6,31 +6,33 @@ from cloudevents.core.bindings.kafka import KafkaMessage, from_binary, from_stru
 from cloudevents.core.formats.json import JSONFormat
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, Checkpoint
-from reactive_desched.sinks.kafka.message import CONTENT_TYPE, line_of, message
-from tests.support.entries import ended, entry
+from reactive_desched.sinks.kafka.message import CONTENT_TYPE, to_journal_line, to_kafka_message
+from tests.support.entries import entry, outcome_data
 
-EVICTED = entry(EVICTION_SUCCEEDED, ended("evicted", 'he said "no" \\ \n \u2028 \U0001f600'), 41)
+EVICTED = entry(
+    EVICTION_SUCCEEDED, outcome_data("evicted", 'he said "no" \\ \n \u2028 \U0001f600'), 41
+)
 
 
 def test_a_structured_message_is_the_line_itself() -> None:
-    sent = message(EVICTED.raw, binary=False)
+    sent = to_kafka_message(EVICTED.raw, binary=False)
 
     assert sent.value == EVICTED.raw
     assert dict(sent.headers)[CONTENT_TYPE] == b"application/cloudevents+json"
-    assert line_of(sent.value, sent.headers) == EVICTED.raw
+    assert to_journal_line(sent.value, sent.headers) == EVICTED.raw
 
 
 def test_of_a_binary_message_the_line_can_be_put_together_again_byte_for_byte() -> None:
-    sent = message(EVICTED.raw, binary=True)
+    sent = to_kafka_message(EVICTED.raw, binary=True)
 
     assert dict(sent.headers)[CONTENT_TYPE] == b"application/json"
     assert msgspec.json.decode(sent.value) == msgspec.json.decode(EVICTED.raw)["data"]
-    assert line_of(sent.value, sent.headers) == EVICTED.raw
+    assert to_journal_line(sent.value, sent.headers) == EVICTED.raw
 
 
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "structured"])
 def test_every_attribute_is_a_header(*, binary: bool) -> None:
-    sent = message(EVICTED.raw, binary=binary)
+    sent = to_kafka_message(EVICTED.raw, binary=binary)
 
     attributes = msgspec.json.decode(EVICTED.raw)
     del attributes["data"], attributes["datacontenttype"]
@@ -39,7 +41,7 @@ def test_every_attribute_is_a_header(*, binary: bool) -> None:
 
 
 def test_key_and_time_are_the_partition_key_and_when_it_was_recorded() -> None:
-    sent = message(EVICTED.raw, binary=False)
+    sent = to_kafka_message(EVICTED.raw, binary=False)
 
     attributes = msgspec.json.decode(EVICTED.raw)
     recorded = datetime.fromisoformat(attributes["recordedtime"])
@@ -50,13 +52,13 @@ def test_key_and_time_are_the_partition_key_and_when_it_was_recorded() -> None:
 def test_checkpoints_are_told_apart() -> None:
     checkpoint = entry(CHECKPOINT, Checkpoint(note="n", root="0" * 64, size=1, unrecorded=0))
 
-    assert message(checkpoint.raw, binary=False).is_checkpoint
-    assert not message(EVICTED.raw, binary=False).is_checkpoint
+    assert to_kafka_message(checkpoint.raw, binary=False).is_checkpoint
+    assert not to_kafka_message(EVICTED.raw, binary=False).is_checkpoint
 
 
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "structured"])
 def test_another_implementation_of_cloudevents_reads_it(*, binary: bool) -> None:
-    sent = message(EVICTED.raw, binary=binary)
+    sent = to_kafka_message(EVICTED.raw, binary=binary)
 
     read = from_binary if binary else from_structured
     theirs = read(KafkaMessage(dict(sent.headers), sent.key, sent.value), JSONFormat())

@@ -9,16 +9,16 @@ from confluent_kafka import Producer
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, Checkpoint
 from reactive_desched.journal.records import GENESIS
-from reactive_desched.policy.recording import Kafka
-from reactive_desched.sinks.kafka.message import line_of
+from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.sinks.kafka.message import to_journal_line
 from tests.support.entries import entry
 from tests.support.journals import SOURCE
 from tests.support.kafka_way import (
     KEYS,
     TOPIC,
-    Way,
+    KafkaPipeline,
     assert_complete,
-    evicted,
+    eviction_entry,
     read_topic,
 )
 from tests.support.mock_kafka import MockKafka
@@ -26,12 +26,14 @@ from tests.support.mock_kafka import MockKafka
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 
-async def test_a_message_has_key_headers_and_the_line_as_value(kafka: MockKafka, way: Way) -> None:
+async def test_a_message_has_key_headers_and_the_line_as_value(
+    kafka: MockKafka, way: KafkaPipeline
+) -> None:
     way.record(20)
-    await way.carried()
+    await way.run_until_delivered()
 
     got = await read_topic(kafka)
-    assert_complete(got, way.recorded)
+    assert_complete(got, way.entries)
     assert len(got) == 20
     (third,) = [one for one in got if one.seq == 3]
     headers = dict(third.headers)
@@ -43,9 +45,9 @@ async def test_a_message_has_key_headers_and_the_line_as_value(kafka: MockKafka,
     assert headers["ce_source"] == SOURCE.encode()
 
 
-async def test_a_key_lands_where_other_clients_put_it(kafka: MockKafka, way: Way) -> None:
+async def test_a_key_lands_where_other_clients_put_it(kafka: MockKafka, way: KafkaPipeline) -> None:
     way.record(14)
-    await way.carried()
+    await way.run_until_delivered()
     ours = {one.key: one.partition for one in await read_topic(kafka)}
 
     kafka.create_topic("theirs", 3)
@@ -62,23 +64,25 @@ async def test_a_key_lands_where_other_clients_put_it(kafka: MockKafka, way: Way
 async def test_of_binary_messages_the_lines_can_be_put_together_again(
     kafka: MockKafka, tmp_path: Path
 ) -> None:
-    settings = Kafka(brokers=kafka.brokers, topic=TOPIC, mode="binary", compression="gzip")
-    way = Way(tmp_path, settings)
+    settings = KafkaSettings(brokers=kafka.brokers, topic=TOPIC, mode="binary", compression="gzip")
+    way = KafkaPipeline(tmp_path, settings)
     way.record(30)
-    await way.carried()
+    await way.run_until_delivered()
 
     got = await read_topic(kafka)
     assert "type" not in msgspec.json.decode(got[0].value)
-    assert {line_of(one.value, one.headers) for one in got} == {one.raw for one in way.recorded}
+    assert {to_journal_line(one.value, one.headers) for one in got} == {
+        one.raw for one in way.entries
+    }
 
 
 async def test_checkpoints_may_have_a_topic_of_their_own(kafka: MockKafka, tmp_path: Path) -> None:
     kafka.create_topic("checkpoints", 1)
-    settings = Kafka(brokers=kafka.brokers, topic=TOPIC, checkpoint_topic="checkpoints")
-    way = Way(tmp_path, settings)
+    settings = KafkaSettings(brokers=kafka.brokers, topic=TOPIC, checkpoint_topic="checkpoints")
+    way = KafkaPipeline(tmp_path, settings)
     signed = Checkpoint(note="n", root=GENESIS, size=1, unrecorded=0)
-    way.tail.published([evicted(1), entry(CHECKPOINT, signed, 2), evicted(3)])
-    await way.carried()
+    way.tail.publish([eviction_entry(1), entry(CHECKPOINT, signed, 2), eviction_entry(3)])
+    await way.run_until_delivered()
 
     assert sorted(one.seq for one in await read_topic(kafka)) == [1, 3]
     assert [one.seq for one in await read_topic(kafka, "checkpoints", 1)] == [2]

@@ -5,48 +5,52 @@ import time
 import anyio
 import pytest
 
-from reactive_desched.policy.recording import Kafka
+from reactive_desched.policy.recording import KafkaSettings
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from tests.support.kafka_way import (
     TOPIC,
-    Way,
+    KafkaPipeline,
     assert_complete,
-    evicted,
+    eviction_entry,
     read_topic,
     under_load,
 )
-from tests.support.log_book import LogBook
+from tests.support.log_book import RecordingLogger
 from tests.support.mock_kafka import PRODUCE, MockKafka
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 
-async def test_without_a_broker_at_start_records_wait_for_it(kafka: MockKafka, way: Way) -> None:
-    kafka.down()
+async def test_without_a_broker_at_start_records_wait_for_it(
+    kafka: MockKafka, way: KafkaPipeline
+) -> None:
+    kafka.stop_brokers()
     way.record(50)
     async with way.running():
-        trouble = await way.troubled()
+        trouble = await way.wait_for_failure()
         assert kafka.brokers[0] in trouble
         assert "check brokers" in trouble
-        kafka.up()
-        await way.arrived()
-        assert way.relay.trouble == ""
+        kafka.start_brokers()
+        await way.wait_for_delivery()
+        assert way.runner.error == ""
 
-    assert_complete(await read_topic(kafka), way.recorded)
+    assert_complete(await read_topic(kafka), way.entries)
 
 
-async def test_a_broker_that_is_gone_for_a_while_costs_nothing(kafka: MockKafka, way: Way) -> None:
+async def test_a_broker_that_is_gone_for_a_while_costs_nothing(
+    kafka: MockKafka, way: KafkaPipeline
+) -> None:
     async def fail() -> None:
-        kafka.down()
+        kafka.stop_brokers()
         await anyio.sleep(1.5)
-        kafka.up()
+        kafka.start_brokers()
 
     await under_load(way, fail)
 
-    assert_complete(await read_topic(kafka), way.recorded)
+    assert_complete(await read_topic(kafka), way.entries)
 
 
-async def test_when_leaders_move_nothing_is_lost(kafka: MockKafka, way: Way) -> None:
+async def test_when_leaders_move_nothing_is_lost(kafka: MockKafka, way: KafkaPipeline) -> None:
     async def fail() -> None:
         for number in range(6):
             kafka.move_leader(TOPIC, number % 3, 1 + number % 2)
@@ -54,7 +58,7 @@ async def test_when_leaders_move_nothing_is_lost(kafka: MockKafka, way: Way) -> 
 
     await under_load(way, fail)
 
-    assert_complete(await read_topic(kafka), way.recorded)
+    assert_complete(await read_topic(kafka), way.entries)
 
 
 @pytest.mark.parametrize(
@@ -72,26 +76,26 @@ async def test_when_leaders_move_nothing_is_lost(kafka: MockKafka, way: Way) -> 
     ],
 )
 async def test_after_errors_nothing_is_lost_and_order_holds(
-    kafka: MockKafka, way: Way, errors: tuple[int, ...]
+    kafka: MockKafka, way: KafkaPipeline, errors: tuple[int, ...]
 ) -> None:
     async def fail() -> None:
-        kafka.fail(PRODUCE, *errors)
+        kafka.fail_requests(PRODUCE, *errors)
         await anyio.sleep(0.2)
 
     await under_load(way, fail)
 
-    assert_complete(await read_topic(kafka), way.recorded)
-    assert way.dead == []
+    assert_complete(await read_topic(kafka), way.entries)
+    assert way.dead_letter_seqs == []
 
 
 async def test_what_follows_a_failure_in_its_partition_is_not_counted_as_delivered(
     kafka: MockKafka,
 ) -> None:
     kafka.create_topic("one", 1)
-    settings = Kafka(brokers=kafka.brokers, topic="one", max_request_bytes=8192)
-    sink = KafkaSink(settings, clock=time.monotonic, log=LogBook())
-    entries = [evicted(seq, size=2000) for seq in range(1, 9)]  # two in a batch
-    kafka.fail(PRODUCE, 0, 29, 0, 0)
+    settings = KafkaSettings(brokers=kafka.brokers, topic="one", max_request_bytes=8192)
+    sink = KafkaSink(settings, clock=time.monotonic, log=RecordingLogger())
+    entries = [eviction_entry(seq, size=2000) for seq in range(1, 9)]  # two in a batch
+    kafka.fail_requests(PRODUCE, 0, 29, 0, 0)
     assert await sink.deliver(entries) == 2
     assert await sink.deliver(entries[2:]) == 6
     await sink.close()
@@ -108,15 +112,15 @@ async def test_what_follows_a_failure_in_its_partition_is_not_counted_as_deliver
     ids=["unknown topic", "not authorised"],
 )
 async def test_a_topic_that_cannot_be_written_to_is_named_with_the_remedy_until_it_can(
-    kafka: MockKafka, way: Way, error: int, remedy: str
+    kafka: MockKafka, way: KafkaPipeline, error: int, remedy: str
 ) -> None:
-    kafka.spoil_topic(TOPIC, error)
+    kafka.set_topic_error(TOPIC, error)
     way.record(3)
     async with way.running():
-        trouble = await way.troubled()
+        trouble = await way.wait_for_failure()
         assert f"topic {TOPIC}" in trouble
         assert remedy in trouble
-        kafka.spoil_topic(TOPIC, 0)
-        await way.arrived()
+        kafka.set_topic_error(TOPIC, 0)
+        await way.wait_for_delivery()
 
-    assert_complete(await read_topic(kafka), way.recorded)
+    assert_complete(await read_topic(kafka), way.entries)

@@ -4,76 +4,82 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.errors import EventRefused
-from reactive_desched.journal.records import Entry
-from reactive_desched.policy.recording import Kafka
-from reactive_desched.sinks.kafka.connection import LEAST_BATCH_BYTES
-from tests.support.kafka_way import TOPIC, Way, assert_complete, evicted, read_topic
+from reactive_desched.errors import EventRejected
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.sinks.kafka.connection import MIN_BATCH_BYTES
+from tests.support.kafka_way import (
+    TOPIC,
+    KafkaPipeline,
+    assert_complete,
+    eviction_entry,
+    read_topic,
+)
 from tests.support.mock_kafka import PRODUCE, MockKafka
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 
 async def test_the_one_event_that_is_too_large_is_found_and_the_rest_goes_on(
-    kafka: MockKafka, one_lane: Way
+    kafka: MockKafka, one_lane: KafkaPipeline
 ) -> None:
     async with one_lane.running():
         one_lane.record(1)
-        await one_lane.arrived()
+        await one_lane.wait_for_delivery()
         # The batch; then singly: two are taken, the third is not, not even as the first of all.
-        kafka.fail(PRODUCE, 10, 0, 0, 10, 10)
+        kafka.fail_requests(PRODUCE, 10, 0, 0, 10, 10)
         one_lane.record(6)
-        await one_lane.arrived()
+        await one_lane.wait_for_delivery()
 
-    assert_complete(await read_topic(kafka, "one", 1), one_lane.recorded, without=(4,))
+    assert_complete(await read_topic(kafka, "one", 1), one_lane.entries, without=(4,))
     (letter,) = one_lane.dead_letters
     assert letter.sequence == 4
     assert "max.message.bytes" in letter.reason
 
 
 async def test_after_batches_that_were_too_large_there_are_smaller_ones(
-    kafka: MockKafka, one_lane: Way
+    kafka: MockKafka, one_lane: KafkaPipeline
 ) -> None:
-    kafka.start_counting()
+    kafka.start_request_counts()
     async with one_lane.running():
         one_lane.record(100)
-        await one_lane.arrived()
-        assert kafka.count(PRODUCE) == 1
+        await one_lane.wait_for_delivery()
+        assert kafka.request_count(PRODUCE) == 1
         for _ in range(9):
-            kafka.fail(PRODUCE, 10)
+            kafka.fail_requests(PRODUCE, 10)
             one_lane.record(2)
-            await one_lane.arrived()
-        kafka.forget_counted()
+            await one_lane.wait_for_delivery()
+        kafka.reset_counts()
         one_lane.record(100)
-        await one_lane.arrived()
+        await one_lane.wait_for_delivery()
 
-    size = sum(len(entry.raw) for entry in one_lane.recorded[-100:])
-    assert size / LEAST_BATCH_BYTES <= kafka.count(PRODUCE) <= 3 * size / LEAST_BATCH_BYTES
-    assert one_lane.dead == []
+    size = sum(len(entry.raw) for entry in one_lane.entries[-100:])
+    assert size / MIN_BATCH_BYTES <= kafka.request_count(PRODUCE) <= 3 * size / MIN_BATCH_BYTES
+    assert one_lane.dead_letter_seqs == []
 
 
 async def test_what_is_larger_than_we_may_send_is_refused_alone(
     kafka: MockKafka, tmp_path: Path
 ) -> None:
-    settings = Kafka(brokers=kafka.brokers, topic=TOPIC, max_request_bytes=8192)
-    way = Way(tmp_path, settings)
+    settings = KafkaSettings(brokers=kafka.brokers, topic=TOPIC, max_request_bytes=8192)
+    way = KafkaPipeline(tmp_path, settings)
     way.record(5)
     way.record(1, size=9000)
     way.record(5)
-    await way.carried()
+    await way.run_until_delivered()
 
-    assert way.dead == [6]
-    assert_complete(await read_topic(kafka), way.recorded, without=(6,))
+    assert way.dead_letter_seqs == [6]
+    assert_complete(await read_topic(kafka), way.entries, without=(6,))
 
 
 async def test_what_is_no_event_is_refused_and_what_came_before_is_sent(
-    kafka: MockKafka, way: Way
+    kafka: MockKafka, way: KafkaPipeline
 ) -> None:
-    broken = Entry(2, b'{"id":1}')
-    assert await way.sink.deliver([evicted(1), broken, evicted(3)]) == 1
-    with pytest.raises(EventRefused, match="no event"):
-        await way.sink.deliver([broken, evicted(3)])
-    assert await way.sink.deliver([evicted(3)]) == 1
+    broken = JournalRecord(2, b'{"id":1}')
+    assert await way.sink.deliver([eviction_entry(1), broken, eviction_entry(3)]) == 1
+    with pytest.raises(EventRejected, match="no event"):
+        await way.sink.deliver([broken, eviction_entry(3)])
+    assert await way.sink.deliver([eviction_entry(3)]) == 1
     await way.sink.close()
 
     assert sorted(one.seq for one in await read_topic(kafka)) == [1, 3]

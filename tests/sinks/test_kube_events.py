@@ -7,25 +7,31 @@ import msgspec
 import pytest
 
 from reactive_desched.api import event as api
-from reactive_desched.controller.config import registry
-from reactive_desched.journal.records import Entry
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.journal.records import JournalRecord
 from reactive_desched.model.kube_events import Event, Regarding
 from reactive_desched.model.outcomes import (
-    BUDGET_REFUSED,
+    CANCELLED,
+    CONFLICT,
     DENIED,
     EVICTED,
     FAILED,
-    GONE,
-    OVERLOADED,
-    REPLACED,
+    NOT_FOUND,
+    PDB_REFUSED,
+    TOO_MANY_REQUESTS,
     UNKNOWN,
-    WITHHELD,
 )
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import Configuration, configure
-from reactive_desched.sinks.kube_events import NAMED_PODS, PORTION, REMEMBERED, Announcer, own_pod
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import Configuration, load_sources
+from reactive_desched.sinks.kube_events import (
+    BATCH_SIZE,
+    MAX_EVENTS_PER_OWNER,
+    MAX_OWNERS,
+    KubeEventsSink,
+    own_pod,
+)
 from reactive_desched.sinks.sink import Sink
-from tests.support.entries import WEB, decided, ended, entry
+from tests.support.entries import WEB, decision_data, entry, outcome_data
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +70,7 @@ def configuration(*, failures: bool, wanted: bool) -> Configuration:
         "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
         f"events: {{kubernetes: {str(wanted).lower()}}}\n"
     )
-    return configure([Source(text, "p.yaml")], registry())
+    return load_sources([SourceText(text, "p.yaml")], plugin_registry())
 
 
 class Bench:
@@ -77,7 +83,7 @@ class Bench:
         self.is_wanted = wanted
         self.tells_failures = failures
         self.now = BEGAN
-        self.announcer = Announcer(self.events.append, self._in_force, pod, self._wall)
+        self.announcer = KubeEventsSink(self.events.append, self._in_force, pod, self._wall)
         self.revision: str = self._in_force().policy.revision
 
     def _in_force(self) -> Configuration:
@@ -86,13 +92,13 @@ class Bench:
     def _wall(self) -> float:
         return self.now.timestamp()
 
-    async def hand(self, *some: tuple[str, api.Data], after_s: float = 0.0) -> list[Event]:
+    async def hand(self, *some: tuple[str, api.EventData], after_s: float = 0.0) -> list[Event]:
         """Hand over records of this time and return what was told of them."""
         time = self.now + timedelta(seconds=after_s)
         entries = [entry(type_, data, seq, time=time) for seq, (type_, data) in enumerate(some, 1)]
         return await self.hand_all(entries)
 
-    async def hand_all(self, entries: Sequence[Entry]) -> list[Event]:
+    async def hand_all(self, entries: Sequence[JournalRecord]) -> list[Event]:
         self.events.clear()
         assert await self.announcer.deliver(entries) == len(entries)
         return list(self.events)
@@ -100,16 +106,18 @@ class Bench:
 
 def outcome(
     result: str, detail: str = "", **more: Any
-) -> tuple[str, api.Data]:  # as ended() takes it
-    return TYPES.get(result, api.EVICTION_REFUSED), ended(result, detail, **more)
+) -> tuple[str, api.EventData]:  # as ended() takes it
+    return TYPES.get(result, api.EVICTION_REFUSED), outcome_data(result, detail, **more)
 
 
-def loaded(revision: str, mode: Any = api.LIVE) -> tuple[str, api.Data]:  # one of two words
+def loaded(
+    revision: str, mode: Any = api.MODE_LIVE
+) -> tuple[str, api.EventData]:  # one of two words
     data = api.PolicyLoaded(mode=mode, revision=revision, source="p.yaml", version="1")
     return api.POLICY_LOADED, data
 
 
-def rejected(*problems: str) -> tuple[str, api.Data]:
+def rejected(*problems: str) -> tuple[str, api.EventData]:
     return api.POLICY_REJECTED, api.PolicyRejected(kept="r1", problems=problems, source="p.yaml")
 
 
@@ -126,9 +134,9 @@ async def test_an_eviction_is_told_beside_the_pod_and_beside_its_topmost_owner(
 ) -> None:
     bench = Bench(failures=failures)
     before = (
-        (api.DECISION_EVICT, decided("evict")),
-        (api.FINDING_MADE, decided("evict")),
-        (api.EVICTION_REQUESTED, ended(EVICTED)),
+        (api.DECISION_EVICT, decision_data("evict")),
+        (api.FINDING_MADE, decision_data("evict")),
+        (api.EVICTION_REQUESTED, outcome_data(EVICTED)),
     )
 
     assert await bench.hand(*before) == []
@@ -155,7 +163,7 @@ async def test_a_pod_that_left_for_a_reason_unknown_is_told_as_such() -> None:
     )
 
 
-@pytest.mark.parametrize("result", [BUDGET_REFUSED, OVERLOADED, DENIED, FAILED])
+@pytest.mark.parametrize("result", [PDB_REFUSED, TOO_MANY_REQUESTS, DENIED, FAILED])
 async def test_a_failed_eviction_is_told_beside_the_pod_if_the_policy_asks_for_it(
     result: str,
 ) -> None:
@@ -166,7 +174,7 @@ async def test_a_failed_eviction_is_told_beside_the_pod_if_the_policy_asks_for_i
     assert await telling.hand(*both) == [failure("403: no"), failure(result)]
 
 
-@pytest.mark.parametrize("result", [GONE, REPLACED, WITHHELD, "a word of a later version"])
+@pytest.mark.parametrize("result", [NOT_FOUND, CONFLICT, CANCELLED, "a word of a later version"])
 async def test_what_needed_no_eviction_or_was_never_asked_for_is_not_told(result: str) -> None:
     assert await Bench(failures=True).hand(outcome(result, "why")) == []
 
@@ -175,16 +183,16 @@ async def test_what_needed_no_eviction_or_was_never_asked_for_is_not_told(result
     ("type_", "data"),
     [
         pytest.param(
-            api.DECISION_DEFER, decided("defer", "EvictionLimit", "2 in 300s"), id="reached"
+            api.DECISION_DEFER, decision_data("defer", "EvictionLimit", "2 in 300s"), id="reached"
         ),
         pytest.param(
             api.DECISION_REFUSE,
-            decided("refuse", "EvictionLimit", "2 in 300s", detail="now 3"),
+            decision_data("refuse", "EvictionLimit", "2 in 300s", detail="now 3"),
             id="nothing allowed",
         ),
     ],
 )
-async def test_a_limit_of_the_policy_is_told_as_a_failure(type_: str, data: api.Data) -> None:
+async def test_a_limit_of_the_policy_is_told_as_a_failure(type_: str, data: api.EventData) -> None:
     silent, telling = Bench(), Bench(failures=True)
 
     assert await silent.hand((type_, data)) == []
@@ -193,8 +201,8 @@ async def test_a_limit_of_the_policy_is_told_as_a_failure(type_: str, data: api.
 
 async def test_what_other_gates_say_is_not_told() -> None:
     told = await Bench(failures=True).hand(
-        (api.DECISION_DEFER, decided("defer", "EvictionBudget", "spent")),
-        (api.DECISION_REFUSE, decided("refuse", "NodeFit", "no room")),
+        (api.DECISION_DEFER, decision_data("defer", "EvictionBudget", "spent")),
+        (api.DECISION_REFUSE, decision_data("refuse", "NodeFit", "no room")),
     )
 
     assert told == []
@@ -210,12 +218,12 @@ async def test_settings_switch_all_of_it_off_while_it_runs() -> None:
 
 
 async def test_a_dry_run_is_not_told() -> None:
-    dry: Any = api.DRY_RUN
+    dry: Any = api.MODE_DRY_RUN
     told = await Bench(failures=True).hand(
         outcome(EVICTED, mode=dry),
         outcome(FAILED, mode=dry),
-        (api.EVICTION_REHEARSED, ended(EVICTED, mode=dry)),
-        (api.DECISION_DEFER, decided("defer", "EvictionLimit", "2 in 300s", mode=dry)),
+        (api.EVICTION_REHEARSED, outcome_data(EVICTED, mode=dry)),
+        (api.DECISION_DEFER, decision_data("defer", "EvictionLimit", "2 in 300s", mode=dry)),
         loaded("r2", mode=dry),
     )
 
@@ -225,33 +233,33 @@ async def test_a_dry_run_is_not_told() -> None:
 # --- noise ---
 
 
-def of_pod(number: int, **more: Any) -> tuple[str, api.Data]:  # fields of Who
+def of_pod(number: int, **more: Any) -> tuple[str, api.EventData]:  # fields of Who
     name = {"name": f"web-{number}", "uid": f"uid-{number}"}
     return outcome(EVICTED, who=msgspec.structs.replace(WEB, **name, **more))
 
 
-async def beside_owner(bench: Bench, *some: tuple[str, api.Data]) -> list[str]:
+async def beside_owner(bench: Bench, *some: tuple[str, api.EventData]) -> list[str]:
     events = await bench.hand(*some)
     return [event.note.partition(" evicted")[0] for event in events if event.reason == "PodEvicted"]
 
 
 async def test_of_an_owner_that_loses_many_pods_ten_are_named_and_the_rest_is_one_series() -> None:
     bench = Bench()
-    many = [of_pod(number) for number in range(NAMED_PODS + 2)]
+    many = [of_pod(number) for number in range(MAX_EVENTS_PER_OWNER + 2)]
     events = await bench.hand(*many)
 
     beside = [event for event in events if event.regarding == DEPLOYMENT]
-    assert [event.note.split()[1] for event in beside[:NAMED_PODS]] == [
-        f"web-{number}" for number in range(NAMED_PODS)
+    assert [event.note.split()[1] for event in beside[:MAX_EVENTS_PER_OWNER]] == [
+        f"web-{number}" for number in range(MAX_EVENTS_PER_OWNER)
     ]
-    assert beside[NAMED_PODS] == beside[NAMED_PODS + 1]
+    assert beside[MAX_EVENTS_PER_OWNER] == beside[MAX_EVENTS_PER_OWNER + 1]
     assert beside[-1].note.startswith("more pods evicted by reactive-desched")
     assert len({event.regarding.name for event in events if event.reason == TAINTS}) == len(many)
 
 
 async def test_another_owner_and_another_ten_minutes_begin_anew() -> None:
     bench = Bench()
-    assert "more pods" in await beside_owner(bench, *map(of_pod, range(NAMED_PODS + 1)))
+    assert "more pods" in await beside_owner(bench, *map(of_pod, range(MAX_EVENTS_PER_OWNER + 1)))
 
     other = msgspec.structs.replace(WEB.owners[-1], uid="uid-other")
     assert await beside_owner(bench, of_pod(1, owners=(other,))) == ["pod web-1"]
@@ -261,20 +269,20 @@ async def test_another_owner_and_another_ten_minutes_begin_anew() -> None:
     assert await beside_owner(bench, of_pod(3)) == ["pod web-3"]
 
 
-def of_owner(number: int) -> tuple[str, api.Data]:
+def of_owner(number: int) -> tuple[str, api.EventData]:
     other = msgspec.structs.replace(WEB.owners[-1], uid=f"other-{number}")
     return of_pod(1, owners=(other,))
 
 
 async def test_at_the_bound_the_owner_not_seen_for_longest_is_forgotten() -> None:
     bench = Bench()
-    await bench.hand(*map(of_pod, range(NAMED_PODS)), of_owner(0))
-    assert await beside_owner(bench, of_pod(NAMED_PODS)) == ["more pods"]
+    await bench.hand(*map(of_pod, range(MAX_EVENTS_PER_OWNER)), of_owner(0))
+    assert await beside_owner(bench, of_pod(MAX_EVENTS_PER_OWNER)) == ["more pods"]
 
-    for number in range(1, REMEMBERED):
+    for number in range(1, MAX_OWNERS):
         await bench.hand(of_owner(number))
-    assert await beside_owner(bench, of_pod(NAMED_PODS + 1)) == ["more pods"]
-    for number in range(REMEMBERED):
+    assert await beside_owner(bench, of_pod(MAX_EVENTS_PER_OWNER + 1)) == ["more pods"]
+    for number in range(MAX_OWNERS):
         await bench.hand(of_owner(number))
     assert await beside_owner(bench, of_pod(5)) == ["pod web-5"]
 
@@ -292,20 +300,20 @@ async def test_what_happened_more_than_ten_minutes_ago_is_passed_over(
 
 async def test_what_cannot_be_read_or_is_of_a_later_version_is_passed_over() -> None:
     bench = Bench()
-    later = entry(api.EVICTION_SUCCEEDED, ended(EVICTED), 2, time=bench.now)
-    later = Entry(2, later.raw.replace(b"succeeded.v1", b"succeeded.v2"))
-    good = entry(api.EVICTION_SUCCEEDED, ended(EVICTED, who=BARE), 3, time=bench.now)
-    odd = Entry(4, good.raw.replace(b'"who":{', b'"who":7,"x":{'))
+    later = entry(api.EVICTION_SUCCEEDED, outcome_data(EVICTED), 2, time=bench.now)
+    later = JournalRecord(2, later.raw.replace(b"succeeded.v1", b"succeeded.v2"))
+    good = entry(api.EVICTION_SUCCEEDED, outcome_data(EVICTED, pod=BARE), 3, time=bench.now)
+    odd = JournalRecord(4, good.raw.replace(b'"who":{', b'"who":7,"x":{'))
 
-    assert await bench.hand_all([Entry(1, b"{"), later, odd, good]) == [DONE]
+    assert await bench.hand_all([JournalRecord(1, b"{"), later, odd, good]) == [DONE]
 
 
 async def test_no_more_than_a_portion_is_read_in_one_go() -> None:
     bench = Bench()
-    many = [entry(*outcome(EVICTED), seq, time=bench.now) for seq in range(1, PORTION + 2)]
+    many = [entry(*outcome(EVICTED), seq, time=bench.now) for seq in range(1, BATCH_SIZE + 2)]
 
-    assert await bench.announcer.deliver(many) == PORTION
-    assert len([event for event in bench.events if event.regarding == ABOUT_WEB]) == PORTION
+    assert await bench.announcer.deliver(many) == BATCH_SIZE
+    assert len([event for event in bench.events if event.regarding == ABOUT_WEB]) == BATCH_SIZE
 
 
 # --- policies ---

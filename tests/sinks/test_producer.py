@@ -7,8 +7,8 @@ import pytest
 
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.sinks.kafka import producer
-from reactive_desched.testing.manual_clock import until
-from tests.support.kafka_way import Way, evicted
+from reactive_desched.testing.manual_clock import wait_until
+from tests.support.kafka_way import KafkaPipeline, eviction_entry
 from tests.support.mock_kafka import NEW_PRODUCER_ID, PRODUCE, MockKafka
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -16,113 +16,115 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 @pytest.mark.parametrize("error", [10, 29, 45, 47, 87])
 async def test_after_an_error_that_reaches_us_there_is_a_new_producer(
-    kafka: MockKafka, way: Way, error: int
+    kafka: MockKafka, way: KafkaPipeline, error: int
 ) -> None:
     async with way.running():
         way.record(1)
-        await way.arrived()
-        kafka.start_counting()
-        kafka.fail(PRODUCE, error)
+        await way.wait_for_delivery()
+        kafka.start_request_counts()
+        kafka.fail_requests(PRODUCE, error)
         way.record(14)
-        await way.arrived()
+        await way.wait_for_delivery()
 
-    assert kafka.count(NEW_PRODUCER_ID) >= 1
+    assert kafka.request_count(NEW_PRODUCER_ID) >= 1
 
 
-async def test_without_an_error_a_producer_stays(kafka: MockKafka, way: Way) -> None:
-    kafka.start_counting()
+async def test_without_an_error_a_producer_stays(kafka: MockKafka, way: KafkaPipeline) -> None:
+    kafka.start_request_counts()
     async with way.running():
         for _ in range(3):
             way.record(5)
-            await way.arrived()
+            await way.wait_for_delivery()
 
-    assert kafka.count(NEW_PRODUCER_ID) == 1
+    assert kafka.request_count(NEW_PRODUCER_ID) == 1
 
 
 async def test_acknowledgements_that_stay_away_end_a_round(
-    kafka: MockKafka, way: Way, monkeypatch: pytest.MonkeyPatch
+    kafka: MockKafka, way: KafkaPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await way.sink.deliver([evicted(1)])
+    await way.sink.deliver([eviction_entry(1)])
     monkeypatch.setattr(producer, "ROUND_S", 0.3)
-    kafka.slow_down(2000)
+    kafka.set_latency(2000)
 
     with pytest.raises(SinkUnavailable, match="no acknowledgement"):
-        await way.sink.deliver([evicted(2)])
+        await way.sink.deliver([eviction_entry(2)])
 
-    kafka.slow_down(0)
+    kafka.set_latency(0)
     monkeypatch.undo()
-    assert await way.sink.deliver([evicted(2)]) == 1
+    assert await way.sink.deliver([eviction_entry(2)]) == 1
     await way.sink.close()
 
 
-async def test_a_delivery_that_was_cut_short_costs_its_producer(kafka: MockKafka, way: Way) -> None:
-    await way.sink.deliver([evicted(1)])
-    kafka.start_counting()
-    kafka.slow_down(1000)
+async def test_a_delivery_that_was_cut_short_costs_its_producer(
+    kafka: MockKafka, way: KafkaPipeline
+) -> None:
+    await way.sink.deliver([eviction_entry(1)])
+    kafka.start_request_counts()
+    kafka.set_latency(1000)
     with anyio.move_on_after(0.2):
-        await way.sink.deliver([evicted(2)])
-    kafka.slow_down(0)
+        await way.sink.deliver([eviction_entry(2)])
+    kafka.set_latency(0)
 
-    assert await way.sink.deliver([evicted(2)]) == 1
-    assert kafka.count(NEW_PRODUCER_ID) == 1
+    assert await way.sink.deliver([eviction_entry(2)]) == 1
+    assert kafka.request_count(NEW_PRODUCER_ID) == 1
     await way.sink.close()
 
 
-async def test_a_sender_that_ends_is_noticed_at_once(kafka: MockKafka, way: Way) -> None:
+async def test_a_sender_that_ends_is_noticed_at_once(kafka: MockKafka, way: KafkaPipeline) -> None:
     before = asyncio.all_tasks()
-    await way.sink.deliver([evicted(1)])
+    await way.sink.deliver([eviction_entry(1)])
     for task in asyncio.all_tasks() - before:
         if "Sender._sender_routine" in repr(task.get_coro()):
             task.cancel()
 
     with anyio.fail_after(5), pytest.raises(SinkUnavailable, match="sender"):
-        await way.sink.deliver([evicted(2)])
-    assert await way.sink.deliver([evicted(2)]) == 1
+        await way.sink.deliver([eviction_entry(2)])
+    assert await way.sink.deliver([eviction_entry(2)]) == 1
     await way.sink.close()
 
 
 async def test_nothing_of_a_producer_is_left_when_it_is_thrown_away_in_an_outage(
-    kafka: MockKafka, way: Way, monkeypatch: pytest.MonkeyPatch
+    kafka: MockKafka, way: KafkaPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = asyncio.all_tasks()
-    await way.sink.deliver([evicted(1)])
+    await way.sink.deliver([eviction_entry(1)])
     monkeypatch.setattr(producer, "ROUND_S", 0.5)
-    kafka.down()
+    kafka.stop_brokers()
     with pytest.raises(SinkUnavailable):
-        await way.sink.deliver([evicted(2)])
+        await way.sink.deliver([eviction_entry(2)])
 
-    await until(lambda: asyncio.all_tasks() == before)
+    await wait_until(lambda: asyncio.all_tasks() == before)
     await way.sink.close()
 
 
 async def test_closing_takes_a_moment_even_with_messages_on_their_way(
-    kafka: MockKafka, way: Way
+    kafka: MockKafka, way: KafkaPipeline
 ) -> None:
     before = asyncio.all_tasks()
-    await way.sink.deliver([evicted(1)])
-    kafka.down()
+    await way.sink.deliver([eviction_entry(1)])
+    kafka.stop_brokers()
     with anyio.move_on_after(0.3) as scope:
-        await way.sink.deliver([evicted(2)])
+        await way.sink.deliver([eviction_entry(2)])
     assert scope.cancelled_caught
     with anyio.fail_after(5):
         await way.sink.close()
 
-    await until(lambda: asyncio.all_tasks() == before)
+    await wait_until(lambda: asyncio.all_tasks() == before)
 
 
 async def test_a_start_that_takes_too_long_leaves_no_connection_open(
-    kafka: MockKafka, way: Way, monkeypatch: pytest.MonkeyPatch
+    kafka: MockKafka, way: KafkaPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client forgets the connection on which it waits for its first answer."""
     monkeypatch.setattr(producer, "START_S", 0.3)
-    kafka.slow_down(200)  # the versions come in time, the topics do not
+    kafka.set_latency(200)  # the versions come in time, the topics do not
     before = set(connections())
 
     with pytest.raises(SinkUnavailable) as told:
-        await way.sink.deliver([evicted(1)])
+        await way.sink.deliver([eviction_entry(1)])
 
     assert told.value.__context__ is not None  # what went wrong is still held, as a log holds it
-    await until(lambda: set(connections()) <= before)
+    await wait_until(lambda: set(connections()) <= before)
     await way.sink.close()
 
 

@@ -14,28 +14,33 @@ import anyio
 import pytest
 
 from reactive_desched.errors import ReactiveDeschedError
-from reactive_desched.journal.cursors import Positions
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.tail import Tail
+from reactive_desched.journal.cursors import Cursors
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.tail import LiveTail
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.load import load_settings
-from reactive_desched.policy.recording import Kafka, KafkaTls, Sasl, Webhook
-from reactive_desched.sinks.dead_letters import DeadLetters
+from reactive_desched.policy.recording import (
+    KafkaSettings,
+    KafkaTlsSettings,
+    SaslSettings,
+    WebhookSettings,
+)
+from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink import Sink
-from reactive_desched.sinks.sink_runner import Relay
+from reactive_desched.sinks.sink_runner import SinkRunner
 from reactive_desched.sinks.webhook.sink import WebhookSink
 from reactive_desched.telemetry.sink_metrics import sink_families
-from tests.support.authority import Authority
-from tests.support.entries import evictions
+from tests.support.authority import CertificateAuthority
+from tests.support.entries import eviction_entries
 from tests.support.parrot import (
-    Answer,
-    Parrot,
-    bad_header,
-    hanging_up,
-    parroting,
-    saying,
-    waiting,
+    EchoReply,
+    EchoServer,
+    close_connection,
+    echo_as_headers,
+    echo_raw,
+    never_reply,
+    reply_with_status,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -95,7 +100,7 @@ class Watched:
         self.name = sink.name
         self.from_start = True
 
-    async def deliver(self, entries: Sequence[Entry]) -> int:
+    async def deliver(self, entries: Sequence[JournalRecord]) -> int:
         try:
             return await self._sink.deliver(entries)
         except Exception as error:
@@ -119,24 +124,24 @@ async def everything_told(
     sink: Sink, folder: Path, log: Log, caplog: pytest.LogCaptureFixture
 ) -> str:
     """Have a relay drive a sink until it fails, and return whatever was said, shown or written."""
-    tail, watched = Tail(folder, "//c/d/i/e", 1, 0), Watched(sink)
-    relay = Relay(
+    tail, watched = LiveTail(folder, "//c/d/i/e", 1, 0), Watched(sink)
+    relay = SinkRunner(
         watched,
         tail,
-        Positions(folder),
-        DeadLetters(folder),
+        Cursors(folder),
+        DeadLetterFiles(folder),
         clock=lambda: 0.0,
         wall=lambda: datetime.now(UTC),
         rng=Random(1),
         log=log,
     )
-    tail.published(evictions(2))
+    tail.publish(eviction_entries(2))
     async with anyio.create_task_group() as group:
         group.start_soon(relay.run)
         with anyio.fail_after(LONG_S):
             await watched.failed.wait()
         await anyio.wait_all_tasks_blocked()
-        shown = [str(list(sink_families({sink.name: relay}))), relay.trouble, repr(vars(relay))]
+        shown = [str(list(sink_families({sink.name: relay}))), relay.error, repr(vars(relay))]
         group.cancel_scope.cancel()
     assert all(isinstance(error, ReactiveDeschedError) for error in watched.errors)
     shown += [everything_of(error) for error in watched.errors]
@@ -164,7 +169,7 @@ def journal(tmp_path: Path) -> Path:
 
 
 def webhook(address: str, files: dict[str, str]) -> WebhookSink:
-    settings = Webhook(
+    settings = WebhookSettings(
         url=f"{address}/in?key={URL_KEY}",
         secret_file=files["secret"],
         token_file=files["token"],
@@ -176,32 +181,35 @@ def webhook(address: str, files: dict[str, str]) -> WebhookSink:
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(saying(b"401"), id="wrong token"),
-        pytest.param(saying(b"403"), id="wrong signature"),
-        pytest.param(saying(b"400"), id="refused"),
-        pytest.param(saying(b"500"), id="failed"),
-        pytest.param(saying(b"503", more=f"Retry-After: {TOKEN}\r\n".encode()), id="busy"),
+        pytest.param(reply_with_status(b"401"), id="wrong token"),
+        pytest.param(reply_with_status(b"403"), id="wrong signature"),
+        pytest.param(reply_with_status(b"400"), id="refused"),
+        pytest.param(reply_with_status(b"500"), id="failed"),
         pytest.param(
-            saying(b"307", more=f"Location: http://{TOKEN}/\r\n".encode()), id="elsewhere"
+            reply_with_status(b"503", more=f"Retry-After: {TOKEN}\r\n".encode()), id="busy"
         ),
-        pytest.param(parroting, id="no HTTP"),
-        pytest.param(bad_header, id="broken header"),
-        pytest.param(hanging_up, id="cut"),
-        pytest.param(waiting, id="no answer"),
+        pytest.param(
+            reply_with_status(b"307", more=f"Location: http://{TOKEN}/\r\n".encode()),
+            id="elsewhere",
+        ),
+        pytest.param(echo_raw, id="no HTTP"),
+        pytest.param(echo_as_headers, id="broken header"),
+        pytest.param(close_connection, id="cut"),
+        pytest.param(never_reply, id="no answer"),
     ],
 )
 async def test_a_webhook_that_repeats_what_it_hears_is_not_quoted(
-    answer: Answer,
+    answer: EchoReply,
     files: dict[str, str],
     journal: Path,
     log: Log,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    parrot = Parrot(answer)
+    parrot = EchoServer(answer)
     async with parrot.serving() as address:
         told = await everything_told(webhook(f"http://{address}", files), journal, log, caplog)
 
-    assert f"Bearer {TOKEN}".encode() in parrot.heard
+    assert f"Bearer {TOKEN}".encode() in parrot.received
     assert hidden(told) == []
 
 
@@ -212,12 +220,12 @@ async def test_a_webhook_that_is_not_trusted_is_told_no_secret_and_none_is_told_
     log: Log,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    parrot = Parrot(waiting)
-    tls = Authority().server_side(tmp_path, "127.0.0.1")
+    parrot = EchoServer(never_reply)
+    tls = CertificateAuthority().server_context(tmp_path, "127.0.0.1")
     async with parrot.serving(tls) as address:
         told = await everything_told(webhook(f"https://{address}", files), journal, log, caplog)
 
-    assert parrot.heard == b""
+    assert parrot.received == b""
     assert "not to be trusted" in told
     assert hidden(told) == []
 
@@ -276,10 +284,10 @@ async def wrong_password(heard: bytes, writer: asyncio.StreamWriter) -> None:
 
 
 def kafka(address: str, files: dict[str, str], log: Log, **more: Any) -> KafkaSink:
-    sasl = Sasl(
+    sasl = SaslSettings(
         mechanism=more.pop("mechanism", "PLAIN"), username="us", password_file=files["password"]
     )
-    settings = Kafka(brokers=(address,), sasl=sasl, **more)
+    settings = KafkaSettings(brokers=(address,), sasl=sasl, **more)
     return KafkaSink(settings, clock=lambda: 0.0, log=log)
 
 
@@ -291,32 +299,32 @@ async def test_a_password_that_kafka_does_not_take_is_not_told(
     log: Log,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    parrot = Parrot(wrong_password)
+    parrot = EchoServer(wrong_password)
     async with parrot.serving() as address:
         sink = kafka(address, files, log, mechanism=mechanism)
         told = await everything_told(sink, journal, log, caplog)
 
-    assert (PASSWORD.encode() in parrot.heard) == (mechanism == "PLAIN")
+    assert (PASSWORD.encode() in parrot.received) == (mechanism == "PLAIN")
     assert "Invalid username or password" in told
     assert hidden(told) == []
 
 
 @pytest.mark.parametrize(
     "answer",
-    [pytest.param(parroting, id="no Kafka"), pytest.param(hanging_up, id="cut")],
+    [pytest.param(echo_raw, id="no Kafka"), pytest.param(close_connection, id="cut")],
 )
 async def test_a_broker_that_is_none_learns_and_tells_no_password(
-    answer: Answer,
+    answer: EchoReply,
     files: dict[str, str],
     journal: Path,
     log: Log,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    parrot = Parrot(answer)
+    parrot = EchoServer(answer)
     async with parrot.serving() as address:
         told = await everything_told(kafka(address, files, log), journal, log, caplog)
 
-    assert CANARY.encode() not in parrot.heard
+    assert CANARY.encode() not in parrot.received
     assert hidden(told) == []
 
 
@@ -327,13 +335,13 @@ async def test_a_broker_that_is_not_trusted_is_told_no_password(
     log: Log,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    parrot = Parrot(wrong_password)
-    tls = Authority().server_side(tmp_path, "127.0.0.1")
+    parrot = EchoServer(wrong_password)
+    tls = CertificateAuthority().server_context(tmp_path, "127.0.0.1")
     async with parrot.serving(tls) as address:
-        sink = kafka(address, files, log, tls=KafkaTls())
+        sink = kafka(address, files, log, tls=KafkaTlsSettings())
         told = await everything_told(sink, journal, log, caplog)
 
-    assert parrot.heard == b""
+    assert parrot.received == b""
     assert hidden(told) == []
 
 
@@ -364,7 +372,7 @@ def test_a_secret_that_stands_in_the_settings_is_refused_and_not_quoted(text: st
     with pytest.raises(PolicyErrors) as caught:
         load_settings(f"{head}sinks:\n  {text}\n", "s.yaml")
 
-    assert hidden("\n".join(map(str, caught.value.problems))) == []
+    assert hidden("\n".join(map(str, caught.value.diagnostics))) == []
 
 
 async def test_settings_know_where_secrets_are_and_not_what_they_are(files: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from tests.support.scripted_sink import Following
+from tests.support.scripted_sink import SinkRunnerHarness
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -26,28 +26,28 @@ def failing(times: int) -> Callable[[str], bool]:
 
 
 async def test_a_position_that_cannot_be_looked_up_is_looked_for_again(
-    here: Following, monkeypatch: pytest.MonkeyPatch
+    here: SinkRunnerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(here.positions, "is_there", failing(3))
+    monkeypatch.setattr(here.cursors, "is_there", failing(3))
     here.record(2)
 
     async with here.running():
         await here.caught_up()
 
-    assert here.sink.got == [1, 2]
-    assert here.relay.trouble == ""
+    assert here.sink.delivered == [1, 2]
+    assert here.runner.error == ""
 
 
 async def test_meanwhile_the_trouble_is_told(
-    here: Following, monkeypatch: pytest.MonkeyPatch
+    here: SinkRunnerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(here.positions, "is_there", failing(1_000_000))
+    monkeypatch.setattr(here.cursors, "is_there", failing(1_000_000))
     here.record(2)
 
     async with here.running():
         await anyio.sleep(1)
-        trouble = here.relay.trouble
+        trouble = here.runner.error
 
     assert trouble == "the sink's position cannot be looked up: [Errno 5] Input/output error"
-    assert here.sink.got == []
-    assert here.positions.kept == []
+    assert here.sink.delivered == []
+    assert here.cursors.saved == []

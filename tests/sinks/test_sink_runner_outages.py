@@ -6,31 +6,33 @@ import anyio
 import pytest
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.journal.records import Entry
-from reactive_desched.sinks.retry_backoff import LONGEST_ASKED_S
-from tests.support.scripted_sink import Following
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.sinks.retry_backoff import MAX_RETRY_AFTER_S
+from tests.support.scripted_sink import SinkRunnerHarness
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def test_after_a_failure_the_same_records_come_again(here: Following) -> None:
+async def test_after_a_failure_the_same_records_come_again(here: SinkRunnerHarness) -> None:
     here.sink.script = [2, SinkUnavailable("away"), SinkUnavailable("away")]
     here.record(4)
     async with here.running():
         await here.caught_up()
 
-    assert here.sink.got == [1, 2, 3, 4]
-    assert [seq for _, seq in here.sink.asked] == [1, 3, 3, 3]
-    assert here.relay.retries == 2
+    assert here.sink.delivered == [1, 2, 3, 4]
+    assert [seq for _, seq in here.sink.attempts] == [1, 3, 3, 3]
+    assert here.runner.retries == 2
 
 
-async def test_waits_double_from_a_fifth_of_a_second_to_half_a_minute(here: Following) -> None:
-    here.sink.always = SinkUnavailable("away")
+async def test_waits_double_from_a_fifth_of_a_second_to_half_a_minute(
+    here: SinkRunnerHarness,
+) -> None:
+    here.sink.always_raise = SinkUnavailable("away")
     here.record(1)
     async with here.running():
         await anyio.sleep(400)
 
-    moments = [at for at, _ in here.sink.asked]
+    moments = [at for at, _ in here.sink.attempts]
     waits = [after - before for before, after in pairwise(moments)]
     bases = [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 15, 15, 15]
     shares = [wait / base for wait, base in zip(waits[: len(bases)], bases, strict=True)]
@@ -38,70 +40,70 @@ async def test_waits_double_from_a_fifth_of_a_second_to_half_a_minute(here: Foll
     assert len({round(share, 3) for share in shares[:3]}) == 3, "each wait is drawn anew"
 
 
-async def test_a_sink_that_says_when_to_come_back_is_obeyed(here: Following) -> None:
+async def test_a_sink_that_says_when_to_come_back_is_obeyed(here: SinkRunnerHarness) -> None:
     here.sink.script = [SinkUnavailable("busy", 90.0), SinkUnavailable("busy", 1e9)]
     here.record(1)
     async with here.running():
-        assert await here.relay.flushed(10_000)
+        assert await here.runner.drained(10_000)
 
-    (first, _), (second, _), (third, _) = here.sink.asked
+    (first, _), (second, _), (third, _) = here.sink.attempts
     assert second - first == pytest.approx(90)
-    assert third - second == pytest.approx(LONGEST_ASKED_S)
+    assert third - second == pytest.approx(MAX_RETRY_AFTER_S)
 
 
 async def test_an_outage_is_told_as_it_doubles_then_each_minute_and_when_over(
-    here: Following,
+    here: SinkRunnerHarness,
 ) -> None:
-    here.sink.always = SinkUnavailable("no broker", 0.1)
+    here.sink.always_raise = SinkUnavailable("no broker", 0.1)
     here.record(1)
     async with here.running():
         await anyio.sleep(300)
-        assert here.relay.trouble == "no broker"
-        here.sink.always = None
+        assert here.runner.error == "no broker"
+        here.sink.always_raise = None
         await here.caught_up()
 
-    assert here.relay.trouble == ""
-    told = here.book.moments("sink is unavailable")
+    assert here.runner.error == ""
+    told = here.logger.times_of("sink is unavailable")
     spans = [after - told[0] for after in told]
     assert spans[0] == 0
     for before, after in pairwise(spans[1:]):
         assert 2 * before <= after or after - before >= 60
     assert 8 <= len(spans) <= 12
-    assert here.book.told("sink is unavailable")[-1]["reason"] == "no broker"
-    assert len(here.book.told("sink is back")) == 1
+    assert here.logger.values_of("sink is unavailable")[-1]["reason"] == "no broker"
+    assert len(here.logger.values_of("sink is back")) == 1
 
 
-async def test_another_reason_is_told_at_once(here: Following) -> None:
+async def test_another_reason_is_told_at_once(here: SinkRunnerHarness) -> None:
     here.sink.script = [SinkUnavailable("no answer") for _ in range(8)]
     here.sink.script += [SinkUnavailable("answered 410 Gone")]
     here.record(1)
     async with here.running():
         await here.caught_up()
 
-    told = here.book.told("sink is unavailable")
+    told = here.logger.values_of("sink is unavailable")
     assert (told[-1]["reason"], told[-1]["attempts"]) == ("answered 410 Gone", 9)
 
 
 async def test_a_bug_in_a_sink_is_told_by_its_type_and_does_not_end_the_relay(
-    here: Following,
+    here: SinkRunnerHarness,
 ) -> None:
     here.sink.script = [ValueError("hunter2"), 99]
     here.record(3)
     async with here.running():
         await here.caught_up()
 
-    assert here.sink.got[-3:] == [1, 2, 3]
-    reasons = [line["reason"] for line in here.book.told("sink is unavailable")]
+    assert here.sink.delivered[-3:] == [1, 2, 3]
+    reasons = [line["reason"] for line in here.logger.values_of("sink is unavailable")]
     assert "ValueError" in reasons[0]
     assert "deliver" in reasons[0]
-    assert "hunter2" not in str(here.book.lines)
-    assert here.relay.retries == 2  # 99 of 3 records cannot be there
+    assert "hunter2" not in str(here.logger.lines)
+    assert here.runner.retries == 2  # 99 of 3 records cannot be there
 
 
 async def test_a_journal_that_cannot_be_read_is_trouble_until_it_can(
-    here: Following, monkeypatch: pytest.MonkeyPatch
+    here: SinkRunnerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(seq: int, most: int = 500) -> list[Entry]:
+    async def fails(seq: int, most: int = 500) -> list[JournalRecord]:
         raise OSError(5, "Input/output error")
 
     here.record(2)
@@ -109,20 +111,20 @@ async def test_a_journal_that_cannot_be_read_is_trouble_until_it_can(
         patched.setattr(here.tail, "after", fails)
         async with here.running():
             await anyio.sleep(1)
-            assert "Input/output error" in here.relay.trouble
+            assert "Input/output error" in here.runner.error
             patched.undo()
             await here.caught_up()
 
-    assert here.sink.got == [1, 2]
+    assert here.sink.delivered == [1, 2]
 
 
 async def test_stopping_closes_the_sink_and_keeps_the_position_in_the_middle_of_an_outage(
-    here: Following,
+    here: SinkRunnerHarness,
 ) -> None:
     here.sink.script = [2, *[SinkUnavailable("away", 3000)] * 5000]
     here.record(3)
     async with here.running():
-        await here.relay.flushed(1)
+        await here.runner.drained(1)
 
     assert here.sink.closed == 1
-    assert here.positions.last == 2
+    assert here.cursors.last_seq == 2

@@ -11,12 +11,12 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.api import event as api
-from reactive_desched.errors import EventRefused, SinkUnavailable
-from reactive_desched.journal.records import Entry
-from reactive_desched.policy.recording import Stdout
+from reactive_desched.errors import EventRejected, SinkUnavailable
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.policy.recording import StdoutSettings
 from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.stdout import StdoutSink
-from tests.support.entries import decided, entry, evictions
+from tests.support.entries import decision_data, entry, eviction_entries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]  # what hangs is the fault
 
@@ -49,13 +49,13 @@ def pipe() -> Iterator[Pipe]:
         yield Pipe(left, right)
 
 
-def lines(entries: list[Entry]) -> bytes:
+def lines(entries: list[JournalRecord]) -> bytes:
     return b"".join(entry.raw + b"\n" for entry in entries)
 
 
 async def test_every_event_is_one_line_of_the_very_bytes_of_its_record(pipe: Pipe) -> None:
-    sink: Sink = StdoutSink(Stdout(), pipe.writer)
-    some = evictions(3)
+    sink: Sink = StdoutSink(StdoutSettings(), pipe.writer)
+    some = eviction_entries(3)
 
     assert await sink.deliver(some) == 3
     assert await pipe.read(len(lines(some))) == lines(some)
@@ -66,17 +66,17 @@ async def test_every_event_is_one_line_of_the_very_bytes_of_its_record(pipe: Pip
 async def test_only_the_types_asked_for_are_written_and_the_others_are_done_with(
     pipe: Pipe,
 ) -> None:
-    sink = StdoutSink(Stdout(types=("eviction.succeeded",)), pipe.writer)
-    left_out = entry(api.DECISION_DEFER, decided("defer"), 1)
-    wanted = evictions(1, first=2)
+    sink = StdoutSink(StdoutSettings(types=("eviction.succeeded",)), pipe.writer)
+    left_out = entry(api.DECISION_DEFER, decision_data("defer"), 1)
+    wanted = eviction_entries(1, first=2)
 
     assert await sink.deliver([left_out, *wanted]) == 2
     assert await pipe.read(len(lines(wanted))) == lines(wanted)
 
 
 async def test_a_pipe_that_nobody_reads_holds_up_nobody_else(pipe: Pipe) -> None:
-    sink = StdoutSink(Stdout(), pipe.writer)
-    some = evictions(FULL)
+    sink = StdoutSink(StdoutSettings(), pipe.writer)
+    some = eviction_entries(FULL)
     turns = 0
     async with anyio.create_task_group() as group:
 
@@ -96,8 +96,8 @@ async def test_a_pipe_that_nobody_reads_holds_up_nobody_else(pipe: Pipe) -> None
 async def test_a_writer_cut_short_ends_its_line_before_the_next_delivery_begins(
     pipe: Pipe,
 ) -> None:
-    sink = StdoutSink(Stdout(), pipe.writer)
-    first, second = evictions(FULL), evictions(2, first=FULL + 1)
+    sink = StdoutSink(StdoutSettings(), pipe.writer)
+    first, second = eviction_entries(FULL), eviction_entries(2, first=FULL + 1)
     with anyio.move_on_after(0.05) as scope:
         await sink.deliver(first)
     assert scope.cancelled_caught
@@ -109,12 +109,12 @@ async def test_a_writer_cut_short_ends_its_line_before_the_next_delivery_begins(
 
 
 async def test_a_reader_that_went_away_is_told_and_nothing_breaks(pipe: Pipe) -> None:
-    sink = StdoutSink(Stdout(), pipe.writer)
+    sink = StdoutSink(StdoutSettings(), pipe.writer)
     pipe.reader.close()
 
     for _ in range(2):
         with pytest.raises(SinkUnavailable, match="whoever read standard output has gone"):
-            await sink.deliver(evictions(1))
+            await sink.deliver(eviction_entries(1))
     await sink.close()
 
 
@@ -136,8 +136,8 @@ class Fickle(RawIOBase):
 async def test_a_line_that_broke_off_stays_on_a_line_of_its_own() -> None:
     full = OSError(28, "No space left on device")
     stream = Fickle(10, full)
-    sink = StdoutSink(Stdout(), stream)
-    some = evictions(2)
+    sink = StdoutSink(StdoutSettings(), stream)
+    some = eviction_entries(2)
 
     with pytest.raises(SinkUnavailable, match="takes nothing: No space left on device"):
         await sink.deliver(some)
@@ -146,9 +146,9 @@ async def test_a_line_that_broke_off_stays_on_a_line_of_its_own() -> None:
 
 
 async def test_what_was_written_before_a_failure_is_done_with() -> None:
-    some = evictions(3)
+    some = eviction_entries(3)
     stream = Fickle(len(some[0].raw) + 1, OSError(5, "Input/output error"))
-    sink = StdoutSink(Stdout(), stream)
+    sink = StdoutSink(StdoutSettings(), stream)
 
     assert await sink.deliver(some) == 1
     assert await sink.deliver(some[1:]) == 2
@@ -172,8 +172,8 @@ class Counting:
 
 async def test_a_stream_that_takes_nothing_just_now_is_waited_for(pipe: Pipe) -> None:
     stream = Counting(pipe)
-    sink = StdoutSink(Stdout(), stream)
-    some = evictions(FULL)
+    sink = StdoutSink(StdoutSettings(), stream)
+    some = eviction_entries(FULL)
     async with anyio.create_task_group() as group:
         group.start_soon(sink.deliver, some)
         await anyio.wait_readable(pipe.reader)
@@ -186,15 +186,15 @@ async def test_a_stream_that_takes_nothing_just_now_is_waited_for(pipe: Pipe) ->
 async def test_a_closed_stream_is_told(pipe: Pipe) -> None:
     pipe.writer.close()
     with pytest.raises(SinkUnavailable, match="standard output is closed"):
-        await StdoutSink(Stdout(), pipe.writer).deliver(evictions(1))
+        await StdoutSink(StdoutSettings(), pipe.writer).deliver(eviction_entries(1))
 
 
 async def test_a_record_that_cannot_be_read_is_refused_and_order_goes_on(pipe: Pipe) -> None:
-    sink = StdoutSink(Stdout(), pipe.writer)
-    good, bad = evictions(1), Entry(2, b"{")
+    sink = StdoutSink(StdoutSettings(), pipe.writer)
+    good, bad = eviction_entries(1), JournalRecord(2, b"{")
 
     assert await sink.deliver([*good, bad]) == 1
-    with pytest.raises(EventRefused, match="the record cannot be read"):
+    with pytest.raises(EventRejected, match="the record cannot be read"):
         await sink.deliver([bad])
 
 

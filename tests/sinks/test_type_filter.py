@@ -3,35 +3,39 @@
 import pytest
 from pydantic import ValidationError
 
-from reactive_desched.api.event import DATA
-from reactive_desched.journal.records import Entry
-from reactive_desched.model.event_types import PREFIX, short
-from reactive_desched.policy.recording import Stdout
-from reactive_desched.sinks.type_filter import Wanted
+from reactive_desched.api.event import DATA_TYPES
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.model.event_types import TYPE_PREFIX, short_type
+from reactive_desched.policy.recording import StdoutSettings
+from reactive_desched.sinks.type_filter import TypeFilter
 from tests.support.journals import some_events, write_journal
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[JournalRecord]:
     """Records of every type that there is."""
     return write_journal(tmp_path_factory.mktemp("journal"), some_events(200))
 
 
-def sent(records: list[Entry], word: str) -> set[str]:
+def sent(records: list[JournalRecord], word: str) -> set[str]:
     """Return the types of the records that a sink of this setting is sent."""
-    wanted = Wanted(Stdout(types=(word,)).types)
-    return {found.type for record in records if (found := wanted.summary(record)) is not None}
+    wanted = TypeFilter(StdoutSettings(types=(word,)).types)
+    return {found.type for record in records if (found := wanted.match(record)) is not None}
 
 
-@pytest.mark.parametrize("type_", DATA)
-def test_types_are_named_in_full_or_in_short(type_: str, records: list[Entry]) -> None:
+@pytest.mark.parametrize("type_", DATA_TYPES)
+def test_types_are_named_in_full_or_in_short(type_: str, records: list[JournalRecord]) -> None:
     assert sent(records, type_) == {type_}
-    assert sent(records, short(type_)) == {type_}
+    assert sent(records, short_type(type_)) == {type_}
 
 
-@pytest.mark.parametrize("family", sorted({short(type_).partition(".")[0] for type_ in DATA}))
-def test_types_are_named_by_family(family: str, records: list[Entry]) -> None:
-    assert sent(records, family) == {type_ for type_ in DATA if f"{PREFIX}{family}." in type_}
+@pytest.mark.parametrize(
+    "family", sorted({short_type(type_).partition(".")[0] for type_ in DATA_TYPES})
+)
+def test_types_are_named_by_family(family: str, records: list[JournalRecord]) -> None:
+    assert sent(records, family) == {
+        type_ for type_ in DATA_TYPES if f"{TYPE_PREFIX}{family}." in type_
+    }
 
 
 @pytest.mark.parametrize(
@@ -39,11 +43,11 @@ def test_types_are_named_by_family(family: str, records: list[Entry]) -> None:
     [
         "evict",
         "eviction.succeeded.v1",
-        f"{PREFIX}eviction",
-        f"{PREFIX}eviction.succeeded",
-        f"{PREFIX}eviction.succeeded.v2",
+        f"{TYPE_PREFIX}eviction",
+        f"{TYPE_PREFIX}eviction.succeeded",
+        f"{TYPE_PREFIX}eviction.succeeded.v2",
     ],
 )
 def test_what_would_match_nothing_is_refused(word: str) -> None:
     with pytest.raises(ValidationError, match="no type of event is called"):
-        Stdout(types=(word,))
+        StdoutSettings(types=(word,))

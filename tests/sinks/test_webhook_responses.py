@@ -1,28 +1,28 @@
 import pytest
 
-from reactive_desched.errors import EventRefused, SinkUnavailable
+from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.sinks.webhook.sink import WebhookSink
-from tests.support.entries import evictions
-from tests.support.receiver import Receiver
+from tests.support.entries import eviction_entries
+from tests.support.receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
 async def test_a_success_of_any_kind_will_do(
-    status: int, receiver: Receiver, webhook: WebhookSink
+    status: int, receiver: WebhookReceiver, webhook: WebhookSink
 ) -> None:
     receiver.answer(status)
-    assert await webhook.deliver(evictions(1)) == 1
+    assert await webhook.deliver(eviction_entries(1)) == 1
 
 
 @pytest.mark.parametrize("status", [400, 413, 415, 422])
 async def test_an_event_that_is_found_fault_with_is_refused_for_good(
-    status: int, receiver: Receiver, webhook: WebhookSink
+    status: int, receiver: WebhookReceiver, webhook: WebhookSink
 ) -> None:
     receiver.answer(status)
-    with pytest.raises(EventRefused, match=rf"http://127\.0\.0\.1:\d+ answered {status} \w"):
-        await webhook.deliver(evictions(1))
+    with pytest.raises(EventRejected, match=rf"http://127\.0\.0\.1:\d+ answered {status} \w"):
+        await webhook.deliver(eviction_entries(1))
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ async def test_an_event_that_is_found_fault_with_is_refused_for_good(
     ],
 )
 async def test_everything_else_is_tried_again_and_says_what_to_look_at(
-    status: int, says: str, receiver: Receiver, webhook: WebhookSink
+    status: int, says: str, receiver: WebhookReceiver, webhook: WebhookSink
 ) -> None:
     receiver.answer(status)
     with pytest.raises(SinkUnavailable, match=says) as caught:
-        await webhook.deliver(evictions(1))
+        await webhook.deliver(eviction_entries(1))
     assert caught.value.retry_after_s is None
 
 
@@ -63,9 +63,9 @@ async def test_everything_else_is_tried_again_and_says_what_to_look_at(
     ],
 )
 async def test_it_is_tried_again_when_the_receiver_says(
-    text: str, seconds: float | None, receiver: Receiver, webhook: WebhookSink
+    text: str, seconds: float | None, receiver: WebhookReceiver, webhook: WebhookSink
 ) -> None:
     receiver.answer(503, Retry_After=text)
     with pytest.raises(SinkUnavailable) as caught:
-        await webhook.deliver(evictions(1))
+        await webhook.deliver(eviction_entries(1))
     assert caught.value.retry_after_s == (None if seconds is None else pytest.approx(seconds))

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.policy.recording import Webhook
+from reactive_desched.policy.recording import WebhookSettings
 from reactive_desched.sinks.webhook.sink import WebhookSink
-from tests.support.entries import evictions
-from tests.support.receiver import Post, Receiver
+from tests.support.entries import eviction_entries
+from tests.support.receiver import ReceivedPost, WebhookReceiver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
-Sinks = Callable[[Webhook], WebhookSink]
+Sinks = Callable[[WebhookSettings], WebhookSink]
 
 
-def signed(key: bytes, post: Post) -> str:
+def signed(key: bytes, post: ReceivedPost) -> str:
     """Sign a request as its receiver would."""
     text = f"{post.headers['webhook-id']}.{post.headers['webhook-timestamp']}.".encode()
     return (
@@ -35,25 +35,29 @@ def signed(key: bytes, post: Post) -> str:
     ],
 )
 async def test_a_request_is_signed_with_each_secret_of_the_file(
-    text: str, keys: list[bytes], receiver: Receiver, webhooks: Sinks, tmp_path: Path
+    text: str, keys: list[bytes], receiver: WebhookReceiver, webhooks: Sinks, tmp_path: Path
 ) -> None:
     (secret := tmp_path / "secret").write_bytes(text.encode())
-    await webhooks(Webhook(url=receiver.url, secret_file=str(secret))).deliver(evictions(1))
+    await webhooks(WebhookSettings(url=receiver.url, secret_file=str(secret))).deliver(
+        eviction_entries(1)
+    )
 
     [post] = receiver.posts
     assert post.headers["webhook-signature"] == " ".join(signed(key, post) for key in keys)
 
 
 async def test_new_secrets_and_tokens_count_from_the_next_request_on(
-    receiver: Receiver, webhooks: Sinks, tmp_path: Path
+    receiver: WebhookReceiver, webhooks: Sinks, tmp_path: Path
 ) -> None:
     secret, token = tmp_path / "secret", tmp_path / "token"
 
-    webhook = webhooks(Webhook(url=receiver.url, secret_file=str(secret), token_file=str(token)))
+    webhook = webhooks(
+        WebhookSettings(url=receiver.url, secret_file=str(secret), token_file=str(token))
+    )
     for word in ("one", "two"):
         secret.write_text(f"secret-{word}\n")
         token.write_text(f"token-{word}\n")
-        await webhook.deliver(evictions(1))
+        await webhook.deliver(eviction_entries(1))
 
     first, second = receiver.posts
     assert first.headers["webhook-signature"] == signed(b"secret-one", first)
@@ -79,14 +83,19 @@ async def test_new_secrets_and_tokens_count_from_the_next_request_on(
     ],
 )
 async def test_what_is_wrong_with_a_file_is_told_and_nothing_is_sent_without_proof(
-    field: str, text: str | None, says: str, receiver: Receiver, webhooks: Sinks, tmp_path: Path
+    field: str,
+    text: str | None,
+    says: str,
+    receiver: WebhookReceiver,
+    webhooks: Sinks,
+    tmp_path: Path,
 ) -> None:
     path = tmp_path / "file"
     if text is not None:
         path.write_text(text)
-    webhook = webhooks(Webhook.model_validate({"url": receiver.url, field: str(path)}))
+    webhook = webhooks(WebhookSettings.model_validate({"url": receiver.url, field: str(path)}))
 
     with pytest.raises(SinkUnavailable) as caught:
-        await webhook.deliver(evictions(1))
+        await webhook.deliver(eviction_entries(1))
     assert str(caught.value).startswith(says.format(path))
     assert receiver.posts == []

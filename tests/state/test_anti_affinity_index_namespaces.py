@@ -3,9 +3,9 @@
 import pytest
 
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Namespace
-from reactive_desched.testing.anti_affinity import avoid, avoiding
+from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
 from reactive_desched.testing.builders import node, pod
-from tests.support.neighbourhood import NEAR, SHY, ZONES, Neighbourhood
+from tests.support.neighbourhood import NEAR_POD, POD_AVOIDING_DB, ZONES, PodAffinityCluster
 
 DB = {"app": "db"}
 LIVE = {"stage": "live"}
@@ -13,19 +13,21 @@ LIVE = {"stage": "live"}
 
 def test_without_namespaces_a_term_means_its_pods_own() -> None:
     stranger = pod("stranger", on="n2", labels=DB, namespace="shop")
-    assert Neighbourhood(*ZONES, SHY, stranger).avoided("shy") == [set()]
+    assert PodAffinityCluster(*ZONES, POD_AVOIDING_DB, stranger).conflicts_of("shy") == [set()]
 
 
 def test_a_term_with_namespaces_means_those_and_not_its_pods_own() -> None:
-    shy = avoiding(pod("shy", on="n1"), avoid("app=db", ZONE_LABEL, namespaces=("shop", "bank")))
+    shy = with_anti_affinity(
+        pod("shy", on="n1"), anti_affinity_term("app=db", ZONE_LABEL, namespaces=("shop", "bank"))
+    )
     strangers = [
         pod(f"in-{name}", on="n2", labels=DB, namespace=name) for name in ("shop", "bank", "farm")
     ]
-    bench = Neighbourhood(*ZONES, shy, NEAR, *strangers)
+    bench = PodAffinityCluster(*ZONES, shy, NEAR_POD, *strangers)
 
-    assert bench.avoided("shy") == [{"in-shop", "in-bank"}]
-    assert [bench.avoiding(p.uid) for p in strangers] == [{"shy"}, {"shy"}, set()]
-    assert bench.avoiding("near") == set()
+    assert bench.conflicts_of("shy") == [{"in-shop", "in-bank"}]
+    assert [bench.pods_conflicting_with(p.uid) for p in strangers] == [{"shy"}, {"shy"}, set()]
+    assert bench.pods_conflicting_with("near") == set()
 
 
 @pytest.mark.parametrize(
@@ -41,52 +43,56 @@ def test_a_term_with_namespaces_means_those_and_not_its_pods_own() -> None:
 def test_only_the_scheduler_reads_a_namespace_selector(
     namespaces: tuple[str, ...], like: str, scheduler: set[str]
 ) -> None:
-    term = avoid("app=db", ZONE_LABEL, namespaces=namespaces, namespaces_like=like)
-    shy = avoiding(pod("shy", on="n1"), term)
+    term = anti_affinity_term("app=db", ZONE_LABEL, namespaces=namespaces, namespace_selector=like)
+    shy = with_anti_affinity(pod("shy", on="n1"), term)
     strangers = [pod(f"in-{name}", on="n2", labels=DB, namespace=name) for name in ("shop", "bank")]
-    bench = Neighbourhood(Namespace("shop", labels=LIVE), *ZONES, shy, NEAR, *strangers)
+    bench = PodAffinityCluster(Namespace("shop", labels=LIVE), *ZONES, shy, NEAR_POD, *strangers)
 
-    assert bench.avoided("shy") == [{"in-bank"} if namespaces else {"near"}]
-    assert bench.matching(term).get("a", set()) == scheduler
-    everybody = (NEAR, *strangers)
-    assert {one.uid for one in everybody if bench.repelled(one)} == scheduler
-    assert {one.uid for one in everybody if bench.avoiding(one.uid)} == bench.avoided("shy")[0]
+    assert bench.conflicts_of("shy") == [{"in-bank"} if namespaces else {"near"}]
+    assert bench.pods_matching_term(term).get("a", set()) == scheduler
+    everybody = (NEAR_POD, *strangers)
+    assert {one.uid for one in everybody if bench.forbidden_domains(one)} == scheduler
+    assert {
+        one.uid for one in everybody if bench.pods_conflicting_with(one.uid)
+    } == bench.conflicts_of("shy")[0]
 
 
 def test_a_term_with_a_namespace_selector_and_one_without_are_kept_apart() -> None:
-    here = avoiding(pod("here", on="n1"), avoid("app=db"))
-    there = avoiding(pod("there", on="n1"), avoid("app=db", namespaces_like="stage=live"))
-    bench = Neighbourhood(node("n1"), here, there, pod("db", on="n1", labels=DB))
+    here = with_anti_affinity(pod("here", on="n1"), anti_affinity_term("app=db"))
+    there = with_anti_affinity(
+        pod("there", on="n1"), anti_affinity_term("app=db", namespace_selector="stage=live")
+    )
+    bench = PodAffinityCluster(node("n1"), here, there, pod("db", on="n1", labels=DB))
 
-    assert bench.avoiding("db") == {"here", "there"}
-    assert bench.repelled(pod("new", labels=DB)) == {(HOSTNAME_LABEL, "n1", "here")}
+    assert bench.pods_conflicting_with("db") == {"here", "there"}
+    assert bench.forbidden_domains(pod("new", labels=DB)) == {(HOSTNAME_LABEL, "n1", "here")}
 
 
 def test_namespaces_that_are_labelled_otherwise_are_meant_otherwise() -> None:
-    term = avoid("app=db", ZONE_LABEL, namespaces_like="stage=live")
+    term = anti_affinity_term("app=db", ZONE_LABEL, namespace_selector="stage=live")
     stranger = pod("stranger", on="n2", labels=DB, namespace="shop")
-    bench = Neighbourhood(*ZONES, avoiding(pod("shy", on="n1"), term), stranger)
-    assert bench.matching(term) == {}
+    bench = PodAffinityCluster(*ZONES, with_anti_affinity(pod("shy", on="n1"), term), stranger)
+    assert bench.pods_matching_term(term) == {}
 
     bench.apply(Namespace("shop", labels=LIVE))
-    assert bench.matching(term) == {"a": {"stranger"}}
-    assert bench.repelled(stranger) == {(ZONE_LABEL, "a", "shy")}
+    assert bench.pods_matching_term(term) == {"a": {"stranger"}}
+    assert bench.forbidden_domains(stranger) == {(ZONE_LABEL, "a", "shy")}
 
     bench.remove(Namespace("shop", labels=LIVE))
-    assert bench.matching(term) == {}
-    assert bench.repelled(stranger) == set()
+    assert bench.pods_matching_term(term) == {}
+    assert bench.forbidden_domains(stranger) == set()
 
 
 def test_pods_that_came_and_went_meanwhile_are_meant_as_well_or_not_any_more() -> None:
-    term = avoid("app=db", ZONE_LABEL, namespaces_like="stage=live")
+    term = anti_affinity_term("app=db", ZONE_LABEL, namespace_selector="stage=live")
     before, after = (
         pod(name, on="n2", labels=DB, namespace="shop") for name in ("before", "after")
     )
-    bench = Neighbourhood(*ZONES, before)
-    assert bench.matching(term) == {}
+    bench = PodAffinityCluster(*ZONES, before)
+    assert bench.pods_matching_term(term) == {}
 
     bench.apply(after)
     bench.remove(before)
     bench.apply(Namespace("shop", labels=LIVE))
 
-    assert bench.matching(term) == {"a": {"after"}}
+    assert bench.pods_matching_term(term) == {"a": {"after"}}

@@ -22,9 +22,13 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.anti_affinity import selectors
-from reactive_desched.testing.anti_affinity import BROKEN, avoid, avoiding
+from reactive_desched.testing.anti_affinity import (
+    INVALID_TERM,
+    anti_affinity_term,
+    with_anti_affinity,
+)
 from reactive_desched.testing.builders import node, pod
-from tests.support.neighbourhood import Neighbourhood
+from tests.support.neighbourhood import PodAffinityCluster
 
 RACK = "example.com/rack"
 WEB, DB = {"app": "web"}, {"app": "db"}
@@ -35,20 +39,22 @@ some_labels = st.sampled_from([{}, WEB, DB, {**WEB, "tier": "x"}, {**DB, "tier":
 SELECTORS = ("app=web", "app=db", "app=web,tier=x", "tier", "app in (web,db)", "!tier", "", None)
 # Few and often the same: what pods share is where mistakes hide.
 TERMS = (
-    *(avoid(text, by) for text in ("app=web", "app=db") for by in KEYS),
-    *(avoid(text, ZONE_LABEL) for text in SELECTORS),
-    avoid("app=web", namespaces=("shop",)),
-    avoid("app=web", ZONE_LABEL, namespaces_like=""),
-    avoid("app=web", ZONE_LABEL, namespaces=("default",), namespaces_like="stage=live"),
-    avoid("tier notin (x)", RACK, namespaces_like="!stage"),
-    BROKEN,
+    *(anti_affinity_term(text, by) for text in ("app=web", "app=db") for by in KEYS),
+    *(anti_affinity_term(text, ZONE_LABEL) for text in SELECTORS),
+    anti_affinity_term("app=web", namespaces=("shop",)),
+    anti_affinity_term("app=web", ZONE_LABEL, namespace_selector=""),
+    anti_affinity_term(
+        "app=web", ZONE_LABEL, namespaces=("default",), namespace_selector="stage=live"
+    ),
+    anti_affinity_term("tier notin (x)", RACK, namespace_selector="!stage"),
+    INVALID_TERM,
 )
 terms = st.sampled_from(TERMS)
 declared = st.sampled_from([(), TERMS[:1], TERMS[:1], TERMS[1:3], TERMS[3:4]]) | st.lists(
     terms, max_size=2
 )
 pods = st.builds(
-    lambda name, namespace, on, labels, declared, phase: avoiding(
+    lambda name, namespace, on, labels, declared, phase: with_anti_affinity(
         pod(name, namespace=namespace, on=on, labels=labels, status=PodStatus(phase)), *declared
     ),
     st.sampled_from(["p1", "p2", "p3", "p4"]),
@@ -85,7 +91,7 @@ steps = st.lists(
 )
 
 
-class Story(Neighbourhood):
+class Story(PodAffinityCluster):
     """A neighbourhood in which a pod's name may come back, as another pod."""
 
     def __init__(self) -> None:
@@ -98,7 +104,7 @@ class Story(Neighbourhood):
             thing = replace(thing, uid=f"{key}#{self._lives[key]}")
             self._lives[key] += step == "remove"
         if step == "select":
-            self.state.select(parse_selector(thing))
+            self.state.set_node_selector(parse_selector(thing))
         elif step == "ask":
             self.answers()
         else:
@@ -107,15 +113,20 @@ class Story(Neighbourhood):
     def answers(self) -> dict[str, Any]:  # answers of several kinds
         """Return everything that can be asked about this cluster."""
         active = [p for p in self.state.pods if p.is_active]
-        placed = [p for p in active if self.view.placed(p.uid) is not None]
+        placed = [p for p in active if self.view.active_pod(p.uid) is not None]
         return {
-            "avoided": {p.uid: self.avoided(p.uid) for p in placed},
-            "avoiding": {p.uid: self.avoiding(p.uid) for p in active},
-            "repelled": {p.uid: self.repelled(p) for p in self.state.pods},
+            "avoided": {p.uid: self.conflicts_of(p.uid) for p in placed},
+            "avoiding": {p.uid: self.pods_conflicting_with(p.uid) for p in active},
+            "repelled": {p.uid: self.forbidden_domains(p) for p in self.state.pods},
             "matching": [
-                self.matching(term, p.namespace) for p in active for term in p.spec.anti_affinity
+                self.pods_matching_term(term, p.namespace)
+                for p in active
+                for term in p.spec.anti_affinity
             ],
-            "selected": [self.selected(text, key, namespace) for namespace, text, key in QUESTIONS],
+            "selected": [
+                self.pods_matching_selector(text, key, namespace)
+                for namespace, text, key in QUESTIONS
+            ],
         }
 
 
@@ -125,14 +136,14 @@ class Naive:
     def __init__(self, state: ClusterState) -> None:
         self.state = state
         self.active = [p for p in state.pods if p.is_active]
-        self.counted = [p for p in self.active if state.nodes.standing(p.node).counts]
+        self.counted = [p for p in self.active if state.nodes.topology_of(p.node).eligible]
 
     def labels(self, one: Pod) -> dict[str, str]:
-        return dict(self.state.nodes.standing(one.node).labels)
+        return dict(self.state.nodes.topology_of(one.node).labels)
 
     def means(self, term: PodAffinityTerm, owner: str, one: Pod, *, scheduler: bool) -> bool:
         chosen = term.label_selector
-        if chosen is None or chosen.problems():
+        if chosen is None or chosen.validation_errors():
             return False
         scope = (scheduler_scope if scheduler else descheduler_scope)(term, owner)
         known = self.state.namespaces.get(one.namespace)
@@ -146,7 +157,7 @@ class Naive:
 
     def avoided(self, one: Pod) -> Iterator[set[str] | None]:
         for term in one.spec.anti_affinity:
-            if term.label_selector is not None and term.label_selector.problems():
+            if term.label_selector is not None and term.label_selector.validation_errors():
                 yield None
             elif term.label_selector is not None:
                 yield {
@@ -195,7 +206,8 @@ class Naive:
                 for term in p.spec.anti_affinity
             ],
             "selected": [
-                self.matching(avoid(text, key), namespace) for namespace, text, key in QUESTIONS
+                self.matching(anti_affinity_term(text, key), namespace)
+                for namespace, text, key in QUESTIONS
             ],
         }
 
@@ -221,7 +233,7 @@ def test_after_any_changes_the_answers_are_those_of_a_state_made_afresh(
     steps: list[tuple[str, Any]],
 ) -> None:
     story, afresh = told(steps), Story()
-    afresh.state.select(story.state.nodes.selects)
+    afresh.state.set_node_selector(story.state.nodes.selector)
     for name in afresh.state.nodes.names():
         afresh.state.remove(node(name))
     for resource in ("pods", "namespaces", "nodes"):
@@ -241,7 +253,7 @@ def test_no_bound_on_questions_changes_an_answer(steps: list[tuple[str, Any]]) -
         assert story.answers() == Naive(story.state).answers()
 
         story.remove(*story.state.pods)
-        assert len(story.state.neighbours.selections) <= 1
+        assert len(story.state.pod_affinity.selectors) <= 1
 
 
 @given(steps)
@@ -258,4 +270,4 @@ def test_a_node_names_every_pod_that_a_pod_of_it_conflicts_with(
             for near in naive.avoided(one)
             if near is not None and near - {one.uid} and (one.uid in here or near & here)
         }
-        assert not entry.counts or conflicts <= story.avoiding_on(entry.name)
+        assert not entry.eligible or conflicts <= story.pods_conflicting_on_node(entry.name)

@@ -78,7 +78,7 @@ def test_each_difference_of_a_node_has_its_own_change() -> None:
     ]
     assert state.upsert(node("n1", unschedulable=True)) == [NodeTightened("n1")]
     assert state.upsert(node("n1")) == [NodeRelaxed("n1")]
-    assert state.upsert(node("n1", room={"cpu": "8", "memory": "8Gi", "pods": "110"})) == [
+    assert state.upsert(node("n1", allocatable={"cpu": "8", "memory": "8Gi", "pods": "110"})) == [
         NodeRelaxed("n1")
     ]
     assert state.upsert(node("n1", ready="False")) == [NodeGone("n1")]
@@ -92,9 +92,9 @@ def test_only_nodes_the_policy_selects_count() -> None:
 
     assert NodeAdded("n1") not in state.upsert(node("n1"))
     assert state.upsert(node("n1", labels={"pool": "a"})) == [NodeAdded("n1")]
-    assert state.nodes.counting == 1
+    assert state.nodes.eligible_count == 1
     assert NodeGone("n1") in state.upsert(node("n1", labels={"pool": "b"}))
-    assert state.nodes.counting == 0
+    assert state.nodes.eligible_count == 0
 
 
 def test_a_ready_node_the_policy_leaves_out_still_tells_that_it_takes_more() -> None:
@@ -122,7 +122,7 @@ def test_a_pod_that_runs_again_is_not_kept_among_the_ended() -> None:
     state.upsert(pod("web", on="n1"))
     state.remove(ended)
 
-    assert state.nodes.find("n1") is None
+    assert state.nodes.get("n1") is None
 
 
 def test_older_news_is_ignored() -> None:
@@ -147,7 +147,7 @@ def test_a_pod_recreated_under_its_name_is_another_pod() -> None:
     state.remove(WEB)
     view = ClusterView(state, lambda: 0)
 
-    assert view.named("default", "web") == reborn
+    assert view.pod_by_name("default", "web") == reborn
     assert view.pods_on("n1") == []
     assert view.pods_on("n2") == ["web-reborn"]
 
@@ -210,14 +210,14 @@ def test_indexes_and_sums_equal_those_counted_afresh(
     alive = [p for p in kept if p is not None]
 
     for name in ("n1", "n2", "n3"):
-        entry = state.nodes.find(name)
+        entry = state.nodes.get(name)
         here = [p for p in alive if p.node == name]
         active = [p for p in here if p.is_active]
         assert {p.uid for p in active} == set(view.pods_on(name))
         if entry is None:
             assert here == []
             continue
-        assert {p.uid for p in here} == set(entry.active) | set(entry.ended)
+        assert {p.uid for p in here} == set(entry.active) | set(entry.completed)
         cpu = sum(p.spec.requests["cpu"] for p in active)
         assert entry.requested.get("cpu", 0) == cpu
         assert entry.requested.get(PODS, 0) == len(active)
@@ -227,8 +227,8 @@ def test_indexes_and_sums_equal_those_counted_afresh(
                 assert set(view.pods_on(name)) <= set(view.pods_in_domain(key, domain[key]))
     owners = Counter(owner.uid for p in alive for owner in p.owners)
     for owner in ("owner-a", "owner-b"):
-        assert view.replicas(owner) == owners[owner]
-    assert state.nodes.counting == len(list(view.nodes()))
+        assert view.owner_pod_count(owner) == owners[owner]
+    assert state.nodes.eligible_count == len(list(view.nodes()))
 
 
 @given(steps)

@@ -1,20 +1,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.state.indexes.multimap import Groups
+from reactive_desched.state.indexes.multimap import CompactMultiMap
 
 
-def groups(*pairs: tuple[str, str]) -> Groups:
-    made = Groups()
+def groups(*pairs: tuple[str, str]) -> CompactMultiMap:
+    made = CompactMultiMap()
     for group, pod in pairs:
         made.add(group, pod)
     return made
 
 
-def held(made: Groups) -> dict[str, list[str]]:
+def held(made: CompactMultiMap) -> dict[str, list[str]]:
     assert len(made) == len(list(made))
     assert all(group in made for group in made)
-    return {group: list(made.of(group)) for group in made}
+    return {group: list(made.members(group)) for group in made}
 
 
 def test_members_come_in_their_order_and_a_group_lives_while_it_has_some() -> None:
@@ -29,7 +29,7 @@ def test_members_come_in_their_order_and_a_group_lives_while_it_has_some() -> No
     made.discard("a", "3")
     assert held(made) == {}
     assert "a" not in made
-    assert made.of("a") == ()
+    assert made.members("a") == ()
 
 
 def test_an_only_member_costs_no_set() -> None:
@@ -57,7 +57,7 @@ def test_who_is_there_is_not_there_twice() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("ab"), st.sampled_from("123"))))
 def test_groups_hold_what_sets_would(steps: list[tuple[bool, str, str]]) -> None:
-    made = Groups()
+    made = CompactMultiMap()
     sets: dict[str, set[str]] = {"a": set(), "b": set()}
     for joins, group, pod in steps:
         (made.add if joins else made.discard)(group, pod)

@@ -4,7 +4,7 @@ from reactive_desched.model.changes import NodeAdded, NodeGone, NodeLabelsChange
 from reactive_desched.model.labels import EVERYTHING, parse_selector
 from reactive_desched.model.objects import Pod, PodAffinityTerm, PodStatus
 from reactive_desched.model.resources import PODS
-from reactive_desched.state.nodes import NodeEntry, NodeTable, changed_keys
+from reactive_desched.state.nodes import NodeInfo, NodeStore, changed_keys
 from reactive_desched.testing.builders import node, pod
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -14,10 +14,10 @@ def web(cpu: str = "1", phase: str = "Running") -> Pod:
     return pod("web", on="n1", requests={"cpu": cpu}, status=PodStatus(phase))
 
 
-def entry(*pods: Pod) -> NodeEntry:
-    made = NodeEntry("n1")
+def entry(*pods: Pod) -> NodeInfo:
+    made = NodeInfo("n1")
     for one in pods:
-        made.put(one)
+        made.add_pod(one)
     return made
 
 
@@ -31,7 +31,7 @@ def test_a_pod_that_ended_frees_its_room_and_stays_known() -> None:
     ended = web(phase="Succeeded")
     room = entry(web(), ended)
 
-    assert (room.active, room.ended, room.requested) == ({}, {"web": ended}, {})
+    assert (room.active, room.completed, room.requested) == ({}, {"web": ended}, {})
 
 
 def test_a_pod_that_was_resized_counts_with_its_new_size_only() -> None:
@@ -39,14 +39,14 @@ def test_a_pod_that_was_resized_counts_with_its_new_size_only() -> None:
 
 
 def test_what_a_resize_adds_is_summed_apart() -> None:
-    growing = msgspec.structs.replace(web(), resized={"cpu": 500})
+    growing = msgspec.structs.replace(web(), resize_delta={"cpu": 500})
     room = entry(growing)
 
-    assert (room.requested, room.resizing) == ({"cpu": 1000, PODS: 1}, {"cpu": 500})
-    room.put(msgspec.structs.replace(growing, resized={"cpu": 700}))
-    assert room.resizing == {"cpu": 700}
-    room.drop("web")
-    assert (room.requested, room.resizing) == ({}, {})
+    assert (room.requested, room.resize_delta) == ({"cpu": 1000, PODS: 1}, {"cpu": 500})
+    room.add_pod(msgspec.structs.replace(growing, resize_delta={"cpu": 700}))
+    assert room.resize_delta == {"cpu": 700}
+    room.remove_pod("web")
+    assert (room.requested, room.resize_delta) == ({}, {})
 
 
 def test_pods_with_required_anti_affinity_are_counted_while_they_are_active() -> None:
@@ -54,16 +54,16 @@ def test_pods_with_required_anti_affinity_are_counted_while_they_are_active() ->
         web(), spec=msgspec.structs.replace(web().spec, anti_affinity=(PodAffinityTerm(ZONE),))
     )
     room = entry(web())
-    assert room.declaring == 0
+    assert room.anti_affinity_pods == 0
 
     for known, count in ((declaring, 1), (declaring, 1), (web(), 0), (declaring, 1)):
-        room.put(known)
-        assert room.declaring == count
-    room.put(msgspec.structs.replace(declaring, status=PodStatus("Failed")))
-    assert room.declaring == 0
-    room.put(declaring)
-    room.drop("web")
-    assert room.declaring == 0
+        room.add_pod(known)
+        assert room.anti_affinity_pods == count
+    room.add_pod(msgspec.structs.replace(declaring, status=PodStatus("Failed")))
+    assert room.anti_affinity_pods == 0
+    room.add_pod(declaring)
+    room.remove_pod("web")
+    assert room.anti_affinity_pods == 0
 
 
 def test_a_record_of_the_same_size_is_taken_in_all_the_same() -> None:
@@ -76,17 +76,17 @@ def test_a_record_of_the_same_size_is_taken_in_all_the_same() -> None:
 
 def test_taking_a_pod_away_leaves_nothing_of_it() -> None:
     room = entry(web())
-    room.drop("web")
-    room.drop("nobody")
+    room.remove_pod("web")
+    room.remove_pod("nobody")
     assert (room.active, room.requested) == ({}, {})
 
     ended = entry(web(phase="Failed"))
-    ended.drop("web")
-    assert ended.ended == {}
+    ended.remove_pod("web")
+    assert ended.completed == {}
 
 
 def test_older_news_of_a_node_is_ignored() -> None:
-    table = NodeTable(EVERYTHING)
+    table = NodeStore(EVERYTHING)
     table.upsert(node("n1", version=5))
 
     assert table.upsert(node("n1", "a:NoSchedule", version=4)) == []
@@ -95,14 +95,14 @@ def test_older_news_of_a_node_is_ignored() -> None:
 
 
 def test_versions_that_are_no_numbers_are_never_older() -> None:
-    table = NodeTable(EVERYTHING)
+    table = NodeStore(EVERYTHING)
     table.upsert(node("n1", version=5))
 
     assert table.upsert(node("n1", "a:NoSchedule", version=0)) == [NodeTaintsChanged("n1")]
 
 
 def test_versions_of_different_nodes_of_one_name_are_not_compared() -> None:
-    table = NodeTable(EVERYTHING)
+    table = NodeStore(EVERYTHING)
     table.upsert(node("n1", version=5))
     reborn = msgspec.structs.replace(node("n1", "a:NoSchedule", version=4), uid="reborn")
 
@@ -110,57 +110,57 @@ def test_versions_of_different_nodes_of_one_name_are_not_compared() -> None:
 
 
 def test_a_node_that_is_not_known_cannot_go() -> None:
-    table = NodeTable(EVERYTHING)
-    table.entry("n1").put(web())
+    table = NodeStore(EVERYTHING)
+    table.get_or_create("n1").add_pod(web())
 
     assert table.remove("n1") == []
     assert table.remove("n2") == []
 
 
 def test_a_node_that_did_not_count_goes_without_a_word() -> None:
-    table = NodeTable(EVERYTHING)
+    table = NodeStore(EVERYTHING)
     table.upsert(node("n1", ready="False"))
     assert table.remove("n1") == []
     table.upsert(node("n2"))
 
     assert table.remove("n2") == [NodeGone("n2")]
-    assert table.counting == 0
+    assert table.eligible_count == 0
 
 
 def test_a_name_is_kept_while_a_node_or_a_pod_bears_it() -> None:
-    table = NodeTable(EVERYTHING)
+    table = NodeStore(EVERYTHING)
     table.upsert(node("empty"))
     table.upsert(node("busy"))
     table.upsert(node("done"))
-    table.entry("busy").put(pod("web", on="busy"))
-    table.entry("done").put(pod("job", on="done", status=PodStatus("Succeeded")))
+    table.get_or_create("busy").add_pod(pod("web", on="busy"))
+    table.get_or_create("done").add_pod(pod("job", on="done", status=PodStatus("Succeeded")))
     for name in ("empty", "busy", "done"):
         table.remove(name)
 
-    assert table.find("empty") is None
+    assert table.get("empty") is None
     assert list(table.names()) == []
     for name, uid in (("busy", "web"), ("done", "job")):
-        left = table.find(name)
+        left = table.get(name)
         assert left is not None
-        left.drop(uid)
-        table.forget_if_empty(left)
-        assert table.find(name) is None
+        left.remove_pod(uid)
+        table.remove_if_empty(left)
+        assert table.get(name) is None
 
 
 def test_domains_follow_the_labels_of_their_nodes() -> None:
-    table = NodeTable(EVERYTHING)
+    table = NodeStore(EVERYTHING)
     table.upsert(node("n1", labels={ZONE: "a", REGION: "r"}))
     table.upsert(node("n2", labels={ZONE: "a"}))
-    assert list(table.in_domain(ZONE, "a")) == ["n1", "n2"]
-    assert list(table.in_domain(REGION, "r")) == ["n1"]
+    assert list(table.nodes_in_domain(ZONE, "a")) == ["n1", "n2"]
+    assert list(table.nodes_in_domain(REGION, "r")) == ["n1"]
 
     table.upsert(node("n1", labels={ZONE: "b", REGION: "r"}))
-    assert list(table.in_domain(ZONE, "a")) == ["n2"]
-    assert list(table.in_domain(ZONE, "b")) == ["n1"]
+    assert list(table.nodes_in_domain(ZONE, "a")) == ["n2"]
+    assert list(table.nodes_in_domain(ZONE, "b")) == ["n1"]
     table.remove("n2")
     table.upsert(node("n1"))
     assert table._domains[ZONE] == table._domains[REGION] == {}
-    assert list(table.in_domain("kubernetes.io/hostname", "n1")) == ["n1"]
+    assert list(table.nodes_in_domain("kubernetes.io/hostname", "n1")) == ["n1"]
 
 
 def test_changed_keys_are_those_added_removed_and_altered() -> None:
@@ -170,30 +170,30 @@ def test_changed_keys_are_those_added_removed_and_altered() -> None:
     )
 
     assert changed_keys(before, after) == {"gone", "new", "other"}
-    table = NodeTable(EVERYTHING)
+    table = NodeStore(EVERYTHING)
     table.upsert(node("n1", labels=before))
     assert table.upsert(node("n1", labels=after)) == [
         NodeLabelsChanged("n1", frozenset({"gone", "new", "other"}))
     ]
 
 
-def counting(table: NodeTable) -> list[str]:
-    return [entry.name for entry in table if entry.counts]
+def counting(table: NodeStore) -> list[str]:
+    return [entry.name for entry in table if entry.eligible]
 
 
 def test_another_selection_says_which_nodes_came_and_went() -> None:
-    table = NodeTable(parse_selector("pool=a"))
+    table = NodeStore(parse_selector("pool=a"))
     for one in (
         node("n1", labels={"pool": "a"}),
         node("n2", labels={"pool": "b"}),
         node("n3", labels={"pool": "b"}, ready="False"),
     ):
         table.upsert(one)
-    table.entry("n4")  # pods sit on a node of that name, which itself is not known
+    table.get_or_create("n4")  # pods sit on a node of that name, which itself is not known
 
-    assert table.select(parse_selector("pool=b")) == [NodeGone("n1"), NodeAdded("n2")]
-    assert (counting(table), table.counting) == (["n2"], 1)
-    assert table.select(parse_selector("pool=b")) == []
+    assert table.set_selector(parse_selector("pool=b")) == [NodeGone("n1"), NodeAdded("n2")]
+    assert (counting(table), table.eligible_count) == (["n2"], 1)
+    assert table.set_selector(parse_selector("pool=b")) == []
     assert counting(table) == ["n2"]
     table.upsert(node("n3", labels={"pool": "b"}))
-    assert (counting(table), table.counting) == (["n2", "n3"], 2)
+    assert (counting(table), table.eligible_count) == (["n2", "n3"], 2)

@@ -14,14 +14,14 @@ from reactive_desched.model.objects import (
     controller_of,
 )
 from reactive_desched.state.cluster import (
-    DISPENSABLE,
     JOBS,
-    OWNERS,
+    OPTIONAL_RESOURCES,
+    OWNER_RESOURCES,
     REPLICA_SETS,
     RESOURCES,
     ClusterState,
 )
-from reactive_desched.state.indexes.owners import MOST_OWNERS
+from reactive_desched.state.indexes.owners import MAX_OWNER_CHAIN
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
 
@@ -87,10 +87,10 @@ def test_owners_that_own_each_other_come_once(loop: tuple[OwnerReference, ...]) 
 
 
 def test_a_chain_is_no_longer_than_the_bound() -> None:
-    every = [ref(f"ReplicaSet/{number}") for number in range(MOST_OWNERS + 2)]
+    every = [ref(f"ReplicaSet/{number}") for number in range(MAX_OWNER_CHAIN + 2)]
     view = seen(*(ReplicaSet(it.uid, 1, up) for it, up in pairwise(every)))
 
-    assert view.owner_chain(owned(every[0])) == tuple(every[:MOST_OWNERS])
+    assert view.owner_chain(owned(every[0])) == tuple(every[:MAX_OWNER_CHAIN])
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_an_object_without_a_controller_is_not_held() -> None:
 
 
 def test_owners_are_watched_and_can_be_done_without() -> None:
-    assert {REPLICA_SETS, JOBS} == OWNERS <= DISPENSABLE
-    assert set(RESOURCES) >= DISPENSABLE
+    assert {REPLICA_SETS, JOBS} == OWNER_RESOURCES <= OPTIONAL_RESOURCES
+    assert set(RESOURCES) >= OPTIONAL_RESOURCES
 
 
 def test_the_zone_of_a_node_is_its_label_or_nothing() -> None:

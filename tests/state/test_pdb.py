@@ -4,8 +4,8 @@ from reactive_desched.model.changes import DisruptionBudgetChanged
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import Pod, PodDisruptionBudget
 from reactive_desched.state.indexes import pdb as coverage_module
-from reactive_desched.state.indexes.pdb import Coverage
-from reactive_desched.state.store import Table
+from reactive_desched.state.indexes.pdb import PdbIndex
+from reactive_desched.state.store import Store
 from reactive_desched.testing.builders import pod
 
 
@@ -23,58 +23,58 @@ SIBLING = Pod("shop", "web-2", "web-2", labels=WEB.labels)
 
 
 @pytest.fixture
-def coverage() -> Coverage:
+def coverage() -> PdbIndex:
     COMPARED.clear()
-    budgets: Table[PodDisruptionBudget] = Table(
+    budgets: Store[PodDisruptionBudget] = Store(
         lambda b: DisruptionBudgetChanged(b.namespace, b.name), lambda b: b.namespace
     )
     budgets.upsert(CountingBudget("shop", "web", selector=LabelSelector({"app": "web"})))
-    return Coverage(budgets)
+    return PdbIndex(budgets)
 
 
 def names(found: list[PodDisruptionBudget]) -> list[str]:
     return [budget.name for budget in found]
 
 
-def test_siblings_share_one_comparison(coverage: Coverage) -> None:
-    assert names(coverage.over(WEB)) == ["web"]
-    assert names(coverage.over(SIBLING)) == ["web"]
+def test_siblings_share_one_comparison(coverage: PdbIndex) -> None:
+    assert names(coverage.covering(WEB)) == ["web"]
+    assert names(coverage.covering(SIBLING)) == ["web"]
     assert COMPARED == ["web"]
 
 
-def test_a_change_of_selectors_makes_it_compare_anew(coverage: Coverage) -> None:
-    coverage.over(WEB)
-    coverage.selectors_changed("bank")
-    coverage.over(WEB)
+def test_a_change_of_selectors_makes_it_compare_anew(coverage: PdbIndex) -> None:
+    coverage.covering(WEB)
+    coverage.invalidate("bank")
+    coverage.covering(WEB)
     assert COMPARED == ["web"]
 
-    coverage.selectors_changed("shop")
-    coverage.over(WEB)
+    coverage.invalidate("shop")
+    coverage.covering(WEB)
     assert COMPARED == ["web", "web"]
-    assert coverage._count == 1
+    assert coverage._cached_label_sets == 1
 
 
 def test_at_the_bound_all_is_forgotten_and_asked_again(
-    coverage: Coverage, monkeypatch: pytest.MonkeyPatch
+    coverage: PdbIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coverage_module, "REMEMBERED", 3)
     others = [pod(name, labels={"app": name}, namespace=f"ns-{name}") for name in "abcdefg"]
     for one in others:
-        assert coverage.over(one) == []
+        assert coverage.covering(one) == []
 
-    assert names(coverage.over(WEB)) == ["web"]
-    assert coverage._count == sum(map(len, coverage._keys.values())) <= 3
+    assert names(coverage.covering(WEB)) == ["web"]
+    assert coverage._cached_label_sets == sum(map(len, coverage._cache.values())) <= 3
 
 
 def test_a_namespace_forgotten_makes_room_for_others(
-    coverage: Coverage, monkeypatch: pytest.MonkeyPatch
+    coverage: PdbIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coverage_module, "REMEMBERED", 2)
-    coverage.over(WEB)
+    coverage.covering(WEB)
     for _ in range(5):
-        coverage.over(other := pod("x", labels={"app": "x"}, namespace="bank"))
-        coverage.selectors_changed("bank")
-    coverage.over(other)
-    coverage.over(WEB)
+        coverage.covering(other := pod("x", labels={"app": "x"}, namespace="bank"))
+        coverage.invalidate("bank")
+    coverage.covering(other)
+    coverage.covering(WEB)
 
     assert COMPARED == ["web"]

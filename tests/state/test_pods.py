@@ -101,7 +101,7 @@ def test_a_pod_that_appears_on_its_node_already_ended_takes_no_room() -> None:
     state = state_with()
 
     assert state.upsert(ended) == [PodBound(ended), OwnerSizeChanged("owner-web")]
-    assert state.nodes.entry("n1").requested == {}
+    assert state.nodes.get_or_create("n1").requested == {}
 
 
 def test_other_tolerations_or_requests_are_a_change_of_the_spec() -> None:
@@ -118,7 +118,7 @@ def test_a_condition_that_changed_again_is_a_change_of_status() -> None:
 
 
 def test_a_resize_under_way_is_a_change_of_the_spec() -> None:
-    state = state_with(changed(resized={"cpu": 500}))
+    state = state_with(changed(resize_delta={"cpu": 500}))
 
     assert [c.kind for c in state.upsert(changed())] == ["PodSpecChanged"]
 
@@ -140,12 +140,12 @@ def test_a_name_belongs_to_the_newest_pod_that_bears_it(order: int) -> None:
     old, new = pod("web", uid="old", version=5), pod("web", uid="new", version=7)
     state = state_with(*[old, new][::order])
 
-    assert state.pods.named("default", "web") == new
+    assert state.pods.by_name("default", "web") == new
     assert list(state.pods.in_namespace("default")) == [new]
     state.remove(old)
-    assert state.pods.named("default", "web") == new
+    assert state.pods.by_name("default", "web") == new
     state.remove(new)
-    assert state.pods.named("default", "web") is None
+    assert state.pods.by_name("default", "web") is None
     assert state.pods._by_name == {}
 
 
@@ -153,7 +153,7 @@ def test_the_record_of_a_name_follows_the_pods_changes() -> None:
     state = state_with(WEB)
     state.upsert(changed(started_s=3))
 
-    assert state.pods.named("default", "web") == changed(started_s=3)
+    assert state.pods.by_name("default", "web") == changed(started_s=3)
 
 
 def test_owners_without_pods_are_forgotten() -> None:
@@ -168,10 +168,10 @@ def test_owners_without_pods_are_forgotten() -> None:
 def test_nodes_nobody_knows_are_forgotten_with_their_last_pod() -> None:
     stray = pod("web", on="nowhere")
     state = state_with(stray)
-    assert state.nodes.find("nowhere") is not None
+    assert state.nodes.get("nowhere") is not None
     state.remove(stray)
 
-    assert state.nodes.find("nowhere") is None
+    assert state.nodes.get("nowhere") is None
 
 
 def test_the_oldest_deletion_is_forgotten_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ class Bench:
 
     def weights(self, on: str = "n1", of: Pod = DB) -> tuple[int, int]:
         assert of.spec.node_affinity is not None
-        return self.state.preferences.weights(of.spec.node_affinity, on)
+        return self.state.preferred_affinity.node_and_best_weight(of.spec.node_affinity, on)
 
     def shifted(self, changes: list[Change]) -> list[tuple[str, ...]]:
         return [change.pods for change in changes if isinstance(change, PreferenceShifted)]
@@ -121,7 +121,7 @@ def test_only_pods_that_sit_somewhere_and_run_are_told() -> None:
 
     bench.state.remove(SIBLING)
     assert bench.shifted(bench.state.remove(node("n2"))) == []
-    assert bench.state.preferences._wishes == {}
+    assert bench.state.preferred_affinity._classes == {}
 
 
 def test_a_pod_with_other_wishes_leaves_its_old_ones() -> None:
@@ -159,14 +159,14 @@ def test_wishes_nobody_has_can_be_asked_about() -> None:
     bench = Bench(node("n2", labels=SSD))
 
     assert bench.weights("n2", pod("stranger", prefers={"disk=ssd": 4})) == (4, 4)
-    assert len(bench.state.preferences._wishes) == 1
+    assert len(bench.state.preferred_affinity._classes) == 1
 
 
 def test_required_affinity_alone_is_no_wish() -> None:
     state = ClusterState()
     state.upsert(pod("db", on="n1", requires="disk=ssd"))
 
-    assert state.preferences._wishes == {}
+    assert state.preferred_affinity._classes == {}
 
 
 def replaced(thing: Pod, **fields: Any) -> Pod:  # any field of a pod
@@ -177,10 +177,10 @@ def test_another_selection_of_nodes_is_weighed_anew() -> None:
     bench = Bench(node("n2", labels=SSD), selects="disk!=ssd")
     assert bench.weights() == (0, 0)
 
-    assert bench.state.select(parse_selector("")) == [NodeAdded("n2")]
+    assert bench.state.set_node_selector(parse_selector("")) == [NodeAdded("n2")]
     assert bench.weights() == (0, 10)
     assert bench.shifted(bench.state.remove(node("n2"))) == [("db",)]
     bench.state.upsert(node("n2", labels=SSD))
     bench.weights()
-    assert bench.state.select(parse_selector("disk!=ssd")) == [NodeGone("n2")]
+    assert bench.state.set_node_selector(parse_selector("disk!=ssd")) == [NodeGone("n2")]
     assert bench.weights() == (0, 0)

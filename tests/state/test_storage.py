@@ -15,27 +15,27 @@ from reactive_desched.model.objects import (
     PodStatus,
 )
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.nodes import TOUCHED_NODES, Touched
+from reactive_desched.state.nodes import MAX_DIRTY_NODES, DirtyNodes
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
 
 WEB = msgspec.structs.replace(pod("web", on="n1"), claims=("data", "logs"))
 ENDED = msgspec.structs.replace(WEB, status=PodStatus("Failed"))
-CLAIM = PersistentVolumeClaim("default", "data", volume="v1")
-VOLUME = PersistentVolume("v1", claim="default/data")
+CLAIM = PersistentVolumeClaim("default", "data", volume_name="v1")
+VOLUME = PersistentVolume("v1", claim_ref="default/data")
 
 
-def followed(*things: ClusterObject) -> tuple[ClusterState, Touched]:
+def followed(*things: ClusterObject) -> tuple[ClusterState, DirtyNodes]:
     state = ClusterState()
     for thing in things:
         state.upsert(thing)
-    touched = state.nodes.follow()
+    touched = state.nodes.subscribe()
     touched.names.clear()
     return state, touched
 
 
 def users(state: ClusterState, claim: str) -> set[str]:
-    return {user.name for user in ClusterView(state, lambda: 0).claim_users("default", claim)}
+    return {user.name for user in ClusterView(state, lambda: 0).pvc_users("default", claim)}
 
 
 def test_who_uses_a_claim_is_known_while_it_is_active_on_a_node() -> None:
@@ -46,7 +46,7 @@ def test_who_uses_a_claim_is_known_while_it_is_active_on_a_node() -> None:
     assert (users(state, "data"), users(state, "logs")) == ({"db"}, set())
     state.remove(pod("db", on="n1"))
     assert users(state, "data") == set()
-    assert state.pods.claim_users._pods == {}
+    assert state.pods.pvc_users._pods == {}
 
 
 def test_an_unscheduled_pod_uses_nothing_yet() -> None:
@@ -65,7 +65,9 @@ def test_an_unscheduled_pod_uses_nothing_yet() -> None:
             msgspec.structs.replace(WEB, labels={"a": "b"}), set(), id="a pod's other labels"
         ),
         pytest.param(
-            msgspec.structs.replace(WEB, resized={"cpu": 5}), {"n1"}, id="a pod that is resized"
+            msgspec.structs.replace(WEB, resize_delta={"cpu": 5}),
+            {"n1"},
+            id="a pod that is resized",
         ),
         pytest.param(
             msgspec.structs.replace(CLAIM, volume="v2", resource_version=1),
@@ -78,8 +80,8 @@ def test_an_unscheduled_pod_uses_nothing_yet() -> None:
             {"n1"},
             id="a volume in use",
         ),
-        pytest.param(PersistentVolume("v9", claim="default/x"), set(), id="a volume of nobody"),
-        pytest.param(CSINode("n7", attachable={"x": 1}), {"n7"}, id="what drivers can attach"),
+        pytest.param(PersistentVolume("v9", claim_ref="default/x"), set(), id="a volume of nobody"),
+        pytest.param(CSINode("n7", attach_limits={"x": 1}), {"n7"}, id="what drivers can attach"),
     ],
 )
 def test_followers_learn_which_nodes_may_differ(change: ClusterObject, touched: set[str]) -> None:
@@ -133,29 +135,29 @@ def test_followers_learn_of_what_is_gone() -> None:
 def test_a_follower_begins_with_every_node_there_is() -> None:
     state, _ = followed(node("n1"), WEB)
 
-    assert set(state.nodes.follow().names) == {"n1"}
+    assert set(state.nodes.subscribe().names) == {"n1"}
 
 
 def test_too_many_touched_nodes_are_all_nodes() -> None:
-    touched = Touched(map(str, range(TOUCHED_NODES)))
+    touched = DirtyNodes(map(str, range(MAX_DIRTY_NODES)))
 
     touched.add("one more")
 
-    assert (touched.everything, set(touched.names)) == (True, {"one more"})
+    assert (touched.all_dirty, set(touched.names)) == (True, {"one more"})
 
 
 def test_a_node_knows_who_listens_on_its_ports() -> None:
     web = msgspec.structs.replace(pod("web", on="n1"), spec=_listening(pod("web")))
     state, _ = followed(web, pod("db", on="n1"))
-    entry = state.nodes.entry("n1")
-    assert [p.name for p in entry.listening] == ["web"]
+    entry = state.nodes.get_or_create("n1")
+    assert [p.name for p in entry.host_port_pods] == ["web"]
 
-    before = entry.listening
-    state.upsert(msgspec.structs.replace(web, resized={"cpu": 1}))
-    assert [p.name for p in entry.listening] == ["web"]
-    assert entry.listening is not before
+    before = entry.host_port_pods
+    state.upsert(msgspec.structs.replace(web, resize_delta={"cpu": 1}))
+    assert [p.name for p in entry.host_port_pods] == ["web"]
+    assert entry.host_port_pods is not before
     state.remove(web)
-    assert entry.listening == ()
+    assert entry.host_port_pods == ()
 
 
 def _listening(thing: Pod) -> object:
@@ -166,13 +168,13 @@ def test_pods_whose_deletion_has_begun_are_known_until_they_are_gone() -> None:
     leaving = msgspec.structs.replace(WEB, deletion_s=1)
     state, _ = followed(WEB)
     view = ClusterView(state, lambda: 0)
-    assert list(view.terminating("default")) == []
+    assert list(view.terminating_pods("default")) == []
 
     state.upsert(leaving)
-    assert list(view.terminating("default")) == [leaving]
-    assert list(view.terminating("bank")) == []
+    assert list(view.terminating_pods("default")) == [leaving]
+    assert list(view.terminating_pods("bank")) == []
     state.upsert(msgspec.structs.replace(ENDED, deletion_s=1))
-    assert list(view.terminating("default")) == []
+    assert list(view.terminating_pods("default")) == []
     state.upsert(msgspec.structs.replace(leaving, uid="w2"))
     state.remove(msgspec.structs.replace(leaving, uid="w2"))
     assert state.pods._terminating == {}

@@ -17,7 +17,7 @@ from reactive_desched.model.objects import (
     PriorityClass,
 )
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.store import Table
+from reactive_desched.state.store import Store
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
 
@@ -27,8 +27,8 @@ def budget(name: str, *, allowed: int = 0, uid: str = "u", version: int = 0, app
     return PodDisruptionBudget("shop", name, uid, version, selector, allowed)
 
 
-def table() -> Table[PodDisruptionBudget]:
-    return Table(lambda b: DisruptionBudgetChanged(b.namespace, b.name), lambda b: b.namespace)
+def table() -> Store[PodDisruptionBudget]:
+    return Store(lambda b: DisruptionBudgetChanged(b.namespace, b.name), lambda b: b.namespace)
 
 
 CHANGED = [DisruptionBudgetChanged("shop", "a")]
@@ -80,10 +80,10 @@ def test_groups_hold_what_is_there_now() -> None:
     held.upsert(newer := budget("b", uid="reborn"))
     held.remove(budget("a"))
 
-    assert list(held.grouped("shop")) == [newer]
+    assert list(held.by_group("shop")) == [newer]
     assert held.keys() == ["shop/b"]
     held.remove(newer)
-    assert list(held.grouped("shop")) == []
+    assert list(held.by_group("shop")) == []
     assert held._groups == {}
 
 
@@ -121,7 +121,7 @@ def test_each_kind_of_object_has_its_own_change() -> None:
 
 
 def over(state: ClusterState, app: str, namespace: str = "shop") -> list[str]:
-    found = ClusterView(state, lambda: 0).budgets_over(APPS[app, namespace])
+    found = ClusterView(state, lambda: 0).pdbs_of(APPS[app, namespace])
     return [budget.name for budget in found]
 
 
@@ -153,7 +153,7 @@ def test_the_budgets_over_a_pod_are_as_they_are_now() -> None:
     over(state, "web")
     state.upsert(newer := budget("a", version=2, allowed=3))
 
-    assert ClusterView(state, lambda: 0).budgets_over(APPS["web", "shop"]) == [newer]
+    assert ClusterView(state, lambda: 0).pdbs_of(APPS["web", "shop"]) == [newer]
 
 
 def test_budgets_of_another_namespace_are_not_over_it() -> None:

@@ -10,7 +10,7 @@ from reactive_desched.model.objects import (
     PodStatus,
     PriorityClass,
 )
-from reactive_desched.model.subjects import OnePod, OnNode, Places
+from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
@@ -36,14 +36,14 @@ def view() -> ClusterView:
 
 def test_only_ready_nodes_of_the_policys_selection_count(view: ClusterView) -> None:
     assert list(view.nodes()) == [COUNTS]
-    assert [room.name for room in view.rooms()] == ["counts"]
-    assert view.counting_nodes == 1
+    assert [room.name for room in view.eligible_node_infos()] == ["counts"]
+    assert view.eligible_node_count == 1
     assert view.now_s == 7.0
 
 
 def test_an_evictor_may_look_at_ready_nodes_beyond_the_selection(view: ClusterView) -> None:
     def names(selector: str) -> list[str]:
-        return [room.name for room in view.ready_rooms(parse_selector(selector))]
+        return [room.name for room in view.ready_node_infos(parse_selector(selector))]
 
     assert names("") == ["counts", "outside"]
     assert names("pool=a") == ["counts"]
@@ -53,7 +53,7 @@ def test_an_evictor_may_look_at_ready_nodes_beyond_the_selection(view: ClusterVi
 def test_pods_on_a_node_are_the_active_ones(view: ClusterView) -> None:
     assert view.pods_on("counts") == ["web", "db"]
     assert view.pods_on("nowhere") == []
-    assert view.room("nowhere") is None
+    assert view.node_info("nowhere") is None
 
 
 def test_pods_in_a_domain_are_those_on_its_nodes(view: ClusterView) -> None:
@@ -62,53 +62,53 @@ def test_pods_in_a_domain_are_those_on_its_nodes(view: ClusterView) -> None:
 
 
 def test_a_pod_is_placed_when_it_is_active_on_a_node_that_counts(view: ClusterView) -> None:
-    assert view.placed("web") == (WEB, COUNTS)
+    assert view.active_pod("web") == (WEB, COUNTS)
     others = ["done", "waiting", "stranger", *(stray.uid for stray in ELSEWHERE)]
-    assert [view.placed(uid) for uid in others] == [None] * 6
+    assert [view.active_pod(uid) for uid in others] == [None] * 6
 
 
 @pytest.mark.parametrize(
     ("subject", "pods"),
     [
-        pytest.param(OnNode("counts"), [WEB, DB], id="a node that counts, with its pods"),
-        pytest.param(OnePod("db"), [DB], id="one pod on it"),
-        pytest.param(OnNode("outside"), None, id="a node outside the selection"),
-        pytest.param(OnNode("broken"), None, id="a node that is not ready"),
-        pytest.param(OnNode("unknown"), None, id="a node only known by a pod"),
-        pytest.param(OnNode("nowhere"), None, id="a node nobody knows"),
-        pytest.param(OnePod("on-outside"), None, id="a pod outside the selection"),
-        pytest.param(OnePod("done"), None, id="a pod that ended"),
+        pytest.param(NodeSubject("counts"), [WEB, DB], id="a node that counts, with its pods"),
+        pytest.param(PodSubject("db"), [DB], id="one pod on it"),
+        pytest.param(NodeSubject("outside"), None, id="a node outside the selection"),
+        pytest.param(NodeSubject("broken"), None, id="a node that is not ready"),
+        pytest.param(NodeSubject("unknown"), None, id="a node only known by a pod"),
+        pytest.param(NodeSubject("nowhere"), None, id="a node nobody knows"),
+        pytest.param(PodSubject("on-outside"), None, id="a pod outside the selection"),
+        pytest.param(PodSubject("done"), None, id="a pod that ended"),
     ],
 )
 def test_a_place_is_a_node_that_counts_with_its_active_pods(
-    view: ClusterView, subject: Places, pods: list[Pod] | None
+    view: ClusterView, subject: NodeOrPod, pods: list[Pod] | None
 ) -> None:
-    place = view.place(subject)
+    place = view.pods_of(subject)
 
     assert (place and (place[0], list(place[1]))) == (pods and (COUNTS, pods))
 
 
 def test_pods_that_have_ended_are_among_everyone_on_a_node(view: ClusterView) -> None:
-    def names(subject: Places) -> list[str] | None:
-        found = view.everyone(subject)
+    def names(subject: NodeOrPod) -> list[str] | None:
+        found = view.all_pods_of(subject)
         return found and [pod.name for pod in found[1]]
 
-    assert names(OnNode("counts")) == ["web", "db", "done"]
-    assert names(OnePod("done")) == ["done"]
-    assert view.bound("done") == (DONE, COUNTS)
-    elsewhere: list[Places] = [
-        OnNode("outside"),
-        OnePod("on-outside"),
-        OnePod("waiting"),
-        OnePod("stranger"),
+    assert names(NodeSubject("counts")) == ["web", "db", "done"]
+    assert names(PodSubject("done")) == ["done"]
+    assert view.pod_and_node("done") == (DONE, COUNTS)
+    elsewhere: list[NodeOrPod] = [
+        NodeSubject("outside"),
+        PodSubject("on-outside"),
+        PodSubject("waiting"),
+        PodSubject("stranger"),
     ]
     assert [names(subject) for subject in elsewhere] == [None] * 4
 
 
 def test_replicas_are_the_pods_of_an_owner_in_any_phase(view: ClusterView) -> None:
-    assert view.replicas("owner-db") == 1
-    assert view.replicas("owner-web") == 6
-    assert view.replicas("owner-nobody") == 0
+    assert view.owner_pod_count("owner-db") == 1
+    assert view.owner_pod_count("owner-web") == 6
+    assert view.owner_pod_count("owner-nobody") == 0
 
 
 def test_everything_is_found_by_its_name(view: ClusterView) -> None:
@@ -121,12 +121,12 @@ def test_everything_is_found_by_its_name(view: ClusterView) -> None:
     for thing in things:
         state.upsert(thing)
 
-    found = view.namespace("shop"), view.priority_class("high"), view.claim("shop", "data")
+    found = view.namespace("shop"), view.priority_class("high"), view.pvc("shop", "data")
     assert found == things
-    assert view.pod("web") == WEB == view.named("default", "web")
+    assert view.pod("web") == WEB == view.pod_by_name("default", "web")
     assert view.namespace("bank") is None
-    assert view.claim("bank", "data") is None
-    assert view.named("bank", "web") is None
+    assert view.pvc("bank", "data") is None
+    assert view.pod_by_name("bank", "web") is None
     assert set(view.pods()) == {"web", "db", "done", "waiting", *(s.uid for s in ELSEWHERE)}
 
 

@@ -5,105 +5,113 @@ from typing import Any
 
 import anyio
 
-from reactive_desched.controller.controller import Core, Plan, ProfilePlan
-from reactive_desched.controller.evaluation import Judgement
+from reactive_desched.controller.controller import Controller, ControllerConfig, ProfileConfig
+from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import Malformed
-from reactive_desched.gate.rate_limits import Rate
+from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import Outcome
-from reactive_desched.plugins.node_taints import NodeTaints, NodeTaintsArgs
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import node
-from tests.support.flow import FakeEvictor, FedCore, MemoryLedger
+from tests.support.flow import FakeEvictor, FedController, MemoryIntentStore
 
-__all__ = ["TAINTED", "TAINTS", "Bench", "make_plan", "profile"]
+__all__ = ["TAINTED", "TAINTS", "ControllerBench", "make_config", "make_profile"]
 
-TAINTS = NodeTaints(NodeTaintsArgs())
+TAINTS = NodeTaintsPlugin(NodeTaintsArgs())
 TAINTED = node("n1", "gpu:NoSchedule")
 
 
-class Listener:
+class CountingObserver:
     """Keeps what it hears, in order and by kind."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, Any]] = []
+        self.events: list[tuple[str, Any]] = []
 
-    def changed(self, changes: Iterable[Change]) -> None:
+    def on_changes(self, changes: Iterable[Change]) -> None:
         """Keep each change."""
-        self.heard += [("changed", change) for change in changes]
+        self.events += [("changed", change) for change in changes]
 
-    def judged(self, judgement: Judgement) -> None:
+    def on_decision(self, evaluation: Evaluation) -> None:
         """Keep whose judgement it was, and the decision's type."""
-        kind = type(judgement.decision).__name__
-        self.heard.append(("judged", (judgement.instance.profile, kind)))
+        kind = type(evaluation.decision).__name__
+        self.events.append(("judged", (evaluation.instance.profile, kind)))
 
-    def ended(self, judgement: Judgement, outcome: Outcome, asked_at: float, /) -> None:
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float, /) -> None:
         """Keep the pod's name, the result, and when the server was asked."""
-        self.heard.append(("ended", (judgement.finding.pod.name, outcome.result, asked_at)))
+        self.events.append(("ended", (evaluation.finding.pod.name, outcome.result, sent_at)))
 
-    def held_back(self, reason: str | None) -> None:
+    def on_pause(self, reason: str | None) -> None:
         """Keep the reason."""
-        self.heard.append(("held back", reason))
+        self.events.append(("held back", reason))
 
-    def malformed(self, resource: str, error: Malformed, /) -> None:
+    def on_malformed(self, resource: str, error: Malformed, /) -> None:
         """Keep which object it was."""
-        self.heard.append(("malformed", (resource, error.name)))
+        self.events.append(("malformed", (resource, error.name)))
 
-    def of(self, kind: str) -> list[Any]:
+    def of_kind(self, kind: str) -> list[Any]:
         """Return what was heard of a kind."""
-        return [what for heard, what in self.heard if heard == kind]
+        return [what for recorded_kind, what in self.events if recorded_kind == kind]
 
 
-def profile(name: str = "day", *plugins: AnyPlugin, **evictor: Any) -> ProfilePlan:  # any field
+def make_profile(
+    name: str = "day", *plugins: AnyPlugin, **evictor: Any
+) -> ProfileConfig:  # any field
     """Build a profile of these plugins, or of taints, with these fields of its evictor."""
-    return ProfilePlan(name, plugins or (TAINTS,), DefaultEvictorArgs.model_validate(evictor))
+    return ProfileConfig(name, plugins or (TAINTS,), DefaultEvictorArgs.model_validate(evictor))
 
 
-def make_plan(
-    *profiles: ProfilePlan,
+def make_config(
+    *profiles: ProfileConfig,
     selects: Selector = EVERYTHING,
-    rates: Mapping[str, Rate | None] | None = None,
+    rates: Mapping[str, TokenRate | None] | None = None,
     limits: Mapping[str, int | None] | None = None,
-    pause: Callable[[str], Pause] = lambda _: Pause(0, 0),
+    pause: Callable[[str], DebounceConfig] = lambda _: DebounceConfig(0, 0),
     **settings: Any,  # other fields of a plan
-) -> Plan:
+) -> ControllerConfig:
     """Build a plan that waits for nothing and limits nothing unless told."""
-    return Plan(profiles or (profile(),), selects, rates or {}, limits or {}, pause, **settings)
+    return ControllerConfig(
+        profiles or (make_profile(),), selects, rates or {}, limits or {}, pause, **settings
+    )
 
 
-class Bench(FedCore):
+class ControllerBench(FedController):
     """A core of `make_plan` with fakes at its edges."""
 
     def __init__(
         self,
-        *profiles: ProfilePlan,
+        *profiles: ProfileConfig,
         may_write: Callable[[], str | None] = lambda: None,
         **settings: Any,  # as make_plan takes them
     ) -> None:
-        self.listener, self.ledger, self.server = Listener(), MemoryLedger(), FakeEvictor()
-        core = Core(
-            make_plan(*profiles, **settings),
-            ledger=self.ledger,
+        self.observer, self.ledger, self.server = (
+            CountingObserver(),
+            MemoryIntentStore(),
+            FakeEvictor(),
+        )
+        core = Controller(
+            make_config(*profiles, **settings),
+            recorder=self.ledger,
             evictor=self.server,
-            listener=self.listener,
+            observer=self.observer,
             clock=anyio.current_time,
             wall_clock=lambda: 0.0,
-            may_write=may_write,
+            write_block_reason=may_write,
         )
         super().__init__(core)
 
-    async def live(self, *things: ClusterObject, seconds: float = 1) -> None:
+    async def run_with_taint(self, *objects: ClusterObject, seconds: float = 1) -> None:
         """Begin with a whole picture, deliver a taint, and let time pass."""
         async with self.running():
-            self.sync(node("n1"), node("n2"), *things)
+            self.sync_and_resume(node("n1"), node("n2"), *objects)
             self.deliver(TAINTED)
             await anyio.sleep(seconds)
 
     @property
-    def asked(self) -> list[str]:
+    def evicted_names(self) -> list[str]:
         """The names the server was asked for, in order."""
-        return [name for name, _ in self.server.asked]
+        return [name for name, _ in self.server.calls]

@@ -43,7 +43,7 @@ class AuditLog:
 
     path: Path
 
-    def end(self) -> int:
+    def size_bytes(self) -> int:
         """Return the present length: pass it as `since` to read only what comes later."""
         return self.path.stat().st_size if self.path.exists() else 0
 

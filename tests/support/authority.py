@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-__all__ = ["Authority"]
+__all__ = ["CertificateAuthority"]
 
 
-class Authority:
+class CertificateAuthority:
     """Signs certificates that a client who trusts it accepts, and servers ask of clients."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Authority:
         key_file.write_bytes(key.private_bytes(*encoding))
         return cert_file, key_file
 
-    def server_side(self, folder: Path, *hosts: str, ask_clients: bool = False) -> SSLContext:
+    def server_context(self, folder: Path, *hosts: str, ask_clients: bool = False) -> SSLContext:
         """Make what a server of these hosts needs, perhaps asking clients for a certificate."""
         context = SSLContext(PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.issue(folder, "server", *hosts))

@@ -11,12 +11,12 @@ from pathlib import Path
 _WIDTH = 400  # some servers log whole objects in a line
 
 
-class ComponentError(Exception):
+class ChildProcessFailedError(Exception):
     """A program did not run as it should; the text ends with the tail of its log."""
 
 
 @dataclass
-class Component:
+class ChildProcess:
     """A program that can be started again; each run appends to the same log."""
 
     name: str
@@ -27,7 +27,7 @@ class Component:
     def start(self) -> None:
         """Start the program; at most one run of it lives at a time."""
         if self.alive:
-            raise ComponentError(f"{self.name} runs already")
+            raise ChildProcessFailedError(f"{self.name} runs already")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -42,7 +42,7 @@ class Component:
         """Raise `ComponentError` with the last words of a program that has ended."""
         if not self.alive:
             code = self._process.returncode if self._process else "never started"
-            raise ComponentError(f"{self.name} has ended ({code}):\n{self.tail(30)}")
+            raise ChildProcessFailedError(f"{self.name} has ended ({code}):\n{self.tail(30)}")
 
     def stop(self, within_s: float = 15) -> int:
         """Ask the program to end and return its exit status; raise when it does not obey."""
@@ -53,7 +53,9 @@ class Component:
             return process.wait(within_s)
         except subprocess.TimeoutExpired as error:
             self.kill()
-            raise ComponentError(f"{self.name} ignored SIGTERM for {within_s} s") from error
+            raise ChildProcessFailedError(
+                f"{self.name} ignored SIGTERM for {within_s} s"
+            ) from error
 
     def kill(self) -> None:
         """End the program at once, without farewell; ended or never started is fine."""
@@ -79,5 +81,5 @@ class Component:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            raise ComponentError(f"{self.name} was never started")
+            raise ChildProcessFailedError(f"{self.name} was never started")
         return self._process

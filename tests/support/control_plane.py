@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from tests.support.audit_log import AuditLog
-from tests.support.component import Component, ComponentError
+from tests.support.component import ChildProcess, ChildProcessFailedError
 from tests.support.kubectl import Kubectl
 
 T = TypeVar("T")
@@ -58,13 +58,13 @@ class RealTools:
     def parse(cls, text: str) -> Self:
         """Read the answer of `tools/real/build.py --where`."""
         answer = json.loads(text)
-        found = {name: Path(path) for name, path in answer["tools"].items() if path}
+        entries = {name: Path(path) for name, path in answer["tools"].items() if path}
         stages = Path(answer["stages"]) if answer["stages"] else None
-        missing = [name for name in answer["tools"] if name not in found]
-        return cls(found, stages, tuple(missing if stages else [*missing, "KWOK stages"]))
+        missing = [name for name in answer["tools"] if name not in entries]
+        return cls(entries, stages, tuple(missing if stages else [*missing, "KWOK stages"]))
 
 
-def eventually(
+def wait_until(
     check: Callable[[], T | None], *, within_s: float, what: str, every_s: float = 0.2
 ) -> T:
     """Return the first true answer of `check`, or raise `TimeoutError` naming what was awaited."""
@@ -92,7 +92,7 @@ class ControlPlane:
     tools: RealTools
     folder: Path
     _ports: dict[str, int] = field(init=False)
-    _components: dict[str, Component] = field(init=False, default_factory=dict)
+    _components: dict[str, ChildProcess] = field(init=False, default_factory=dict)
     _token: str = field(init=False, default_factory=lambda: secrets.token_urlsafe(24))
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class ControlPlane:
         try:
             self._write_files()
             self._start("etcd", self._etcd_arguments())
-            eventually(self._etcd_answers, within_s=30, what="etcd answers")
+            wait_until(self._etcd_answers, within_s=30, what="etcd answers")
             self.start_api_server()
         except BaseException:
             self.stop()
@@ -146,7 +146,7 @@ class ControlPlane:
         Those start afresh: left alone, their back-off after an outage costs a test a minute.
         """
         self._start("kube-apiserver", self._api_server_arguments())
-        eventually(self._api_server_ready, within_s=60, what="the API server is ready")
+        wait_until(self._api_server_ready, within_s=60, what="the API server is ready")
         self._start("kube-controller-manager", self._controller_manager_arguments())
         self._start("kube-scheduler", self._scheduler_arguments())
         self._start("kwok", self._kwok_arguments())
@@ -167,7 +167,7 @@ class ControlPlane:
         self._etcdctl("compact", "--physical=true", str(revision))
         return revision
 
-    def tails(self, lines: int = 12) -> Iterator[tuple[str, str]]:
+    def log_tails(self, lines: int = 12) -> Iterator[tuple[str, str]]:
         """Yield each component and the last words of its log, for a failure report."""
         for name, component in self._components.items():
             yield name, component.tail(lines)
@@ -181,7 +181,7 @@ class ControlPlane:
         argv = [str(self.tools.paths[name]), *arguments]
         component = self._components.get(name)
         if component is None:
-            component = Component(name, argv, self.folder / f"{name}.log")
+            component = ChildProcess(name, argv, self.folder / f"{name}.log")
             self._components[name] = component
         component.kill()
         component.start()
@@ -268,7 +268,7 @@ class ControlPlane:
 
     def _kwok_arguments(self) -> list[str]:
         if self.tools.stages is None:
-            raise ComponentError("KWOK's stage files are missing: run `make real-tools`")
+            raise ChildProcessFailedError("KWOK's stage files are missing: run `make real-tools`")
         return [
             f"--kubeconfig={self.admin_kubeconfig}",
             "--manage-all-nodes=true",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
-from tests.support.component import Component, ComponentError
-from tests.support.control_plane import eventually, free_ports
+from tests.support.component import ChildProcess, ChildProcessFailedError
+from tests.support.control_plane import free_ports, wait_until
 
 
 @dataclass
@@ -21,14 +21,14 @@ class ControllerProcess:
     policy: str
     settings: str | None = None
     options: tuple[str, ...] = ()
-    _component: Component = field(init=False)
+    _component: ChildProcess = field(init=False)
     _port: int = field(init=False)
 
     def __post_init__(self) -> None:
         (self._port,) = free_ports(1)
         self.journal.mkdir(parents=True, exist_ok=True)
         argv = (sys.executable, "-m", "reactive_desched", *self._arguments())
-        self._component = Component("reactive-desched", argv, self.folder / "controller.log")
+        self._component = ChildProcess("reactive-desched", argv, self.folder / "controller.log")
 
     def __enter__(self) -> Self:
         """Start it and wait until it says that it knows the cluster."""
@@ -52,9 +52,9 @@ class ControllerProcess:
         """Start it and wait for readiness; also after `kill`, as a restarted container would."""
         self._component.start()
         try:
-            eventually(self._ready_or_dead, within_s=within_s, what="the controller is ready")
+            wait_until(self._ready_or_dead, within_s=within_s, what="the controller is ready")
         except TimeoutError as error:
-            raise ComponentError(f"{error}; it said:\n{self.tail()}") from error
+            raise ChildProcessFailedError(f"{error}; it said:\n{self.tail()}") from error
 
     def stop(self) -> int:
         """Ask it to end, as the kubelet does, and return its exit status."""

@@ -19,37 +19,43 @@ import cryptography.hazmat.primitives.serialization  # noqa: F401 -- as above
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.app.gc import settle_open_intents
-from reactive_desched.app.recording import Books, open_books
-from reactive_desched.eviction.executor import Means
-from reactive_desched.journal.upkeep.retention_worker import Keeper
-from reactive_desched.model.accounts import Account
+from reactive_desched.app.gc import resolve_open_intents
+from reactive_desched.app.recording import Recording, open_recording
+from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
+from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Defer, Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import OwnerReference
-from reactive_desched.model.outcomes import BUDGET_REFUSED
+from reactive_desched.model.outcomes import PDB_REFUSED
 from reactive_desched.model.triggers import Trigger
-from reactive_desched.policy.recording import Checkpoints, Journal, Kafka, Retention, Sinks
+from reactive_desched.policy.recording import (
+    CheckpointSettings,
+    JournalSettings,
+    KafkaSettings,
+    RetentionSettings,
+    SinkSettings,
+)
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.sinks import sink_runner
 from reactive_desched.sinks.kafka import producer
 from reactive_desched.telemetry.metrics import Metrics
 from reactive_desched.testing.builders import pod
-from tests.support.crash_steps import acknowledge, die_at, replace
-from tests.support.crash_world import World
+from tests.support.crash_steps import kill_at, monkeypatch, record_promises
+from tests.support.crash_world import FileApiServer
 
-__all__ = ["Life"]
+__all__ = ["CrashRun"]
 
 WORKERS: Final = 6
 OWNERS: Final = 5
 LONGEST_PAUSE_S: Final = 0.015
-KEEP_EVERY_S: Final = 0.05
-TIDY_EVERY_S: Final = 0.03
-FLUSHED_WITHIN_S: Final = 20.0
+RETENTION_INTERVAL_S: Final = 0.05
+CLEANUP_INTERVAL_S: Final = 0.03
+DRAIN_TIMEOUT_S: Final = 20.0
 
 
-class Life(Struct, frozen=True, kw_only=True):
+class CrashRun(Struct, frozen=True, kw_only=True):
     """What one process does: it works for a while, or until the named step has come `nth` times.
 
     With `is_last` it only finishes what is open, and is gone as soon as everyone has everything.
@@ -71,7 +77,7 @@ class Life(Struct, frozen=True, kw_only=True):
     hard_max_bytes: int = 1 << 26
 
 
-class _Lines:
+class _StderrLogger:
     """A log on standard error."""
 
     def __init__(self, life: int) -> None:
@@ -84,7 +90,7 @@ class _Lines:
     warning = debug = info
 
 
-class _Hold:
+class _StartupPause:
     """Why nothing may be evicted now."""
 
     reason: str | None = "still starting"
@@ -93,98 +99,111 @@ class _Hold:
         """Hold back for this reason, or no longer."""
         self.reason = reason
 
-    def why_not(self) -> str | None:
+    def pause_reason(self) -> str | None:
         """Say why not, or None."""
         return self.reason
 
 
-def settings(life: Life) -> ReactiveSettings:
+def settings(crash_run: CrashRun) -> ReactiveSettings:
     """Return settings under which everything happens within a fraction of a second."""
     return ReactiveSettings(
-        journal=Journal(
-            max_segment_bytes=life.segment_bytes,
-            retention=Retention(max_bytes=life.max_bytes, hard_max_bytes=life.hard_max_bytes),
-            checkpoints=Checkpoints(every_records=7),
+        journal=JournalSettings(
+            max_segment_bytes=crash_run.segment_bytes,
+            retention=RetentionSettings(
+                max_bytes=crash_run.max_bytes, hard_max_bytes=crash_run.hard_max_bytes
+            ),
+            checkpoints=CheckpointSettings(every_records=7),
         ),
-        sinks=Sinks(kafka=Kafka(brokers=life.brokers, topic=life.topic)),
+        sinks=SinkSettings(kafka=KafkaSettings(brokers=crash_run.brokers, topic=crash_run.topic)),
     )
 
 
-async def live(life: Life) -> None:
+async def run(crash_run: CrashRun) -> None:
     """Do what a controller does, as often as it can."""
-    world, log, hold = World(Path(life.world)), _Lines(life.number), _Hold()
-    books = open_books(Path(life.journal), settings(life), Metrics(), log, [], dry_run=False)
-    async with books as opened, anyio.create_task_group() as group:
-        _say(
-            life,
-            f"repaired {opened.journal.recovery.torn_bytes} {opened.journal.recovery.torn or ''}",
+    world, log, pause = (
+        FileApiServer(Path(crash_run.world)),
+        _StderrLogger(crash_run.number),
+        _StartupPause(),
+    )
+    recording = open_recording(
+        Path(crash_run.journal), settings(crash_run), Metrics(), log, [], dry_run=False
+    )
+    async with recording as opened, anyio.create_task_group() as group:
+        _print_line(
+            crash_run,
+            f"repaired {opened.journal.recovery.torn_bytes} "
+            f"{opened.journal.recovery.torn_file or ''}",
         )
-        await settle_open_intents(hold.set, opened.ledger, world, log)
-        if life.is_last:
-            await _leave_when_told(life, opened)
-        opened.ledger.policy_loaded("policy.yaml", f"revision-{life.number}")
-        means = Means(opened.ledger, world, anyio.current_time)
+        await resolve_open_intents(pause.set, opened.recorder, world, log)
+        if crash_run.is_last:
+            await _drain_and_exit(crash_run, opened)
+        opened.recorder.policy_loaded("policy.yaml", f"revision-{crash_run.number}")
+        means = EvictionExecutor(opened.recorder, world, anyio.current_time)
         for worker in range(WORKERS):
-            group.start_soon(_work, life, worker, opened, means, hold.why_not)
-        await anyio.sleep(life.work_s)
+            group.start_soon(_work, crash_run, worker, opened, means, pause.pause_reason)
+        await anyio.sleep(crash_run.work_s)
         group.cancel_scope.cancel()
 
 
 async def _work(
-    life: Life, worker: int, books: Books, means: Means, why_not: Callable[[], str | None]
+    crash_run: CrashRun,
+    worker: int,
+    recording: Recording,
+    executor: EvictionExecutor,
+    pause_reason: Callable[[], str | None],
 ) -> None:
-    chance = Random(f"{life.number} {worker}")
+    chance = Random(f"{crash_run.number} {worker}")
     for number in range(1_000_000):
         ending = chance.choice(["", "", "", "-guarded", "-unheard", "-gone"])
-        account = _account(f"{life.number}-{worker}-{number}{ending}", chance)
+        account = _decision_context(f"{crash_run.number}-{worker}-{number}{ending}", chance)
         if chance.random() < 0.3:
             waits = Defer(account.finding, "node budget", "1 eviction in 5 minutes is spent", 0.0)
-            books.ledger.decided(account, waits)
+            recording.recorder.record_decision(account, waits)
         for _ in range(2):
-            books.ledger.decided(account, Evict(account.finding))
-            outcome, _ = await means.carry_out(Intent(account), why_not)
-            if outcome.result != BUDGET_REFUSED:
+            recording.recorder.record_decision(account, Evict(account.finding))
+            outcome, _ = await executor.execute(Intent(account), pause_reason)
+            if outcome.result != PDB_REFUSED:
                 break
         await anyio.sleep(chance.uniform(0, LONGEST_PAUSE_S))
 
 
-def _account(uid: str, chance: Random) -> Account:
+def _decision_context(uid: str, chance: Random) -> DecisionContext:
     owner = OwnerReference("ReplicaSet", "web", f"owner-{chance.randrange(OWNERS)}", True)
     reason = "does not tolerate gpu:NoSchedule on n1"
     finding = Finding(pod(uid, on="n1", uid=uid), "RemovePodsViolatingNodeTaints", reason)
-    return Account(finding, "day", Trigger(), (owner,), "north")
+    return DecisionContext(finding, "day", Trigger(), (owner,), "north")
 
 
-async def _leave_when_told(life: Life, books: Books) -> None:
+async def _drain_and_exit(crash_run: CrashRun, recording: Recording) -> None:
     """Wait until every follower has every record and knows it, and be gone without a farewell."""
-    for name, one in books.relays.items():
-        if not await one.flushed(FLUSHED_WITHIN_S):
-            raise TimeoutError(f"{name} lacks {one.lag_records} records: {one.trouble}")
-        while one.kept < one.position:  # noqa: ASYNC110 -- it is a mere attribute
-            await anyio.sleep(KEEP_EVERY_S)
-    _say(life, f"told {books.journal.tail.last}")
+    for name, one in recording.sink_runners.items():
+        if not await one.drained(DRAIN_TIMEOUT_S):
+            raise TimeoutError(f"{name} lacks {one.lag_records} records: {one.error}")
+        while one.saved_cursor < one.cursor:  # noqa: ASYNC110 -- it is a mere attribute
+            await anyio.sleep(RETENTION_INTERVAL_S)
+    _print_line(crash_run, f"told {recording.journal.tail.last_seq}")
     os._exit(0)
 
 
-def _say(life: Life, line: str) -> None:
-    with Path(life.acknowledged).open("a", encoding="utf-8") as file:
+def _print_line(crash_run: CrashRun, line: str) -> None:
+    with Path(crash_run.acknowledged).open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
 
 
-def _be_quick() -> None:
+def _shorten_intervals() -> None:
     """Have everything that a controller does every few seconds done all the time."""
-    replace(sink_runner, "KEEP_EVERY_S", KEEP_EVERY_S)
-    run = Keeper.run
-    replace(Keeper, "run", lambda keeper: run(keeper, TIDY_EVERY_S))
+    monkeypatch(sink_runner, "KEEP_EVERY_S", RETENTION_INTERVAL_S)
+    run = RetentionWorker.run
+    monkeypatch(RetentionWorker, "run", lambda keeper: run(keeper, CLEANUP_INTERVAL_S))
 
 
-def _child(life: Life) -> None:
+def _run_child(life: CrashRun) -> None:
     os.dup2(os.open(life.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), 2)
     try:
-        acknowledge(Path(life.acknowledged))
+        record_promises(Path(life.acknowledged))
         if life.step:
-            die_at(life.step, life.nth, Path(life.acknowledged))
-        anyio.run(live, life)
+            kill_at(life.step, life.nth, Path(life.acknowledged))
+        anyio.run(run, life)
     except BaseException:  # noqa: BLE001 -- the parent sees the status, the log the reason
         traceback.print_exc()
         os._exit(1)
@@ -193,12 +212,12 @@ def _child(life: Life) -> None:
 
 def main() -> None:
     """Live the lives on standard input, one after the other."""
-    producer.load()
-    _be_quick()
+    producer.import_client()
+    _shorten_intervals()
     for line in sys.stdin:
-        life = msgspec.json.decode(line, type=Life)
+        life = msgspec.json.decode(line, type=CrashRun)
         if not (pid := os.fork()):
-            _child(life)
+            _run_child(life)
         print(pid, flush=True)  # noqa: T201 -- the test reads it
         _, status = os.waitpid(pid, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)  # noqa: T201 -- as above

@@ -13,44 +13,58 @@ from typing import Any, Final, Literal, NoReturn
 
 from msgspec import Struct
 
-from reactive_desched.api.event import CHECKPOINT, EVICTION_REQUESTED, JOURNAL_LOST, OUTCOMES
+from reactive_desched.api.event import (
+    CHECKPOINT,
+    EVICTION_OUTCOME_TYPES,
+    EVICTION_REQUESTED,
+    JOURNAL_LOST,
+)
 from reactive_desched.audit.index import Index
 from reactive_desched.journal import durable, recovery
-from reactive_desched.journal.cursors import Positions
+from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.log import Log
-from reactive_desched.journal.recorder import Ledger
+from reactive_desched.journal.log import SegmentWriter
+from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.signing import key_file
-from reactive_desched.journal.tail import Tail
+from reactive_desched.journal.tail import LiveTail
 from reactive_desched.journal.upkeep import compression
-from reactive_desched.journal.upkeep.loss_log import Losses
+from reactive_desched.journal.upkeep.loss_log import LossLog
 from reactive_desched.sinks.kafka.sink import KafkaSink
-from tests.support.crash_world import World
+from tests.support.crash_world import FileApiServer
 
-__all__ = ["FIRST", "LOSSES", "REPAIRS", "STEPS", "Step", "acknowledge", "die_at", "replace"]
+__all__ = [
+    "CRASH_POINTS",
+    "FIRST_START_CRASH_POINTS",
+    "LOSS_CRASH_POINTS",
+    "REPAIR_CRASH_POINTS",
+    "CrashPoint",
+    "kill_at",
+    "monkeypatch",
+    "record_promises",
+]
 
-When = Literal["before", "half", "after"]
-Held = Callable[..., bool]
+CrashTiming = Literal["before", "half", "after"]
+AppliesTo = Callable[..., bool]
 """Told the arguments of a call: whether it is the one that is meant."""
 
 
-class Step(Struct, frozen=True):
+class CrashPoint(Struct, frozen=True):
     """A moment in a life: before a call, after it, or when half of what it writes is written."""
 
-    when: When
+    when: CrashTiming
     owner: Any  # a class or a module
     name: str
-    is_meant: Held = lambda *_: True
+    applies: AppliesTo = lambda *_: True
 
 
-def _writes(*types: str) -> Held:
+def _writes_types(*types: str) -> AppliesTo:
     """Mean writes that hold an event of one of these types."""
     marks = [f'"type":"{type_}"'.encode() for type_ in types]
     return lambda _disk, _descriptor, data: any(mark in data for mark in marks)
 
 
-def _named(ending: str) -> Held:
+def _path_ends_with(ending: str) -> AppliesTo:
     """Mean paths that end so."""
     return lambda path, *_: str(path).endswith(ending)
 
@@ -59,123 +73,139 @@ def _creates_segment(_: Disk, path: Path) -> bool:
     return path.name.startswith("journal-")
 
 
-def _position_of_kafka(_: Positions, name: str, *__: object) -> bool:
+def _is_kafka_cursor(_: Cursors, name: str, *__: object) -> bool:
     return name == "kafka"
 
 
-_OUTCOME: Final = _writes(*OUTCOMES)
-_INTENT: Final = _writes(EVICTION_REQUESTED)
-_SEAL: Final = _writes(CHECKPOINT)
+_OUTCOME: Final = _writes_types(*EVICTION_OUTCOME_TYPES)
+_INTENT: Final = _writes_types(EVICTION_REQUESTED)
+_CHECKPOINT: Final = _writes_types(CHECKPOINT)
 
-STEPS: Final[Mapping[str, Step]] = {
-    "before the intent is written": Step("before", Disk, "append", _INTENT),
-    "when half of the intent is written": Step("half", Disk, "append", _INTENT),
-    "when the intent is durable and nobody knows": Step("after", Disk, "append", _INTENT),
-    "before the call": Step("before", World, "evict"),
-    "after the server accepted and before it answers": Step("after", World, "accept"),
-    "after the answer and before the outcome": Step("before", Ledger, "end"),
-    "before the outcome is written": Step("before", Disk, "append", _OUTCOME),
-    "when half of the outcome is written": Step("half", Disk, "append", _OUTCOME),
-    "after the outcome and before the relay": Step("after", Disk, "append", _OUTCOME),
-    "after the outcome is told to those who follow": Step("after", Tail, "published"),
-    "before Kafka is told": Step("before", KafkaSink, "deliver"),
-    "after Kafka acknowledged and before it is kept": Step("after", KafkaSink, "deliver"),
-    "before the position is written": Step("before", Positions, "keep", _position_of_kafka),
-    "while the position is written": Step("before", Path, "replace", _named("kafka.json.tmp")),
-    "after the position is kept": Step("after", Positions, "keep", _position_of_kafka),
-    "before a segment is made": Step("before", Disk, "create", _creates_segment),
-    "after a segment is made and before its heading": Step(
+CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
+    "before the intent is written": CrashPoint("before", Disk, "append", _INTENT),
+    "when half of the intent is written": CrashPoint("half", Disk, "append", _INTENT),
+    "when the intent is durable and nobody knows": CrashPoint("after", Disk, "append", _INTENT),
+    "before the call": CrashPoint("before", FileApiServer, "evict"),
+    "after the server accepted and before it answers": CrashPoint("after", FileApiServer, "accept"),
+    "after the answer and before the outcome": CrashPoint("before", JournalRecorder, "end"),
+    "before the outcome is written": CrashPoint("before", Disk, "append", _OUTCOME),
+    "when half of the outcome is written": CrashPoint("half", Disk, "append", _OUTCOME),
+    "after the outcome and before the relay": CrashPoint("after", Disk, "append", _OUTCOME),
+    "after the outcome is told to those who follow": CrashPoint("after", LiveTail, "published"),
+    "before Kafka is told": CrashPoint("before", KafkaSink, "deliver"),
+    "after Kafka acknowledged and before it is kept": CrashPoint("after", KafkaSink, "deliver"),
+    "before the position is written": CrashPoint("before", Cursors, "keep", _is_kafka_cursor),
+    "while the position is written": CrashPoint(
+        "before", Path, "replace", _path_ends_with("kafka.json.tmp")
+    ),
+    "after the position is kept": CrashPoint("after", Cursors, "keep", _is_kafka_cursor),
+    "before a segment is made": CrashPoint("before", Disk, "create", _creates_segment),
+    "after a segment is made and before its heading": CrashPoint(
         "after", Disk, "create", _creates_segment
     ),
-    "after a segment's heading": Step("after", Log, "_begin_segment"),
-    "before a checkpoint is written": Step("before", Disk, "append", _SEAL),
-    "when half of a checkpoint is written": Step("half", Disk, "append", _SEAL),
-    "after a checkpoint is written": Step("after", Disk, "append", _SEAL),
-    "before a segment is compressed": Step("before", compression, "_write"),
-    "while a segment is compressed": Step("before", compression, "_check"),
-    "before a compressed segment is in place": Step("before", Path, "replace", _named(".gz.tmp")),
-    "when a segment is there twice": Step("before", Path, "unlink", _named(".jsonl")),
-    "before the index takes records in": Step("before", Index, "_take"),
-    "before the index is committed": Step("after", Index, "_keep"),
+    "after a segment's heading": CrashPoint("after", SegmentWriter, "_begin_segment"),
+    "before a checkpoint is written": CrashPoint("before", Disk, "append", _CHECKPOINT),
+    "when half of a checkpoint is written": CrashPoint("half", Disk, "append", _CHECKPOINT),
+    "after a checkpoint is written": CrashPoint("after", Disk, "append", _CHECKPOINT),
+    "before a segment is compressed": CrashPoint("before", compression, "_write"),
+    "while a segment is compressed": CrashPoint("before", compression, "_check"),
+    "before a compressed segment is in place": CrashPoint(
+        "before", Path, "replace", _path_ends_with(".gz.tmp")
+    ),
+    "when a segment is there twice": CrashPoint(
+        "before", Path, "unlink", _path_ends_with(".jsonl")
+    ),
+    "before the index takes records in": CrashPoint("before", Index, "_take"),
+    "before the index is committed": CrashPoint("after", Index, "_keep"),
 }
 """What everybody goes through who works for a while."""
 
-LOSSES: Final[Mapping[str, Step]] = {
-    "before a loss is noted": Step("before", Losses, "begin"),
-    "after a loss is noted and before it is told": Step("after", Losses, "begin"),
-    "when a loss is half told": Step("half", Disk, "append", _writes(JOURNAL_LOST)),
-    "after journal.lost and before that is noted": Step("before", Losses, "end"),
-    "after journal.lost and before the removal": Step("before", compression, "remove"),
-    "in the middle of the removal": Step("after", compression, "remove"),
+LOSS_CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
+    "before a loss is noted": CrashPoint("before", LossLog, "begin"),
+    "after a loss is noted and before it is told": CrashPoint("after", LossLog, "begin"),
+    "when a loss is half told": CrashPoint("half", Disk, "append", _writes_types(JOURNAL_LOST)),
+    "after journal.lost and before that is noted": CrashPoint("before", LossLog, "end"),
+    "after journal.lost and before the removal": CrashPoint("before", compression, "remove"),
+    "in the middle of the removal": CrashPoint("after", compression, "remove"),
 }
 """What happens where records must go that a sink has not read."""
 
-FIRST: Final[Mapping[str, Step]] = {
-    "before there is a key": Step("before", key_file, "_write"),
-    "before the key has its name": Step("before", Path, "hardlink_to"),
-    "when the key has two names": Step("after", Path, "hardlink_to"),
-    "before the public key is there": Step("before", key_file, "publish"),
-    "while the public key is written": Step("before", Path, "replace", _named(".pub.tmp")),
-    "before the first segment": Step("before", Disk, "create", _creates_segment),
-    "before the first heading": Step("after", Disk, "create", _creates_segment),
-    "when half of the first heading is written": Step("half", Disk, "append", _SEAL),
-    "after the first heading": Step("after", Disk, "append", _SEAL),
-    "before the folder of positions is durable": Step("before", durable, "make_directory"),
+FIRST_START_CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
+    "before there is a key": CrashPoint("before", key_file, "_write"),
+    "before the key has its name": CrashPoint("before", Path, "hardlink_to"),
+    "when the key has two names": CrashPoint("after", Path, "hardlink_to"),
+    "before the public key is there": CrashPoint("before", key_file, "publish"),
+    "while the public key is written": CrashPoint(
+        "before", Path, "replace", _path_ends_with(".pub.tmp")
+    ),
+    "before the first segment": CrashPoint("before", Disk, "create", _creates_segment),
+    "before the first heading": CrashPoint("after", Disk, "create", _creates_segment),
+    "when half of the first heading is written": CrashPoint("half", Disk, "append", _CHECKPOINT),
+    "after the first heading": CrashPoint("after", Disk, "append", _CHECKPOINT),
+    "before the folder of positions is durable": CrashPoint("before", durable, "make_directory"),
 }
 """What happens only while a journal is begun."""
 
-REPAIRS: Final[Mapping[str, Step]] = {
-    "before a torn end is set aside": Step("before", recovery, "_set_aside"),
-    "after a torn end is copied and before it is cut off": Step("before", recovery, "fsync"),
-    "after a torn end is cut off": Step("after", recovery, "_set_aside"),
-    "while what was left open is sought": Step("before", recovery, "_find_open"),
-    "while the open end is made durable": Step("before", Disk, "reopen"),
+REPAIR_CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
+    "before a torn end is set aside": CrashPoint("before", recovery, "_set_aside"),
+    "after a torn end is copied and before it is cut off": CrashPoint("before", recovery, "fsync"),
+    "after a torn end is cut off": CrashPoint("after", recovery, "_set_aside"),
+    "while what was left open is sought": CrashPoint("before", recovery, "_find_open"),
+    "while the open end is made durable": CrashPoint("before", Disk, "reopen"),
 }
 """What happens while the next life repairs the last one's end."""
 
 
-def replace(owner: Any, name: str, value: object) -> None:  # a class or a module
+def monkeypatch(owner: Any, name: str, value: object) -> None:  # a class or a module
     """Put something else in the place of a part, in this process only."""
     setattr(owner, name, value)
 
 
-def acknowledge(path: Path) -> None:
+def record_promises(path: Path) -> None:
     """From now on write down, in a file that outlives us, whatever was promised to a caller."""
     file = _opened(path)
 
     def write(line: str) -> None:
         os.write(file, f"{line}\n".encode())
 
-    append, begin, end = Journal.append, Ledger.begin, Ledger.end
+    append, begin, end = (
+        Journal.append,
+        JournalRecorder.begin_intent,
+        JournalRecorder.record_outcome,
+    )
 
     async def appended(self: Journal, event: Any) -> int:  # any kind of data
         seq = await append(self, event)
         write(f"appended {seq} {event.id}")
         return seq
 
-    async def begun(self: Ledger, intent: Any) -> str:  # as Ledger.begin
+    async def begun(self: JournalRecorder, intent: Any) -> str:  # as Ledger.begin
         id_ = await begin(self, intent)
         write(f"begun {id_} {intent.pod.uid}")
         return id_
 
-    async def ended(self: Ledger, intent_id: str, outcome: Any) -> None:  # as Ledger.end
+    async def outcome_recorded(
+        self: JournalRecorder, intent_id: str, outcome: Any
+    ) -> None:  # as Ledger.end
         await end(self, intent_id, outcome)
         write(f"ended {intent_id} {outcome.result}")
 
-    replace(Journal, "append", appended)
-    replace(Ledger, "begin", begun)
-    replace(Ledger, "end", ended)
+    monkeypatch(Journal, "append", appended)
+    monkeypatch(JournalRecorder, "begin", begun)
+    monkeypatch(JournalRecorder, "end", outcome_recorded)
 
 
-def die_at(name: str, nth: int, path: Path) -> None:
+def kill_at(name: str, nth: int, path: Path) -> None:
     """Have this process killed when it comes to a step for the nth time; the file says so."""
-    step = {**STEPS, **LOSSES, **FIRST, **REPAIRS}[name]
+    step = {**CRASH_POINTS, **LOSS_CRASH_POINTS, **FIRST_START_CRASH_POINTS, **REPAIR_CRASH_POINTS}[
+        name
+    ]
     file, original = _opened(path), getattr(step.owner, step.name)
     left = nth
 
-    def is_due(when: When, *arguments: object) -> bool:
+    def is_due(when: CrashTiming, *arguments: object) -> bool:
         nonlocal left
-        if step.when != when or not step.is_meant(*arguments):
+        if step.when != when or not step.applies(*arguments):
             return False
         left -= 1
         return left == 0
@@ -184,18 +214,18 @@ def die_at(name: str, nth: int, path: Path) -> None:
         if is_due("half", *arguments):
             _, descriptor, data = arguments
             os.write(descriptor, data[: len(data) // 2])
-            _die(file, name)
+            _kill_self(file, name)
         if is_due("before", *arguments):
-            _die(file, name)
+            _kill_self(file, name)
 
     def after(*arguments: object) -> None:
         if is_due("after", *arguments):
-            _die(file, name)
+            _kill_self(file, name)
 
-    replace(step.owner, step.name, _around(original, before, after))
+    monkeypatch(step.owner, step.name, _wrapped(original, before, after))
 
 
-def _around(
+def _wrapped(
     original: Callable[..., Any], before: Callable[..., None], after: Callable[..., None]
 ) -> Callable[..., Any]:
     """Return the same with something before and after it."""
@@ -224,7 +254,7 @@ def _opened(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
 
 
-def _die(file: int, name: str) -> NoReturn:
+def _kill_self(file: int, name: str) -> NoReturn:
     os.write(file, f"died {name}\n".encode())
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("nobody survives that")

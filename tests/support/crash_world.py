@@ -9,51 +9,51 @@ import anyio.lowlevel
 
 from reactive_desched.model.outcomes import (
     Accepted,
-    Answer,
-    BudgetRefused,
+    EffectUnknown,
     EvictionRequest,
-    PodAbsent,
-    PodNow,
-    PodPresent,
-    Unknown,
+    EvictionResponse,
+    PdbRefused,
+    PodFound,
+    PodLookup,
+    PodNotFound,
 )
 
-__all__ = ["World", "evicted"]
+__all__ = ["FileApiServer", "evicted_uids"]
 
 _EVICTED: Final = "evicted "
 
 
-def evicted(path: Path) -> list[str]:
+def evicted_uids(path: Path) -> list[str]:
     """Return the uids of the pods that left, as often as somebody had them leave."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [line.removeprefix(_EVICTED) for line in lines if line.startswith(_EVICTED)]
 
 
-class World:
+class FileApiServer:
     """Pods are known by their uid, which is their name too; its ending says how they behave."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
 
-    async def evict(self, request: EvictionRequest) -> Answer:
+    async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Answer; whoever is accepted leaves before the answer is given."""
         await anyio.lowlevel.checkpoint()
         if request.name.endswith("-guarded") and not self._is_refused(request.uid):
             self._write(f"refused {request.uid}")
-            return BudgetRefused("web needs 2 healthy pods, and has 2")
+            return PdbRefused("web needs 2 healthy pods, and has 2")
         self.accept(request.uid)
         await anyio.lowlevel.checkpoint()
-        return Unknown("cut off") if request.name.endswith("-unheard") else Accepted()
+        return EffectUnknown("cut off") if request.name.endswith("-unheard") else Accepted()
 
-    async def look(self, namespace: str, name: str) -> PodNow:
+    async def get_pod(self, namespace: str, name: str) -> PodLookup:
         """Tell what became of the pod of this name, whose uid is its name too."""
         del namespace
         await anyio.lowlevel.checkpoint()
-        has_left = name in evicted(self._path)
+        has_left = name in evicted_uids(self._path)
         if has_left and name.endswith("-gone"):
-            return PodAbsent()
-        return PodPresent(name, terminating=has_left)
+            return PodNotFound()
+        return PodFound(name, terminating=has_left)
 
     def accept(self, uid: str) -> None:
         """Let a pod leave; from here on it does, whoever hears of it."""

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from reactive_desched.api import event as api
-from reactive_desched.journal.envelope import Story, envelope
-from reactive_desched.journal.records import GENESIS, Entry, encode, line
-from tests.support.journals import BEGAN, SOURCE
+from reactive_desched.journal.envelope import Correlation, build_event
+from reactive_desched.journal.records import GENESIS, JournalRecord, encode, format_line
+from tests.support.journals import SOURCE, STARTED_AT
 
-__all__ = ["WEB", "decided", "ended", "entry", "evictions"]
+__all__ = ["WEB", "decision_data", "entry", "eviction_entries", "outcome_data"]
 
 Mode = Literal["live", "dry-run"]
 
@@ -28,42 +28,44 @@ WEB: Final = api.Who(
 
 
 def entry(
-    type_: str, data: api.Data, seq: int = 1, *, time: datetime = BEGAN, id_: str = ""
-) -> Entry:
+    type_: str, data: api.EventData, seq: int = 1, *, time: datetime = STARTED_AT, id_: str = ""
+) -> JournalRecord:
     """Return the record of this event."""
-    story = Story("case-1", "shop/web", "uid-top")
+    story = Correlation("case-1", "shop/web", "uid-top")
     id_ = id_ or f"case-1.{seq}"
-    event = envelope(SOURCE, type_, story, time, data, id_=id_, cause="node/n1")
-    return Entry(seq, line(encode(event), GENESIS, "2026-03-29T01:30:01.000000Z", seq))
+    event = build_event(SOURCE, type_, story, time, data, id_=id_, causation_id="node/n1")
+    return JournalRecord(
+        seq, format_line(encode(event), GENESIS, "2026-03-29T01:30:01.000000Z", seq)
+    )
 
 
-def evictions(count: int, first: int = 1) -> list[Entry]:
+def eviction_entries(count: int, first: int = 1) -> list[JournalRecord]:
     """Return so many records of pods that were evicted, in order."""
     return list(_evictions(count, first))
 
 
-def ended(
-    result: str, detail: str = "", *, who: api.Who = WEB, mode: Mode = "live"
+def outcome_data(
+    result: str, detail: str = "", *, pod: api.Who = WEB, mode: Mode = "live"
 ) -> api.EvictionEnded:
     """Say that the eviction of a pod came to this."""
     outcome = api.Ending(result=result, detail=detail)
-    return api.EvictionEnded(attempt=1, outcome=outcome, **_about(who, mode))
+    return api.EvictionEnded(attempt=1, outcome=outcome, **_pod_data(pod, mode))
 
 
-def decided(
+def decision_data(
     verdict: str, gate: str = "", reason: str = "", *, detail: str = "", mode: Mode = "live"
 ) -> api.DecisionMade:
     """Say what the gates said on a pod."""
-    said = api.Verdict(verdict=verdict, gate=gate, reason=reason, detail=detail)
-    return api.DecisionMade(decision=said, **_about(WEB, mode))
+    detail_data = api.Verdict(verdict=verdict, gate=gate, reason=reason, detail=detail)
+    return api.DecisionMade(decision=detail_data, **_pod_data(WEB, mode))
 
 
-def _evictions(count: int, first: int) -> Iterator[Entry]:
+def _evictions(count: int, first: int) -> Iterator[JournalRecord]:
     for seq in range(first, first + count):
-        yield entry(api.EVICTION_SUCCEEDED, ended("evicted"), seq)
+        yield entry(api.EVICTION_SUCCEEDED, outcome_data("evicted"), seq)
 
 
-def _about(who: api.Who, mode: Mode) -> dict[str, Any]:  # the fields of PodData
+def _pod_data(who: api.Who, mode: Mode) -> dict[str, Any]:  # the fields of PodData
     return {
         "mode": mode,
         "trigger": api.Cause(change="NodeTaintsChanged", object="node n1", resource_version="7"),

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import aiohttp
 import anyio
 
-__all__ = ["Event", "EventSource", "everything", "take"]
+__all__ = ["DispatchedEvent", "EventSource", "read_all_events", "take_events"]
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 HEARTBEAT = "heartbeat"
 
 
-class Event(NamedTuple):
+class DispatchedEvent(NamedTuple):
     """What an EventSource dispatches."""
 
     id: str
@@ -28,19 +28,19 @@ class EventSource:
         assert response.status == HTTPStatus.OK
         assert response.headers["Content-Type"].split(";")[0] == "text/event-stream"
         self._content = response.content
-        self._events = self._dispatched()
+        self._events = self._dispatch()
         self.last_id = ""
         self.retry_ms: int | None = None
 
-    def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> AsyncIterator[DispatchedEvent]:
         return self._events
 
-    async def _dispatched(self) -> AsyncIterator[Event]:
+    async def _dispatch(self) -> AsyncIterator[DispatchedEvent]:
         type_, data = "", list[str]()
         async for line in self._lines():
             if not line:
                 if data:
-                    yield Event(self.last_id, type_ or "message", "\n".join(data))
+                    yield DispatchedEvent(self.last_id, type_ or "message", "\n".join(data))
                 type_, data = "", []
                 continue
             field, _, value = line.partition(":")
@@ -51,9 +51,9 @@ class EventSource:
                 case "data":
                     data.append(value)
                 case _:
-                    self._take_in(field, value)
+                    self._apply_field(field, value)
 
-    def _take_in(self, field: str, value: str) -> None:
+    def _apply_field(self, field: str, value: str) -> None:
         """Keep what belongs to the stream rather than to an event; a comment is nothing to keep."""
         match field:
             case "":
@@ -74,18 +74,18 @@ class EventSource:
                 yield line.decode("utf-8", "strict")
 
 
-async def take(source: EventSource, count: int) -> list[Event]:
+async def take_events(source: EventSource, count: int) -> list[DispatchedEvent]:
     """Return the next so many events, heartbeats left out."""
-    found: list[Event] = []
-    with anyio.fail_after(PATIENCE_S):
-        while len(found) < count:
+    events: list[DispatchedEvent] = []
+    with anyio.fail_after(TIMEOUT_S):
+        while len(events) < count:
             event = await anext(aiter(source))
             if event.type != HEARTBEAT:
-                found.append(event)
-    return found
+                events.append(event)
+    return events
 
 
-async def everything(url: str, query: str = "", **headers: str) -> list[Event]:
+async def read_all_events(url: str, query: str = "", **headers: str) -> list[DispatchedEvent]:
     """Return all there is for a client that does not follow, heartbeats left out."""
     async with (
         aiohttp.ClientSession() as session,

@@ -59,17 +59,17 @@ class ExampleProgram:
         return self._output.read_text().split("\n")[:-1]
 
     @property
-    def complaints(self) -> str:
+    def stderr_text(self) -> str:
         """What it has written to standard error."""
         return self._errors.read_text()
 
-    def until(self, so: Callable[[list[str]], bool], within_s: float = 30) -> list[str]:
+    def wait_for(self, so: Callable[[list[str]], bool], within_s: float = 30) -> list[str]:
         """Return what it has printed as soon as that is so; blocks."""
         deadline = time.monotonic() + within_s
         while not so(printed := self.printed):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 status = self._process.returncode
-                raise TimeoutError(f"status {status}; {printed[-5:]}; {self.complaints}")
+                raise TimeoutError(f"status {status}; {printed[-5:]}; {self.stderr_text}")
             time.sleep(0.02)
         return printed
 

@@ -20,7 +20,7 @@ __all__ = ["VARIABLE"]
 VARIABLE: Final = "FAILING_DISK"
 
 
-def fail_as_told(orders: Path) -> None:
+def install_faults(orders: Path) -> None:
     """Have the journal's disk do as the file says, in this process."""
     append = Disk.append
 
@@ -38,5 +38,5 @@ def fail_as_told(orders: Path) -> None:
 
 
 if __name__ == "__main__":
-    fail_as_told(Path(os.environ[VARIABLE]))
+    install_faults(Path(os.environ[VARIABLE]))
     sys.exit(main())

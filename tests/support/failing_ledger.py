@@ -5,15 +5,15 @@ from collections.abc import Callable
 import anyio
 
 from reactive_desched.errors import JournalUnavailable
-from reactive_desched.model.accounts import Account
+from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import Outcome
 
-__all__ = ["FailingLedger"]
+__all__ = ["FailingIntentStore"]
 
 
-class FailingLedger:
+class FailingIntentStore:
     """Remembers intents by the pod's uid, and outcomes; a second outcome is an error.
 
     `when_better` is called when the disk is well again.
@@ -24,25 +24,25 @@ class FailingLedger:
         self.outcomes: dict[str, str] = {}
         self.fault = ""
         self.slow_s = 0.0
-        self.when_better: Callable[[], None] = lambda: None
-        self._healed = anyio.Event()
+        self.on_recovered: Callable[[], None] = lambda: None
+        self._recovered = anyio.Event()
 
-    def decided(self, account: Account, decision: Decision) -> None:
+    def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Remember no verdicts: nobody waits for them."""
 
     def may_write(self) -> str | None:
         """Say why nothing can be written, or None."""
         return self.fault or None
 
-    def become(self, fault: str, slow_s: float) -> None:
+    def set_fault(self, fault: str, slow_s: float) -> None:
         """Fail, or work again; tell those who wait for it."""
         self.fault, self.slow_s = fault, slow_s
-        self._healed.set()
-        self._healed = anyio.Event()
+        self._recovered.set()
+        self._recovered = anyio.Event()
         if not fault:
-            self.when_better()
+            self.on_recovered()
 
-    async def begin(self, intent: Intent) -> str:
+    async def begin_intent(self, intent: Intent) -> str:
         """Write an intent, or raise."""
         await anyio.sleep(self.slow_s)
         if self.fault:
@@ -51,11 +51,11 @@ class FailingLedger:
         self.intents[intent_id] = intent.pod.uid
         return intent_id
 
-    async def end(self, intent_id: str, outcome: Outcome) -> None:
+    async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Write an outcome as soon as the disk is well."""
         await anyio.sleep(self.slow_s)
         while self.fault:
-            await self._healed.wait()
+            await self._recovered.wait()
         assert intent_id in self.intents
         assert intent_id not in self.outcomes, "a second outcome"
         self.outcomes[intent_id] = outcome.result

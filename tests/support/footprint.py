@@ -11,29 +11,29 @@ _CONTAINERS = (dict, list, set, frozenset, tuple)
 
 def footprint(root: object) -> Counter[str]:
     """Count our objects that can be reached from one, and all entries of its containers."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     waiting, seen = [root], {id(root)}
     while waiting:
         each = waiting.pop()
         kind = type(each)
         if isinstance(each, _CONTAINERS):
-            found[f"in a {kind.__name__}"] += len(each)
+            counts[f"in a {kind.__name__}"] += len(each)
         elif kind.__module__.startswith("reactive_desched."):
-            found[kind.__qualname__] += 1
+            counts[kind.__qualname__] += 1
         else:
             continue
-        for part in _parts(each):
+        for part in _children(each):
             if id(part) not in seen:
                 seen.add(id(part))
                 waiting.append(part)
-    return +found
+    return +counts
 
 
-def _parts(thing: object) -> Iterable[object]:
-    if isinstance(thing, Mapping):
-        return [*thing.keys(), *thing.values()]
-    if isinstance(thing, _CONTAINERS):
-        return thing
-    slots = [name for cls in type(thing).__mro__ for name in getattr(cls, "__slots__", ())]
-    held = [getattr(thing, name, None) for name in slots]
-    return [*held, *getattr(thing, "__dict__", {}).values()]
+def _children(obj: object) -> Iterable[object]:
+    if isinstance(obj, Mapping):
+        return [*obj.keys(), *obj.values()]
+    if isinstance(obj, _CONTAINERS):
+        return obj
+    slots = [name for cls in type(obj).__mro__ for name in getattr(cls, "__slots__", ())]
+    values = [getattr(obj, name, None) for name in slots]
+    return [*values, *getattr(obj, "__dict__", {}).values()]

@@ -9,22 +9,30 @@ from random import Random
 from typing import Final, Literal, TypedDict
 
 from reactive_desched.api import event as api
-from reactive_desched.journal.envelope import Story, digest_id, envelope, epoch_of
-from reactive_desched.journal.records import GENESIS, AnyEvent, Body, Entry, digest, encode, line
-from reactive_desched.journal.segments import COMPRESSED, Segment, segment
-from reactive_desched.journal.signing.checkpointer import Context, Seals
-from reactive_desched.journal.signing.signer import Signer, open_signer
+from reactive_desched.journal.envelope import Correlation, build_event, digest_id, journal_epoch
+from reactive_desched.journal.records import (
+    GENESIS,
+    AnyEvent,
+    EncodedEvent,
+    JournalRecord,
+    digest,
+    encode,
+    format_line,
+)
+from reactive_desched.journal.segments import GZIP_SUFFIX, Segment, segment_at
+from reactive_desched.journal.signing.checkpointer import CheckpointContext, Checkpointer
+from reactive_desched.journal.signing.signer import Ed25519Signer, open_signer
 
 __all__ = [
-    "BEGAN",
     "SOURCE",
+    "STARTED_AT",
+    "correlation_of",
     "new_signer",
     "some_events",
-    "story_of",
     "write_journal",
 ]
 
-BEGAN: Final = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
+STARTED_AT: Final = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 SOURCE: Final = "//kubernetes/descheduler/reactive-desched-0/01j9y3k2m4n6p8q0r2s4t6v8w0"
 """The source of the events and journals made here."""
 
@@ -42,7 +50,7 @@ _REFUSALS: Final = (
 )
 
 
-def new_signer(directory: Path, source: str = SOURCE) -> Signer:
+def new_signer(directory: Path, source: str = SOURCE) -> Ed25519Signer:
     """Return the signer of a journal in this folder, whose key is made there."""
     directory.mkdir(parents=True, exist_ok=True)
     return open_signer(directory, "", source.removeprefix("//"))
@@ -53,11 +61,11 @@ def write_journal(
     events: Iterable[AnyEvent],
     *,
     per_segment: int = 1000,
-    signer: Signer | None = None,
-    seal_every: int = 1000,
+    signer: Ed25519Signer | None = None,
+    checkpoint_every: int = 1000,
     compress: bool = False,
-    began: datetime = BEGAN,
-) -> list[Entry]:
+    began: datetime = STARTED_AT,
+) -> list[JournalRecord]:
     """Write the events as a journal of this folder's own; return all its records in order.
 
     Each file holds a checkpoint and so many events after it, and a checkpoint after each
@@ -65,14 +73,14 @@ def write_journal(
     written a second apart. Without a signer, the one of `new_signer`.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    writer = _Writer(signer or new_signer(directory), seal_every, began)
+    writer = _JournalWriter(signer or new_signer(directory), checkpoint_every, began)
     rest = iter(events)
-    records: list[Entry] = []
+    records: list[JournalRecord] = []
     files: list[Segment] = []
     batch = list(islice(rest, per_segment))
     while batch or not files:
         entries = writer.segment(batch)
-        files.append(segment(directory, entries[0].seq))
+        files.append(segment_at(directory, entries[0].seq))
         files[-1].path.write_bytes(b"".join(entry.raw + b"\n" for entry in entries))
         records += entries
         batch = list(islice(rest, per_segment))
@@ -82,23 +90,23 @@ def write_journal(
 
 
 def some_events(
-    count: int, *, pods: int = 8, seed: int = 0, began: datetime = BEGAN, source: str = SOURCE
+    count: int, *, pods: int = 8, seed: int = 0, began: datetime = STARTED_AT, source: str = SOURCE
 ) -> list[AnyEvent]:
     """Return so many events of every type, about 1.1 kB each: cases of some pods, told in order.
 
     The first is a policy that was loaded; every eviction.requested within has its ending, if the
     count leaves room for it. The same arguments make the same events.
     """
-    return list(islice(_Telling(Random(seed), pods, began, source).events(), count))
+    return list(islice(_EventGenerator(Random(seed), pods, began, source).events(), count))
 
 
-def story_of(who: api.Who, case: str) -> Story:
+def correlation_of(pod: api.Who, case: str) -> Correlation:
     """Return what the events of a pod's case share."""
-    key = who.owners[-1].uid if who.owners else who.uid
-    return Story(case, f"{who.namespace}/{who.name}", key)
+    key = pod.owners[-1].uid if pod.owners else pod.uid
+    return Correlation(case, f"{pod.namespace}/{pod.name}", key)
 
 
-class _About(TypedDict):
+class _PodEventFields(TypedDict):
     """What every event about a pod says, as `api.PodData`."""
 
     mode: Literal["live", "dry-run"]
@@ -108,12 +116,12 @@ class _About(TypedDict):
     why: api.Why
 
 
-class _Writer:
-    def __init__(self, signer: Signer, seal_every: int, began: datetime) -> None:
+class _JournalWriter:
+    def __init__(self, signer: Ed25519Signer, seal_every: int, began: datetime) -> None:
         self._source = f"//{signer.origin}"
         self._now = began
-        self._every = seal_every
-        self._seals = Seals(
+        self._checkpoint_every = seal_every
+        self._checkpointer = Checkpointer(
             signer,
             every_records=seal_every,
             every_s=60,
@@ -122,106 +130,114 @@ class _Writer:
         )
         self._seq, self._prev = 0, GENESIS
 
-    def segment(self, events: Sequence[AnyEvent]) -> list[Entry]:
+    def segment(self, events: Sequence[AnyEvent]) -> list[JournalRecord]:
         """Return a file's records."""
         entries = [self._checkpoint()]
         for number, event in enumerate(events, 1):
             entries.append(self._line(encode(event)))
-            if number % self._every == 0:
+            if number % self._checkpoint_every == 0:
                 entries.append(self._checkpoint())
         return entries
 
-    def _checkpoint(self) -> Entry:
-        return self._line(self._seals.body(self._source, self._seq, self._prev, Context()))
+    def _checkpoint(self) -> JournalRecord:
+        return self._line(
+            self._checkpointer.encode_checkpoint(
+                self._source, self._seq, self._prev, CheckpointContext()
+            )
+        )
 
-    def _line(self, body: Body) -> Entry:
+    def _line(self, body: EncodedEvent) -> JournalRecord:
         self._now += timedelta(seconds=1)
         self._seq += 1
         recorded = self._now.isoformat(timespec="microseconds").replace("+00:00", "Z")
-        raw = line(body, self._prev, recorded, self._seq)
+        raw = format_line(body, self._prev, recorded, self._seq)
         self._prev = digest(raw)
-        return Entry(self._seq, raw)
+        return JournalRecord(self._seq, raw)
 
 
-class _Telling:
+class _EventGenerator:
     """Tells one case after the other."""
 
     def __init__(self, rng: Random, pods: int, began: datetime, source: str) -> None:
         self._rng = rng
         self._source = source
         self._now = began
-        self._epoch = epoch_of(source)
+        self._epoch = journal_epoch(source)
         self._pods = [_pod(number) for number in range(max(1, pods))]
-        self._told = 0
+        self._event_count = 0
 
     def events(self) -> Iterator[AnyEvent]:
         """Yield events without end."""
-        yield from self._own()
+        yield from self._controller_events()
         while True:
             for who in self._pods:
-                yield from self._case(who)
-            yield from self._own()
+                yield from self._case_events(who)
+            yield from self._controller_events()
 
-    def _case(self, who: api.Who) -> Iterator[AnyEvent]:
+    def _case_events(self, who: api.Who) -> Iterator[AnyEvent]:
         """Yield a finding, its verdict and, in half of the cases, an eviction and its end."""
-        self._told += 1
-        case = digest_id(self._source, who.uid, str(self._told))
-        tell = self._teller(story_of(who, case))
-        about = _about(who, self._told, self._rng)
-        yield tell(api.FINDING_MADE, api.FindingMade(**about))
-        if self._told % 2:
-            yield from self._eviction(tell, about)
+        self._event_count += 1
+        case = digest_id(self._source, who.uid, str(self._event_count))
+        make_event = self._event_factory(correlation_of(who, case))
+        about = _about(who, self._event_count, self._rng)
+        yield make_event(api.FINDING_MADE, api.FindingMade(**about))
+        if self._event_count % 2:
+            yield from self._eviction(make_event, about)
             return
-        type_, verdict, gate, reason = _REFUSALS[self._told // 2 % len(_REFUSALS)]
+        type_, verdict, gate, reason = _REFUSALS[self._event_count // 2 % len(_REFUSALS)]
         decision = api.Verdict(verdict=verdict, gate=gate, reason=reason, detail="4 wait")
-        yield tell(type_, api.DecisionMade(decision=decision, **about))
+        yield make_event(type_, api.DecisionMade(decision=decision, **about))
 
     def _eviction(
-        self, tell: Callable[[str, api.Data], AnyEvent], about: _About
+        self, make_event: Callable[[str, api.EventData], AnyEvent], about: _PodEventFields
     ) -> Iterator[AnyEvent]:
-        type_, result, detail = _ENDINGS[self._told // 2 % len(_ENDINGS)]
+        type_, result, detail = _ENDINGS[self._event_count // 2 % len(_ENDINGS)]
         if type_ == api.EVICTION_REHEARSED:
-            about = {**about, "mode": api.DRY_RUN}
+            about = {**about, "mode": api.MODE_DRY_RUN}
         verdict = api.Verdict(verdict="evict")
-        yield tell(api.DECISION_EVICT, api.DecisionMade(decision=verdict, **about))
-        yield tell(api.EVICTION_REQUESTED, api.EvictionRequested(attempt=1, **about))
+        yield make_event(api.DECISION_EVICT, api.DecisionMade(decision=verdict, **about))
+        yield make_event(api.EVICTION_REQUESTED, api.EvictionRequested(attempt=1, **about))
         outcome = api.Ending(result=result, detail=detail, took_ms=self._rng.randrange(3, 900))
-        yield tell(type_, api.EvictionEnded(attempt=1, outcome=outcome, **about))
+        yield make_event(type_, api.EvictionEnded(attempt=1, outcome=outcome, **about))
 
-    def _own(self) -> Iterator[AnyEvent]:
+    def _controller_events(self) -> Iterator[AnyEvent]:
         """Yield what the controller says of itself."""
-        tell = self._teller(Story(self._epoch, "journal", self._epoch))
-        where, revision = "policy.yaml", f"{self._told:08x}"
-        yield tell(
+        make_event = self._event_factory(Correlation(self._epoch, "journal", self._epoch))
+        where, revision = "policy.yaml", f"{self._event_count:08x}"
+        yield make_event(
             api.POLICY_LOADED,
-            api.PolicyLoaded(mode=api.LIVE, revision=revision, source=where, version="0.5.0"),
+            api.PolicyLoaded(mode=api.MODE_LIVE, revision=revision, source=where, version="0.5.0"),
         )
         problems = ("policy.yaml:12:7: profiles[0]: there is no plugin called `PodLifetime`",)
-        yield tell(
+        yield make_event(
             api.POLICY_REJECTED,
             api.PolicyRejected(kept=revision, problems=problems, source=where),
         )
-        yield tell(
+        yield make_event(
             api.LEADER_CHANGED,
             api.LeaderChanged(
-                holder="reactive-desched-0", previous="reactive-desched-1", transitions=self._told
+                holder="reactive-desched-0",
+                previous="reactive-desched-1",
+                transitions=self._event_count,
             ),
         )
-        yield tell(
+        yield make_event(
             api.JOURNAL_RESUMED,
             api.JournalResumed(down_ms=5300, reason="No space left on device", refused=2),
         )
-        yield tell(api.JOURNAL_LOST, api.JournalLost(first=3, last=9, sink="kafka"))
+        yield make_event(api.JOURNAL_LOST, api.JournalLost(first=3, last=9, sink="kafka"))
 
-    def _teller(self, story: Story) -> Callable[[str, api.Data], AnyEvent]:
+    def _event_factory(self, story: Correlation) -> Callable[[str, api.EventData], AnyEvent]:
         """Return what makes the case's next event, caused by the one before."""
-        cause = f"node/n1@{self._told}"
+        cause = f"node/n1@{self._event_count}"
 
-        def tell(type_: str, data: api.Data) -> AnyEvent:
+        def tell(type_: str, data: api.EventData) -> AnyEvent:
             nonlocal cause
             self._now += timedelta(milliseconds=self._rng.randrange(1, 400))
-            id_ = digest_id(story.id, type_, str(self._told))
-            event = envelope(self._source, type_, story, self._now, data, id_=id_, cause=cause)
+            id_ = digest_id(story.id, type_, str(self._event_count))
+            event = build_event(
+                self._source, type_, story, self._now, data, id_=id_, causation_id=cause
+            )
             cause = id_
             return event
 
@@ -245,7 +261,7 @@ def _pod(number: int) -> api.Who:
     )
 
 
-def _about(who: api.Who, number: int, rng: Random) -> _About:
+def _about(who: api.Who, number: int, rng: Random) -> _PodEventFields:
     node = who.node
     plugin, change, reason = (
         (
@@ -258,7 +274,7 @@ def _about(who: api.Who, number: int, rng: Random) -> _About:
     )[number % 3]
     version = str(rng.randrange(10_000, 99_999))
     return {
-        "mode": api.LIVE,
+        "mode": api.MODE_LIVE,
         "trigger": api.Cause(change=change, object=f"node {node}", resource_version=version),
         "what": api.What(action="evict", grace_period_seconds=30 if number % 5 else None),
         "who": who,
@@ -277,7 +293,7 @@ def _uid(*parts: str) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
 
 
-def _compress(one: Segment) -> None:
-    raw = one.path.read_bytes()
-    one.path.with_name(one.path.name + COMPRESSED).write_bytes(gzip.compress(raw, mtime=0))
-    one.path.unlink()
+def _compress(segment: Segment) -> None:
+    raw = segment.path.read_bytes()
+    segment.path.with_name(segment.path.name + GZIP_SUFFIX).write_bytes(gzip.compress(raw, mtime=0))
+    segment.path.unlink()

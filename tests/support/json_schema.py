@@ -10,7 +10,7 @@ from typing import Any, Final
 Json = Any  # JSON is whatever it is
 Schema = Mapping[str, Json]
 
-_WORDS: Final = frozenset(
+_ANNOTATIONS: Final = frozenset(
     ("$schema", "title", "description", "default", "definitions", "then", "else")
 )
 
@@ -48,77 +48,83 @@ class JsonSchema:
     def _accepts(self, schema: Json, value: Json) -> bool:
         if isinstance(schema, bool):
             return schema
-        return all(self._keyword(word, schema, value) for word in schema if word not in _WORDS)
+        return all(
+            self._meets_keyword(keyword, schema, value)
+            for keyword in schema
+            if keyword not in _ANNOTATIONS
+        )
 
-    def _keyword(self, word: str, schema: Schema, value: Json) -> bool:
+    def _meets_keyword(self, keyword: str, schema: Schema, value: Json) -> bool:
         """Say whether a value meets one keyword; raises ValueError for one not known here."""
-        said = schema[word]
-        match word:
+        expected = schema[keyword]
+        match keyword:
             case "$ref":
-                return self._accepts(self._root["definitions"][said.split("/")[-1]], value)
+                return self._accepts(self._root["definitions"][expected.split("/")[-1]], value)
             case "allOf":
-                return all(self._accepts(each, value) for each in said)
+                return all(self._accepts(each, value) for each in expected)
             case "anyOf":
-                return any(self._accepts(each, value) for each in said)
+                return any(self._accepts(each, value) for each in expected)
             case "not":
-                return not self._accepts(said, value)
+                return not self._accepts(expected, value)
             case "if":
-                branch = "then" if self._accepts(said, value) else "else"
+                branch = "then" if self._accepts(expected, value) else "else"
                 return self._accepts(schema.get(branch, True), value)
             case "type":
-                names = [said] if isinstance(said, str) else said
+                names = [expected] if isinstance(expected, str) else expected
                 return any(_TYPES[name](value) for name in names)
             case "const":
-                return _same(said, value)
+                return _json_equal(expected, value)
             case "enum":
-                return any(_same(each, value) for each in said)
+                return any(_json_equal(each, value) for each in expected)
             case _:
-                return self._shaped(word, schema, value)
+                return self._meets_typed_keyword(keyword, schema, value)
 
-    def _shaped(self, word: str, schema: Schema, value: Json) -> bool:
+    def _meets_typed_keyword(self, keyword: str, schema: Schema, value: Json) -> bool:
         """Judge keywords that are about one type, and hold for every other."""
-        if isinstance(value, dict) and word in _OBJECT:
-            return all(self._in_object(word, schema, value))
-        if isinstance(value, list) and word in _ARRAY:
-            return self._in_array(word, schema[word], value)
-        if isinstance(value, str) and word in _STRING:
-            return _in_string(word, schema[word], value)
-        if _is_number(value) and word in _BOUNDS:
-            return _BOUNDS[word](value, schema[word])
-        if word not in _OBJECT | _ARRAY | _STRING | _BOUNDS.keys():
-            raise ValueError(f"{word} is not known here")
+        if isinstance(value, dict) and keyword in _OBJECT:
+            return all(self._in_object(keyword, schema, value))
+        if isinstance(value, list) and keyword in _ARRAY:
+            return self._in_array(keyword, schema[keyword], value)
+        if isinstance(value, str) and keyword in _STRING:
+            return _in_string(keyword, schema[keyword], value)
+        if _is_number(value) and keyword in _BOUNDS:
+            return _BOUNDS[keyword](value, schema[keyword])
+        if keyword not in _OBJECT | _ARRAY | _STRING | _BOUNDS.keys():
+            raise ValueError(f"{keyword} is not known here")
         return True
 
-    def _in_object(self, word: str, schema: Schema, value: dict[str, Json]) -> Iterator[bool]:
-        said = schema[word]
-        match word:
+    def _in_object(self, keyword: str, schema: Schema, value: dict[str, Json]) -> Iterator[bool]:
+        expected = schema[keyword]
+        match keyword:
             case "required":
-                yield all(field in value for field in said)
+                yield all(field in value for field in expected)
             case "minProperties":
-                yield len(value) >= said
+                yield len(value) >= expected
             case "propertyNames":
-                yield from (self._accepts(said, field) for field in value)
+                yield from (self._accepts(expected, field) for field in value)
             case "properties":
-                for field in said.keys() & value.keys():
-                    yield self._accepts(said[field], value[field])
+                for field in expected.keys() & value.keys():
+                    yield self._accepts(expected[field], value[field])
             case "additionalProperties":
                 for field in value.keys() - schema.get("properties", {}).keys():
-                    yield self._accepts(said, value[field])
+                    yield self._accepts(expected, value[field])
 
-    def _in_array(self, word: str, said: Json, value: list[Json]) -> bool:
-        match word:
+    def _in_array(self, keyword: str, expected: Json, value: list[Json]) -> bool:
+        match keyword:
             case "items":
-                return all(self._accepts(said, item) for item in value)
+                return all(self._accepts(expected, item) for item in value)
             case "contains":
-                return any(self._accepts(said, item) for item in value)
+                return any(self._accepts(expected, item) for item in value)
             case "uniqueItems":
-                return not said or all(
-                    not _same(one, other) for at, one in enumerate(value) for other in value[:at]
+                return not expected or all(
+                    not _json_equal(one, other)
+                    for at, one in enumerate(value)
+                    for other in value[:at]
                 )
             case "minItems":
-                return len(value) >= int(said)
+                return len(value) >= int(expected)
             case _:
-                return len(value) <= int(said)
+                return len(value) <= int(expected)
 
 
 _OBJECT: Final = frozenset(
@@ -128,13 +134,13 @@ _ARRAY: Final = frozenset(("contains", "items", "maxItems", "minItems", "uniqueI
 _STRING: Final = frozenset(("minLength", "pattern"))
 
 
-def _in_string(word: str, said: Json, value: str) -> bool:
-    if word == "minLength":
-        return len(value) >= int(said)
-    return re.search(said, value) is not None
+def _in_string(keyword: str, expected: Json, value: str) -> bool:
+    if keyword == "minLength":
+        return len(value) >= int(expected)
+    return re.search(expected, value) is not None
 
 
-def _same(one: Json, other: Json) -> bool:
+def _json_equal(one: Json, other: Json) -> bool:
     """Compare as JSON does: true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other

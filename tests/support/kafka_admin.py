@@ -21,7 +21,7 @@ from confluent_kafka.admin._scram import (
 )
 from confluent_kafka.cimpl import NewTopic
 
-from tests.support.control_plane import eventually
+from tests.support.control_plane import wait_until
 
 _WITHIN_S = 30.0
 _PASSWORD_ROUNDS = 4096
@@ -35,7 +35,7 @@ class KafkaAdmin:
         pace = {"reconnect.backoff.max.ms": 500, "log_level": 0}
         self._client = AdminClient({"bootstrap.servers": address, **pace})
 
-    def serves(self) -> bool:
+    def is_reachable(self) -> bool:
         """Say whether the broker answers."""
         try:
             return bool(self._client.list_topics(timeout=2).brokers)
@@ -46,44 +46,48 @@ class KafkaAdmin:
         """Make a topic that can be written to at once; `max_message_bytes` is a setting."""
         config = {key.replace("_", "."): value for key, value in settings.items()}
         topic = NewTopic(name, partitions, 1, config=config)
-        _settle(self._client.create_topics([topic]).values())
+        _await_futures(self._client.create_topics([topic]).values())
         what = f"the partitions of {name} have leaders"
-        eventually(lambda: self._leads(name, partitions), within_s=_WITHIN_S, what=what)
+        wait_until(lambda: self.has_leader(name, partitions), within_s=_WITHIN_S, what=what)
 
     def set_topic(self, name: str, **settings: str) -> None:
         """Change settings of a topic."""
         changes = [_change(key.replace("_", "."), value) for key, value in settings.items()]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
-        _settle(self._client.incremental_alter_configs([resource]).values())
+        _await_futures(self._client.incremental_alter_configs([resource]).values())
 
     def allow(self, user: str, topic: str) -> None:
         """Let a user write to, read and describe a topic."""
         operation, permission = AclOperation.ALL, AclPermissionType.ALLOW
-        grant = AclBinding(*_whom(user, topic), operation, permission)
-        _settle(self._client.create_acls([grant]).values())
+        grant = AclBinding(*_acl_bindings(user, topic), operation, permission)
+        _await_futures(self._client.create_acls([grant]).values())
 
     def forbid(self, user: str, topic: str) -> None:
         """Take back what `allow` gave."""
         operation, permission = AclOperation.ANY, AclPermissionType.ANY
-        grants = AclBindingFilter(*_whom(user, topic), operation, permission)
-        _settle(self._client.delete_acls([grants]).values())
+        grants = AclBindingFilter(*_acl_bindings(user, topic), operation, permission)
+        _await_futures(self._client.delete_acls([grants]).values())
 
     def set_password(self, user: str, password: str) -> None:
         """Give a user a new SCRAM password; PLAIN passwords stay as they were at the start."""
         how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _PASSWORD_ROUNDS)
         change = UserScramCredentialUpsertion(user, how, password.encode())
-        _settle(self._client.alter_user_scram_credentials([change]).values())
+        _await_futures(self._client.alter_user_scram_credentials([change]).values())
 
-    def _leads(self, topic: str, partitions: int) -> bool:
-        found = self._client.list_topics(topic, timeout=5).topics[topic].partitions
-        return len(found) == partitions and all(each.leader >= 0 for each in found.values())
+    def has_leader(self, topic: str, partitions: int) -> bool:
+        partition_metadata = self._client.list_topics(topic, timeout=5).topics[topic].partitions
+        return len(partition_metadata) == partitions and all(
+            each.leader >= 0 for each in partition_metadata.values()
+        )
 
 
-def _whom(user: str, topic: str) -> tuple[ResourceType, str, ResourcePatternType, str, str]:
+def _acl_bindings(user: str, topic: str) -> tuple[ResourceType, str, ResourcePatternType, str, str]:
     return (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*")
 
 
-def _settle(changes: Iterable[Future[Any]]) -> None:  # each kind of change has its own answer
+def _await_futures(
+    changes: Iterable[Future[Any]],
+) -> None:  # each kind of change has its own answer
     for change in changes:
         change.result(timeout=_WITHIN_S)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from tests.support.component import Component
-from tests.support.control_plane import eventually, free_ports
+from tests.support.component import ChildProcess
+from tests.support.control_plane import free_ports, wait_until
 from tests.support.kafka_admin import KafkaAdmin
 
 _CLUSTER_ID = "cmVhY3RpdmUtZGVzY2hlZA"
@@ -75,14 +75,14 @@ class KafkaBroker:
     tls: ServerTls | None = None
     admin: KafkaAdmin = field(init=False)
     _ports: dict[str, int] = field(init=False)
-    _component: Component = field(init=False)
+    _component: ChildProcess = field(init=False)
 
     def __post_init__(self) -> None:
         names = ("plain", "controller", "sasl", "sasl_tls")
         self._ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.admin = KafkaAdmin(self.address)
         argv = self.tools.argv("kafka.Kafka", str(self._settings_file))
-        self._component = Component("kafka", argv, self.folder / "kafka.log")
+        self._component = ChildProcess("kafka", argv, self.folder / "kafka.log")
 
     def __enter__(self) -> Self:
         """Make the data folder, start, and wait until it serves."""
@@ -117,7 +117,7 @@ class KafkaBroker:
     def start(self, within_s: float = 60) -> None:
         """Start it where it was before and wait until it serves."""
         self._component.start()
-        eventually(self._serves, within_s=within_s, what="the Kafka broker serves")
+        wait_until(self._is_serving, within_s=within_s, what="the Kafka broker serves")
 
     def ensure_running(self) -> None:
         """Start it again if a test left it ended, and let it go on if it is paused."""
@@ -165,9 +165,9 @@ class KafkaBroker:
         cluster = ("-t", _CLUSTER_ID, "-c", str(self._settings_file))
         self.tools.run("kafka.tools.StorageTool", "format", *cluster, *users)
 
-    def _serves(self) -> bool:
+    def _is_serving(self) -> bool:
         self._component.ensure_alive()
-        return self.admin.serves()
+        return self.admin.is_reachable()
 
     def _settings(self) -> str:
         settings = self._base() | self._sasl_listener("sasl")
@@ -216,10 +216,10 @@ class KafkaBroker:
     def _sasl_listener(self, name: str) -> dict[str, str]:
         prefix, module = f"listener.name.{name}", "org.apache.kafka.common.security"
         plain, scram = f"{module}.plain.PlainLoginModule", f"{module}.scram.ScramLoginModule"
-        known = " ".join(f'user_{user}="{word}"' for user, word in self.users.items())
+        credentials = " ".join(f'user_{user}="{option}"' for user, option in self.users.items())
         return {
             f"{prefix}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
-            f"{prefix}.plain.sasl.jaas.config": f"{plain} required {known};",
+            f"{prefix}.plain.sasl.jaas.config": f"{plain} required {credentials};",
             f"{prefix}.scram-sha-512.sasl.jaas.config": f"{scram} required;",
         }
 

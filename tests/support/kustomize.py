@@ -10,21 +10,21 @@ from reactive_desched.sim.patches.json_patch import apply_json_patch
 
 Object = dict[str, Any]  # a Kubernetes object, or a part of one, as JSON
 
-_KNOWN = {"apiVersion", "kind", "namespace", "resources", "labels", "images", "patches"}
+_SUPPORTED_FIELDS = {"apiVersion", "kind", "namespace", "resources", "labels", "images", "patches"}
 
 
-def rendered(folder: Path) -> list[Object]:
+def render(folder: Path) -> list[Object]:
     """Return what applying a folder would create; raises ValueError at what it cannot render."""
-    (told,) = documents(folder / "kustomization.yaml")
-    if unknown := told.keys() - _KNOWN:
+    (unsupported,) = documents(folder / "kustomization.yaml")
+    if unknown := unsupported.keys() - _SUPPORTED_FIELDS:
         raise ValueError(f"{folder}: {', '.join(sorted(unknown))} cannot be rendered here")
-    found = [each for name in told["resources"] for each in _resource(folder / name)]
-    for patch in told.get("patches", ()):
-        found = _patched(found, patch)
-    for each in found:
-        _labelled(each, told.get("labels", ()))
-        _with_images(each, told.get("images", ()))
-    return found
+    manifests = [each for name in unsupported["resources"] for each in _resource(folder / name)]
+    for patch in unsupported.get("patches", ()):
+        manifests = _patched(manifests, patch)
+    for each in manifests:
+        _labelled(each, unsupported.get("labels", ()))
+        _with_images(each, unsupported.get("images", ()))
+    return manifests
 
 
 def documents(path: Path) -> list[Object]:
@@ -42,16 +42,16 @@ def pod_template(workload: Object) -> Object:
 
 
 def _resource(path: Path) -> list[Object]:
-    return rendered(path) if path.is_dir() else documents(path)
+    return render(path) if path.is_dir() else documents(path)
 
 
-def _patched(found: list[Object], patch: Object) -> list[Object]:
+def _patched(manifests: list[Object], patch: Object) -> list[Object]:
     """Patch exactly one object: a patch that meets none would be lost without a word."""
     target, steps = patch["target"], YAML(typ="safe").load(patch["patch"])
-    wanted = [each for each in found if _matches(each, target)]
+    wanted = [each for each in manifests if _matches(each, target)]
     if len(wanted) != 1:
         raise ValueError(f"{target} is met {len(wanted)} times")
-    return [apply_json_patch(each, steps) if each is wanted[0] else each for each in found]
+    return [apply_json_patch(each, steps) if each is wanted[0] else each for each in manifests]
 
 
 def _matches(manifest: Object, target: Object) -> bool:

@@ -3,24 +3,24 @@
 from textwrap import dedent, indent
 from typing import Final
 
-from reactive_desched.controller.config import registry
-from reactive_desched.policy.documents import Source
-from reactive_desched.policy.load import Configuration, check, configure
+from reactive_desched.controller.config import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import Configuration, check_source, load_sources
 
 __all__ = [
     "AFFINITY",
-    "OLD",
+    "LEGACY_HEADER",
     "REQUIRED",
     "RESTARTS",
     "SPREAD",
     "TAINTS",
-    "read",
+    "error_lines",
+    "load_text",
     "strategy",
-    "told",
-    "warned",
+    "warning_lines",
 ]
 
-OLD: Final = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
+LEGACY_HEADER: Final = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
 AFFINITY: Final = "RemovePodsViolatingNodeAffinity"
 TAINTS: Final = "RemovePodsViolatingNodeTaints"
 SPREAD: Final = "RemovePodsViolatingTopologySpreadConstraint"
@@ -31,22 +31,22 @@ REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 def strategy(name: str, params: str = "{}", top: str = "") -> str:
     """Write a policy with one strategy; its params begin on line 7, after `top` if there is any."""
     return (
-        f"{OLD}{dedent(top)}strategies:\n  {name}:\n    enabled: true\n    params:\n"
+        f"{LEGACY_HEADER}{dedent(top)}strategies:\n  {name}:\n    enabled: true\n    params:\n"
         f"{indent(dedent(params), ' ' * 6)}\n"
     )
 
 
-def read(text: str) -> Configuration:
+def load_text(text: str) -> Configuration:
     """Read one text called p.yaml."""
-    return configure([Source(dedent(text), "p.yaml")], registry())
+    return load_sources([SourceText(dedent(text), "p.yaml")], plugin_registry())
 
 
-def warned(text: str) -> list[str]:
+def warning_lines(text: str) -> list[str]:
     """Give the warnings but the one that every policy in this format gets."""
-    return [str(it).removeprefix("p.yaml:") for it in read(text).warnings[1:]]
+    return [str(it).removeprefix("p.yaml:") for it in load_text(text).warnings[1:]]
 
 
-def told(text: str) -> list[str]:
+def error_lines(text: str) -> list[str]:
     """Give the problems of a text that is refused, one line each."""
-    problems = check(Source(dedent(text), "p.yaml"), registry()).problems
+    problems = check_source(SourceText(dedent(text), "p.yaml"), plugin_registry()).errors
     return [str(problem).removeprefix("p.yaml:") for problem in problems]

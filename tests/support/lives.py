@@ -12,27 +12,27 @@ from typing import Any, NamedTuple, Self
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.support.crash_program import Life
-from tests.support.crash_world import evicted
+from tests.support.crash_program import CrashRun
+from tests.support.crash_world import evicted_uids
 from tests.support.mock_kafka import MockKafka
 
-__all__ = ["Lives", "Mother", "Promise", "Received"]
+__all__ = ["AcknowledgedWrite", "CrashRuns", "CrashSupervisor", "ReceivedMessage"]
 
 TOPIC = "events"
 PARTITIONS = 3
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 _LOG_CHARACTERS = 4000
 
 
-class Promise(NamedTuple):
+class AcknowledgedWrite(NamedTuple):
     """Something that a life said was so: what, of which id, and more about it."""
 
-    what: str
+    kind: str
     id: str
-    more: str
+    detail: str
 
 
-class Received(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message in Kafka."""
 
     partition: int
@@ -40,7 +40,7 @@ class Received(NamedTuple):
     value: bytes
 
 
-class Mother:
+class CrashSupervisor:
     """The process that all lives are forked from: it has loaded what takes time to load."""
 
     def __init__(self) -> None:
@@ -60,14 +60,14 @@ class Mother:
         with self._process:
             self._process.kill()
 
-    def begin(self, life: Life) -> int:
+    def start_run(self, crash_run: CrashRun) -> int:
         """Begin a life; return its process's id."""
         assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(life) + b"\n")
+        self._process.stdin.write(msgspec.json.encode(crash_run) + b"\n")
         self._process.stdin.flush()
         return self._read()
 
-    def ended(self) -> int:
+    def wait(self) -> int:
         """Wait until it has ended; return its exit status."""
         return self._read()
 
@@ -78,20 +78,20 @@ class Mother:
         return int(line)
 
 
-class Lives:
+class CrashRuns:
     """Processes that share a folder; at most one of a mother's lives at a time."""
 
-    def __init__(self, folder: Path, mother: Mother, kafka: MockKafka) -> None:
+    def __init__(self, folder: Path, supervisor: CrashSupervisor, kafka: MockKafka) -> None:
         self.journal = folder / "journal"
-        self._mother = mother
+        self._supervisor = supervisor
         self._log = folder / "log"
         self._promises = folder / "promises"
-        self._world = folder / "world"
+        self._api_server_file = folder / "world"
         self._kafka = kafka
         self._number = 0
-        self._received: list[list[Received]] = [[] for _ in range(PARTITIONS)]
+        self._received: list[list[ReceivedMessage]] = [[] for _ in range(PARTITIONS)]
         kafka.create_topic(TOPIC, PARTITIONS)
-        for path in (self._promises, self._world, self._log):
+        for path in (self._promises, self._api_server_file, self._log):
             path.touch()
 
     def __enter__(self) -> Self:
@@ -107,74 +107,74 @@ class Lives:
     def work(self, for_s: float, **more: Any) -> int:  # fields of Life
         """Live for a while and end in an orderly way; return the exit status."""
         self._begin(work_s=for_s, **more)
-        return self._mother.ended()
+        return self._supervisor.wait()
 
     def killed_after(self, after_s: float, **more: Any) -> int:  # fields of Life
         """Live until killed, so long after the process began; return the exit status."""
         pid = self._begin(**more)
         time.sleep(after_s)
         os.kill(pid, signal.SIGKILL)
-        return self._mother.ended()
+        return self._supervisor.wait()
 
     def killed_at(self, step: str, nth: int = 1, **more: Any) -> int:  # fields of Life
         """Live until a step comes for the nth time; return the exit status."""
         self._begin(step=step, nth=nth, **more)
-        return self._mother.ended()
+        return self._supervisor.wait()
 
-    def last(self, **more: Any) -> int:  # fields of Life
+    def run_to_completion(self, **more: Any) -> int:  # fields of Life
         """Live until everything is finished and everyone has everything; return the status."""
         self._begin(is_last=True, **more)
-        return self._mother.ended()
+        return self._supervisor.wait()
 
     @property
-    def promises(self) -> list[Promise]:
+    def promises(self) -> list[AcknowledgedWrite]:
         """Whatever was said to be so by any life, in order."""
         lines = self._promises.read_text(encoding="utf-8").splitlines()
-        return [Promise(*[*line.split(" ", 2), "", ""][:3]) for line in lines]
+        return [AcknowledgedWrite(*[*line.split(" ", 2), "", ""][:3]) for line in lines]
 
     @property
-    def evicted(self) -> list[str]:
+    def evicted_uids(self) -> list[str]:
         """The pods that really left, by uid."""
-        return evicted(self._world)
+        return evicted_uids(self._api_server_file)
 
     @property
-    def said(self) -> str:
+    def last_log(self) -> str:
         """What they logged last."""
         return self._log.read_text(errors="replace")[-_LOG_CHARACTERS:]
 
-    def received(self) -> list[Received]:
+    def read_topic(self) -> list[ReceivedMessage]:
         """Read on in the topic, and return all that was ever in it, each partition in order."""
         for number in range(PARTITIONS):
-            known = self._received[number]
-            known += _behind(self._consumer, number, len(known))
-        return [message for known in self._received for message in known]
+            offsets = self._received[number]
+            offsets += _messages_from(self._consumer, number, len(offsets))
+        return [message for offsets in self._received for message in offsets]
 
     def _begin(self, **more: Any) -> int:  # fields of Life
         self._number += 1
-        life = Life(
+        life = CrashRun(
             number=self._number,
             journal=str(self.journal),
             acknowledged=str(self._promises),
-            world=str(self._world),
+            world=str(self._api_server_file),
             log=str(self._log),
             brokers=more.pop("brokers", self._kafka.brokers),
             topic=TOPIC,
             **more,
         )
-        return self._mother.begin(life)
+        return self._supervisor.start_run(life)
 
 
-def _behind(consumer: Consumer, number: int, offset: int) -> Iterator[Received]:
+def _messages_from(consumer: Consumer, number: int, offset: int) -> Iterator[ReceivedMessage]:
     """Yield what a partition holds from there on; the mock cluster drops what is old."""
-    place = TopicPartition(TOPIC, number, offset)
-    oldest, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
+    position = TopicPartition(TOPIC, number, offset)
+    oldest, end = consumer.get_watermark_offsets(position, timeout=TIMEOUT_S)
     assert oldest <= offset, "the mock cluster has dropped messages: read it more often"
-    consumer.assign([place])
+    consumer.assign([position])
     for _ in range(offset, end):
-        message = consumer.poll(PATIENCE_S)
+        message = consumer.poll(TIMEOUT_S)
         assert message is not None, "the topic cannot be read"
         assert message.error() is None, message.error()
         key, value = message.key(), message.value()
         assert isinstance(key, bytes)
         assert isinstance(value, bytes)
-        yield Received(number, key.decode(), value)
+        yield ReceivedMessage(number, key.decode(), value)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["LogBook", "LogLine"]
+__all__ = ["LogLine", "RecordingLogger"]
 
 
 class LogLine(NamedTuple):
@@ -15,7 +15,7 @@ class LogLine(NamedTuple):
     at: float
 
 
-class LogBook:
+class RecordingLogger:
     """Keeps every line in order; `clock` tells when, and without one it is always zero."""
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
@@ -34,10 +34,10 @@ class LogBook:
         """Keep a line that should be looked at."""
         self.lines.append(LogLine("warning", event, values, self._clock()))
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def values_of(self, event: str) -> list[dict[str, Any]]:
         """Return the values of every line that says this."""
         return [line.values for line in self.lines if line.event == event]
 
-    def moments(self, event: str) -> list[float]:
+    def times_of(self, event: str) -> list[float]:
         """Return when each line that says this was told."""
         return [line.at for line in self.lines if line.event == event]

@@ -34,7 +34,7 @@ def node(name: str, **labels: str) -> Object:
     }
 
 
-def deployment(space: str, name: str, replicas: int, **pod_spec: object) -> Object:
+def deployment(namespace_name: str, name: str, replicas: int, **pod_spec: object) -> Object:
     """Return a Deployment whose pods carry the label `app: name` and take `pod_spec` as is."""
     container = {
         "name": "main",
@@ -52,7 +52,7 @@ def deployment(space: str, name: str, replicas: int, **pod_spec: object) -> Obje
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"namespace": space, "name": name},
+        "metadata": {"namespace": namespace_name, "name": name},
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": {"app": name}},
@@ -61,12 +61,12 @@ def deployment(space: str, name: str, replicas: int, **pod_spec: object) -> Obje
     }
 
 
-def disruption_budget(space: str, app: str, max_unavailable: int) -> Object:
+def pod_disruption_budget(namespace_name: str, app: str, max_unavailable: int) -> Object:
     """Return a PodDisruptionBudget over the pods of one app."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": {"namespace": space, "name": app},
+        "metadata": {"namespace": namespace_name, "name": app},
         "spec": {
             "maxUnavailable": max_unavailable,
             "selector": {"matchLabels": {"app": app}},
@@ -82,7 +82,7 @@ def requires(label: str, value: str) -> Object:
     return {"nodeAffinity": required}
 
 
-def eviction_ban(space: str, app: str) -> list[Object]:
+def eviction_ban(namespace_name: str, app: str) -> list[Object]:
     """Return an admission policy, with its binding, that denies evictions of one app's pods.
 
     It answers 422, so that a test can tell it from a missing right.
@@ -93,14 +93,14 @@ def eviction_ban(space: str, app: str) -> list[Object]:
         "operations": ["CREATE"],
         "resources": ["pods/eviction"],
     }
-    here = {"matchLabels": {"kubernetes.io/metadata.name": space}}
+    in_namespace = {"matchLabels": {"kubernetes.io/metadata.name": namespace_name}}
     allowed = {"expression": f"!request.name.startsWith('{app}-')", "reason": "Invalid"}
-    head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": space}}
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": namespace_name}}
     policy = {
-        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
+        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": in_namespace},
         "validations": [{**allowed, "message": f"{app} is not to be evicted"}],
     }
-    binding = {"policyName": space, "validationActions": ["Deny"]}
+    binding = {"policyName": namespace_name, "validationActions": ["Deny"]}
     return [
         {**head, "kind": "ValidatingAdmissionPolicy", "spec": policy},
         {**head, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding},

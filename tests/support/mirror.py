@@ -9,77 +9,79 @@ from typing import Final
 import anyio
 
 from reactive_desched.kube.client.session import Session
-from reactive_desched.kube.watch.reconnect import Revival
+from reactive_desched.kube.watch.reconnect import ReconnectSignal
 from reactive_desched.kube.watch.reflector import Reflector
-from reactive_desched.kube.watch.settings import ReflectorStatus, ReflectSettings
-from reactive_desched.testing.manual_clock import ManualClock, until
-from tests.support.things import RememberingFeed, Thing, ThingCodec
+from reactive_desched.kube.watch.settings import ReflectorSettings, ReflectorStatus
+from reactive_desched.testing.manual_clock import ManualClock, wait_until
+from tests.support.things import FakeCodec, FakeObject, RecordingEventHandler
 
-PAGED: Final = ReflectSettings(streaming=False)
-STREAMED: Final = ReflectSettings()
-_SETTLE_S = 1.0
+PAGED_LIST: Final = ReflectorSettings(streaming=False)
+STREAMING_LIST: Final = ReflectorSettings()
+_CONFIRM_S = 1.0
 
 
-class Mirror:
+class ReflectorHarness:
     """The things of one server; `feed` remembers every call, `status` is the latest reflector's."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.clock = ManualClock()
-        self.feed = RememberingFeed()
-        self.status = ReflectorStatus("Thing", ThingCodec.path)
-        self.renew: Callable[[str], None]
+        self.handler = RecordingEventHandler()
+        self.status = ReflectorStatus("Thing", FakeCodec.path)
+        self.reopen: Callable[[str], None]
 
     @asynccontextmanager
     async def running(
         self,
-        settings: ReflectSettings = PAGED,
+        settings: ReflectorSettings = PAGED_LIST,
         *,
-        codec: ThingCodec | None = None,
-        revival: Revival | None = None,
+        codec: FakeCodec | None = None,
+        reconnect: ReconnectSignal | None = None,
     ) -> AsyncIterator[None]:
         """Reflect while the block runs; in pages unless told otherwise."""
-        reflector: Reflector[Thing] = Reflector(
+        reflector: Reflector[FakeObject] = Reflector(
             self.session,
-            codec or ThingCodec(),
-            self.feed,
+            codec or FakeCodec(),
+            self.handler,
             clock=self.clock,
             rng=Random(1),
             settings=settings,
-            revival=revival,
+            reconnect=reconnect,
         )
-        self.status, self.renew = reflector.status, reflector.renew
+        self.status, self.reopen = reflector.status, reflector.reopen
         async with anyio.create_task_group() as beside:
             beside.start_soon(reflector.run)
             yield
             beside.cancel_scope.cancel()
 
     @property
-    def things(self) -> dict[str, str]:
+    def objects(self) -> dict[str, str]:
         """The picture."""
-        return self.feed.things
+        return self.handler.objects
 
     @property
     def is_fresh(self) -> bool:
         """Whether the feed takes the picture for true."""
-        return self.feed.is_fresh
+        return self.handler.is_fresh
 
-    async def fresh(self) -> None:
+    async def wait_until_fresh(self) -> None:
         """Wait until the picture is fresh."""
-        await until(lambda: self.feed.is_fresh)
+        await wait_until(lambda: self.handler.is_fresh)
 
-    async def stale(self) -> None:
+    async def wait_until_stale(self) -> None:
         """Wait until the picture is stale."""
-        await until(lambda: not self.feed.is_fresh)
+        await wait_until(lambda: not self.handler.is_fresh)
 
-    async def pause(self, nth: int = 1) -> float:
+    async def wait_for_backoff(self, nth: int = 1) -> float:
         """Wait until the reflector pauses for the nth time, and say for how long it means to."""
-        await until(lambda: self.status.failures == nth and bool(self.clock.waits))
-        return self.clock.waits[0]
+        await wait_until(lambda: self.status.failures == nth and bool(self.clock.pending_waits_s))
+        return self.clock.pending_waits_s[0]
 
-    async def settled(self) -> None:
+    async def wait_until_confirmed(self) -> None:
         """See a resumed watch become fresh a second after it is open, and not before."""
-        await until(lambda: any(isclose(wait, _SETTLE_S) for wait in self.clock.waits))
-        assert not self.feed.is_fresh
-        self.clock.advance(_SETTLE_S)
-        await self.fresh()
+        await wait_until(
+            lambda: any(isclose(wait, _CONFIRM_S) for wait in self.clock.pending_waits_s)
+        )
+        assert not self.handler.is_fresh
+        self.clock.advance(_CONFIRM_S)
+        await self.wait_until_fresh()

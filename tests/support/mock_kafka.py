@@ -64,7 +64,7 @@ class MockKafka:
             self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
         )
 
-    def spoil_topic(self, name: str, error: int) -> None:
+    def set_topic_error(self, name: str, error: int) -> None:
         """Answer this error for a topic from now on; 0 ends it."""
         self._library.rd_kafka_mock_topic_set_error(self._cluster, name.encode(), error)
 
@@ -75,7 +75,7 @@ class MockKafka:
             self._library.rd_kafka_mock_partition_set_leader(self._cluster, name, partition, broker)
         )
 
-    def fail(self, request: int, *errors: int) -> None:
+    def fail_requests(self, request: int, *errors: int) -> None:
         """Answer the next requests of a kind with these errors; -195 cuts the connection."""
         array = (c_int * len(errors))(*errors)
         self._library.rd_kafka_mock_push_request_errors_array(
@@ -86,33 +86,33 @@ class MockKafka:
         """Forget the errors that are still to come."""
         self._library.rd_kafka_mock_clear_request_errors(self._cluster, request)
 
-    def start_counting(self) -> None:
+    def start_request_counts(self) -> None:
         """Count requests from now on."""
         self._library.rd_kafka_mock_start_request_tracking(self._cluster)
 
-    def forget_counted(self) -> None:
+    def reset_counts(self) -> None:
         """Begin to count anew."""
         self._library.rd_kafka_mock_clear_requests(self._cluster)
 
-    def count(self, request: int) -> int:
+    def request_count(self, request: int) -> int:
         """Return how many requests of a kind came in."""
         size = c_size_t()
-        found = self._library.rd_kafka_mock_get_requests(self._cluster, byref(size))
-        keys = [self._library.rd_kafka_mock_request_api_key(found[i]) for i in range(size.value)]
-        self._library.rd_kafka_mock_request_destroy_array(found, size)
+        matching = self._library.rd_kafka_mock_get_requests(self._cluster, byref(size))
+        keys = [self._library.rd_kafka_mock_request_api_key(matching[i]) for i in range(size.value)]
+        self._library.rd_kafka_mock_request_destroy_array(matching, size)
         return keys.count(request)
 
-    def down(self, *brokers: int) -> None:
+    def stop_brokers(self, *brokers: int) -> None:
         """Cut off these brokers, or all of them."""
         for number in brokers or self._numbers:
             _check(self._library.rd_kafka_mock_broker_set_down(self._cluster, number))
 
-    def up(self, *brokers: int) -> None:
+    def start_brokers(self, *brokers: int) -> None:
         """Bring these brokers back, or all of them, at the same addresses."""
         for number in brokers or self._numbers:
             _check(self._library.rd_kafka_mock_broker_set_up(self._cluster, number))
 
-    def slow_down(self, milliseconds: int) -> None:
+    def set_latency(self, milliseconds: int) -> None:
         """Make every broker answer so much later."""
         for number in self._numbers:
             _check(self._library.rd_kafka_mock_broker_set_rtt(self._cluster, number, milliseconds))

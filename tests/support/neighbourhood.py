@@ -5,85 +5,94 @@ from collections.abc import Iterable
 from reactive_desched.model.changes import AntiAffinityEased, Change
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import ZONE_LABEL, ClusterObject, Pod, PodAffinityTerm
-from reactive_desched.model.subjects import OnePod, OnNode
+from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes.anti_affinity.domains import Domains
+from reactive_desched.state.indexes.anti_affinity.domains import TopologyDomains
 from reactive_desched.state.view import ClusterView
-from reactive_desched.testing.anti_affinity import avoid, db, selector, shy
+from reactive_desched.testing.anti_affinity import (
+    anti_affinity_term,
+    db_pod,
+    pod_avoiding_db,
+    selector,
+)
 from reactive_desched.testing.builders import node
 
 ZONES = node("n1", zone="a"), node("n2", zone="a"), node("n3", zone="b")
-AVOIDS_DB = avoid("app=db", ZONE_LABEL)
-SHY = shy("shy", "n1", AVOIDS_DB, labels={"app": "web"})
-NEAR, FAR = db("near", "n2"), db("far", "n3")
+DB_ANTI_AFFINITY = anti_affinity_term("app=db", ZONE_LABEL)
+POD_AVOIDING_DB = pod_avoiding_db("shy", "n1", DB_ANTI_AFFINITY, labels={"app": "web"})
+NEAR_POD, FAR_POD = db_pod("near", "n2"), db_pod("far", "n3")
 
 
-class Neighbourhood:
+class PodAffinityCluster:
     """A cluster of these things; `selects` says which nodes count."""
 
-    def __init__(self, *things: ClusterObject, selects: str = "") -> None:
+    def __init__(self, *objects: ClusterObject, selects: str = "") -> None:
         self.state = ClusterState(parse_selector(selects))
         self.view = ClusterView(self.state, lambda: 0.0)
-        self.apply(*things)
+        self.apply(*objects)
 
-    def apply(self, *things: ClusterObject) -> list[Change]:
+    def apply(self, *objects: ClusterObject) -> list[Change]:
         """Let objects appear or change."""
-        return [change for thing in things for change in self.state.upsert(thing)]
+        return [change for obj in objects for change in self.state.upsert(obj)]
 
-    def remove(self, *things: ClusterObject) -> list[Change]:
+    def remove(self, *objects: ClusterObject) -> list[Change]:
         """Let objects vanish."""
-        return [change for thing in things for change in self.state.remove(thing)]
+        return [change for obj in objects for change in self.state.remove(obj)]
 
-    def avoided(self, uid: str) -> list[set[str] | None]:
+    def conflicts_of(self, uid: str) -> list[set[str] | None]:
         """Name, term by term, whom a pod avoids and is near."""
-        placed = self.view.placed(uid)
+        placed = self.view.active_pod(uid)
         assert placed is not None
-        nearby = (pods for _, pods in self.view.avoided(*placed))
+        nearby = (pods for _, pods in self.view.forbidden_near(*placed))
         return [None if pods is None else {p.uid for p in pods} for pods in nearby]
 
-    def avoiding(self, uid: str) -> set[str]:
+    def pods_conflicting_with(self, uid: str) -> set[str]:
         """Name those who avoid a pod and are near it."""
-        return {p.uid for p in self.view.avoiding(OnePod(uid))}
+        return {p.uid for p in self.view.violated_by(PodSubject(uid))}
 
-    def avoiding_on(self, name: str, *keys: str) -> set[str]:
+    def pods_conflicting_on_node(self, name: str, *keys: str) -> set[str]:
         """Name those who avoid somebody near on a node, by these topology labels if any."""
-        subject = OnNode(name)
-        found = (
-            self.view.avoiding(subject, frozenset(keys)) if keys else self.view.avoiding(subject)
+        subject = NodeSubject(name)
+        names = (
+            self.view.violated_by(subject, frozenset(keys))
+            if keys
+            else self.view.violated_by(subject)
         )
-        return {p.uid for p in found}
+        return {p.uid for p in names}
 
-    def repelled(self, one: Pod) -> set[tuple[str, str, str]]:
+    def forbidden_domains(self, pod: Pod) -> set[tuple[str, str, str]]:
         """Name the domains, and who declares it there, that a pod is kept out of."""
         return {
-            (avoidance.key, value, uid)
-            for avoidance in self.view.repelling(one)
-            for value in avoidance.declarers.values()
-            for uid in avoidance.declarers.pods(value)
+            (avoidance.topology_key, value, uid)
+            for avoidance in self.view.terms_matching(pod)
+            for value in avoidance.owners.values()
+            for uid in avoidance.owners.pods(value)
         }
 
-    def matching(self, term: PodAffinityTerm, namespace: str = "default") -> dict[str, set[str]]:
+    def pods_matching_term(
+        self, term: PodAffinityTerm, namespace: str = "default"
+    ) -> dict[str, set[str]]:
         """Name whom a term of a pod in a namespace means, by domain."""
-        return by_domain(self.view.matching(term, namespace))
+        return by_domain(self.view.pods_matching_term(term, namespace))
 
-    def selected(
+    def pods_matching_selector(
         self, text: str, key: str = ZONE_LABEL, namespace: str = "default"
     ) -> dict[str, set[str]]:
         """Name the pods of a namespace that a selector text means, by domain."""
-        return by_domain(self.view.selected(namespace, selector(text), key))
+        return by_domain(self.view.pods_matching_selector(namespace, selector(text), key))
 
 
-def by_domain(domains: Domains) -> dict[str, set[str]]:
+def by_domain(domains: TopologyDomains) -> dict[str, set[str]]:
     """Name the pods of each domain; the ways to ask that of it must agree."""
     values = list(domains.values())
-    found = {value: set(domains.pods(value)) for value in values}
-    assert len(values) == len(found)
-    assert {value: domains.count(value) for value in found} == {v: len(p) for v, p in found.items()}
-    assert bool(domains) == bool(found)
-    return found
+    pods = {value: set(domains.pods(value)) for value in values}
+    assert len(values) == len(pods)
+    assert {value: domains.count(value) for value in pods} == {v: len(p) for v, p in pods.items()}
+    assert bool(domains) == bool(pods)
+    return pods
 
 
-def eased(changes: Iterable[Change]) -> set[str]:
+def resolved_pods(changes: Iterable[Change]) -> set[str]:
     """Name the pods that have lost a pod they must not be near."""
     return {
         uid for change in changes if isinstance(change, AntiAffinityEased) for uid in change.pods

@@ -5,17 +5,25 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from ssl import SSLContext
 
-__all__ = ["Answer", "Parrot", "bad_header", "hanging_up", "parroting", "saying", "waiting"]
+__all__ = [
+    "EchoReply",
+    "EchoServer",
+    "close_connection",
+    "echo_as_headers",
+    "echo_raw",
+    "never_reply",
+    "reply_with_status",
+]
 
-Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
+EchoReply = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 """What to write after this was heard."""
 
 
-class Parrot:
+class EchoServer:
     """A server on a bare socket; `heard` is all that it was sent."""
 
-    def __init__(self, answer: Answer) -> None:
-        self.heard = b""
+    def __init__(self, answer: EchoReply) -> None:
+        self.received = b""
         self._answer = answer
 
     @asynccontextmanager
@@ -29,45 +37,45 @@ class Parrot:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while some := await reader.read(65_536):
-                self.heard += some
+                self.received += some
                 await self._answer(some, writer)
         writer.close()
 
 
-def _head_of(heard: bytes) -> bytes:
-    return heard.partition(b"\r\n\r\n")[0]
+def _head_of(received: bytes) -> bytes:
+    return received.partition(b"\r\n\r\n")[0]
 
 
-def saying(line: bytes, *, more: bytes = b"") -> Answer:
+def reply_with_status(line: bytes, *, more: bytes = b"") -> EchoReply:
     """Answer with this status, more headers, and what was heard in phrase, header and body."""
 
-    async def answer(heard: bytes, writer: asyncio.StreamWriter) -> None:
-        flat = _head_of(heard).replace(b"\r\n", b" ")
+    async def answer(received: bytes, writer: asyncio.StreamWriter) -> None:
+        flat = _head_of(received).replace(b"\r\n", b" ")
         writer.write(
             b"HTTP/1.1 %s %s\r\nX-Heard: %s\r\n%sContent-Length: %d\r\n\r\n%s"
-            % (line, flat, flat, more, len(heard), heard)
+            % (line, flat, flat, more, len(received), received)
         )
         await writer.drain()
 
     return answer
 
 
-async def parroting(heard: bytes, writer: asyncio.StreamWriter) -> None:
+async def echo_raw(received: bytes, writer: asyncio.StreamWriter) -> None:
     """Say what was heard, which is no answer in any protocol."""
-    writer.write(heard)
+    writer.write(received)
     await writer.drain()
 
 
-async def bad_header(heard: bytes, writer: asyncio.StreamWriter) -> None:
+async def echo_as_headers(received: bytes, writer: asyncio.StreamWriter) -> None:
     """Say what was heard as headers that no client takes."""
-    writer.write(b"HTTP/1.1 200 OK\r\n" + _head_of(heard).replace(b":", b"\0") + b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\n" + _head_of(received).replace(b":", b"\0") + b"\r\n\r\n")
     await writer.drain()
 
 
-async def hanging_up(_: bytes, writer: asyncio.StreamWriter) -> None:
+async def close_connection(_: bytes, writer: asyncio.StreamWriter) -> None:
     """Close the connection instead of an answer."""
     writer.close()
 
 
-async def waiting(_: bytes, __: asyncio.StreamWriter) -> None:
+async def never_reply(_: bytes, __: asyncio.StreamWriter) -> None:
     """Say nothing."""

@@ -26,7 +26,7 @@ from reactive_desched.model.objects import (
     PodStatus,
     TopologySpreadConstraint,
 )
-from reactive_desched.model.qos import Asks, computed_qos
+from reactive_desched.model.qos import ResourceRequirements, compute_qos_class
 from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.resources import ContainerRequests, pod_requests
 from reactive_desched.model.taints import Toleration
@@ -37,7 +37,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _ANY_ADDRESS = HostPort(0).ip
 
 
-def plain_pod(pod: Obj) -> Pod:
+def reference_pod(pod: Obj) -> Pod:
     """Return the record of a pod; a member that is null counts as absent."""
     pod = _without_nulls(pod)
     metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
@@ -67,14 +67,16 @@ def plain_pod(pod: Obj) -> Pod:
         ),
         spec=_spec(spec),
         status=_status(status),
-        claims=tuple(
+        pvc_names=tuple(
             v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
         ),
         created_s=_seconds(metadata.get("creationTimestamp")) or 0,
         started_s=_seconds(status.get("startTime")),
         deletion_s=_seconds(metadata.get("deletionTimestamp")),
-        transitions=tuple(_since(metadata, c) for c in status.get("conditions", [])),
-        resized=_resized(spec, status),
+        condition_transitions=tuple(
+            _ready_since_s(metadata, c) for c in status.get("conditions", [])
+        ),
+        resize_delta=_resized(spec, status),
     )
 
 
@@ -84,7 +86,7 @@ def _without_nulls(value: Any) -> Any:  # any JSON value
     return [_without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
-def _since(metadata: Obj, condition: Obj) -> int | None:
+def _ready_since_s(metadata: Obj, condition: Obj) -> int | None:
     at = _seconds(condition.get("lastTransitionTime"))
     return None if at is None else at - (_seconds(metadata.get("creationTimestamp")) or 0)
 
@@ -102,17 +104,20 @@ def _resized(spec: Obj, status: Obj) -> dict[str, int]:
     }
 
     def holding(container: Obj) -> Obj:
-        if (held := reported.get(container.get("name", ""))) is None:
+        if (container_resources := reported.get(container.get("name", ""))) is None:
             return container
-        lists = [held.get("resources", {}).get("requests", {}), held.get("allocatedResources", {})]
+        lists = [
+            container_resources.get("resources", {}).get("requests", {}),
+            container_resources.get("allocatedResources", {}),
+        ]
         if not infeasible:
             lists.insert(0, _requests(container))
-        most: dict[str, str] = {}
+        maximum: dict[str, str] = {}
         for resource, quantity in ((r, str(q)) for each in lists for r, q in each.items()):
-            most[resource] = max(most.get(resource, quantity), quantity, key=parse_quantity)
-        return container | {"resources": {"requests": most}}
+            maximum[resource] = max(maximum.get(resource, quantity), quantity, key=parse_quantity)
+        return container | {"resources": {"requests": maximum}}
 
-    held = _amounts(
+    allocated_total = _amounts(
         spec
         | {
             kind: [holding(container) for container in spec.get(kind, [])]
@@ -120,7 +125,10 @@ def _resized(spec: Obj, status: Obj) -> dict[str, int]:
         }
     )
     asked = _amounts(spec)
-    difference = {r: held.get(r, 0) - asked.get(r, 0) for r in held.keys() | asked.keys()}
+    difference = {
+        r: allocated_total.get(r, 0) - asked.get(r, 0)
+        for r in allocated_total.keys() | asked.keys()
+    }
     return {resource: amount for resource, amount in difference.items() if amount}
 
 
@@ -147,7 +155,7 @@ def _spec(spec: Obj) -> PodSpec:
         else None,
         pod_affinity=_terms(affinity.get("podAffinity", {})),
         anti_affinity=_terms(affinity.get("podAntiAffinity", {})),
-        spread=tuple(
+        topology_spread_constraints=tuple(
             TopologySpreadConstraint(
                 c["maxSkew"],
                 c["topologyKey"],
@@ -200,8 +208,8 @@ def _amounts(spec: Obj) -> dict[str, int]:
 
 
 def _qos(containers: list[Obj]) -> str:
-    return computed_qos(
-        Asks(
+    return compute_qos_class(
+        ResourceRequirements(
             _requests(c),
             {r: str(q) for r, q in c.get("resources", {}).get("limits", {}).items()},
         )

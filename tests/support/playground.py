@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Self
 
 from tests.support import manifests
-from tests.support.component import Component
-from tests.support.control_plane import eventually
+from tests.support.component import ChildProcess
+from tests.support.control_plane import wait_until
 from tests.support.kubectl import Kubectl, KubectlError, Object
 
 OWNER = "e2e.reactive-desched.example"  # the label that keeps a playground's pods on its nodes
 
 
-WRONG_NODES: dict[str, Object] = {
+NODE_PLUGINS: dict[str, Object] = {
     "RemovePodsViolatingNodeTaints": {},
     "RemovePodsViolatingNodeAffinity": {
         "nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -24,7 +24,7 @@ WRONG_NODES: dict[str, Object] = {
 
 
 @dataclass(frozen=True)
-class PlacedPod:
+class PodSnapshot:
     """What a test wants to know of a pod."""
 
     name: str
@@ -43,30 +43,32 @@ class PlacedPod:
 
 
 @dataclass
-class Playground:
+class E2ENamespace:
     """Nodes and workloads under one name; leaving the context gives everything back."""
 
     kubectl: Kubectl
-    space: str
+    namespace: str
     plugins: dict[str, Object] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         """Create the namespace."""
-        self.kubectl.apply(manifests.namespace(self.space))
+        self.kubectl.apply(manifests.namespace(self.namespace))
         return self
 
     def __exit__(self, *_: object) -> None:
         """Ask for everything to be removed; nobody waits for it, names are never used again."""
-        self.kubectl.run("delete", "namespace", self.space, "--wait=false")
-        self.kubectl.run("delete", "nodes", "-l", f"{OWNER}={self.space}", "--wait=false")
+        self.kubectl.run("delete", "namespace", self.namespace, "--wait=false")
+        self.kubectl.run("delete", "nodes", "-l", f"{OWNER}={self.namespace}", "--wait=false")
 
     def policy(self) -> str:
         """Return a policy file for this namespace alone: `plugins`, or those about wrong nodes."""
-        ours = {"namespaces": {"include": [self.space]}}
-        plugins = {name: {**ours, **args} for name, args in (self.plugins or WRONG_NODES).items()}
+        selector = {"namespaces": {"include": [self.namespace]}}
+        plugins = {
+            name: {**selector, **args} for name, args in (self.plugins or NODE_PLUGINS).items()
+        }
         configured = {"DefaultEvictor": {"nodeFit": True}, **plugins}
         profile = {
-            "name": self.space,
+            "name": self.namespace,
             "pluginConfig": [{"name": name, "args": args} for name, args in configured.items()],
             "plugins": {"deschedule": {"enabled": list(plugins)}},
         }
@@ -75,39 +77,39 @@ class Playground:
 
     def node(self, name: str) -> str:
         """Return the full name of one of our nodes."""
-        return f"{self.space}-{name}"
+        return f"{self.namespace}-{name}"
 
     def add_nodes(self, *names: str, **labels: str) -> None:
         """Add nodes and wait until pods may be placed on them."""
-        ours = {OWNER: self.space, **labels}
-        self.kubectl.apply(*(manifests.node(self.node(name), **ours) for name in names))
-        wanted = {self.node(name) for name in names}
-        eventually(
-            lambda: wanted <= self._open_nodes(), within_s=30, what=f"nodes {wanted} are open"
+        names_here = {OWNER: self.namespace, **labels}
+        self.kubectl.apply(*(manifests.node(self.node(name), **names_here) for name in names))
+        expected = {self.node(name) for name in names}
+        wait_until(
+            lambda: expected <= self._open_nodes(), within_s=30, what=f"nodes {expected} are open"
         )
 
-    def deploy(self, app: str, replicas: int, **pod_spec: object) -> dict[str, PlacedPod]:
+    def deploy(self, app: str, replicas: int, **pod_spec: object) -> dict[str, PodSnapshot]:
         """Create a Deployment on our nodes and return its pods once all are healthy."""
-        on_our_nodes = {"nodeSelector": {OWNER: self.space}, **pod_spec}
-        self.kubectl.apply(manifests.deployment(self.space, app, replicas, **on_our_nodes))
+        on_our_nodes = {"nodeSelector": {OWNER: self.namespace}, **pod_spec}
+        self.kubectl.apply(manifests.deployment(self.namespace, app, replicas, **on_our_nodes))
         return self.await_healthy(app, replicas)
 
-    def limit_disruption(self, app: str, max_unavailable: int) -> None:
+    def create_pdb(self, app: str, max_unavailable: int) -> None:
         """Give an app a disruption budget and wait until the server has worked it out."""
-        self.kubectl.apply(manifests.disruption_budget(self.space, app, max_unavailable))
+        self.kubectl.apply(manifests.pod_disruption_budget(self.namespace, app, max_unavailable))
 
         def counted() -> bool:
-            (budget,) = self.kubectl.get("poddisruptionbudget", "-n", self.space, app)
+            (budget,) = self.kubectl.get("poddisruptionbudget", "-n", self.namespace, app)
             allowed: int = budget.get("status", {}).get("disruptionsAllowed", 0)
             return allowed == max_unavailable
 
-        eventually(counted, within_s=30, what=f"the disruption budget of {app} is worked out")
+        wait_until(counted, within_s=30, what=f"the disruption budget of {app} is worked out")
 
     def forbid_evictions(self, app: str) -> None:
         """Deny evictions of an app by admission policy, and wait until the server applies it."""
-        self.kubectl.apply(*manifests.eviction_ban(self.space, app))
+        self.kubectl.apply(*manifests.eviction_ban(self.namespace, app))
         pod = next(iter(self.pods(app).values())).name
-        eventually(
+        wait_until(
             lambda: self._eviction_is_denied(pod),
             within_s=60,
             what=f"evictions of {app} are denied",
@@ -121,10 +123,10 @@ class Playground:
         """Set a label written `key=value` on one of our nodes."""
         self.kubectl.run("label", "--overwrite", "node", self.node(name), label)
 
-    def pods(self, app: str) -> dict[str, PlacedPod]:
+    def pods(self, app: str) -> dict[str, PodSnapshot]:
         """Return the app's pods by uid, those on their way out included."""
-        found = self.kubectl.get("pods", "-n", self.space, "-l", f"app={app}")
-        return {pod.uid: pod for pod in map(PlacedPod.of, found)}
+        found = self.kubectl.get("pods", "-n", self.namespace, "-l", f"app={app}")
+        return {pod.uid: pod for pod in map(PodSnapshot.of, found)}
 
     def pods_on(self, app: str, name: str) -> set[str]:
         """Return the uids of the app's pods on one of our nodes."""
@@ -133,36 +135,36 @@ class Playground:
 
     def await_healthy(
         self, app: str, replicas: int, *, off: str | None = None, within_s: float = 60
-    ) -> dict[str, PlacedPod]:
+    ) -> dict[str, PodSnapshot]:
         """Return the app's pods once exactly `replicas` exist, healthy, none on the node `off`."""
         shunned = self.node(off) if off else None
 
-        def at_rest() -> dict[str, PlacedPod] | None:
+        def at_rest() -> dict[str, PodSnapshot] | None:
             pods = self.pods(app)
             good = all(pod.healthy and pod.node != shunned for pod in pods.values())
             return pods if good and len(pods) == replicas else None
 
         where = f" off {off}" if off else ""
         what = f"{replicas} pods of {app} are healthy{where}"
-        return eventually(at_rest, within_s=within_s, what=what)
+        return wait_until(at_rest, within_s=within_s, what=what)
 
     def set_status(self, pod: str, **status: object) -> None:
         """Change a pod's status, as its kubelet would."""
         patch = json.dumps({"status": status})
         subresource = "--subresource=status"
-        self.kubectl.run("patch", "pod", "-n", self.space, pod, subresource, "-p", patch)
+        self.kubectl.run("patch", "pod", "-n", self.namespace, pod, subresource, "-p", patch)
 
     def label_pod(self, pod: str, label: str) -> None:
         """Set a label written `key=value` on a pod."""
-        self.kubectl.run("label", "--overwrite", "pod", "-n", self.space, pod, label)
+        self.kubectl.run("label", "--overwrite", "pod", "-n", self.namespace, pod, label)
 
     def watch_health(self, app: str, log: Path) -> "HealthWatch":
         """Return a watch of the app's pods, to be used as a context manager."""
-        return HealthWatch(self.kubectl.watching("pods", "-n", self.space, f"-lapp={app}"), log)
+        return HealthWatch(self.kubectl.watching("pods", "-n", self.namespace, f"-lapp={app}"), log)
 
     def _eviction_is_denied(self, pod: str) -> bool:
-        path = f"/api/v1/namespaces/{self.space}/pods/{pod}/eviction?dryRun=All"
-        meta = {"namespace": self.space, "name": pod}
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/eviction?dryRun=All"
+        meta = {"namespace": self.namespace, "name": pod}
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
         try:
             self.kubectl.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
@@ -171,7 +173,7 @@ class Playground:
         return False
 
     def _open_nodes(self) -> set[str]:
-        nodes = self.kubectl.get("nodes", "-l", f"{OWNER}={self.space}")
+        nodes = self.kubectl.get("nodes", "-l", f"{OWNER}={self.namespace}")
         return {node["metadata"]["name"] for node in nodes if not node["spec"].get("taints")}
 
 
@@ -181,13 +183,13 @@ class HealthWatch:
 
     command: tuple[str, ...]
     log: Path
-    _component: Component = field(init=False)
+    _component: ChildProcess = field(init=False)
 
     def __enter__(self) -> Self:
         """Begin to watch, and wait until the first pods were seen."""
-        self._component = Component("pod watch", self.command, self.log)
+        self._component = ChildProcess("pod watch", self.command, self.log)
         self._component.start()
-        eventually(self.healthy_counts, within_s=30, what="the pod watch has begun")
+        wait_until(self.healthy_counts, within_s=30, what="the pod watch has begun")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -199,7 +201,7 @@ class HealthWatch:
         healthy: set[str] = set()
         counts = []
         for event in self._events():
-            pod = PlacedPod.of(event["object"])
+            pod = PodSnapshot.of(event["object"])
             if pod.healthy and event["type"] != "DELETED":
                 healthy.add(pod.uid)
             else:

@@ -14,18 +14,18 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _ABSENT = object()
 
-_words = st.sampled_from(["", "a", "b", "ünï", "🙂", 'q"\\uote', "\u0000", "Always", "null"])
+_texts = st.sampled_from(["", "a", "b", "ünï", "🙂", 'q"\\uote', "\u0000", "Always", "null"])
 _names = st.sampled_from(["web-1", "web-2", "ключ", "x"])
-_maps = st.dictionaries(_words, _words, max_size=2)
+_string_maps = st.dictionaries(_texts, _texts, max_size=2)
 _quantities = st.sampled_from(["100m", "1", "1.5Gi", "0", "1e3", 1, 2, 0.5, 1.25])
 _resource_lists = st.dictionaries(
     st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "hugepages-2Mi"]), _quantities, max_size=2
 )
-_junk = st.none() | _words | st.integers() | st.lists(_words | st.none(), max_size=2) | _maps
+_junk = st.none() | _texts | st.integers() | st.lists(_texts | st.none(), max_size=2) | _string_maps
 
 
 @st.composite
-def _moments(draw: Callable[..., Any]) -> str:
+def _timestamps(draw: Callable[..., Any]) -> str:
     """RFC 3339 as Go writes it: whole seconds or fractions, mostly Z."""
     moment: datetime = draw(st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1)))  # noqa: DTZ001  the zone is drawn next
     if draw(st.booleans()):
@@ -57,17 +57,17 @@ def _lists(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     return st.lists(strategy, min_size=1, max_size=2) | st.just([])
 
 
-_requirements = _objects({"key": _words, "operator": _words}, values=_lists(_words))
-_selectors = _objects(matchLabels=_maps, matchExpressions=_lists(_requirements))
+_requirements = _objects({"key": _texts, "operator": _texts}, values=_lists(_texts))
+_selectors = _objects(matchLabels=_string_maps, matchExpressions=_lists(_requirements))
 _terms = _objects(matchExpressions=_lists(_requirements), matchFields=_lists(_requirements))
 _pod_terms = _objects(
     None,
     **{
         _REQUIRED: _lists(
             _objects(
-                {"topologyKey": _words},
+                {"topologyKey": _texts},
                 labelSelector=_selectors,
-                namespaces=_lists(_words),
+                namespaces=_lists(_texts),
                 namespaceSelector=_selectors,
             )
         ),
@@ -87,27 +87,27 @@ _affinities = _objects(
 )
 _spreads = _lists(
     _objects(
-        {"maxSkew": st.integers(1, 3), "topologyKey": _words},
+        {"maxSkew": st.integers(1, 3), "topologyKey": _texts},
         whenUnsatisfiable=st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]),
         labelSelector=_selectors,
-        matchLabelKeys=_lists(_words),
+        matchLabelKeys=_lists(_texts),
         minDomains=st.integers(1, 3),
         nodeAffinityPolicy=st.sampled_from(["Honor", "Ignore"]),
         nodeTaintsPolicy=st.sampled_from(["Honor", "Ignore"]),
     )
 )
 _resources = _objects(requests=_resource_lists, limits=_resource_lists)
-_ports = _lists(_objects(hostPort=st.integers(0, 2), protocol=_words, hostIP=_words, name=_words))
-_restarts = _words | st.just("Always")
+_ports = _lists(_objects(hostPort=st.integers(0, 2), protocol=_texts, hostIP=_texts, name=_texts))
+_restarts = _texts | st.just("Always")
 _containers = _lists(
-    _objects(name=_words, resources=_resources, ports=_ports, restartPolicy=_restarts, image=_junk)
+    _objects(name=_texts, resources=_resources, ports=_ports, restartPolicy=_restarts, image=_junk)
 )
-_reasons = _objects(reason=_words)
-_ends = _objects(reason=_words, exitCode=st.integers(0, 2))
+_reasons = _objects(reason=_texts)
+_ends = _objects(reason=_texts, exitCode=st.integers(0, 2))
 _states = _objects(waiting=_reasons, terminated=_ends, running=_junk)
 _container_statuses = _lists(
     _objects(
-        {"name": _words},
+        {"name": _texts},
         restartCount=st.integers(0, 2),
         state=_states,
         resources=_resources,
@@ -116,26 +116,26 @@ _container_statuses = _lists(
 )
 _volumes = _lists(
     _objects(
-        emptyDir=_maps,
-        hostPath=_maps,
+        emptyDir=_string_maps,
+        hostPath=_string_maps,
         persistentVolumeClaim=_objects({"claimName": _names}),
         projected=_junk,
     )
 )
 _tolerations = _lists(
     _objects(
-        key=_words, operator=_words, value=_words, effect=_words, tolerationSeconds=st.integers()
+        key=_texts, operator=_texts, value=_texts, effect=_texts, tolerationSeconds=st.integers()
     )
 )
 PODS: Final = _objects(
     {
         "metadata": _objects(
             {"name": _names, "uid": _names},
-            namespace=_words,
+            namespace=_texts,
             resourceVersion=st.sampled_from(["", "7", "900000001", "v7", "-1", "9" * 10]),
-            creationTimestamp=_moments(),
-            deletionTimestamp=_moments(),
-            labels=_maps,
+            creationTimestamp=_timestamps(),
+            deletionTimestamp=_timestamps(),
+            labels=_string_maps,
             annotations=st.dictionaries(
                 st.sampled_from(
                     [
@@ -146,42 +146,42 @@ PODS: Final = _objects(
                         "checksum/config",
                     ]
                 ),
-                st.none() | _words,
+                st.none() | _texts,
                 max_size=3,
             ),
             ownerReferences=_lists(
                 _objects(
-                    {"kind": _words, "name": _words, "uid": _words},
+                    {"kind": _texts, "name": _texts, "uid": _texts},
                     controller=st.booleans(),
-                    apiVersion=_words,
+                    apiVersion=_texts,
                 )
             ),
         )
     },
     spec=_objects(
-        nodeName=_words,
+        nodeName=_texts,
         priority=st.integers(-5, 5),
-        nodeSelector=_maps,
+        nodeSelector=_string_maps,
         tolerations=_tolerations,
         affinity=_affinities,
         topologySpreadConstraints=_spreads,
         overhead=_resource_lists,
         resources=_resources,
-        resourceClaims=_lists(_objects(name=_words)),
+        resourceClaims=_lists(_objects(name=_texts)),
         containers=_containers,
         initContainers=_containers,
         volumes=_volumes,
     ),
     status=_objects(
-        phase=_words,
-        reason=_words,
-        qosClass=_words,
-        startTime=_moments(),
+        phase=_texts,
+        reason=_texts,
+        qosClass=_texts,
+        startTime=_timestamps(),
         conditions=_lists(
             _objects(
-                {"type": _words | st.just("PodResizePending"), "status": _words},
-                reason=_words | st.just("Infeasible"),
-                lastTransitionTime=_moments(),
+                {"type": _texts | st.just("PodResizePending"), "status": _texts},
+                reason=_texts | st.just("Infeasible"),
+                lastTransitionTime=_timestamps(),
                 lastProbeTime=_junk,
             )
         ),

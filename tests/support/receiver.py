@@ -11,13 +11,23 @@ from typing import NamedTuple
 import anyio
 from aiohttp import web
 
-__all__ = ["Answer", "Endless", "Post", "Receiver", "answering", "cut", "never", "reset", "wordy"]
+__all__ = [
+    "EndlessBody",
+    "ReceivedPost",
+    "ScriptedAnswer",
+    "WebhookReceiver",
+    "close_connection",
+    "never_answer",
+    "reset_connection",
+    "slow_body",
+    "status_answer",
+]
 
-Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+ScriptedAnswer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """How a request is answered."""
 
 
-class Post(NamedTuple):
+class ReceivedPost(NamedTuple):
     """One request as it came."""
 
     path: str
@@ -26,21 +36,21 @@ class Post(NamedTuple):
     peer: object
 
 
-class Receiver:
+class WebhookReceiver:
     """A server that keeps what it is sent and answers as scripted, at last with 204."""
 
     def __init__(self) -> None:
-        self.posts: list[Post] = []
-        self.script: list[Answer] = []
+        self.posts: list[ReceivedPost] = []
+        self.script: list[ScriptedAnswer] = []
         self.url = ""
 
     def answer(self, *statuses: int, **headers: str) -> None:
         """Answer the next requests like this."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.script += [answering(status, named) for status in statuses]
+        self.script += [status_answer(status, named) for status in statuses]
 
     @asynccontextmanager
-    async def serving(self, tls: SSLContext | None = None) -> AsyncIterator["Receiver"]:
+    async def serving(self, tls: SSLContext | None = None) -> AsyncIterator["WebhookReceiver"]:
         """Serve on loopback, at `url`."""
         runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.1)
         await runner.setup()
@@ -58,12 +68,12 @@ class Receiver:
         assert transport is not None
         headers = {name.lower(): value for name, value in request.headers.items()}
         peer = transport.get_extra_info("peername")
-        self.posts.append(Post(request.path_qs, headers, await request.read(), peer))
-        answer = self.script.pop(0) if self.script else answering(204, {})
+        self.posts.append(ReceivedPost(request.path_qs, headers, await request.read(), peer))
+        answer = self.script.pop(0) if self.script else status_answer(204, {})
         return await answer(request)
 
 
-def answering(status: int, headers: dict[str, str]) -> Answer:
+def status_answer(status: int, headers: dict[str, str]) -> ScriptedAnswer:
     """Answer with a status and without a body."""
 
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
@@ -72,28 +82,28 @@ def answering(status: int, headers: dict[str, str]) -> Answer:
     return answer
 
 
-async def cut(request: web.BaseRequest) -> web.StreamResponse:
+async def close_connection(request: web.BaseRequest) -> web.StreamResponse:
     """Close the connection instead of an answer."""
     assert isinstance(request.transport, asyncio.Transport)
     request.transport.abort()
     return web.Response()
 
 
-async def reset(request: web.BaseRequest) -> web.StreamResponse:
+async def reset_connection(request: web.BaseRequest) -> web.StreamResponse:
     """Close the connection as a machine does that knows nothing of it."""
     assert request.transport is not None
     line = request.transport.get_extra_info("socket")
     line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    return await cut(request)
+    return await close_connection(request)
 
 
-async def never(_: web.BaseRequest) -> web.StreamResponse:
+async def never_answer(_: web.BaseRequest) -> web.StreamResponse:
     """Wait for ever."""
     await anyio.sleep_forever()
     raise AssertionError
 
 
-class Endless:
+class EndlessBody:
     """Succeeds, with words that never end, and counts how many got away."""
 
     def __init__(self) -> None:
@@ -108,7 +118,7 @@ class Endless:
             self.sent_bytes += 65_536
 
 
-async def wordy(request: web.BaseRequest) -> web.StreamResponse:
+async def slow_body(request: web.BaseRequest) -> web.StreamResponse:
     """Succeed, with some words that come a little later."""
     answer = web.StreamResponse()
     await answer.prepare(request)

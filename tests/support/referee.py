@@ -5,26 +5,33 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from reactive_desched.api.event import DRY_RUN, EVICTION_REQUESTED, OUTCOMES, Who
-from reactive_desched.journal.reading import read
+from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED, MODE_DRY_RUN, Who
+from reactive_desched.journal.reading import read_events
 from reactive_desched.model.outcomes import (
-    BUDGET_REFUSED,
+    CONFLICT,
     DENIED,
     EVICTED,
     FAILED,
-    GONE,
-    OVERLOADED,
-    REPLACED,
+    NOT_FOUND,
+    PDB_REFUSED,
+    TOO_MANY_REQUESTS,
     UNKNOWN,
 )
 from tests.support.audit_log import HTTP_FORBIDDEN, AuditedRequest, AuditLog
 
-_RESULTS = {200: EVICTED, 201: EVICTED, 404: GONE, 409: REPLACED, 500: FAILED, 503: OVERLOADED}
+_RESULTS = {
+    200: EVICTED,
+    201: EVICTED,
+    404: NOT_FOUND,
+    409: CONFLICT,
+    500: FAILED,
+    503: TOO_MANY_REQUESTS,
+}
 _HTTP_TOO_MANY = 429
 
 
 @dataclass(frozen=True, order=True)
-class Eviction:
+class AuditedEviction:
     """One request to evict a pod and how it ended, in the journal's words."""
 
     namespace: str
@@ -34,28 +41,28 @@ class Eviction:
 
 
 @dataclass(frozen=True)
-class Referee:
+class AuditCrosscheck:
     """What one user did since a moment, as the server saw it and as the journal tells it."""
 
     audit: AuditLog
     user: str
     since: int
 
-    def audited(self) -> list[Eviction]:
+    def audited(self) -> list[AuditedEviction]:
         """Return the evictions the server answered, oldest first."""
         return [_as_eviction(each) for each in self.audit.evictions(self.user, self.since)]
 
-    def evicted(self) -> list[Eviction]:
+    def evicted(self) -> list[AuditedEviction]:
         """Return the evictions the server agreed to, oldest first."""
         return [each for each in self.audited() if each.result == EVICTED]
 
-    def asked_at(self, uid: str) -> datetime | None:
+    def first_answered_at(self, uid: str) -> datetime | None:
         """Return when the server had answered the first eviction request for a pod."""
         requests = self.audit.evictions(self.user, self.since)
         moments = (datetime.fromisoformat(each.at) for each in requests if each.uid == uid)
         return next(moments, None)
 
-    def never_allowed(self) -> set[tuple[str, str]]:
+    def always_forbidden(self) -> set[tuple[str, str]]:
         """Return the verbs and resources that were asked for, and refused each time for rights.
 
         A server that is just starting refuses what it allows a moment later: that is no missing
@@ -66,48 +73,50 @@ class Referee:
         return {(each.verb, each.resource) for each in asked} - allowed
 
 
-def journalled(folder: Path) -> list[Eviction]:
+def journalled_evictions(folder: Path) -> list[AuditedEviction]:
     """Return the evictions that were tried and have ended, in the order they ended."""
     return [
-        _of(event.data.who, event.data.outcome.result)
-        for event in read(folder)
-        if event.type in OUTCOMES and event.data.mode != DRY_RUN
+        _eviction(event.data.who, event.data.outcome.result)
+        for event in read_events(folder)
+        if event.type in EVICTION_OUTCOME_TYPES and event.data.mode != MODE_DRY_RUN
     ]
 
 
-def _of(who: Who, result: str) -> Eviction:
-    return Eviction(who.namespace, who.name, who.uid, result)
+def _eviction(who: Who, result: str) -> AuditedEviction:
+    return AuditedEviction(who.namespace, who.name, who.uid, result)
 
 
-def disagreements(audited: list[Eviction], told: list[Eviction]) -> list[Eviction]:
+def disagreements(
+    audited: list[AuditedEviction], journalled: list[AuditedEviction]
+) -> list[AuditedEviction]:
     """Return the evictions that only one of the two books has.
 
     One whose answer was lost is `unknown` in ours, and may or may not stand in the server's.
     """
-    ours = Counter(each for each in told if each.result == EVICTED)
+    in_journal = Counter(each for each in journalled if each.result == EVICTED)
     theirs = Counter(audited)
-    unsure = Counter(replace(each, result=EVICTED) for each in told if each.result == UNKNOWN)
-    return [*(ours - theirs).elements(), *(theirs - ours - unsure).elements()]
+    unsure = Counter(replace(each, result=EVICTED) for each in journalled if each.result == UNKNOWN)
+    return [*(in_journal - theirs).elements(), *(theirs - in_journal - unsure).elements()]
 
 
-def rehearsed(folder: Path) -> set[str]:
+def dry_run_uids(folder: Path) -> set[str]:
     """Return the uids of the pods that a dry run would have asked to evict."""
-    requests = (event.data for event in read(folder) if event.type == EVICTION_REQUESTED)
-    return {data.who.uid for data in requests if data.mode == DRY_RUN}
+    requests = (event.data for event in read_events(folder) if event.type == EVICTION_REQUESTED)
+    return {data.who.uid for data in requests if data.mode == MODE_DRY_RUN}
 
 
-def intents_without_exactly_one_outcome(folder: Path) -> list[str]:
+def unpaired_intents(folder: Path) -> list[str]:
     """Return the ids that break the journal's promise: every intent ends, and ends once."""
-    events = list(read(folder))
+    events = list(read_events(folder))
     begun = [event.id for event in events if event.type == EVICTION_REQUESTED]
-    ends = Counter(event.causationid for event in events if event.type in OUTCOMES)
+    ends = Counter(event.causationid for event in events if event.type in EVICTION_OUTCOME_TYPES)
     return [key for key in {*begun, *ends} if begun.count(key) != 1 or ends[key] != 1]
 
 
-def _as_eviction(request: AuditedRequest) -> Eviction:
+def _as_eviction(request: AuditedRequest) -> AuditedEviction:
     if request.code == _HTTP_TOO_MANY:
         budget = "disruption budget" in request.message
-        result = BUDGET_REFUSED if budget else OVERLOADED
+        result = PDB_REFUSED if budget else TOO_MANY_REQUESTS
     else:
         result = _RESULTS.get(request.code, DENIED)
-    return Eviction(request.namespace, request.name, request.uid, result)
+    return AuditedEviction(request.namespace, request.name, request.uid, result)

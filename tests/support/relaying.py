@@ -12,27 +12,27 @@ from typing import Any
 import anyio
 from anyio.to_thread import run_sync
 
-from reactive_desched.journal.cursors import Positions
+from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import Making
-from reactive_desched.journal.records import AnyEvent, Entry
-from reactive_desched.journal.segments import entries, segments
-from reactive_desched.policy.recording import Kafka
-from reactive_desched.sinks.dead_letters import DeadLetters, Letter, letters
+from reactive_desched.journal.opened import JournalConfig
+from reactive_desched.journal.records import AnyEvent, JournalRecord
+from reactive_desched.journal.segments import list_segments, read_records
+from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.sinks.dead_letters import DeadLetter, DeadLetterFiles, read_dead_letters
 from reactive_desched.sinks.kafka.sink import KafkaSink
-from reactive_desched.sinks.sink_runner import Relay
-from tests.support.control_plane import eventually
+from reactive_desched.sinks.sink_runner import SinkRunner
+from tests.support.control_plane import wait_until
 from tests.support.journals import some_events
 
-__all__ = ["Relaying", "relaying"]
+__all__ = ["JournalToKafka", "journal_to_kafka"]
 
 SEGMENT_BYTES, SEGMENT_AGE_S = 1 << 20, 3600.0
 CHECKPOINT_EVERY = 500
-MOST_EVENTS = 15_000
+MAX_EVENTS = 15_000
 
 
-class LogLines:
+class RecordingLog:
     """Keeps what the sink and its relay log."""
 
     def __init__(self) -> None:
@@ -45,19 +45,21 @@ class LogLines:
     warning = info
 
 
-class Relaying:
+class JournalToKafka:
     """What a test sees of it: append events, wait, and look at what is recorded."""
 
-    def __init__(self, folder: Path, journal: Journal, relay: Relay, log: LogLines) -> None:
+    def __init__(
+        self, folder: Path, journal: Journal, relay: SinkRunner, log: RecordingLog
+    ) -> None:
         self.journal = journal
-        self.relay = relay
+        self.runner = relay
         self.log = log
         self._folder = folder
-        self._rest = iter(some_events(MOST_EVENTS, pods=24, source=journal.source))
+        self._unread_events = iter(some_events(MAX_EVENTS, pods=24, source=journal.source))
 
     def events(self, count: int) -> list[AnyEvent]:
         """Return the next so many made-up events, MOST_EVENTS in all."""
-        return list(islice(self._rest, count))
+        return list(islice(self._unread_events, count))
 
     async def append(self, events: Iterable[AnyEvent], *, per_second: float = 0.0) -> list[float]:
         """Append events one after the other, at a pace if given; return how long each took."""
@@ -72,42 +74,42 @@ class Relaying:
 
     async def drained(self, within_s: float) -> None:
         """Wait until Kafka has everything; raise with what the relay complains of."""
-        if not await self.relay.flushed(within_s):
-            raise TimeoutError(f"{self.relay.lag_records} records wait: {self.relay.trouble}")
+        if not await self.runner.drained(within_s):
+            raise TimeoutError(f"{self.runner.lag_records} records wait: {self.runner.error}")
 
-    async def complaint(self, words: str, within_s: float) -> str:
+    async def wait_for_failure(self, text: str, within_s: float) -> str:
         """Return what keeps the relay waiting as soon as it says these words."""
 
         def said() -> str:
-            trouble = self.relay.trouble
-            return trouble if words in trouble else ""
+            failure = self.runner.error
+            return failure if text in failure else ""
 
-        what = f"the relay complains of {words!r}"
-        return await run_sync(lambda: eventually(said, within_s=within_s, what=what, every_s=0.05))
+        what = f"the relay complains of {text!r}"
+        return await run_sync(lambda: wait_until(said, within_s=within_s, what=what, every_s=0.05))
 
     @property
-    def recorded(self) -> list[Entry]:
+    def recorded(self) -> list[JournalRecord]:
         """Every record of the journal."""
-        return [entry for one in segments(self._folder) for entry in entries(one)]
+        return [entry for one in list_segments(self._folder) for entry in read_records(one)]
 
     @property
-    def dead_letters(self) -> list[Letter]:
+    def dead_letters(self) -> list[DeadLetter]:
         """The events that Kafka will never take."""
-        path = DeadLetters(self._folder / "dead-letters").path("kafka")
-        return list(letters(path)) if path.exists() else []
+        path = DeadLetterFiles(self._folder / "dead-letters").path("kafka")
+        return list(read_dead_letters(path)) if path.exists() else []
 
 
 @asynccontextmanager
-async def relaying(folder: Path, kafka: Kafka) -> AsyncIterator[Relaying]:
+async def journal_to_kafka(folder: Path, kafka: KafkaSettings) -> AsyncIterator[JournalToKafka]:
     """Keep a journal in a folder and relay it while the block runs."""
-    making = Making(Rotation(SEGMENT_BYTES, SEGMENT_AGE_S), every_records=CHECKPOINT_EVERY)
+    making = JournalConfig(Rotation(SEGMENT_BYTES, SEGMENT_AGE_S), every_records=CHECKPOINT_EVERY)
     async with open_journal(folder, making, clock=_now) as journal:
-        log = LogLines()
-        relay = Relay(
+        log = RecordingLog()
+        relay = SinkRunner(
             KafkaSink(kafka, clock=anyio.current_time, log=log),
             journal.tail,
-            Positions(folder / "positions"),
-            DeadLetters(folder / "dead-letters"),
+            Cursors(folder / "positions"),
+            DeadLetterFiles(folder / "dead-letters"),
             clock=anyio.current_time,
             wall=_now,
             rng=Random(0),
@@ -116,7 +118,7 @@ async def relaying(folder: Path, kafka: Kafka) -> AsyncIterator[Relaying]:
         async with anyio.create_task_group() as group:
             group.start_soon(relay.run)
             try:
-                yield Relaying(folder, journal, relay, log)
+                yield JournalToKafka(folder, journal, relay, log)
             finally:
                 group.cancel_scope.cancel()
 

@@ -8,20 +8,26 @@ from typing import Any, Final, Self
 import anyio
 import anyio.lowlevel
 
-from reactive_desched.app.config_reload import InForce, Prepared, Reloader, Texts, fingerprint
-from reactive_desched.controller.config import plan, registry
-from reactive_desched.controller.controller import Plan
-from reactive_desched.policy.load import load
+from reactive_desched.app.config_reload import (
+    ActiveConfig,
+    ConfigReloader,
+    Fingerprint,
+    LoadedConfig,
+    fingerprint,
+)
+from reactive_desched.controller.config import build_config, plugin_registry
+from reactive_desched.controller.controller import ControllerConfig
+from reactive_desched.policy.load import load_files
 from reactive_desched.telemetry.metrics import Metrics
-from tests.support.log_book import LogBook
+from tests.support.log_book import RecordingLogger
 
-__all__ = ["HEAD", "SETTINGS", "Bench", "policy"]
+__all__ = ["HEAD", "SETTINGS", "ReloaderBench", "policy_text"]
 
 HEAD: Final = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 SETTINGS: Final = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
 
 
-def policy(name: str, more: str = "") -> str:
+def policy_text(name: str, more: str = "") -> str:
     """Write a policy whose only profile has this name; `more` comes before it."""
     return (
         f"{HEAD}{more}profiles:\n- name: {name}\n"
@@ -29,7 +35,7 @@ def policy(name: str, more: str = "") -> str:
     )
 
 
-class Bench:
+class ReloaderBench:
     """A reloader that reads without threads, as those know no virtual time.
 
     It is its own source and audience; `before_read` and `while_read` are called then.
@@ -39,14 +45,14 @@ class Bench:
         self.paths = tuple(map(str, paths))
         self.before_read: Callable[[], None] = lambda: None
         self.while_read: Callable[[], None] = lambda: None
-        self.plans: list[Plan] = []
-        self.told: list[tuple[str, Any]] = []
-        self.book = LogBook()
+        self.configs: list[ControllerConfig] = []
+        self.notifications: list[tuple[str, Any]] = []
+        self.logger = RecordingLogger()
         begun_with = fingerprint(self.paths)
-        self.in_force = InForce(self._prepare().configuration)
+        self.active = ActiveConfig(self._prepare().configuration)
         self.metrics = Metrics()
-        self.reloader = Reloader(
-            self, begun_with, self.in_force, self.plans.append, self, self.metrics, self.book
+        self.reloader = ConfigReloader(
+            self, begun_with, self.active, self.configs.append, self, self.metrics, self.logger
         )
         self.reads = 0
 
@@ -58,18 +64,20 @@ class Bench:
         """Remove the first of the files."""
         Path(self.paths[0]).unlink()
 
-    def _prepare(self) -> Prepared:
+    def _prepare(self) -> LoadedConfig:
         self.before_read()
-        configuration = load(self.paths, registry())
+        configuration = load_files(self.paths, plugin_registry())
         self.while_read()
-        return Prepared(configuration, plan(configuration.policy, configuration.settings))
+        return LoadedConfig(
+            configuration, build_config(configuration.policy, configuration.settings)
+        )
 
-    async def texts(self) -> Texts:
+    async def fingerprint(self) -> Fingerprint:
         """Identify what the files hold, as a source does."""
         await anyio.lowlevel.checkpoint()
         return fingerprint(self.paths)
 
-    async def read(self) -> Prepared:
+    async def read(self) -> LoadedConfig:
         """Read and count it, as a source does."""
         await anyio.lowlevel.checkpoint()
         self.reads += 1
@@ -77,24 +85,24 @@ class Bench:
 
     def policy_loaded(self, source: str, revision: str) -> None:
         """Hear of it, as an audience does."""
-        self.told.append(("reloaded", (source, revision)))
+        self.notifications.append(("reloaded", (source, revision)))
 
     def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
         """Hear of it, as an audience does."""
-        self.told.append(("rejected", (source, problems)))
+        self.notifications.append(("rejected", (source, problems)))
 
     @property
     def names(self) -> list[str]:
         """The name of the profile of every plan that was adopted."""
-        return [plan.profiles[0].name for plan in self.plans]
+        return [plan.profiles[0].name for plan in self.configs]
 
     @property
     def warnings(self) -> list[str]:
         """The lines that should be looked at."""
-        return [line.event for line in self.book.lines if line.level == "warning"]
+        return [line.event for line in self.logger.lines if line.level == "warning"]
 
     @property
-    def exposed(self) -> str:
+    def exposition(self) -> str:
         """The metrics as they are served."""
         return self.metrics.exposition("")[0].decode()
 

@@ -15,12 +15,20 @@ from typing import Any, Literal
 from aiohttp import web
 from msgspec import Struct, field
 
-__all__ = ["Asked", "Reply", "ScriptedApi", "bookmark_line", "error_line", "failing", "status"]
+__all__ = [
+    "ReceivedRequest",
+    "ScriptedApi",
+    "ScriptedReply",
+    "bookmark_line",
+    "error_line",
+    "failing",
+    "status",
+]
 
 _END_MARK = {"k8s.io/initial-events-end": "true"}
 
 
-class Asked(Struct, frozen=True):
+class ReceivedRequest(Struct, frozen=True):
     """One request that came in; `kind` is list, watch or the method of anything else."""
 
     kind: str
@@ -30,13 +38,13 @@ class Asked(Struct, frozen=True):
     body: bytes
 
 
-class Reply(Struct, frozen=True):
+class ScriptedReply(Struct, frozen=True):
     """One scripted reply; `then` is what happens to the connection after the body."""
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
-    then: Literal["end", "cut", "hang"] = "end"
+    after_body: Literal["end", "cut", "hang"] = "end"
 
 
 class _Cut(Struct, frozen=True):
@@ -50,13 +58,13 @@ class ScriptedApi:
         self.url = ""
         self.path = path
         self.objects: dict[str, str] = {}
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.streaming = False
         self.version = 100
         self._oldest = 100
         self._history: list[tuple[int, str, str, str]] = []
         self.before_answering: Callable[[], Awaitable[None]] | None = None
-        self._scripted: dict[str, deque[Reply | None]] = {}
+        self._scripted: dict[str, deque[ScriptedReply | None]] = {}
         self._watches: set[asyncio.Queue[bytes | _Cut | None]] = set()
         self._pages: dict[str, list[tuple[str, str]]] = {}
         self._closing = asyncio.Event()
@@ -65,7 +73,7 @@ class ScriptedApi:
     async def serving(self, tls: SSLContext | None = None) -> AsyncIterator["ScriptedApi"]:
         """Listen on a free port of 127.0.0.1 until the block ends."""
         app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._any)
+        app.router.add_route("*", "/{path:.*}", self._handle)
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
@@ -76,7 +84,7 @@ class ScriptedApi:
             yield self
         finally:
             self._closing.set()
-            self.end()
+            self.end_watches()
             await runner.cleanup()
 
     # --- the truth ---
@@ -85,12 +93,12 @@ class ScriptedApi:
         """Create or change an object."""
         kind = "MODIFIED" if name in self.objects else "ADDED"
         self.objects[name] = value
-        self._happened(kind, name, value)
+        self._record_event(kind, name, value)
 
     def delete(self, name: str) -> None:
         """Delete an object, if it is there."""
         if (value := self.objects.pop(name, None)) is not None:
-            self._happened("DELETED", name, value)
+            self._record_event("DELETED", name, value)
 
     def compact(self) -> None:
         """Forget the history: whoever asks for an older version is told that it is gone."""
@@ -98,7 +106,7 @@ class ScriptedApi:
         self._oldest = self.version
         self._history.clear()
 
-    def lose(self, name: str) -> None:
+    def delete_silently(self, name: str) -> None:
         """Delete an object so that no watch is told: only a new list can show it."""
         self.objects.pop(name, None)
         self.version += 1
@@ -112,56 +120,58 @@ class ScriptedApi:
 
     def bookmark(self, version: int | None = None) -> None:
         """Tell every watch that nothing of interest happened up to now."""
-        self._tell(bookmark_line(version or self.version))
+        self._broadcast(bookmark_line(version or self.version))
 
-    def tell(self, line: bytes) -> None:
+    def send_raw(self, line: bytes) -> None:
         """Send raw bytes to every watch."""
-        self._tell(line)
+        self._broadcast(line)
 
-    def repeat(self, which: int) -> None:
+    def replay_event(self, which: int) -> None:
         """Send an event of the past once more, as a confused server would; -1 is the last."""
         if len(self._history) >= -which:
-            self._tell(_event_line(*self._history[which]))
+            self._broadcast(_event_line(*self._history[which]))
 
-    def end(self) -> None:
+    def end_watches(self) -> None:
         """End every watch the regular way."""
-        self._tell(None)
+        self._broadcast(None)
 
-    def cut(self, after: bytes = b"") -> None:
+    def cut_watches(self, after: bytes = b"") -> None:
         """Break every watch's connection, possibly in the middle of a line."""
-        self._tell(_Cut(after))
+        self._broadcast(_Cut(after))
 
     @property
-    def watching(self) -> int:
+    def open_watches(self) -> int:
         """How many watches are open."""
         return len(self._watches)
 
     # --- what is scripted ---
 
-    def answer_next(self, kind: str, *replies: Reply | None) -> None:
+    def answer_next(self, kind: str, *replies: ScriptedReply | None) -> None:
         """Answer the next requests of this kind in this way; None stands for the truth."""
         self._scripted.setdefault(kind, deque()).extend(replies)
 
-    def heal(self) -> None:
+    def clear_script(self) -> None:
         """Forget every scripted reply: from now on all goes well."""
         self._scripted.clear()
 
     def count(self, kind: str) -> int:
         """How many requests of this kind have come."""
-        return sum(asked.kind == kind for asked in self.asked)
+        return sum(asked.kind == kind for asked in self.requests)
 
     # --- serving ---
 
-    async def _any(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         kind = self._kind(request)
         body = await request.read()
         query = dict(request.query)
-        self.asked.append(Asked(kind, request.path, query, request.headers.copy(), body))
+        self.requests.append(
+            ReceivedRequest(kind, request.path, query, request.headers.copy(), body)
+        )
         if self.before_answering is not None:
             await self.before_answering()
         scripted = self._scripted.get(kind)
         if scripted and (reply := scripted.popleft()) is not None:
-            return await self._play(request, reply)
+            return await self._send_scripted(request, reply)
         if kind == "list":
             return self._list(query)
         if kind == "watch":
@@ -173,15 +183,17 @@ class ScriptedApi:
             return request.method
         return "watch" if request.query.get("watch") == "true" else "list"
 
-    async def _play(self, request: web.Request, reply: Reply) -> web.StreamResponse:
+    async def _send_scripted(
+        self, request: web.Request, reply: ScriptedReply
+    ) -> web.StreamResponse:
         response = web.StreamResponse(status=reply.status, headers=reply.headers)
-        if reply.then == "end":
+        if reply.after_body == "end":
             response.content_length = len(reply.body)
         await response.prepare(request)
         await response.write(reply.body)
-        if reply.then == "hang":
+        if reply.after_body == "hang":
             await self._closing.wait()
-        elif reply.then == "cut":
+        elif reply.after_body == "cut":
             _abort(request)
         return response
 
@@ -232,24 +244,24 @@ class ScriptedApi:
         response: web.StreamResponse,
         queue: asyncio.Queue[bytes | _Cut | None],
     ) -> None:
-        while (told := await queue.get()) is not None:
-            if isinstance(told, _Cut):
-                if told.after:
-                    await response.write(told.after)
+        while (position := await queue.get()) is not None:
+            if isinstance(position, _Cut):
+                if position.after:
+                    await response.write(position.after)
                 _abort(request)
                 return
-            await response.write(told)
+            await response.write(position)
         await response.write_eof()
 
-    def _happened(self, kind: str, name: str, value: str) -> None:
+    def _record_event(self, kind: str, name: str, value: str) -> None:
         self.version += 1
         event = (self.version, kind, name, value)
         self._history.append(event)
-        self._tell(_event_line(*event))
+        self._broadcast(_event_line(*event))
 
-    def _tell(self, what: bytes | _Cut | None) -> None:
+    def _broadcast(self, item: bytes | _Cut | None) -> None:
         for queue in self._watches:
-            queue.put_nowait(what)
+            queue.put_nowait(item)
 
 
 def status(reason: str, code: int, message: str, **details: object) -> dict[str, Any]:
@@ -258,10 +270,10 @@ def status(reason: str, code: int, message: str, **details: object) -> dict[str,
     return body | {"reason": reason, "code": code, "message": message, "details": details}
 
 
-def failing(code: int, reason: str = "", **headers: str) -> Reply:
+def failing(code: int, reason: str = "", **headers: str) -> ScriptedReply:
     """Make a reply that brings the API's error object."""
     body = json.dumps(status(reason, code, "as scripted")).encode()
-    return Reply(code, body, {"Content-Type": "application/json", **headers})
+    return ScriptedReply(code, body, {"Content-Type": "application/json", **headers})
 
 
 def error_line(code: int, reason: str, message: str, **details: object) -> bytes:

@@ -16,16 +16,16 @@ import trio
 import trio.testing
 from anyio.to_thread import current_default_thread_limiter
 
-from reactive_desched.errors import EventRefused
-from reactive_desched.journal.cursors import Position, Positions
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.tail import Tail
-from reactive_desched.sinks.dead_letters import DeadLetters
-from reactive_desched.sinks.sink_runner import Relay
-from tests.support.entries import evictions
-from tests.support.log_book import LogBook
+from reactive_desched.errors import EventRejected
+from reactive_desched.journal.cursors import Cursor, Cursors
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.tail import LiveTail
+from reactive_desched.sinks.dead_letters import DeadLetterFiles
+from reactive_desched.sinks.sink_runner import SinkRunner
+from tests.support.entries import eviction_entries
+from tests.support.log_book import RecordingLogger
 
-__all__ = ["Following", "ScriptedSink", "eventually"]
+__all__ = ["ScriptedSink", "SinkRunnerHarness", "wait_until"]
 
 RECORDED: Final = datetime(2026, 3, 29, 1, 30, 1, tzinfo=UTC)
 """When the records of `evictions` were written."""
@@ -39,24 +39,24 @@ class ScriptedSink:
     def __init__(self, *, from_start: bool = True) -> None:
         self.from_start = from_start
         self.script: list[Exception | int] = []
-        self.always: Exception | None = None
-        self.poison: int | None = None
-        self.got: list[int] = []
-        self.asked: list[tuple[float, int]] = []
+        self.always_raise: Exception | None = None
+        self.poison_seq: int | None = None
+        self.delivered: list[int] = []
+        self.attempts: list[tuple[float, int]] = []
         self.closed = 0
 
-    async def deliver(self, entries: Sequence[Entry]) -> int:
+    async def deliver(self, entries: Sequence[JournalRecord]) -> int:
         """Take as many as the script says, up to the poisonous one; fail if it says so."""
         await anyio.lowlevel.checkpoint()
-        self.asked.append((trio.current_time(), entries[0].seq))
-        step = self.always or (self.script.pop(0) if self.script else len(entries))
+        self.attempts.append((trio.current_time(), entries[0].seq))
+        step = self.always_raise or (self.script.pop(0) if self.script else len(entries))
         if isinstance(step, Exception):
             raise step
-        if entries[0].seq == self.poison:
-            raise EventRefused("too large")
+        if entries[0].seq == self.poison_seq:
+            raise EventRejected("too large")
         seqs = [entry.seq for entry in entries[:step]]
-        taken = list(takewhile(lambda seq: seq != self.poison, seqs))
-        self.got += taken
+        taken = list(takewhile(lambda seq: seq != self.poison_seq, seqs))
+        self.delivered += taken
         return len(taken) if len(taken) < len(seqs) else step
 
     async def close(self) -> None:
@@ -64,49 +64,49 @@ class ScriptedSink:
         self.closed += 1
 
 
-class MemoryPositions(Positions):
+class MemoryCursors(Cursors):
     """Positions in memory that remember every time, and can be made to fail."""
 
     def __init__(self, seq: int | None = None) -> None:
-        self.kept: list[Position] = [] if seq is None else [Position(seq, "")]
+        self.saved: list[Cursor] = [] if seq is None else [Cursor(seq, "")]
         self.fault: OSError | None = None
-        self.tries = 0
+        self.save_attempts = 0
         self.is_damaged = False
 
-    def read(self, name: str) -> Position | None:
+    def read(self, name: str) -> Cursor | None:
         """Return the last one, whoever asks."""
-        return self.kept[-1] if self.kept else None
+        return self.saved[-1] if self.saved else None
 
-    def is_there(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         """Say whether there is one, readable or not."""
-        return self.is_damaged or bool(self.kept)
+        return self.is_damaged or bool(self.saved)
 
-    def keep(self, name: str, seq: int, time: str) -> None:
+    def save(self, name: str, seq: int, time: str) -> None:
         """Keep one, or fail."""
-        self.tries += 1
+        self.save_attempts += 1
         if self.fault is not None:
             raise self.fault
-        self.kept.append(Position(seq, time))
+        self.saved.append(Cursor(seq, time))
 
     @property
-    def last(self) -> int | None:
+    def last_seq(self) -> int | None:
         """The newest place that was kept."""
-        return self.kept[-1].seq if self.kept else None
+        return self.saved[-1].seq if self.saved else None
 
 
-class FragileDeadLetters(DeadLetters):
+class FragileDeadLetters(DeadLetterFiles):
     """Dead letters on a disk that can be full."""
 
     fault: OSError | None = None
 
-    def keep(self, sink: str, entry: Entry, reason: str, time: str) -> int:
+    def append(self, sink: str, entry: JournalRecord, reason: str, time: str) -> int:
         """Keep a letter, or fail."""
         if self.fault is not None:
             raise self.fault
-        return super().keep(sink, entry, reason, time)
+        return super().append(sink, entry, reason, time)
 
 
-class Following:
+class SinkRunnerHarness:
     """A relay with all it works with; records are 1, 2, 3 and so on.
 
     `kept` is the position it has from an earlier life; with `removed` the first so many records
@@ -122,55 +122,55 @@ class Following:
         removed: int = 0,
     ) -> None:
         self.sink = sink or ScriptedSink()
-        self.tail = Tail(directory, "//here", removed + 1, removed)
-        self.positions = MemoryPositions(kept)
-        self.graves = FragileDeadLetters(directory / "dead-letters")
-        self.book = LogBook(trio.current_time)
-        self.relay = self.again()
+        self.tail = LiveTail(directory, "//here", removed + 1, removed)
+        self.cursors = MemoryCursors(kept)
+        self.dead_letters = FragileDeadLetters(directory / "dead-letters")
+        self.logger = RecordingLogger(trio.current_time)
+        self.runner = self.restart()
 
-    def again(self) -> Relay:
+    def restart(self) -> SinkRunner:
         """Make the relay anew, as a restart does."""
-        self.relay = Relay(
+        self.runner = SinkRunner(
             self.sink,
             self.tail,
-            self.positions,
-            self.graves,
+            self.cursors,
+            self.dead_letters,
             clock=trio.current_time,
             wall=lambda: RECORDED + timedelta(seconds=trio.current_time()),
             rng=Random(1),
-            log=self.book,
+            log=self.logger,
         )
-        return self.relay
+        return self.runner
 
     def record(self, count: int) -> None:
         """Have so many more records become durable."""
-        self.tail.published(evictions(count, self.tail.last + 1))
+        self.tail.publish(eviction_entries(count, self.tail.last_seq + 1))
 
     async def caught_up(self) -> None:
         """Wait until the relay is done with every record; virtual time passes meanwhile."""
-        await eventually(lambda: self.relay.position == self.tail.last)
+        await wait_until(lambda: self.runner.cursor == self.tail.last_seq)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Relay while the block lasts, and let time pass."""
         async with anyio.create_task_group() as group:
-            group.start_soon(_pass_time)
+            group.start_soon(_advance_clock)
             async with anyio.create_task_group() as running:
-                running.start_soon(self.relay.run)
+                running.start_soon(self.runner.run)
                 await anyio.sleep(0.001)  # it begins
                 yield
                 running.cancel_scope.cancel()
             group.cancel_scope.cancel()
 
 
-async def eventually(holds: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     """Let virtual time pass until something holds."""
     with anyio.fail_after(10_000):
-        while not holds():  # noqa: ASYNC110  # what is waited for knows nothing of events
+        while not condition():  # noqa: ASYNC110  # what is waited for knows nothing of events
             await anyio.sleep(0.05)
 
 
-async def _pass_time() -> None:
+async def _advance_clock() -> None:
     """Jump to whatever comes next, as soon as every task waits and no thread works.
 
     The clock's own jumping takes a working thread for idleness.

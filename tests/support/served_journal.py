@@ -5,63 +5,71 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from reactive_desched.journal.envelope import epoch_of
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import summary
-from reactive_desched.journal.tail import Tail
-from reactive_desched.model.event_types import short
-from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.journal.envelope import journal_epoch
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.summary import parse_summary
+from reactive_desched.journal.tail import LiveTail
+from reactive_desched.model.event_types import short_type
+from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import serve
-from tests.support.event_source import Event
+from tests.support.event_source import DispatchedEvent
 from tests.support.journals import SOURCE
-from tests.support.log_book import LogBook
+from tests.support.log_book import RecordingLogger
 
-__all__ = ["ANYWHERE", "EPOCH", "NOW", "Serving", "Streaming", "as_event", "streaming"]
+__all__ = [
+    "ANY_PORT",
+    "EPOCH",
+    "NOW",
+    "ServeStream",
+    "ServedStream",
+    "serve_stream",
+    "to_sse_event",
+]
 
-ANYWHERE: Final = Listen("127.0.0.1", 0)
+ANY_PORT: Final = ListenAddress("127.0.0.1", 0)
 NOW: Final = datetime(2026, 3, 29, 2, 30, tzinfo=UTC)
 """The server's time of day: an hour after the first record."""
 
-EPOCH: Final = epoch_of(SOURCE)
+EPOCH: Final = journal_epoch(SOURCE)
 """The first half of every id in the stream."""
 
 
-class Streaming(NamedTuple):
+class ServedStream(NamedTuple):
     """A server that streams a journal; some records may be durable only when told to."""
 
     url: str
-    tail: Tail
-    records: Sequence[Entry]
+    tail: LiveTail
+    records: Sequence[JournalRecord]
     stream: EventStream
-    log: LogBook
+    log: RecordingLogger
 
-    def publish(self, most: int = 1) -> None:
+    def publish(self, limit: int = 1) -> None:
         """Have the next records become durable."""
-        self.tail.published(self.records[self.tail.last : self.tail.last + most])
+        self.tail.publish(self.records[self.tail.last_seq : self.tail.last_seq + limit])
 
 
-Serving = Callable[..., AbstractAsyncContextManager[Streaming]]
+ServeStream = Callable[..., AbstractAsyncContextManager[ServedStream]]
 """A way to serve a journal, as a fixture gives it."""
 
 
 @asynccontextmanager
-async def streaming(
-    tail: Tail,
-    records: Sequence[Entry] = (),
-    listen: Listen = ANYWHERE,
+async def serve_stream(
+    tail: LiveTail,
+    records: Sequence[JournalRecord] = (),
+    listen: ListenAddress = ANY_PORT,
     **limits: Any,  # fields of StreamLimits
-) -> AsyncIterator[Streaming]:
+) -> AsyncIterator[ServedStream]:
     """Serve the stream of these records' tail while the block runs."""
-    log = LogBook()
+    log = RecordingLogger()
     stream = EventStream(tail, StreamLimits(**limits), lambda: NOW, log)
     async with serve(listen, Health(lambda: 0.0), None, stream) as url:
-        yield Streaming(url, tail, records, stream, log)
+        yield ServedStream(url, tail, records, stream, log)
 
 
-def as_event(record: Entry) -> Event:
+def to_sse_event(record: JournalRecord) -> DispatchedEvent:
     """Return what a client must get for a record."""
-    line = summary(record.raw)
+    line = parse_summary(record.raw)
     assert line is not None
-    return Event(f"{EPOCH}.{record.seq}", short(line.type), record.raw.decode())
+    return DispatchedEvent(f"{EPOCH}.{record.seq}", short_type(line.type), record.raw.decode())

@@ -13,7 +13,7 @@ from typing import Final
 
 from reactive_desched.app import recording
 from reactive_desched.cli import main
-from reactive_desched.journal.upkeep.retention_worker import Keeper
+from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
 
 __all__ = ["VARIABLE"]
 
@@ -22,12 +22,12 @@ VARIABLE: Final = "SHIFTED_CLOCK"
 _TIDY_EVERY_S: Final = 0.1
 
 
-def shift_as_told(orders: Path) -> None:
+def install_clock_shift(orders: Path) -> None:
     """Have the time of day be off by what the file says, in this process.
 
     Once it is called: what is imported later sees nothing else.
     """
-    right, run = time.time, Keeper.run
+    right, run = time.time, RetentionWorker.run
 
     def shifted() -> float:
         return right() + float(orders.read_text(encoding="utf-8") or 0)
@@ -35,15 +35,15 @@ def shift_as_told(orders: Path) -> None:
     def shifted_utc() -> datetime:
         return datetime.fromtimestamp(shifted(), UTC)
 
-    async def often(keeper: Keeper) -> None:
+    async def often(keeper: RetentionWorker) -> None:
         await run(keeper, _TIDY_EVERY_S)
 
     # plain assignments are ones that mypy refuses
     setattr(time, "time", shifted)  # noqa: B010 -- as above
     setattr(recording, "utc_now", shifted_utc)  # noqa: B010 -- as above
-    setattr(Keeper, "run", often)  # noqa: B010 -- as above
+    setattr(RetentionWorker, "run", often)  # noqa: B010 -- as above
 
 
 if __name__ == "__main__":
-    shift_as_told(Path(os.environ[VARIABLE]))
+    install_clock_shift(Path(os.environ[VARIABLE]))
     sys.exit(main())

@@ -19,7 +19,7 @@ ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 
 
-class World:
+class SimulatedCluster:
     """Store, clock and controllers; everything is made in the namespace `default`.
 
     Pods take two seconds to start and one to shut down unless `pace` says otherwise.
@@ -40,7 +40,7 @@ class World:
         options = ClusterOptions(pace=pace or Pace(), heartbeats=heartbeats, tolerant=tolerant)
         self.cluster = SimCluster(self.store, rng, options)
 
-    def nodes(self, *names: str, **settings: Any) -> "World":
+    def nodes(self, *names: str, **settings: Any) -> "SimulatedCluster":
         """Add nodes of four cores and eight gibibytes; "n1/a" puts n1 into zone a."""
         for name in names:
             self.store.create("nodes", node(name, **settings))
@@ -71,14 +71,14 @@ class World:
         self.cluster.settle()
         return created
 
-    def budget(self, name: str, selector: Mapping[str, str] | None = None, **spec: Any) -> Obj:
+    def pdb(self, name: str, selector: Mapping[str, str] | None = None, **spec: Any) -> Obj:
         """Create a disruption budget over app=<name>."""
         labels = dict(selector or {"app": name})
         return self.create(
             "poddisruptionbudgets", name, {"selector": {"matchLabels": labels}, **spec}
         )
 
-    def after(self, seconds: float) -> "World":
+    def advance(self, seconds: float) -> "SimulatedCluster":
         """Let time pass."""
         self.cluster.advance(seconds)
         return self
@@ -106,14 +106,14 @@ class World:
 
     def get(self, resource: str, name: str) -> Obj:
         """Return an object of the default namespace, or a cluster-scoped one."""
-        found = self.store.get(resource, "default", name) or self.store.get(resource, "", name)
-        assert found is not None, f"there is no {name} among the {resource}"
-        return found
+        stored = self.store.get(resource, "default", name) or self.store.get(resource, "", name)
+        assert stored is not None, f"there is no {name} among the {resource}"
+        return stored
 
     def status(self, resource: str, name: str) -> Obj:
         """Return an object's status."""
-        found: Obj = self.get(resource, name)["status"]
-        return found
+        stored: Obj = self.get(resource, name)["status"]
+        return stored
 
     def pods(self, app: str | None = None) -> list[Obj]:
         """Return the pods of the default namespace, or those labelled app=<app>."""
@@ -124,7 +124,7 @@ class World:
         """Return the pods' names."""
         return {name_of(p) for p in self.pods(app)}
 
-    def places(self, app: str | None = None) -> dict[str, str]:
+    def nodes_of_pods(self, app: str | None = None) -> dict[str, str]:
         """Return each pod's node, "" for those without one."""
         return {name_of(p): node_of(p) for p in self.pods(app)}
 

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from reactive_desched.kube.decode.codecs import codecs
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.kube.decode.codecs import make_codecs
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.state.cluster import ClusterState
@@ -23,7 +23,7 @@ APPS = ("web", "db")
 VOLUMES = ("v1", "v2", "v3")
 
 
-def sometimes(
+def mostly_else(
     strategy: SearchStrategy[Any], otherwise: Any = None, *, one_in: int = 4
 ) -> SearchStrategy[Any]:
     """Draw from a strategy one time in so many, else give the one value."""
@@ -50,17 +50,19 @@ def namespaces() -> SearchStrategy[list[Obj]]:
 def node(draw: st.DrawFn, name: str = "") -> Obj:
     """Draw a node with its labels, taints and room."""
     name = name or draw(st.sampled_from(NODES))
-    labels = {} if draw(sometimes(st.just(1), one_in=9)) else {HOST: name}
+    labels = {} if draw(mostly_else(st.just(1), one_in=9)) else {HOST: name}
     if zone := draw(st.sampled_from(["a", "a", "b", "b", "c", ""])):
         labels[ZONE] = zone
     if disk := draw(st.sampled_from(["", "", "ssd", "5"])):
         labels["disk"] = disk
     effects = ["NoSchedule", "NoExecute", "PreferNoSchedule"]
     taints = draw(
-        sometimes(st.lists(st.sampled_from([("a", e) for e in effects]), unique=True), (), one_in=6)
+        mostly_else(
+            st.lists(st.sampled_from([("a", e) for e in effects]), unique=True), (), one_in=6
+        )
     )
     spec: Obj = {"taints": [{"key": key, "effect": effect} for key, effect in taints]}
-    if draw(sometimes(st.just(1), one_in=9)):
+    if draw(mostly_else(st.just(1), one_in=9)):
         spec["unschedulable"] = True
     room = {
         "cpu": draw(st.sampled_from(["4", "9", "9", "1"])),
@@ -84,7 +86,7 @@ def selectors() -> SearchStrategy[Any]:
             lambda app: {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": [app]}]}
         ),
         st.just({"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
-        sometimes(st.none(), {}, one_in=2),
+        mostly_else(st.none(), {}, one_in=2),
     )
 
 
@@ -94,8 +96,8 @@ def pod_term(draw: st.DrawFn) -> Obj:
     return _without_none(
         labelSelector=draw(selectors()),
         topologyKey=draw(st.sampled_from([ZONE, HOST])),
-        namespaces=draw(sometimes(st.lists(st.sampled_from(NAMESPACES), max_size=2))),
-        namespaceSelector=draw(sometimes(st.sampled_from([{}, {"matchLabels": {"team": "a"}}]))),
+        namespaces=draw(mostly_else(st.lists(st.sampled_from(NAMESPACES), max_size=2))),
+        namespaceSelector=draw(mostly_else(st.sampled_from([{}, {"matchLabels": {"team": "a"}}]))),
     )
 
 
@@ -109,10 +111,10 @@ def spread(draw: st.DrawFn) -> list[Obj]:
             topologyKey=key,
             whenUnsatisfiable=draw(st.sampled_from(["DoNotSchedule"] * 3 + ["ScheduleAnyway"])),
             labelSelector=draw(selectors()),
-            minDomains=draw(sometimes(st.integers(1, 4))),
-            nodeAffinityPolicy=draw(sometimes(st.just("Ignore"))),
-            nodeTaintsPolicy=draw(sometimes(st.just("Honor"))),
-            matchLabelKeys=draw(sometimes(st.just(["version"]))),
+            minDomains=draw(mostly_else(st.integers(1, 4))),
+            nodeAffinityPolicy=draw(mostly_else(st.just("Ignore"))),
+            nodeTaintsPolicy=draw(mostly_else(st.just("Honor"))),
+            matchLabelKeys=draw(mostly_else(st.just(["version"]))),
         )
         for key in keys
     ]
@@ -147,23 +149,23 @@ def node_terms() -> SearchStrategy[list[Obj]]:
 def pod_spec(draw: st.DrawFn) -> Obj:
     """Draw what a pod asks for."""
     requests = {"cpu": draw(st.sampled_from(["500m", "0", "1", "2"]))}
-    if draw(sometimes(st.just(1), one_in=6)):
+    if draw(mostly_else(st.just(1), one_in=6)):
         requests["example.com/gpu"] = draw(st.sampled_from(["0", "1"]))
-    ports = draw(sometimes(st.lists(_ports(), max_size=2), []))
-    terms = draw(sometimes(node_terms(), one_in=6))
-    others = st.lists(pod_term(), min_size=1, max_size=2)
+    ports = draw(mostly_else(st.lists(_ports(), max_size=2), []))
+    terms = draw(mostly_else(node_terms(), one_in=6))
+    affinities = st.lists(pod_term(), min_size=1, max_size=2)
     affinity = _without_none(
         nodeAffinity=None if terms is None else {_REQUIRED: {"nodeSelectorTerms": terms}},
-        podAffinity=_required(draw(sometimes(others))),
-        podAntiAffinity=_required(draw(sometimes(others))),
+        podAffinity=_required(draw(mostly_else(affinities))),
+        podAntiAffinity=_required(draw(mostly_else(affinities))),
     )
     return _without_none(
         containers=[{"name": "main", "resources": {"requests": requests}, "ports": ports}],
         affinity=affinity or None,
-        nodeSelector=draw(sometimes(st.just({"disk": "ssd"}), one_in=9)),
-        tolerations=draw(sometimes(st.sampled_from(_TOLERATIONS))),
-        topologySpreadConstraints=draw(sometimes(spread(), one_in=3)),
-        volumes=draw(sometimes(st.lists(_mounts(), max_size=2))),
+        nodeSelector=draw(mostly_else(st.just({"disk": "ssd"}), one_in=9)),
+        tolerations=draw(mostly_else(st.sampled_from(_TOLERATIONS))),
+        topologySpreadConstraints=draw(mostly_else(spread(), one_in=3)),
+        volumes=draw(mostly_else(st.lists(_mounts(), max_size=2))),
     )
 
 
@@ -185,7 +187,7 @@ def _ports(draw: st.DrawFn) -> Obj:
         containerPort=80,
         hostPort=draw(st.sampled_from([80, 81])),
         hostIP=draw(st.sampled_from([None, "10.0.0.1", "10.0.0.2"])),
-        protocol=draw(sometimes(st.just("UDP"))),
+        protocol=draw(mostly_else(st.just("UDP"))),
     )
 
 
@@ -207,8 +209,8 @@ def pod(draw: st.DrawFn, name: str, *, alive: bool = False) -> Obj:
             {"kind": "ReplicaSet", "name": "rs", "uid": f"rs-{labels['app']}", "controller": True}
         ],
     }
-    if not alive and draw(sometimes(st.just(1))):
-        metadata["deletionTimestamp"] = _THEN
+    if not alive and draw(mostly_else(st.just(1))):
+        metadata["deletionTimestamp"] = _CREATED_AT
     phase = "Running" if alive else draw(st.sampled_from(["Running"] * 4 + ["Succeeded", "Failed"]))
     spec = draw(pod_spec()) | {"nodeName": draw(st.sampled_from(NODES))}
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
@@ -217,7 +219,7 @@ def pod(draw: st.DrawFn, name: str, *, alive: bool = False) -> Obj:
 def claims() -> SearchStrategy[list[Obj]]:
     """Draw claims in both namespaces, some of them missing, all bound."""
     names = [(space, name) for space in NAMESPACES for name in ("c1", "c2", "c3")]
-    bound = st.tuples(*(sometimes(st.none(), v, one_in=9) for v in (*VOLUMES, *VOLUMES)))
+    bound = st.tuples(*(mostly_else(st.none(), v, one_in=9) for v in (*VOLUMES, *VOLUMES)))
     return bound.map(
         lambda volumes: [
             {
@@ -234,7 +236,7 @@ def claims() -> SearchStrategy[list[Obj]]:
 @st.composite
 def volume(draw: st.DrawFn, name: str) -> Obj:
     """Draw a volume that may be bound to a place by its labels or its node affinity."""
-    terms = draw(sometimes(node_terms(), one_in=3))
+    terms = draw(mostly_else(node_terms(), one_in=3))
     affinity = None if terms is None else {"required": {"nodeSelectorTerms": terms}}
     labels = {ZONE: zone} if (zone := draw(st.sampled_from([None, None, "a", "a__b"]))) else {}
     metadata = {"name": name, "uid": name, "labels": labels}
@@ -242,23 +244,23 @@ def volume(draw: st.DrawFn, name: str) -> Obj:
     return {"metadata": metadata, "spec": _without_none(nodeAffinity=affinity, csi=csi)}
 
 
-class Clusters:
+class RandomCluster:
     """A small cluster that changes by chance, one object at a time."""
 
     def __init__(self) -> None:
-        self._codecs = codecs(SharedParts())
+        self._codecs = make_codecs(InternTables())
         self._objects: dict[str, dict[str, Obj]] = {}
         self._version = 0
 
-    def change(self, data: st.DataObject, state: ClusterState) -> list[Change]:
+    def change(self, draw_data: st.DataObject, state: ClusterState) -> list[Change]:
         """Let something happen to the cluster, take it into a state, and say what differs."""
-        draw = data.draw
+        draw = draw_data.draw
         kind = draw(st.sampled_from(_KINDS))
         live = self._objects.setdefault(kind, {})
         if live and draw(st.integers(0, 2)) == 0:
             key = draw(st.sampled_from(sorted(live)))
             return list(state.remove(self._read(kind, live.pop(key))))
-        obj = self._altered_pod(data, live) if kind == "pods" else draw(_made(kind))
+        obj = self._altered_pod(draw_data, live) if kind == "pods" else draw(_object_strategy(kind))
         live[_key(obj)] = obj
         return list(state.upsert(self._read(kind, obj)))
 
@@ -268,29 +270,31 @@ class Clusters:
         what = draw(st.sampled_from(["new", "new", "leaves", "ends", "is relabelled"]))
         if not live or what == "new":
             return draw(pod(f"p{self._version}", alive=True))
-        found = live[draw(st.sampled_from(sorted(live)))]
+        current = live[draw(st.sampled_from(sorted(live)))]
         match what:
             case "leaves":
-                return found | {"metadata": found["metadata"] | {"deletionTimestamp": _THEN}}
+                return current | {
+                    "metadata": current["metadata"] | {"deletionTimestamp": _CREATED_AT}
+                }
             case "ends":
-                return found | {"status": {"phase": "Failed"}}
+                return current | {"status": {"phase": "Failed"}}
             case _:
                 labels = {"app": draw(st.sampled_from(APPS)), "version": "1"}
-                return found | {"metadata": found["metadata"] | {"labels": labels}}
+                return current | {"metadata": current["metadata"] | {"labels": labels}}
 
     def _read(self, kind: str, obj: Obj) -> ClusterObject:
         self._version += 1
         metadata = obj["metadata"] | {"resourceVersion": str(self._version)}
         text = json.dumps(obj | {"metadata": metadata}).encode()
-        found: ClusterObject = getattr(self._codecs, kind).item(text)
-        return found
+        changes: ClusterObject = getattr(self._codecs, kind).item(text)
+        return changes
 
 
-_THEN = "2026-01-01T00:00:00Z"
+_CREATED_AT = "2026-01-01T00:00:00Z"
 _KINDS = [*["pods"] * 5, *["nodes"] * 2, "namespaces", "claims", "volumes", "csi_nodes"]
 
 
-def _made(kind: str) -> SearchStrategy[Obj]:
+def _object_strategy(kind: str) -> SearchStrategy[Obj]:
     made: dict[str, SearchStrategy[Obj]] = {
         "nodes": node(),
         "namespaces": namespaces().flatmap(st.sampled_from),

@@ -11,49 +11,59 @@ from typing import Any, NamedTuple
 import msgspec
 
 from reactive_desched.api.event import CHECKPOINT, Checkpoint
-from reactive_desched.audit.findings import Bad, Report
-from reactive_desched.audit.pinned_checkpoint import Kept
+from reactive_desched.audit.findings import BadRecord, VerifyReport
+from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.events import event
-from reactive_desched.journal.records import GENESIS, Entry, digest, encode, line, mark
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import (
+    GENESIS,
+    JournalRecord,
+    digest,
+    encode,
+    format_line,
+    parse_header,
+)
+from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key
-from reactive_desched.journal.signing.signer import Signer
+from reactive_desched.journal.signing.signer import Ed25519Signer
 from tests.support.journals import new_signer, some_events, write_journal
 
 
-class Made(NamedTuple):
+class SampleJournal(NamedTuple):
     """A journal as it was written: its files, its records in order, and its signer."""
 
     files: dict[str, bytes]
-    records: list[Entry]
-    signer: Signer
+    records: list[JournalRecord]
+    signer: Ed25519Signer
 
     def raw(self, seq: int) -> bytes:
         """Return the line of a record."""
         return self.records[seq - 1].raw
 
-    def named(self, seq: int) -> str:
+    def file_of(self, seq: int) -> str:
         """The name of the file that begins with this record."""
         return f"journal-{seq:020}.jsonl"
 
-    def place(self, seq: int) -> tuple[str, int]:
+    def file_and_offset(self, seq: int) -> tuple[str, int]:
         """The file and the offset of a record."""
         name = max(name for name in self.files if int(name[8:28]) <= seq)
         before = self.records[int(name[8:28]) - 1 : seq - 1]
         return name, sum(len(entry.raw) + 1 for entry in before)
 
 
-def make(folder: Path) -> Made:
+def make_journal(folder: Path) -> SampleJournal:
     """Make 23 records in four files (1-7, 8-14, 15-21, 22-23), with checkpoints within them too."""
-    records = write_journal(folder, some_events(16), per_segment=5, seal_every=3)
-    files = {one.path.name: one.path.read_bytes() for one in segments(folder)}
-    return Made(files, records, new_signer(folder))
+    records = write_journal(folder, some_events(16), per_segment=5, checkpoint_every=3)
+    files = {one.path.name: one.path.read_bytes() for one in list_segments(folder)}
+    return SampleJournal(files, records, new_signer(folder))
 
 
-def look(
-    files: dict[str, bytes], *keys: Signer, kept: Kept | None = None, folder: Path | None = None
-) -> Report:
+def verify_files(
+    files: dict[str, bytes],
+    *keys: Ed25519Signer,
+    kept: PinnedCheckpoint | None = None,
+    folder: Path | None = None,
+) -> VerifyReport:
     """Verify these files with these keys."""
     with tempfile.TemporaryDirectory() as name:
         directory = folder or Path(name)
@@ -62,33 +72,39 @@ def look(
         return verify(directory, [parse_key(one.public_key) for one in keys], "--key", kept)
 
 
-def found(files: dict[str, bytes], *keys: Signer, kept: Kept | None = None) -> Bad:
+def first_bad(
+    files: dict[str, bytes], *keys: Ed25519Signer, kept: PinnedCheckpoint | None = None
+) -> BadRecord:
     """Verify, and return what is bad."""
-    bad = look(files, *keys, kept=kept).bad
+    bad = verify_files(files, *keys, kept=kept).bad
     assert bad is not None
     return bad
 
 
-def whole(files: dict[str, bytes], *keys: Signer, kept: Kept | None = None) -> Report:
+def verify_intact(
+    files: dict[str, bytes], *keys: Ed25519Signer, kept: PinnedCheckpoint | None = None
+) -> VerifyReport:
     """Verify what must be whole."""
-    report = look(files, *keys, kept=kept)
+    report = verify_files(files, *keys, kept=kept)
     assert report.ok, report.bad
     assert report.bad is None
     return report
 
 
-def with_lines(made: Made, name: str, edit: Callable[[list[bytes]], Any]) -> dict[str, bytes]:
+def with_edited_lines(
+    made: SampleJournal, name: str, edit: Callable[[list[bytes]], Any]
+) -> dict[str, bytes]:
     """Return the files, with the lines of one edited."""
     lines = made.files[name].splitlines(keepends=True)
     edit(lines)
     return {**made.files, name: b"".join(lines)}
 
 
-def chained(raws: Sequence[bytes]) -> list[bytes]:
+def rechained(raws: Sequence[bytes]) -> list[bytes]:
     """Chain the records anew, as somebody does who changed one and hides it."""
     result = [raws[0]]
     for raw in raws[1:]:
-        old = mark(raw)
+        old = parse_header(raw)
         assert old is not None
         prev = digest(result[-1])
         result.append(
@@ -97,71 +113,73 @@ def chained(raws: Sequence[bytes]) -> list[bytes]:
     return result
 
 
-def in_files(made: Made, raws: Sequence[bytes]) -> dict[str, bytes]:
+def in_files(made: SampleJournal, raws: Sequence[bytes]) -> dict[str, bytes]:
     """Lay the records out in files as they were."""
     starts = [int(name[8:28]) for name in sorted(made.files)]
     ends = [*starts[1:], len(raws) + 1]
     return {
-        made.named(start): b"".join(raw + b"\n" for raw in raws[start - 1 : end - 1])
+        made.file_of(start): b"".join(raw + b"\n" for raw in raws[start - 1 : end - 1])
         for start, end in zip(starts, ends, strict=True)
     }
 
 
-def rewritten(made: Made, seq: int, edit: Callable[[bytes], bytes]) -> list[bytes]:
+def rewritten(made: SampleJournal, seq: int, edit: Callable[[bytes], bytes]) -> list[bytes]:
     """Return all records, with one edited and those after it chained anew."""
     raws = [entry.raw for entry in made.records]
     raws[seq - 1] = edit(raws[seq - 1])
-    return [*raws[: seq - 1], *chained(raws[seq - 1 :])]
+    return [*raws[: seq - 1], *rechained(raws[seq - 1 :])]
 
 
-def resealed(raws: Sequence[bytes], change: Callable[[Checkpoint, str], Checkpoint]) -> list[bytes]:
+def re_checkpointed(
+    raws: Sequence[bytes], change: Callable[[Checkpoint, str], Checkpoint]
+) -> list[bytes]:
     """Change every checkpoint by what now stands before it, and chain anew."""
     result: list[bytes] = []
     for seq, raw in enumerate(raws, 1):
         prev = digest(result[-1]) if result else GENESIS
-        result.append(_resealed(raw, seq, prev, change))
+        result.append(_re_checkpointed(raw, seq, prev, change))
     return result
 
 
-def _resealed(
+def _re_checkpointed(
     raw: bytes, seq: int, prev: str, change: Callable[[Checkpoint, str], Checkpoint]
 ) -> bytes:
-    was = mark(raw)
+    was = parse_header(raw)
     assert was is not None
-    read = event(was.type, raw)
+    read = decode_event(was.type, raw)
     assert read is not None
     data = change(read.data, prev) if was.type == CHECKPOINT else read.data
     fresh = msgspec.structs.replace(read, data=data, prev="", recordedtime="", sequence="")
-    return line(encode(fresh), prev, read.recordedtime, seq)
+    return format_line(encode(fresh), prev, read.recordedtime, seq)
 
 
-def flipped(raw: bytes, at: int, mask: int = 1) -> bytes:
+def with_flipped_byte(raw: bytes, at: int, mask: int = 1) -> bytes:
     """Return the text with one byte changed."""
     return raw[:at] + bytes([raw[at] ^ mask]) + raw[at + 1 :]
 
 
-def packed(made: Made) -> dict[str, bytes]:
+def compressed(made: SampleJournal) -> dict[str, bytes]:
     """Return the files with all but the last compressed."""
     *closed, last = sorted(made.files)
     small = {f"{name}.gz": gzip.compress(made.files[name], mtime=0) for name in closed}
     return {**small, last: made.files[last]}
 
 
-def without(made: Made, *starts: int) -> dict[str, bytes]:
+def without_files(made: SampleJournal, *starts: int) -> dict[str, bytes]:
     """Return the files but those that begin with these records."""
-    gone = {made.named(start) for start in starts}
+    gone = {made.file_of(start) for start in starts}
     return {name: raw for name, raw in made.files.items() if name not in gone}
 
 
-def resealed_by(signer: Signer, raws: Sequence[bytes], *, since: int) -> list[bytes]:
+def resigned_by(signer: Ed25519Signer, raws: Sequence[bytes], *, since: int) -> list[bytes]:
     """Sign the checkpoints from a record on with another key."""
 
     def sign(data: Checkpoint, prev: str) -> Checkpoint:
         if data.size + 1 < since:
             return data
-        return msgspec.structs.replace(data, root=prev, note=signer.note(data.size, prev))
+        return msgspec.structs.replace(data, root=prev, note=signer.sign(data.size, prev))
 
-    return resealed(raws, sign)
+    return re_checkpointed(raws, sign)
 
 
 def in_base64(root: str) -> str:
@@ -169,7 +187,7 @@ def in_base64(root: str) -> str:
     return base64.b64encode(bytes.fromhex(root)).decode()
 
 
-def unpacked(raw: bytes) -> bytes | None:
+def decompressed(raw: bytes) -> bytes | None:
     """Return the text of a compressed file; None when it is damaged."""
     try:
         return gzip.decompress(raw)

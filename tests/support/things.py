@@ -5,14 +5,14 @@ from msgspec import Raw, Struct
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.responses import parse_status
-from reactive_desched.kube.decode.codec import WHOLE, Page, WatchEvent
+from reactive_desched.kube.decode.codec import FULL_OBJECT, RawListPage, WatchEvent
 
-__all__ = ["RememberingFeed", "Thing", "ThingCodec"]
+__all__ = ["FakeCodec", "FakeObject", "RecordingEventHandler"]
 
 _END_MARK = "k8s.io/initial-events-end"
 
 
-class Thing(Struct, frozen=True, gc=False):
+class FakeObject(Struct, frozen=True, gc=False):
     """One object, as small as an object can be."""
 
     name: str
@@ -45,102 +45,102 @@ class _List(Struct):
     items: list[Raw]
 
 
-class ThingCodec:
+class FakeCodec:
     """Reads things; an object whose value is no text is malformed."""
 
     path = "/apis/testing/v1/things"
     kind = "Thing"
-    forms = WHOLE
+    accept = FULL_OBJECT
 
-    def event(self, line: bytes) -> WatchEvent[Thing]:
+    def decode_event(self, line: bytes) -> WatchEvent[FakeObject]:
         """Decode one watch line."""
         try:
-            told = msgspec.json.decode(line, type=_Line)
-            if told.type == "ERROR":
-                return WatchEvent("ERROR", None, "", status=parse_status(told.object))
-            wire = msgspec.json.decode(told.object, type=_Wire)
+            line_data = msgspec.json.decode(line, type=_Line)
+            if line_data.type == "ERROR":
+                return WatchEvent("ERROR", None, "", status=parse_status(line_data.object))
+            wire = msgspec.json.decode(line_data.object, type=_Wire)
         except msgspec.MsgspecError as error:
             raise Malformed(self.kind, "", str(error)) from error
         meta = wire.metadata
-        if told.type == "BOOKMARK":
+        if line_data.type == "BOOKMARK":
             ended = meta.annotations.get(_END_MARK) == "true"
             return WatchEvent("BOOKMARK", None, meta.resource_version, ended)
-        return WatchEvent(told.type, Thing(meta.name, wire.value), meta.resource_version)
+        return WatchEvent(line_data.type, FakeObject(meta.name, wire.value), meta.resource_version)
 
-    def page(self, body: bytes) -> Page:
+    def split_page(self, body: bytes) -> RawListPage:
         """Split one page."""
         try:
             page = msgspec.json.decode(body, type=_List)
         except msgspec.MsgspecError as error:
             raise Malformed("ThingList", "", str(error)) from error
         meta = page.metadata
-        return Page(page.items, meta.resource_version, meta.continue_token)
+        return RawListPage(page.items, meta.resource_version, meta.continue_token)
 
-    def item(self, raw: Raw | bytes) -> Thing:
+    def decode_object(self, raw: Raw | bytes) -> FakeObject:
         """Decode one object."""
         try:
             wire = msgspec.json.decode(raw, type=_Wire)
         except msgspec.MsgspecError as error:
             raise Malformed(self.kind, "", str(error)) from error
-        return Thing(wire.metadata.name, wire.value)
+        return FakeObject(wire.metadata.name, wire.value)
 
 
-class RememberingFeed:
+class RecordingEventHandler:
     """Holds what it was given, and a `story` of every call in order."""
 
     def __init__(self) -> None:
-        self.things: dict[str, str] = {}
-        self.story: list[str] = []
+        self.objects: dict[str, str] = {}
+        self.calls: list[str] = []
         self.synced = False
         self.is_fresh = False
         self.reason = ""
         self.unreadable: list[str] = []
-        self._kept: set[str] | None = None
+        self._listed_names: set[str] | None = None
 
-    def upsert(self, obj: Thing, /) -> None:
+    def upsert(self, obj: FakeObject, /) -> None:
         """Take an object."""
-        self.things[obj.name] = obj.value
-        if self._kept is not None:
-            self._kept.add(obj.name)
-        self.story.append(f"upsert {obj.name}={obj.value}")
+        self.objects[obj.name] = obj.value
+        if self._listed_names is not None:
+            self._listed_names.add(obj.name)
+        self.calls.append(f"upsert {obj.name}={obj.value}")
 
-    def remove(self, obj: Thing, /) -> None:
+    def remove(self, obj: FakeObject, /) -> None:
         """Forget an object."""
-        self.things.pop(obj.name, None)
-        if self._kept is not None:
-            self._kept.discard(obj.name)
-        self.story.append(f"remove {obj.name}")
+        self.objects.pop(obj.name, None)
+        if self._listed_names is not None:
+            self._listed_names.discard(obj.name)
+        self.calls.append(f"remove {obj.name}")
 
     def begin_replace(self) -> None:
         """Prepare for a whole new picture."""
-        self._kept = set()
+        self._listed_names = set()
         self.synced = False
-        self.story.append("begin")
+        self.calls.append("begin")
 
     def end_replace(self) -> None:
         """Forget what the new picture does not hold."""
-        assert self._kept is not None, "end_replace without begin_replace"
-        self.things = {name: self.things[name] for name in self._kept}
-        self._kept = None
+        assert self._listed_names is not None, "end_replace without begin_replace"
+        self.objects = {name: self.objects[name] for name in self._listed_names}
+        self._listed_names = None
         self.synced = True
-        self.story.append("end")
+        self.calls.append("end")
 
-    def stale(self, reason: str, /) -> None:
+    def mark_stale(self, reason: str, /) -> None:
         """Know that the link is lost."""
         self.is_fresh = False
         self.reason = reason
-        self.story.append("stale")
+        self.calls.append("stale")
 
-    def denied(self, reason: str, /) -> None:
+    def mark_denied(self, reason: str, /) -> None:
         """Know that the server refuses."""
         self.reason = reason
-        self.story.append("denied")
+        self.calls.append("denied")
 
-    def fresh(self) -> None:
+    def mark_synced(self) -> None:
         """Know that the link is up."""
         self.is_fresh = True
-        self.story.append("fresh")
+        self.calls.append("fresh")
 
-    def malformed(self, error: Malformed, /) -> None:
+    def report_malformed(self, error: Malformed, /) -> None:
         """Note what could not be read."""
         self.unreadable.append(str(error))

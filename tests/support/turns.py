@@ -22,7 +22,7 @@ _NODES = st.builds(
 )
 
 
-def turns(
+def random_steps(
     names: Iterable[str], aspects: Mapping[str, SearchStrategy[Any]], waits_s: Iterable[float]
 ) -> SearchStrategy[list[Step]]:
     """Draw what happens: a pod has another aspect or goes, a node changes or goes, time passes."""
@@ -31,15 +31,15 @@ def turns(
         st.tuples(st.just("turn"), pods, st.just(aspect), values)
         for aspect, values in aspects.items()
     ]
-    others = [
+    other_steps = [
         st.tuples(st.just("apply"), _NODES),
         st.tuples(st.just("remove"), _NODES | st.builds(pod, pods)),
         st.tuples(st.just("wait"), st.sampled_from(list(waits_s))),
     ]
-    return st.lists(st.one_of(*changes, *others), min_size=6, max_size=30)
+    return st.lists(st.one_of(*changes, *other_steps), min_size=6, max_size=30)
 
 
-def after_each(
+def run_steps(
     steps: Iterable[Step], plugin: AnyPlugin, pods: Mapping[str, Aspects], now_s: float = 0.0
 ) -> Iterator[Scenario]:
     """Let the steps happen to a cluster of these pods; stops after each for a look at it."""

@@ -3,20 +3,20 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.api import PlacePlugin, PluginArgs, View
-from reactive_desched.controller.controller import Plan, ProfilePlan
+from reactive_desched.api import PluginArgs, PodPlugin, View
+from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.decisions import Evict, Refuse
-from reactive_desched.model.findings import Finding, LookAgain
+from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Namespace, PriorityClass
-from reactive_desched.model.subjects import Places
+from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.primitives.debounce import Pause
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
-from reactive_desched.sweep.cycle import Cycle, Decided
+from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.sweep.thresholds import check_thresholds
 from reactive_desched.testing.builders import node, pod
 
@@ -24,7 +24,7 @@ Things = list[ClusterObject]
 TWO_NODES: Things = [node("n1"), node("n2")]
 
 
-class Wrong(PlacePlugin[PluginArgs]):
+class Wrong(PodPlugin[PluginArgs]):
     """Flags the pods it is told to, in an order it is told."""
 
     name = "Wrong"
@@ -38,12 +38,12 @@ class Wrong(PlacePlugin[PluginArgs]):
         self.seen: list[str] = []
         self.needs_fit = False
 
-    def passes(self) -> Any:  # what Plugin says, of this class
+    def sweep_passes(self) -> Any:  # what Plugin says, of this class
         return self.parts
 
-    def judge(self, subject: Places, view: View) -> Iterator[Finding | LookAgain]:
-        yield LookAgain(5)
-        _, pods = view.place(subject) or (None, ())
+    def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
+        yield RequeueAfter(5)
+        _, pods = view.pods_of(subject) or (None, ())
         for found in pods:
             self.seen.append(found.name)
             if (rank := self.ranks.get(found.name)) is not None:
@@ -53,7 +53,7 @@ class Wrong(PlacePlugin[PluginArgs]):
 class Gathering(Wrong):
     """Wants all findings before the first eviction."""
 
-    gathers = True
+    ranks_across_subjects = True
 
 
 class Picture:
@@ -69,19 +69,19 @@ class Picture:
         for thing in things:
             self.state.upsert(thing)
         self.view = ClusterView(self.state, lambda: 0.0)
-        self.plan = Plan(
-            tuple(ProfilePlan(*profile) for profile in profiles),
+        self.plan = ControllerConfig(
+            tuple(ProfileConfig(*profile) for profile in profiles),
             EVERYTHING,
             {},
             limits or {},
-            lambda _: Pause(),
+            lambda _: DebounceConfig(),
         )
         self.cycle = Cycle(self.plan, self.state, self.view)
 
-    def decided(self, happens: Callable[[str], bool] = lambda _: True) -> list[Decided]:
+    def decided(self, happens: Callable[[str], bool] = lambda _: True) -> list[CycleDecision]:
         """Run the cycle; each eviction happens if told so."""
         run, answer = self.cycle.run(), None
-        found: list[Decided] = []
+        found: list[CycleDecision] = []
         while True:
             try:
                 one = next(run) if answer is None else run.send(answer)
@@ -138,8 +138,8 @@ def test_nothing_happens_unless_two_nodes_count() -> None:
     alone = Picture([node("n1"), node("n2", ready="False"), pod("a", on="n1")], profile(Wrong("a")))
 
     assert alone.decided() == []
-    assert alone.cycle.why_not() is not None
-    assert Picture(TWO_NODES, profile(Wrong())).cycle.why_not() is None
+    assert alone.cycle.skip_reason() is not None
+    assert Picture(TWO_NODES, profile(Wrong())).cycle.skip_reason() is None
 
 
 def test_everything_that_deschedules_comes_before_anything_that_balances() -> None:
@@ -147,7 +147,7 @@ def test_everything_that_deschedules_comes_before_anything_that_balances() -> No
 
     def plugin(name: str, point: str) -> Wrong:
         class Noted(Wrong):
-            def judge(self, subject: Places, view: View) -> Iterator[Finding | LookAgain]:
+            def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
                 order.append(name)
                 yield from super().judge(subject, view)
 
@@ -166,7 +166,7 @@ def test_a_refusal_names_profile_plugin_and_guard() -> None:
 
     assert (one.profile, one.finding.plugin) == ("night", "Wrong")
     assert isinstance(one.decision, Refuse)
-    assert (one.decision.gate, one.decision.reason) == (
+    assert (one.decision.gate, one.decision.message) == (
         "FailedBarePods",
         "pod does not have any ownerRefs",
     )
@@ -201,7 +201,7 @@ def test_a_pod_must_fit_where_evictor_or_plugin_ask_for_it(*, evictor_asks: bool
     plugin.needs_fit = not evictor_asks
     things: Things = [
         node("n1", unschedulable=True),
-        node("n2", room={"cpu": "1", "pods": "9"}),
+        node("n2", allocatable={"cpu": "1", "pods": "9"}),
         pod("a", on="n1", requests={"cpu": "2"}),
     ]
     [one] = Picture(things, profile(plugin, nodeFit=evictor_asks)).decided()
@@ -213,8 +213,8 @@ def test_a_pod_must_fit_where_evictor_or_plugin_ask_for_it(*, evictor_asks: bool
 def test_the_room_of_a_pod_that_left_is_there_for_the_next() -> None:
     full = {"cpu": "1", "pods": "9"}
     things: Things = [
-        node("n1", room=full),
-        node("n2", room=full),
+        node("n1", allocatable=full),
+        node("n2", allocatable=full),
         pod("a", on="n1", requests={"cpu": "1"}),
         pod("b", on="n2", requests={"cpu": "1"}),
     ]

@@ -11,11 +11,11 @@ A = pod("a", on="n1", namespace="shop")
 
 def refusal(limits: CycleLimits, one: Pod) -> str | None:
     finding = Finding(one, "Wrong", "wrong")
-    verdict = limits.verdict(finding)
+    verdict = limits.check(finding)
     if verdict is None:
         return None
-    assert verdict == Refuse(finding, "EvictionLimit", verdict.reason)
-    return verdict.reason
+    assert verdict == Refuse(finding, "EvictionLimit", verdict.message)
+    return verdict.message
 
 
 @pytest.mark.parametrize(

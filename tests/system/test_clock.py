@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
+from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.journal.segments import segments
+from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key
-from reactive_desched.journal.upkeep.clock_drift import HELD_S, Course
+from reactive_desched.journal.upkeep.clock_drift import TRUST_AFTER_S, ClockState
 from tests.support.shifted_clock import VARIABLE
 
 DAY_S = 86_400.0
@@ -86,15 +86,17 @@ def drain(cluster: Any, program: Any, node: str, meanwhile: Callable[[], None]) 
 
 
 def firsts(journal: Path) -> list[int]:
-    return [one.first_seq for one in segments(journal)]
+    return [one.first_seq for one in list_segments(journal)]
 
 
 def make_old(journal: Path, days: float) -> int:
     """Make the oldest file so old, and have the clock be believed; return the file's first."""
-    oldest = segments(journal)[0]
+    oldest = list_segments(journal)[0]
     then = time.time() - days * DAY_S
     os.utime(oldest.path, (then, then))
-    (journal / "clock.json").write_bytes(msgspec.json.encode(Course(time.time(), HELD_S)))
+    (journal / "clock.json").write_bytes(
+        msgspec.json.encode(ClockState(time.time(), TRUST_AFTER_S))
+    )
     return oldest.first_seq
 
 
@@ -105,7 +107,7 @@ def test_a_clock_forty_days_ahead_for_a_while_costs_no_record_and_no_eviction(
     first = controller()
     due = drain(cluster, first, "node-1", lambda: None)
     assert first.stop() == 0
-    before = list(read(journal))
+    before = list(read_events(journal))
     oldest = make_old(journal, days=31)
     program = controller()
     program.wait_until(lambda: oldest not in firsts(journal))
@@ -128,8 +130,8 @@ def check_record(journal: Path, before: list[AnyEvent], evicted: set[str]) -> No
     keys = [parse_key(line) for line in (journal / "checkpoint.pub").read_text().split()]
     report = verify(journal, keys, "", None)
     assert report.ok, report.bad
-    events = {e.id: e for e in (*before, *read(journal))}.values()
+    events = {e.id: e for e in (*before, *read_events(journal))}.values()
     intents = {e.id: e.data.who.uid for e in events if e.type == EVICTION_REQUESTED}
-    outcomes = [e for e in events if e.type in OUTCOMES]
+    outcomes = [e for e in events if e.type in EVICTION_OUTCOME_TYPES]
     assert sorted(e.causationid for e in outcomes) == sorted(intents)
     assert {e.data.who.uid for e in outcomes if e.data.outcome.result == "evicted"} == evicted

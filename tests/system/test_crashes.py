@@ -10,23 +10,28 @@ import pytest
 
 from reactive_desched.api.event import (
     CHECKPOINT,
+    EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
     JOURNAL_LOST,
-    OUTCOMES,
     Event,
 )
 from reactive_desched.audit.index import Index
-from reactive_desched.audit.lookup import Wanted, spots
-from reactive_desched.audit.pinned_checkpoint import parse_kept
-from reactive_desched.audit.schema import NAME
+from reactive_desched.audit.lookup import RecordQuery, find_newest
+from reactive_desched.audit.pinned_checkpoint import parse_pinned
+from reactive_desched.audit.schema import INDEX_FILE
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.cursors import Positions
-from reactive_desched.journal.events import event
-from reactive_desched.journal.records import MAX_RECORD_BYTES, mark
-from reactive_desched.journal.segments import entries, segments
+from reactive_desched.journal.cursors import Cursors
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import MAX_RECORD_BYTES, parse_header
+from reactive_desched.journal.segments import list_segments, read_records
 from reactive_desched.journal.signing.signed_note import parse_key
-from tests.support.crash_steps import FIRST, LOSSES, REPAIRS, STEPS
-from tests.support.lives import Lives, Mother, Promise, Received
+from tests.support.crash_steps import (
+    CRASH_POINTS,
+    FIRST_START_CRASH_POINTS,
+    LOSS_CRASH_POINTS,
+    REPAIR_CRASH_POINTS,
+)
+from tests.support.lives import AcknowledgedWrite, CrashRuns, CrashSupervisor, ReceivedMessage
 from tests.support.mock_kafka import mock_kafka
 
 pytestmark = pytest.mark.timeout(110)
@@ -40,73 +45,75 @@ AnyEvent = Event[Any]  # any kind of data
 
 
 @pytest.fixture(scope="module")
-def mother() -> Iterator[Mother]:
-    with Mother() as begun:
+def mother() -> Iterator[CrashSupervisor]:
+    with CrashSupervisor() as begun:
         yield begun
 
 
 @pytest.fixture
-def lives(tmp_path: Path, mother: Mother) -> Iterator[Lives]:
-    with mock_kafka() as kafka, Lives(tmp_path, mother, kafka) as begun:
+def lives(tmp_path: Path, mother: CrashSupervisor) -> Iterator[CrashRuns]:
+    with mock_kafka() as kafka, CrashRuns(tmp_path, mother, kafka) as begun:
         yield begun
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_whenever_it_is_killed_nothing_is_lost_doubled_or_untrue(lives: Lives, shard: int) -> None:
+def test_whenever_it_is_killed_nothing_is_lost_doubled_or_untrue(
+    lives: CrashRuns, shard: int
+) -> None:
     chance = Random(shard)
     for _ in range(KILLS):
         longest = STARTING_S if chance.random() < 0.2 else LIVING_S
-        assert lives.killed_after(chance.uniform(0, longest)) == KILLED, lives.said
+        assert lives.killed_after(chance.uniform(0, longest)) == KILLED, lives.last_log
         check_chain(lives)
-        lives.received()
+        lives.read_topic()
 
     check_everything(lives)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", CRASH_POINTS)
 def test_whatever_it_was_about_to_do_nothing_is_lost_doubled_or_untrue(
-    lives: Lives, step: str
+    lives: CrashRuns, step: str
 ) -> None:
     for nth in (1, 5):
-        assert lives.killed_at(step, nth) == KILLED, lives.said
-        assert Promise("died", *step.split(" ", 1)) in lives.promises
+        assert lives.killed_at(step, nth) == KILLED, lives.last_log
+        assert AcknowledgedWrite("died", *step.split(" ", 1)) in lives.promises
         check_chain(lives)
 
     check_everything(lives)
 
 
-@pytest.mark.parametrize("step", FIRST)
+@pytest.mark.parametrize("step", FIRST_START_CRASH_POINTS)
 def test_whatever_it_was_about_to_do_first_of_all_the_next_one_begins_or_goes_on(
-    lives: Lives, step: str
+    lives: CrashRuns, step: str
 ) -> None:
-    assert lives.killed_at(step) == KILLED, lives.said
-    assert lives.work(0.15) == 0, lives.said
+    assert lives.killed_at(step) == KILLED, lives.last_log
+    assert lives.work(0.15) == 0, lives.last_log
 
     check_everything(lives)
 
 
-@pytest.mark.parametrize("step", REPAIRS)
-def test_a_repair_that_is_cut_short_is_done_by_the_next_one(lives: Lives, step: str) -> None:
-    assert lives.killed_at("when half of the outcome is written", 3) == KILLED, lives.said
-    assert lives.killed_at(step) == KILLED, lives.said
-    assert Promise("died", *step.split(" ", 1)) in lives.promises
+@pytest.mark.parametrize("step", REPAIR_CRASH_POINTS)
+def test_a_repair_that_is_cut_short_is_done_by_the_next_one(lives: CrashRuns, step: str) -> None:
+    assert lives.killed_at("when half of the outcome is written", 3) == KILLED, lives.last_log
+    assert lives.killed_at(step) == KILLED, lives.last_log
+    assert AcknowledgedWrite("died", *step.split(" ", 1)) in lives.promises
 
     check_everything(lives)
 
 
-@pytest.mark.parametrize("step", LOSSES)
+@pytest.mark.parametrize("step", LOSS_CRASH_POINTS)
 def test_whatever_it_was_about_to_do_a_loss_is_told_once_and_nothing_else_is_lost(
-    lives: Lives, step: str
+    lives: CrashRuns, step: str
 ) -> None:
     nobody, small = ("127.0.0.1:9",), 1 << 14
     for nth in (1, 3):
         limits = {"max_bytes": small, "hard_max_bytes": small}
-        assert lives.killed_at(step, nth, brokers=nobody, **limits) == KILLED, lives.said
+        assert lives.killed_at(step, nth, brokers=nobody, **limits) == KILLED, lives.last_log
         check_chain(lives)
 
     check_everything(lives)
-    assert JOURNAL_LOST in {mark_type(one.value) for one in lives.received()}
-    said = Counter(one.more for one in lives.promises if one.what == "appended")
+    assert JOURNAL_LOST in {mark_type(one.value) for one in lives.read_topic()}
+    said = Counter(one.detail for one in lives.promises if one.kind == "appended")
     assert max(said.values()) == 1
 
 
@@ -128,11 +135,11 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_torn_end_is_repaired_named_and_counted(lives: Lives, damage: str) -> None:
+def test_a_torn_end_is_repaired_named_and_counted(lives: CrashRuns, damage: str) -> None:
     chance, keeps, more = Random(damage), *DAMAGES[damage]
     for _ in range(4):
         lives.killed_after(chance.uniform(0.1, LIVING_S))
-        path = segments(lives.journal)[-1].path
+        path = list_segments(lives.journal)[-1].path
         told, raw = told_bytes(lives, path), path.read_bytes()
         raw = raw[: told + round((len(raw) - told) * keeps)] + more
         path.write_bytes(raw)
@@ -142,40 +149,40 @@ def test_a_torn_end_is_repaired_named_and_counted(lives: Lives, damage: str) -> 
 
         lives.killed_after(chance.uniform(0.1, LIVING_S))
 
-        repairs = [one for one in lives.promises if one.what == "repaired"]
+        repairs = [one for one in lives.promises if one.kind == "repaired"]
         assert repairs[-1].id == str(len(torn))
-        assert repairs[-1].more == (str(aside) if torn else "")
+        assert repairs[-1].detail == (str(aside) if torn else "")
         assert (aside.read_bytes() if aside.exists() else b"") == before + torn
         check_chain(lives)
-        lives.received()
+        lives.read_topic()
 
     check_everything(lives)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_wherever_the_last_file_is_cut_the_chain_goes_on_whole(lives: Lives, seed: int) -> None:
+def test_wherever_the_last_file_is_cut_the_chain_goes_on_whole(lives: CrashRuns, seed: int) -> None:
     chance, more = Random(seed), {"max_bytes": 1 << 24}
     for _ in range(3):
         lives.killed_after(chance.uniform(0.1, LIVING_S), **more)
         check_index(lives)  # somebody searches, so that it knows all of it
-        path = segments(lives.journal)[-1].path
+        path = list_segments(lives.journal)[-1].path
         path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size + 1)])
         check_chain(lives)
 
-    assert lives.work(0.1, **more) == 0, lives.said
+    assert lives.work(0.1, **more) == 0, lives.last_log
     check_chain(lives)
-    recorded = [entry.seq for one in segments(lives.journal) for entry in entries(one)]
+    recorded = [entry.seq for one in list_segments(lives.journal) for entry in read_records(one)]
     assert recorded == list(range(recorded[0], recorded[-1] + 1))
     check_index(lives)
 
 
-def told_bytes(lives: Lives, path: Path) -> int:
+def told_bytes(lives: CrashRuns, path: Path) -> int:
     """Return how many bytes of a file hold what somebody was told of."""
-    known = {int(one.id) for one in lives.promises if one.what == "appended"}
-    known |= {seq_of(one.value) for one in lives.received()}
-    known |= {one.seq for one in Positions(lives.journal / "positions").all().values()}
+    known = {int(one.id) for one in lives.promises if one.kind == "appended"}
+    known |= {seq_of(one.value) for one in lives.read_topic()}
+    known |= {one.seq for one in Cursors(lives.journal / "positions").all().values()}
     lines = path.read_bytes().splitlines(keepends=True)
-    marks = [(mark(line), line) for line in lines]
+    marks = [(parse_header(line), line) for line in lines]
     told = [index for index, (found, _) in enumerate(marks, 1) if found and found.seq in known]
     return sum(map(len, lines[: max(told, default=0)]))
 
@@ -183,22 +190,24 @@ def told_bytes(lives: Lives, path: Path) -> int:
 # --- what must be so, whatever happened ---
 
 
-def check_chain(lives: Lives) -> None:
+def check_chain(lives: CrashRuns) -> None:
     """Hold that the journal verifies, if there is one yet; a torn end is no fault."""
     public = lives.journal / "checkpoint.pub"
-    if public.exists() and any(entries(one) for one in segments(lives.journal)):
+    if public.exists() and any(read_records(one) for one in list_segments(lives.journal)):
         keys = [parse_key(line) for line in public.read_text().split()]
         report = verify(lives.journal, keys, str(public), None)
         assert report.bad is None
         assert report.unknown == ()
 
 
-def check_everything(lives: Lives) -> None:
+def check_everything(lives: CrashRuns) -> None:
     """Let one more life finish, and hold it all against each other."""
-    assert lives.last() == 0, lives.said
+    assert lives.run_to_completion() == 0, lives.last_log
     check_chain(lives)
-    recorded = {entry.seq: entry.raw for one in segments(lives.journal) for entry in entries(one)}
-    received = lives.received()
+    recorded = {
+        entry.seq: entry.raw for one in list_segments(lives.journal) for entry in read_records(one)
+    }
+    received = lives.read_topic()
     known = {**by_seq(received), **recorded}
     events = {seq: read(raw) for seq, raw in sorted(known.items())}
     lost = lost_by_kafka(events)
@@ -212,7 +221,7 @@ def check_everything(lives: Lives) -> None:
 
 
 def check_sequences(
-    recorded: Mapping[int, bytes], received: Sequence[Received], lost: set[int]
+    recorded: Mapping[int, bytes], received: Sequence[ReceivedMessage], lost: set[int]
 ) -> None:
     """Hold that no number is missing, here or there, and that both say the same."""
     assert sorted(recorded) == list(range(min(recorded), max(recorded) + 1))
@@ -222,7 +231,7 @@ def check_sequences(
     assert min(recorded) == 1 or max(there) >= min(recorded) - 1
 
 
-def check_ids(events: Mapping[int, AnyEvent], received: Sequence[Received]) -> None:
+def check_ids(events: Mapping[int, AnyEvent], received: Sequence[ReceivedMessage]) -> None:
     """Hold that an id means one thing, and that order holds for each key."""
     assert [id_ for id_, n in Counter(one.id for one in events.values()).items() if n > 1] == []
     firsts: dict[str, list[int]] = defaultdict(list)
@@ -235,7 +244,7 @@ def check_ids(events: Mapping[int, AnyEvent], received: Sequence[Received]) -> N
 
 
 def check_promises(
-    promises: Sequence[Promise], events: Mapping[int, AnyEvent], lost: set[int]
+    promises: Sequence[AcknowledgedWrite], events: Mapping[int, AnyEvent], lost: set[int]
 ) -> None:
     """Hold that what was said to be recorded is, at the place that was named."""
     for what, first, second in promises:
@@ -244,21 +253,21 @@ def check_promises(
     if lost:
         return
     ids = {one.id for one in events.values()}
-    assert {one.id for one in promises if one.what == "begun"} <= ids
-    causes = {one.causationid for one in events.values() if one.type in OUTCOMES}
-    assert {one.id for one in promises if one.what == "ended"} <= causes
+    assert {one.id for one in promises if one.kind == "begun"} <= ids
+    causes = {one.causationid for one in events.values() if one.type in EVICTION_OUTCOME_TYPES}
+    assert {one.id for one in promises if one.kind == "ended"} <= causes
 
 
-def check_intents(lives: Lives, events: Mapping[int, AnyEvent]) -> None:
+def check_intents(lives: CrashRuns, events: Mapping[int, AnyEvent]) -> None:
     """Hold that each intent has one outcome, which is true, and that nobody left without one."""
     intents = {one.id: one for one in events.values() if one.type == EVICTION_REQUESTED}
-    outcomes = [one for one in events.values() if one.type in OUTCOMES]
+    outcomes = [one for one in events.values() if one.type in EVICTION_OUTCOME_TYPES]
     ends = Counter(one.causationid for one in outcomes)
     if not lost_by_kafka(events):
         assert ends == Counter(dict.fromkeys(intents, 1))
     assert set(ends.values()) <= {1}
-    left = Counter(lives.evicted)
-    begun = {one.more for one in lives.promises if one.what == "begun"}
+    left = Counter(lives.evicted_uids)
+    begun = {one.detail for one in lives.promises if one.kind == "begun"}
     if lost_by_kafka(events):
         assert set(left) <= begun | {one.data.who.uid for one in intents.values()}
         return
@@ -269,37 +278,37 @@ def check_intents(lives: Lives, events: Mapping[int, AnyEvent]) -> None:
     assert said == left
 
 
-def check_kept_checkpoints(lives: Lives, received: Sequence[Received]) -> None:
+def check_kept_checkpoints(lives: CrashRuns, received: Sequence[ReceivedMessage]) -> None:
     """Hold that the journal agrees with what somebody kept who read the topic."""
-    oldest = segments(lives.journal)[0].first_seq
+    oldest = list_segments(lives.journal)[0].first_seq
     keys = [parse_key(line) for line in (lives.journal / "checkpoint.pub").read_text().split()]
     kept = [one.value.decode() for one in received if mark_type(one.value) == CHECKPOINT]
     still = [text for text in kept if seq_of(text.encode()) >= oldest]
     for text in (still[0], still[-1]):
-        report = verify(lives.journal, keys, "", parse_kept(text))
+        report = verify(lives.journal, keys, "", parse_pinned(text))
         assert report.ok, report.bad
         assert report.kept is not None
         assert report.kept.agrees
 
 
-def check_followers(lives: Lives, last: int) -> None:
+def check_followers(lives: CrashRuns, last: int) -> None:
     """Hold that followers know all there is, and that nothing is left lying about."""
-    positions = Positions(lives.journal / "positions").all()
+    positions = Cursors(lives.journal / "positions").all()
     assert set(positions) == {"index", "kafka"}
     assert all(one.seq <= last for one in positions.values())
     assert [path.name for path in lives.journal.glob("checkpoint*.tmp")] == []
     check_index(lives, last)
 
 
-def check_index(lives: Lives, reaches: int | None = None) -> None:
+def check_index(lives: CrashRuns, reaches: int | None = None) -> None:
     """Hold that the index is as one made anew; it may have to catch up, unless told otherwise."""
-    index = Index.open(lives.journal, lives.journal / NAME)
-    fresh = Index.private(lives.journal)
+    index = Index.open(lives.journal, lives.journal / INDEX_FILE)
+    fresh = Index.temporary(lives.journal)
     try:
-        fresh.finish()
-        assert reaches in (None, index.place.seq)
-        index.finish()
-        assert index.place.digest == fresh.place.digest
+        fresh.index_all()
+        assert reaches in (None, index.cursor.seq)
+        index.index_all()
+        assert index.cursor.digest == fresh.cursor.digest
         assert contents(index) == contents(fresh)
     finally:
         index.close()
@@ -308,7 +317,7 @@ def check_index(lives: Lives, reaches: int | None = None) -> None:
 
 def contents(index: Index) -> list[tuple[int, int, int]]:
     """Return where an index says that each record stands."""
-    return [(spot.seq, spot.start, spot.length) for spot in spots(index, Wanted())]
+    return [(spot.seq, spot.start, spot.length) for spot in find_newest(index, RecordQuery())]
 
 
 def lost_by_kafka(events: Mapping[int, AnyEvent]) -> set[int]:
@@ -320,7 +329,7 @@ def lost_by_kafka(events: Mapping[int, AnyEvent]) -> set[int]:
     return set(range(1, max((one.last for one in told if one.sink == "kafka"), default=0) + 1))
 
 
-def by_seq(received: Sequence[Received]) -> dict[int, bytes]:
+def by_seq(received: Sequence[ReceivedMessage]) -> dict[int, bytes]:
     """Return what Kafka has; what came again must be the same."""
     found: dict[int, bytes] = {}
     for message in received:
@@ -329,18 +338,18 @@ def by_seq(received: Sequence[Received]) -> dict[int, bytes]:
 
 
 def read(raw: bytes) -> AnyEvent:
-    found = event(mark_type(raw), raw)
+    found = decode_event(mark_type(raw), raw)
     assert found is not None
     return found
 
 
 def seq_of(raw: bytes) -> int:
-    found = mark(raw)
+    found = parse_header(raw)
     assert found is not None
     return found.seq
 
 
 def mark_type(raw: bytes) -> str:
-    found = mark(raw)
+    found = parse_header(raw)
     assert found is not None
     return found.type

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reactive_desched.api.event import EVICTION_REQUESTED, JOURNAL_RESUMED, OUTCOMES
+from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED, JOURNAL_RESUMED
 from reactive_desched.audit.index import Index
-from reactive_desched.audit.lookup import Wanted, spots
-from reactive_desched.audit.schema import NAME
+from reactive_desched.audit.lookup import RecordQuery, find_newest
+from reactive_desched.audit.schema import INDEX_FILE
 from reactive_desched.audit.verifying import verify
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.signing.signed_note import parse_key
 from tests.support.failing_disk import VARIABLE
 
@@ -173,16 +173,16 @@ def check_record(journal: Path, evicted: set[str]) -> None:
     keys = [parse_key(line) for line in (journal / "checkpoint.pub").read_text().split()]
     report = verify(journal, keys, "", None)
     assert report.ok, report.bad
-    events = list(read(journal))
+    events = list(read_events(journal))
     told = [e.data.reason for e in events if e.type == JOURNAL_RESUMED]
     assert told == [fault.reason for fault in FAULTS.values() if fault.refuses]
     intents = {e.id: e.data.who.uid for e in events if e.type == EVICTION_REQUESTED}
-    outcomes = [e for e in events if e.type in OUTCOMES]
+    outcomes = [e for e in events if e.type in EVICTION_OUTCOME_TYPES]
     assert sorted(e.causationid for e in outcomes) == sorted(intents)
     assert {e.data.who.uid for e in outcomes if e.data.outcome.result == "evicted"} == evicted
-    kept, fresh = Index.open(journal, journal / NAME), Index.private(journal)
-    kept.finish()
-    fresh.finish()
-    assert spots(kept, Wanted()) == spots(fresh, Wanted())
+    kept, fresh = Index.open(journal, journal / INDEX_FILE), Index.temporary(journal)
+    kept.index_all()
+    fresh.index_all()
+    assert find_newest(kept, RecordQuery()) == find_newest(fresh, RecordQuery())
     kept.close()
     fresh.close()

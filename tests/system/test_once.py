@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
-from reactive_desched.journal.reading import read
+from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
+from reactive_desched.journal.reading import read_events
 
 NODE = "node-1"
 
@@ -24,7 +24,7 @@ def test_one_sweep_moves_what_is_wrong_and_ends(
     [looked] = [line for line in lines if line["event"] == "looking at"]
     assert (looked["dry_run"], looked["nodes"] > 1, looked["pods"] > 1) == (False, True, True)
     evicted = {line["pod"] for line in lines if line["event"] == "evicted"}
-    intents = [e for e in read(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
+    intents = [e for e in read_events(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
     assert evicted == {intent.subject for intent in intents}
     # Disruption budgets may keep some: a sweep does not wait for them.
     refused = {line["pod"] for line in lines if line["event"] == "refused by disruption budget"}
@@ -49,7 +49,11 @@ def test_a_dry_sweep_is_right_the_first_time_and_moves_nobody(
     [swept] = [line for line in lines if line["event"] == "swept"]
     assert swept["would_evict"] == len(movable)
     assert "evicted" not in swept
-    ends = [e.data.outcome.result for e in read(tmp_path / "journal") if e.type in OUTCOMES]
+    ends = [
+        e.data.outcome.result
+        for e in read_events(tmp_path / "journal")
+        if e.type in EVICTION_OUTCOME_TYPES
+    ]
     assert ends == ["rehearsed"] * len(movable)
     assert cluster.pods_on(NODE) == before
 

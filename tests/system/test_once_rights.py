@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.app import run_once
-from reactive_desched.app.options import Options, make_parts
-from reactive_desched.errors import CannotLook
+from reactive_desched.app.options import Options, load_dependencies
+from reactive_desched.errors import SnapshotUnavailable
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.faults import FaultPlan, refused
 from reactive_desched.sim.seed import seed
@@ -52,7 +52,7 @@ async def swept(tmp_path: Path, *denied: str) -> int:
             listen="127.0.0.1:0",
             log_format="json",
         )
-        return await run_once._until_done(make_parts(options))
+        return await run_once._until_done(load_dependencies(options))
 
 
 async def test_a_sweep_goes_without_replica_sets_and_jobs_and_says_so(
@@ -69,6 +69,6 @@ async def test_a_sweep_goes_without_replica_sets_and_jobs_and_says_so(
 
 async def test_a_sweep_does_not_go_without_what_decisions_need(tmp_path: Path) -> None:
     with pytest.RaisesGroup(
-        pytest.RaisesExc(CannotLook, match="namespaces"), flatten_subgroups=True
+        pytest.RaisesExc(SnapshotUnavailable, match="namespaces"), flatten_subgroups=True
     ):
         await swept(tmp_path, "namespaces")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.api.event import DRY_RUN, EVICTION_REQUESTED, OUTCOMES
-from reactive_desched.journal.reading import read
+from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED, MODE_DRY_RUN
+from reactive_desched.journal.reading import read_events
 
 NODE = "node-1"
 
@@ -34,9 +34,9 @@ def test_a_taint_moves_the_pods_that_do_not_tolerate_it_and_every_move_is_on_rec
 
     assert moved(cluster, before) == movable
     assert program.stop() == 0
-    records = list(read(tmp_path / "journal"))
+    records = list(read_events(tmp_path / "journal"))
     intents = {e.id: e.data.who.uid for e in records if e.type == EVICTION_REQUESTED}
-    outcomes = [e for e in records if e.type in OUTCOMES]
+    outcomes = [e for e in records if e.type in EVICTION_OUTCOME_TYPES]
     assert set(intents.values()) == movable
     assert sorted(o.causationid for o in outcomes) == sorted(intents)
     assert {o.data.outcome.result for o in outcomes} == {"evicted"}
@@ -53,9 +53,9 @@ def test_a_dry_run_moves_nobody_and_says_who_would_have_moved(
 
     assert moved(cluster, before) == set()
     assert program.stop() == 0
-    intents = [e for e in read(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
+    intents = [e for e in read_events(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
     assert intents
-    assert {intent.data.mode for intent in intents} == {DRY_RUN}
+    assert {intent.data.mode for intent in intents} == {MODE_DRY_RUN}
 
 
 def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., Any]) -> None:

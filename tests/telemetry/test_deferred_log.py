@@ -7,7 +7,7 @@ import pytest
 import trio.testing
 
 from reactive_desched.telemetry import deferred_log
-from reactive_desched.telemetry.deferred_log import PAUSE_S, LateLog
+from reactive_desched.telemetry.deferred_log import WRITE_DELAY_S, DeferredLogger
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ def paper() -> Paper:
 
 
 async def test_lines_are_written_in_order_and_as_they_were_said(paper: Paper) -> None:
-    log = LateLog(paper, anyio.current_time)
+    log = DeferredLogger(paper, anyio.current_time)
     async with anyio.create_task_group() as group:
         group.start_soon(log.run)
         log.info("decided", pod="shop/web")
@@ -72,7 +72,7 @@ async def test_lines_are_written_in_order_and_as_they_were_said(paper: Paper) ->
 
 
 async def test_what_a_line_tells_of_has_a_moment_to_itself_before_each_line(paper: Paper) -> None:
-    log = LateLog(paper, anyio.current_time)
+    log = DeferredLogger(paper, anyio.current_time)
     async with anyio.create_task_group() as group:
         group.start_soon(log.run)
         began = anyio.current_time()
@@ -82,11 +82,11 @@ async def test_what_a_line_tells_of_has_a_moment_to_itself_before_each_line(pape
         group.cancel_scope.cancel()
 
     after = [round(at - began, 6) for _, _, at in paper.lines]
-    assert after == [PAUSE_S, 2 * PAUSE_S]
+    assert after == [WRITE_DELAY_S, 2 * WRITE_DELAY_S]
 
 
 async def test_a_line_tells_when_it_was_said_however_late_it_is_written(paper: Paper) -> None:
-    log = LateLog(paper, lambda: 1_000_000_000.25 + anyio.current_time())
+    log = DeferredLogger(paper, lambda: 1_000_000_000.25 + anyio.current_time())
     log.info("first")
     await anyio.sleep(0.5)
     log.warning("second")
@@ -99,12 +99,12 @@ async def test_a_line_tells_when_it_was_said_however_late_it_is_written(paper: P
 
 
 async def test_many_lines_are_written_faster_than_one_by_one(paper: Paper) -> None:
-    log = LateLog(paper, anyio.current_time)
+    log = DeferredLogger(paper, anyio.current_time)
     for number in range(5000):
         log.info(str(number))
     async with anyio.create_task_group() as group:
         group.start_soon(log.run)
-        await anyio.sleep(1000 * PAUSE_S)
+        await anyio.sleep(1000 * WRITE_DELAY_S)
         written = len(paper.lines)
         group.cancel_scope.cancel()
 
@@ -112,7 +112,7 @@ async def test_many_lines_are_written_faster_than_one_by_one(paper: Paper) -> No
 
 
 async def test_what_is_left_at_the_end_is_written(paper: Paper) -> None:
-    log = LateLog(paper, anyio.current_time)
+    log = DeferredLogger(paper, anyio.current_time)
     async with anyio.create_task_group() as group:
         group.start_soon(log.run)
         await anyio.sleep(1)
@@ -126,7 +126,7 @@ async def test_lines_beyond_the_bound_are_dropped_and_counted(
     paper: Paper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deferred_log, "MOST_LINES", 2)
-    log = LateLog(paper, anyio.current_time)
+    log = DeferredLogger(paper, anyio.current_time)
     for word in ("one", "two", "three", "four"):
         log.info(word)
     async with anyio.create_task_group() as group:

@@ -67,7 +67,7 @@ def test_a_line_that_says_when_it_was_said_keeps_that_time() -> None:
     stream = io.StringIO()
     logs.configure("info", "json", stream)
 
-    logs.logger("act").info("evicted", timestamp=logs.stamp(0.25))
+    logs.logger("act").info("evicted", timestamp=logs.format_timestamp(0.25))
 
     (line,) = json_lines(stream)
     assert line["timestamp"] == "1970-01-01T00:00:00.250000Z"

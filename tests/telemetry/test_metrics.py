@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from reactive_desched.telemetry.metrics import SECONDS, Metrics
+from reactive_desched.telemetry.metrics import BUCKET_BOUNDS_S, Metrics
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Stream:
 
 @dataclass
 class Reflector:
-    fresh: bool = True
+    synced: bool = True
     relists: int = 1
     reconnects: int = 2
     events: int = 3
@@ -56,10 +56,10 @@ def samples(metrics: Metrics) -> dict[str, float]:
 def test_what_happened_is_counted_under_its_labels() -> None:
     metrics = Metrics()
     for kind in ("PodBound", "PodBound", "NodeTaintsChanged"):
-        metrics.change(kind)
-    metrics.finding("PodLifeTime")
-    metrics.decision("refuse", "fit")
-    metrics.outcome("evicted", "PodLifeTime")
+        metrics.count_change(kind)
+    metrics.count_finding("PodLifeTime")
+    metrics.count_decision("refuse", "fit")
+    metrics.count_outcome("evicted", "PodLifeTime")
 
     found = samples(metrics)
 
@@ -73,16 +73,19 @@ def test_what_happened_is_counted_under_its_labels() -> None:
 @pytest.mark.parametrize(
     ("record", "family"),
     [
-        (Metrics.decided_after, "change_to_decision_seconds"),
-        (Metrics.evicted_after, "change_to_eviction_seconds"),
-        (Metrics.loop_lagged, "loop_lag_seconds"),
-        (lambda metrics, seconds: metrics.journal_written(5, seconds), "journal_fsync_seconds"),
+        (Metrics.observe_decision_latency, "change_to_decision_seconds"),
+        (Metrics.observe_eviction_latency, "change_to_eviction_seconds"),
+        (Metrics.observe_loop_lag, "loop_lag_seconds"),
+        (
+            lambda metrics, seconds: metrics.observe_journal_write(5, seconds),
+            "journal_fsync_seconds",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_duration_counts_in_every_bucket_it_fits_in(record, family) -> None:  # type: ignore[no-untyped-def]  # a method of Metrics, as parametrised
     metrics = Metrics()
-    for seconds in (SECONDS[0], 11e-6, 1000.0):
+    for seconds in (BUCKET_BOUNDS_S[0], 11e-6, 1000.0):
         record(metrics, seconds)
 
     found = samples(metrics)
@@ -101,7 +104,7 @@ def test_what_the_parts_know_is_read_at_the_moment_of_the_scrape() -> None:
     metrics.sources.journal = journal
     metrics.sources.reflectors = {"pods": pods}
     metrics.sources.dirty_subjects = lambda: 12
-    metrics.sources.parked = lambda: parked
+    metrics.sources.blocked = lambda: parked
     metrics.sources.tokens = lambda: {"cluster": 0.5}
     before = samples(metrics)
 
@@ -127,7 +130,7 @@ def test_what_the_parts_know_is_read_at_the_moment_of_the_scrape() -> None:
 def test_the_journal_its_folder_and_its_stream_are_told_in_numbers() -> None:
     metrics = Metrics()
     metrics.sources.journal = Journal()
-    metrics.sources.folder, metrics.sources.stream = Folder(), Stream()
+    metrics.sources.journal_dir, metrics.sources.stream = Folder(), Stream()
     found = samples(metrics)
 
     told = {
@@ -163,7 +166,7 @@ def test_the_policy_in_force_is_the_only_one_shown() -> None:
 
 def test_two_controllers_in_one_process_share_no_numbers() -> None:
     first, second = Metrics(), Metrics()
-    first.change("PodBound")
+    first.count_change("PodBound")
 
     assert 'changes_total{change="PodBound"}' not in samples(second)
 
@@ -191,7 +194,7 @@ def test_the_format_is_the_one_asked_for(accept: str, media_type: str) -> None:
 
 def test_label_values_are_escaped() -> None:
     metrics = Metrics()
-    metrics.finding('odd"\n\\name')
+    metrics.count_finding('odd"\n\\name')
 
     assert rb'plugin="odd\"\n\\name"' in metrics.exposition("")[0]
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_plai
 from reactive_desched._version import __version__
 from reactive_desched.telemetry import sig_compat as upstream
 from reactive_desched.telemetry.metrics import Metrics
-from reactive_desched.telemetry.sig_compat import FAMILIES, MOST_SERIES, UpstreamMetrics
+from reactive_desched.telemetry.sig_compat import FAMILIES, MAX_SERIES, UpstreamMetrics
 from reactive_desched.testing.builders import pod
 
 ROOT = Path(__file__).parents[2]
@@ -54,8 +54,8 @@ def test_an_eviction_counts_under_both_names_with_the_labels_of_the_sig_deschedu
 ) -> None:
     metrics = Metrics()
     for _ in range(2):
-        metrics.upstream.evicted("default", "PodLifeTime", WEB, upstream.SUCCESS)
-    metrics.upstream.evicted("default", "PodLifeTime", WEB, upstream.ERROR)
+        metrics.upstream.count_eviction("default", "PodLifeTime", WEB, upstream.SUCCESS)
+    metrics.upstream.count_eviction("default", "PodLifeTime", WEB, upstream.ERROR)
 
     found = samples(served(metrics, how))
 
@@ -68,9 +68,9 @@ def test_an_eviction_counts_under_both_names_with_the_labels_of_the_sig_deschedu
 @pytest.mark.parametrize("how", ACCEPT)
 def test_sweeps_and_their_plugins_are_timed_under_both_names(how: str) -> None:
     metrics = Metrics()
-    metrics.upstream.cycle_took(0.25)
-    metrics.upstream.cycle_took(700.0)
-    metrics.upstream.plugin_took("default", "PodLifeTime", 0.5)
+    metrics.upstream.observe_cycle(0.25)
+    metrics.upstream.observe_cycle(700.0)
+    metrics.upstream.observe_plugin("default", "PodLifeTime", 0.5)
 
     found = samples(served(metrics, how))
 
@@ -86,14 +86,14 @@ def test_sweeps_and_their_plugins_are_timed_under_both_names(how: str) -> None:
     ("time", "name", "labels", "bounds"),
     [
         pytest.param(
-            lambda it: it.cycle_took(0.25),
+            lambda it: it.observe_cycle(0.25),
             "loop",
             "",
             "0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 25 50 100 250 500 +Inf",
             id="a sweep",
         ),
         pytest.param(
-            lambda it: it.plugin_took("p", "s", 0.25),
+            lambda it: it.observe_plugin("p", "s", 0.25),
             "strategy",
             'profile="p",strategy="s",',
             "0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 25 50 100 +Inf",
@@ -107,7 +107,7 @@ def test_the_buckets_are_those_of_the_sig_descheduler_written_as_it_writes_them(
     metrics = UpstreamMetrics()
     time(metrics)
     start = f"descheduler_{name}_duration_seconds_bucket"
-    lines = [line for line in metrics.text().splitlines() if line.startswith(start)]
+    lines = [line for line in metrics.render().splitlines() if line.startswith(start)]
 
     expected = [(bound, bound == "+Inf" or float(bound) >= 0.25) for bound in bounds.split()]
     assert lines == [f'{start}{{{labels}le="{le}"}} {within:d}' for le, within in expected]
@@ -133,7 +133,7 @@ def test_the_build_is_ours_and_its_value_is_one() -> None:
 @pytest.mark.parametrize("how", ACCEPT)
 def test_our_own_metrics_stand_beside_them(how: str) -> None:
     metrics = Metrics()
-    metrics.finding("PodLifeTime")
+    metrics.count_finding("PodLifeTime")
 
     names = {family.name for family in families(metrics, how)}
 
@@ -152,8 +152,8 @@ def test_the_texts_of_the_limits_are_the_sig_deschedulers() -> None:
 @pytest.mark.parametrize("how", ACCEPT)
 def test_label_values_are_escaped(how: str) -> None:
     metrics = Metrics()
-    metrics.upstream.evicted('odd"\n\\name', "P", WEB, "success")
-    metrics.upstream.plugin_took('odd"\n\\name', "P", 1)
+    metrics.upstream.count_eviction('odd"\n\\name', "P", WEB, "success")
+    metrics.upstream.observe_plugin('odd"\n\\name', "P", 1)
 
     profiles = {
         sample.labels["profile"]
@@ -166,15 +166,15 @@ def test_label_values_are_escaped(how: str) -> None:
 
 def test_at_the_bound_the_series_counted_longest_ago_goes() -> None:
     metrics = UpstreamMetrics()
-    pods = [pod("p", on=f"n{number}") for number in range(MOST_SERIES)]
+    pods = [pod("p", on=f"n{number}") for number in range(MAX_SERIES)]
     for each in pods:
-        metrics.evicted("p", "s", each, "success")
-    metrics.evicted("p", "s", pods[0], "success")
-    metrics.evicted("p", "s", pod("p", on="one-more"), "success")
+        metrics.count_eviction("p", "s", each, "success")
+    metrics.count_eviction("p", "s", pods[0], "success")
+    metrics.count_eviction("p", "s", pod("p", on="one-more"), "success")
 
-    lines = metrics.text().splitlines()
+    lines = metrics.render().splitlines()
     shown = [line for line in lines if line.startswith("descheduler_pods_evicted_total{")]
-    assert len(shown) == MOST_SERIES
+    assert len(shown) == MAX_SERIES
     assert any('node="n0"' in line and line.endswith(" 2") for line in shown)
     assert any('node="one-more"' in line for line in shown)
     assert not any('node="n1"' in line for line in shown)
@@ -182,14 +182,14 @@ def test_at_the_bound_the_series_counted_longest_ago_goes() -> None:
 
 def test_the_page_for_those_who_move_over_has_every_metric_with_its_labels_and_results() -> None:
     metrics = UpstreamMetrics()
-    metrics.evicted("default", "PodLifeTime", WEB, upstream.SUCCESS)
-    metrics.plugin_took("default", "PodLifeTime", 1)
-    found = re.findall(r"^(descheduler_\w+){(.*)}", metrics.text(), re.MULTILINE)
+    metrics.count_eviction("default", "PodLifeTime", WEB, upstream.SUCCESS)
+    metrics.observe_plugin("default", "PodLifeTime", 1)
+    found = re.findall(r"^(descheduler_\w+){(.*)}", metrics.render(), re.MULTILINE)
     labels = {name.removesuffix("_sum"): re.findall(r'(\w+)="', text) for name, text in found}
     page = (ROOT / "docs" / "howto" / "from-the-sig-descheduler.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(descheduler_\w+)` \| (.*) \| (.*) \|$", page, re.MULTILINE)
 
-    assert [(name, text) for name, _, text in rows] == [(it.name, it.text) for it in FAMILIES]
+    assert [(name, text) for name, _, text in rows] == [(it.name, it.help) for it in FAMILIES]
     for name, told, _ in rows:
         assert sorted(re.findall(r"`(\w+)`", told)) == sorted(labels.get(name, []))
     for limit in (upstream.TOTAL_REACHED, upstream.NODE_REACHED, upstream.NAMESPACE_REACHED):

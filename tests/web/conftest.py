@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.journal.tail import Tail
+from reactive_desched.journal.tail import LiveTail
 from tests.support.journals import SOURCE, some_events, write_journal
-from tests.support.served_journal import Serving, Streaming, streaming
+from tests.support.served_journal import ServedStream, ServeStream, serve_stream
 
 
 @pytest.fixture
-def serving(tmp_path: Path) -> Serving:
+def serving(tmp_path: Path) -> ServeStream:
     """Return a way to serve a journal of so many events, of which so many are there yet."""
 
     @asynccontextmanager
@@ -22,11 +22,11 @@ def serving(tmp_path: Path) -> Serving:
         there: int | None = None,
         oldest: int = 1,
         **limits: Any,  # fields of StreamLimits
-    ) -> AsyncIterator[Streaming]:
+    ) -> AsyncIterator[ServedStream]:
         told = some_events(events) if isinstance(events, int) else events
         records = write_journal(tmp_path, told, per_segment=100)
-        tail = Tail(tmp_path, SOURCE, oldest, len(records) if there is None else there)
-        async with streaming(tail, records, **limits) as served:
+        tail = LiveTail(tmp_path, SOURCE, oldest, len(records) if there is None else there)
+        async with serve_stream(tail, records, **limits) as served:
             yield served
 
     return begin

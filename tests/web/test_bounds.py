@@ -13,41 +13,41 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import Filter
-from reactive_desched.journal.tail import Tail
-from reactive_desched.testing.manual_clock import until
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.summary import EventFilter
+from reactive_desched.journal.tail import LiveTail
+from reactive_desched.testing.manual_clock import wait_until
 from reactive_desched.web import connections, stream_connection
 from reactive_desched.web import live_buffer as module
-from reactive_desched.web.framing import Lines
-from reactive_desched.web.live_buffer import Latest
+from reactive_desched.web.framing import NdjsonFraming
+from reactive_desched.web.live_buffer import LiveBuffer
 from tests.support.event_source import EventSource
 from tests.support.journals import SOURCE, some_events, write_journal
-from tests.support.served_journal import Serving, Streaming
+from tests.support.served_journal import ServedStream, ServeStream
 
 pytestmark = pytest.mark.anyio
 
-Following = Callable[[], AbstractAsyncContextManager[Latest]]
+Following = Callable[[], AbstractAsyncContextManager[LiveBuffer]]
 
 
 @pytest.fixture
-def entries(tmp_path: Path) -> list[Entry]:
+def entries(tmp_path: Path) -> list[JournalRecord]:
     return write_journal(tmp_path, some_events(60))
 
 
 @pytest.fixture
-def following(tmp_path: Path, entries: list[Entry]) -> Following:
+def following(tmp_path: Path, entries: list[JournalRecord]) -> Following:
     """Return a way to follow a journal, from record 21 on, until it has 50."""
 
     @asynccontextmanager
-    async def follow() -> AsyncIterator[Latest]:
-        tail = Tail(tmp_path, SOURCE, 1, 20)
-        latest = Latest(tail)
+    async def follow() -> AsyncIterator[LiveBuffer]:
+        tail = LiveTail(tmp_path, SOURCE, 1, 20)
+        latest = LiveBuffer(tail)
         async with anyio.create_task_group() as group:
-            latest.join()
+            latest.add_client()
             group.start_soon(latest.run)
-            tail.published(entries[20:50])
-            await latest.news(20)
+            tail.publish(entries[20:50])
+            await latest.wait_for_records(20)
             yield latest
             group.cancel_scope.cancel()
 
@@ -66,8 +66,8 @@ async def stuck(url: str) -> socket.socket:
     return one
 
 
-async def connection_of_the_only_client(served: Streaming) -> asyncio.Transport:
-    await until(lambda: served.stream.clients.numbers.clients == 1)
+async def connection_of_the_only_client(served: ServedStream) -> asyncio.Transport:
+    await wait_until(lambda: served.stream.clients.counters.clients == 1)
     [held] = served.stream.clients.connections
     assert isinstance(held, web.RequestHandler)
     assert held.transport is not None
@@ -76,17 +76,17 @@ async def connection_of_the_only_client(served: Streaming) -> asyncio.Transport:
 
 @pytest.mark.parametrize("bound", ["KEPT_RECORDS", "KEPT_BYTES"])
 async def test_only_the_newest_records_are_kept(
-    following: Following, entries: list[Entry], monkeypatch: pytest.MonkeyPatch, bound: str
+    following: Following, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     five = entries[45:50]
     most = {"KEPT_RECORDS": 5, "KEPT_BYTES": sum(len(entry.raw) for entry in five)}
     monkeypatch.setattr(module, bound, most[bound])
     async with following() as latest:
-        found = await latest.piece(45, Filter(), Lines())
+        found = await latest.chunk(45, EventFilter(), NdjsonFraming())
 
         assert found is not None
         assert found.data.splitlines() == [entry.raw for entry in five]
-        assert await latest.piece(44, Filter(), Lines()) is None
+        assert await latest.chunk(44, EventFilter(), NdjsonFraming()) is None
 
 
 async def test_only_so_many_pieces_are_shared(
@@ -94,32 +94,32 @@ async def test_only_so_many_pieces_are_shared(
 ) -> None:
     monkeypatch.setattr(module, "SHARED_PIECES", 2)
     async with following() as latest:
-        filters = [Filter(nodes=(f"n{number}",)) for number in range(3)]
-        once = [await latest.piece(20, wanted, Lines()) for wanted in filters]
-        again = [await latest.piece(20, wanted, Lines()) for wanted in filters]
+        filters = [EventFilter(nodes=(f"n{number}",)) for number in range(3)]
+        once = [await latest.chunk(20, wanted, NdjsonFraming()) for wanted in filters]
+        again = [await latest.chunk(20, wanted, NdjsonFraming()) for wanted in filters]
 
     assert once == again
     assert [one is other for one, other in zip(once, again, strict=True)] == [True, True, False]
 
 
 async def test_when_the_last_client_has_gone_nobody_reads_the_journal_any_more(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+    serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PACE_S", 0.001)
     read_at: list[int] = []
-    after = Tail.after
+    after = LiveTail.read_after
 
-    async def watched(tail: Tail, seq: int, most: int = 500) -> list[Entry]:
+    async def watched(tail: LiveTail, seq: int, most: int = 500) -> list[JournalRecord]:
         read_at.append(seq)
         return await after(tail, seq, most)
 
-    monkeypatch.setattr(Tail, "after", watched)
+    monkeypatch.setattr(LiveTail, "after", watched)
     async with serving(20, there=5) as served:
         async with aiohttp.ClientSession(served.url) as session, session.get("/events") as one:
             await anext(aiter(EventSource(one)))
-        await until(lambda: served.stream.clients.numbers.clients == 0)
+        await wait_until(lambda: served.stream.clients.counters.clients == 0)
         served.publish()  # what it still waited for
-        await until(lambda: bool(read_at))
+        await wait_until(lambda: bool(read_at))
         read_at.clear()
         for _ in range(5):
             served.publish()
@@ -129,20 +129,20 @@ async def test_when_the_last_client_has_gone_nobody_reads_the_journal_any_more(
 
 
 async def test_what_a_stuck_client_does_not_take_at_the_end_is_let_go(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+    serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "_LAST_BYTES_S", 0.01)
     async with serving(3000, heartbeat_s=60, stalled_after_s=60) as served:
         one = await stuck(served.url)
         transport = await connection_of_the_only_client(served)
-        await until(lambda: transport.get_write_buffer_size() > 0)
+        await wait_until(lambda: transport.get_write_buffer_size() > 0)
 
-    await until(lambda: not transport.get_write_buffer_size())
+    await wait_until(lambda: not transport.get_write_buffer_size())
     one.close()
 
 
 async def test_what_waits_in_our_memory_for_a_client_is_bounded(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+    serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_connection, "WAITING_BYTES", 4096)
     monkeypatch.setattr(stream_connection, "SYSTEM_BYTES", 4096)

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from reactive_desched.testing.manual_clock import until
+from reactive_desched.testing.manual_clock import wait_until
 from reactive_desched.web import connections as module
-from reactive_desched.web.connection import HEAD_S, LIFETIME_S, Connection
-from reactive_desched.web.connections import Connections
+from reactive_desched.web.connection import MAX_LIFETIME_S, REQUEST_HEAD_TIMEOUT_S, HttpConnection
+from reactive_desched.web.connections import ConnectionLimiter
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ class Wire(asyncio.Transport):
         self.is_closed = self.is_aborted = False
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        assert isinstance(protocol, Connection)
+        assert isinstance(protocol, HttpConnection)
         self.connection = protocol
 
     def ask(self) -> None:
@@ -63,17 +63,17 @@ class Counter:
         self.streams: set[object] = set()
         self.loop = asyncio.get_running_loop()
         self.server = web.Server(self._answer)
-        self.connections = Connections(self.server, self.loop, 2, self.streams)
+        self.connections = ConnectionLimiter(self.server, self.loop, 2, self.streams)
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        assert isinstance(request.protocol, Connection)
-        request.protocol.asked()
+        assert isinstance(request.protocol, HttpConnection)
+        request.protocol.mark_request_started()
         await self.may_answer.wait()
         return web.Response(text="yes")
 
     def let_in(self) -> Wire:
         wire = Wire()
-        self.connections.accept().connection_made(wire)
+        self.connections.new_protocol().connection_made(wire)
         return wire
 
     async def let_in_busy(self) -> Wire:
@@ -81,7 +81,7 @@ class Counter:
         self.may_answer.clear()
         wire = self.let_in()
         wire.ask()
-        await until(lambda: wire.connection.is_busy)
+        await wait_until(lambda: wire.connection.is_busy)
         return wire
 
     async def close(self) -> None:
@@ -90,7 +90,7 @@ class Counter:
         await self.server.shutdown(0.1)
 
     def sweep(self, after_s: float) -> None:
-        self.connections.sweep(self.loop.time() + after_s)
+        self.connections.close_expired(self.loop.time() + after_s)
 
 
 @pytest.fixture
@@ -103,15 +103,15 @@ async def counter() -> AsyncIterator[Counter]:
 async def test_who_says_nothing_ends_soon_and_who_asked_stays_a_while(counter: Counter) -> None:
     silent, asking = counter.let_in(), counter.let_in()
     asking.ask()
-    await until(lambda: asking.answered.endswith(b"yes"))
+    await wait_until(lambda: asking.answered.endswith(b"yes"))
 
-    counter.sweep(HEAD_S - 1)
+    counter.sweep(REQUEST_HEAD_TIMEOUT_S - 1)
     assert not silent.is_closed
-    counter.sweep(HEAD_S + 1)
+    counter.sweep(REQUEST_HEAD_TIMEOUT_S + 1)
     assert (silent.is_closed, asking.is_closed) == (True, False)
-    counter.sweep(LIFETIME_S - 1)
+    counter.sweep(MAX_LIFETIME_S - 1)
     assert not asking.is_closed
-    counter.sweep(LIFETIME_S + 1)
+    counter.sweep(MAX_LIFETIME_S + 1)
     assert asking.is_closed
 
 
@@ -124,10 +124,10 @@ async def test_who_comes_when_it_is_full_is_let_in_and_the_oldest_that_asks_noth
     assert [each.is_closed for each in (busy, older, newer)] == [False, True, False]
 
     counter.may_answer.set()
-    await until(lambda: not busy.connection.is_busy)
+    await wait_until(lambda: not busy.connection.is_busy)
     newest = counter.let_in()
     assert [each.is_closed for each in (busy, newer, newest)] == [True, False, False]
-    assert counter.connections.numbers.crowded_out == 2
+    assert counter.connections.counters.crowded_out == 2
 
 
 async def test_when_all_are_busy_the_oldest_ends(counter: Counter) -> None:
@@ -146,7 +146,7 @@ async def test_who_has_gone_takes_no_place(counter: Counter) -> None:
     last = counter.let_in()
 
     assert (stays.is_closed, last.is_closed) == (False, False)
-    assert counter.connections.numbers.crowded_out == 0
+    assert counter.connections.counters.crowded_out == 0
 
 
 async def test_those_that_have_gone_are_forgotten(counter: Counter) -> None:
@@ -166,11 +166,11 @@ async def test_a_stream_is_not_ended_and_has_time_to_be_taken_when_it_is_over(
 
     counter.let_in()
     assert (stream.is_closed, silent.is_closed) == (False, True)
-    counter.sweep(2 * LIFETIME_S)
+    counter.sweep(2 * MAX_LIFETIME_S)
     counter.streams.clear()
-    counter.sweep(3 * LIFETIME_S - 1)
+    counter.sweep(3 * MAX_LIFETIME_S - 1)
     assert not stream.is_closed
-    counter.sweep(3 * LIFETIME_S + 1)
+    counter.sweep(3 * MAX_LIFETIME_S + 1)
     assert stream.is_closed
 
 
@@ -181,10 +181,10 @@ async def test_what_was_handed_over_has_a_moment_to_be_taken(
     slow, idle = counter.let_in(), counter.let_in()
     slow.untaken = 1
 
-    counter.sweep(HEAD_S + 1)
+    counter.sweep(REQUEST_HEAD_TIMEOUT_S + 1)
 
     assert (slow.is_closed, slow.is_aborted) == (True, False)
-    await until(lambda: slow.is_aborted)
+    await wait_until(lambda: slow.is_aborted)
     assert (idle.is_closed, idle.is_aborted) == (True, False)
 
 
@@ -195,6 +195,6 @@ async def test_it_looks_by_itself_whose_time_is_up(
     counter = Counter()
     for _ in range(2):
         wire = counter.let_in()
-        wire.connection.ends_at = 0
-        await until(lambda wire=wire: wire.is_closed)  # type: ignore[misc]  # bound here and now
+        wire.connection.deadline = 0
+        await wait_until(lambda wire=wire: wire.is_closed)  # type: ignore[misc]  # bound here and now
     await counter.close()

@@ -6,18 +6,18 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from reactive_desched.api.event import DATA
-from reactive_desched.journal.summary import Filter, summary
-from reactive_desched.model.event_types import short
-from tests.support.event_source import Event, EventSource, everything, take
+from reactive_desched.api.event import DATA_TYPES
+from reactive_desched.journal.summary import EventFilter, parse_summary
+from reactive_desched.model.event_types import short_type
+from tests.support.event_source import DispatchedEvent, EventSource, read_all_events, take_events
 from tests.support.journals import some_events
-from tests.support.served_journal import EPOCH, Serving, as_event
+from tests.support.served_journal import EPOCH, ServeStream, to_sse_event
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_new_client_hears_at_once_that_the_stream_is_up_and_then_what_comes(
-    serving: Serving,
+    serving: ServeStream,
 ) -> None:
     async with (
         serving(there=5) as served,
@@ -27,58 +27,65 @@ async def test_a_new_client_hears_at_once_that_the_stream_is_up_and_then_what_co
         source = EventSource(response)
         events = aiter(source)
 
-        assert await anext(events) == Event(f"{EPOCH}.5", "heartbeat", '{"sequence":5}')
+        assert await anext(events) == DispatchedEvent(f"{EPOCH}.5", "heartbeat", '{"sequence":5}')
         assert source.retry_ms == 3000
         for record in served.records[5:8]:
             served.publish()
-            assert await anext(events) == as_event(record)
-        assert served.stream.clients.numbers.sent == 3
+            assert await anext(events) == to_sse_event(record)
+        assert served.stream.clients.counters.sent == 3
 
 
 async def test_from_the_oldest_every_line_comes_unchanged_and_the_answer_ends(
-    serving: Serving,
+    serving: ServeStream,
 ) -> None:
     async with serving(250) as served:
-        assert await everything(served.url, "&from=oldest") == list(map(as_event, served.records))
+        assert await read_all_events(served.url, "&from=oldest") == list(
+            map(to_sse_event, served.records)
+        )
 
 
 @pytest.mark.parametrize(
     ("query", "filter_"),
     [
-        ("&namespace=shop", Filter(namespaces=("shop",))),
-        ("&namespace=shop,bank&node=n1", Filter(namespaces=("shop", "bank"), nodes=("n1",))),
-        ("&node=n1&node=n2", Filter(nodes=("n1", "n2"))),
-        ("&owner=Deployment/web", Filter(owners=("Deployment/web",))),
-        ("&plugin=PodLifeTime", Filter(plugins=("PodLifeTime",))),
-        ("&pod=shop/web-6d4b75cb6d-00000", Filter(pods=("shop/web-6d4b75cb6d-00000",))),
-        ("&type=eviction", Filter(types=("eviction",))),
-        ("&type=policy.loaded,decision.defer", Filter(types=("policy.loaded", "decision.defer"))),
-        ("&outcome=gone", Filter(outcomes=("gone",))),
+        ("&namespace=shop", EventFilter(namespaces=("shop",))),
+        ("&namespace=shop,bank&node=n1", EventFilter(namespaces=("shop", "bank"), nodes=("n1",))),
+        ("&node=n1&node=n2", EventFilter(nodes=("n1", "n2"))),
+        ("&owner=Deployment/web", EventFilter(owners=("Deployment/web",))),
+        ("&plugin=PodLifeTime", EventFilter(plugins=("PodLifeTime",))),
+        ("&pod=shop/web-6d4b75cb6d-00000", EventFilter(pods=("shop/web-6d4b75cb6d-00000",))),
+        ("&type=eviction", EventFilter(types=("eviction",))),
+        (
+            "&type=policy.loaded,decision.defer",
+            EventFilter(types=("policy.loaded", "decision.defer")),
+        ),
+        ("&outcome=gone", EventFilter(outcomes=("gone",))),
         (
             "&outcome=refused%20by%20disruption%20budget",
-            Filter(outcomes=("refused by disruption budget",)),
+            EventFilter(outcomes=("refused by disruption budget",)),
         ),
     ],
 )
 async def test_a_filter_leaves_exactly_what_was_asked_for(
-    serving: Serving, query: str, filter_: Filter
+    serving: ServeStream, query: str, filter_: EventFilter
 ) -> None:
     async with serving(150) as served:
-        lines = ((record, summary(record.raw)) for record in served.records)
-        wanted = [as_event(one) for one, line in lines if line is not None and filter_.wants(line)]
+        lines = ((record, parse_summary(record.raw)) for record in served.records)
+        wanted = [
+            to_sse_event(one) for one, line in lines if line is not None and filter_.matches(line)
+        ]
         assert 0 < len(wanted) < 150
 
-        assert await everything(served.url, f"&from=oldest{query}") == wanted
+        assert await read_all_events(served.url, f"&from=oldest{query}") == wanted
         async with (
             aiohttp.ClientSession(served.url) as session,
             session.get(f"/events?from=oldest{query}") as response,
         ):
-            assert await take(EventSource(response), len(wanted)) == wanted
+            assert await take_events(EventSource(response), len(wanted)) == wanted
 
 
-async def test_a_filter_that_nothing_passes_leaves_nothing(serving: Serving) -> None:
+async def test_a_filter_that_nothing_passes_leaves_nothing(serving: ServeStream) -> None:
     async with serving(150) as served:
-        assert await everything(served.url, "&from=oldest&namespace=nowhere") == []
+        assert await read_all_events(served.url, "&from=oldest&namespace=nowhere") == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +106,7 @@ async def test_a_filter_that_nothing_passes_leaves_nothing(serving: Serving) -> 
     ],
 )
 async def test_what_cannot_be_asked_is_refused_with_what_can(
-    serving: Serving, query: str, told: str
+    serving: ServeStream, query: str, told: str
 ) -> None:
     async with (
         serving() as served,
@@ -110,7 +117,7 @@ async def test_what_cannot_be_asked_is_refused_with_what_can(
         assert told in await response.text()
 
 
-async def test_lines_come_as_they_are_to_whoever_asks_for_them(serving: Serving) -> None:
+async def test_lines_come_as_they_are_to_whoever_asks_for_them(serving: ServeStream) -> None:
     accept = {"Accept": "text/plain, application/x-ndjson;q=0.9"}
     async with (
         serving(20, oldest=11) as served,
@@ -126,7 +133,7 @@ async def test_lines_come_as_they_are_to_whoever_asks_for_them(serving: Serving)
     assert [line for line in lines if line] == [record.raw for record in served.records[10:]]
 
 
-async def test_head_tells_the_headers_and_takes_no_place(serving: Serving) -> None:
+async def test_head_tells_the_headers_and_takes_no_place(serving: ServeStream) -> None:
     async with (
         serving(max_clients=1) as served,
         aiohttp.ClientSession(served.url) as session,
@@ -138,7 +145,9 @@ async def test_head_tells_the_headers_and_takes_no_place(serving: Serving) -> No
             assert head.headers["Content-Type"] == "text/event-stream; charset=utf-8"
 
 
-async def test_another_site_cannot_read_the_stream_and_no_proxy_keeps_it(serving: Serving) -> None:
+async def test_another_site_cannot_read_the_stream_and_no_proxy_keeps_it(
+    serving: ServeStream,
+) -> None:
     origin = {"Origin": "https://example.org"}
     async with serving() as served, aiohttp.ClientSession(served.url) as session:
         async with session.get("/events", headers=origin) as response:
@@ -153,8 +162,8 @@ async def test_another_site_cannot_read_the_stream_and_no_proxy_keeps_it(serving
             assert "/events" in await index.text()
 
 
-async def test_what_is_told_of_every_type_has_its_short_name(serving: Serving) -> None:
+async def test_what_is_told_of_every_type_has_its_short_name(serving: ServeStream) -> None:
     async with serving(some_events(400)) as served:
-        events = await everything(served.url, "&from=oldest")
+        events = await read_all_events(served.url, "&from=oldest")
 
-    assert {event.type for event in events} == set(map(short, DATA))
+    assert {event.type for event in events} == set(map(short_type, DATA_TYPES))

@@ -11,13 +11,13 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import summary
-from reactive_desched.journal.tail import Tail
-from reactive_desched.testing.manual_clock import until
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.summary import parse_summary
+from reactive_desched.journal.tail import LiveTail
+from reactive_desched.testing.manual_clock import wait_until
 from reactive_desched.web import connection, connections, live_buffer, server, stream_connection
-from tests.support.event_source import Event, EventSource, everything, take
-from tests.support.served_journal import EPOCH, Serving, Streaming, as_event
+from tests.support.event_source import DispatchedEvent, EventSource, read_all_events, take_events
+from tests.support.served_journal import EPOCH, ServedStream, ServeStream, to_sse_event
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ async def lazy(url: str, query: str = "from=oldest", room: int = 4096) -> socket
     return one
 
 
-def waiting_bytes(served: Streaming) -> int:
+def waiting_bytes(served: ServedStream) -> int:
     """Return how much of our memory the only client takes up."""
     (held,) = served.stream.clients.connections
     assert isinstance(held, web.RequestHandler)
@@ -52,7 +52,7 @@ async def rest_of(one: socket.socket) -> bytes:
 
 
 async def test_a_client_too_many_is_asked_to_come_back_and_a_place_is_given_back_at_once(
-    serving: Serving,
+    serving: ServeStream,
 ) -> None:
     async with (
         serving(max_clients=1, heartbeat_s=60) as served,
@@ -62,86 +62,86 @@ async def test_a_client_too_many_is_asked_to_come_back_and_a_place_is_given_back
             await anext(aiter(EventSource(first)))
             async with session.get("/events") as second:
                 assert (second.status, second.headers["Retry-After"]) == (503, "5")
-        numbers = served.stream.clients.numbers
+        numbers = served.stream.clients.counters
         assert (numbers.turned_away, numbers.sent) == (1, 0)
-        await until(lambda: numbers.clients == 0)
+        await wait_until(lambda: numbers.clients == 0)
         async with session.get("/events") as third:
             assert third.status == 200
-        await until(lambda: not served.stream.clients.connections)
+        await wait_until(lambda: not served.stream.clients.connections)
 
 
 async def test_nobody_waits_for_a_client_that_takes_nothing_and_little_is_held_for_it(
-    serving: Serving,
+    serving: ServeStream,
 ) -> None:
     async with serving(3000, stalled_after_s=60) as served:
-        numbers = served.stream.clients.numbers
+        numbers = served.stream.clients.counters
         with await lazy(served.url):
-            await until(lambda: numbers.clients == 1)
-            others = await everything(served.url, "&from=oldest")
+            await wait_until(lambda: numbers.clients == 1)
+            others = await read_all_events(served.url, "&from=oldest")
 
-            assert others == list(map(as_event, served.records))
+            assert others == list(map(to_sse_event, served.records))
             assert (numbers.clients, numbers.cut) == (1, 0)
             longest = max(len(record.raw) for record in served.records)
-            most = stream_connection.WAITING_BYTES + live_buffer.PIECE_BYTES + longest
+            most = stream_connection.MAX_UNSENT_BYTES + live_buffer.CHUNK_BYTES + longest
             assert 0 < waiting_bytes(served) <= most
 
 
-async def test_a_client_that_takes_nothing_is_cut_with_its_place(serving: Serving) -> None:
+async def test_a_client_that_takes_nothing_is_cut_with_its_place(serving: ServeStream) -> None:
     async with serving(3000, stalled_after_s=0.4) as served:
-        numbers = served.stream.clients.numbers
+        numbers = served.stream.clients.counters
         with await lazy(served.url) as one:
-            await until(lambda: numbers.cut == 1)
+            await wait_until(lambda: numbers.cut == 1)
             text = await rest_of(one)
 
         assert numbers.clients == 0
-        (line,) = served.log.told("cut a client of the event stream")
+        (line,) = served.log.values_of("cut a client of the event stream")
         last_words = text.split(b"\n\n")[-2].decode()
         assert f"the last id is {EPOCH}.{line['at']}" in last_words
         ids = [part for part in text.split(b"\n") if part.startswith(b"id: ")]
         assert ids[-1] == f"id: {EPOCH}.{line['at']}".encode()
-        found = await everything(served.url, **{"Last-Event-ID": f"{EPOCH}.{line['at']}"})
-        assert found == list(map(as_event, served.records[line["at"] :]))
+        found = await read_all_events(served.url, **{"Last-Event-ID": f"{EPOCH}.{line['at']}"})
+        assert found == list(map(to_sse_event, served.records[line["at"] :]))
 
 
-async def test_a_client_that_takes_a_little_now_and_then_is_not_cut(serving: Serving) -> None:
+async def test_a_client_that_takes_a_little_now_and_then_is_not_cut(serving: ServeStream) -> None:
     async with serving(3000, stalled_after_s=1) as served:
         with await lazy(served.url, room=1 << 16) as one:
             for _ in range(20):
                 await asyncio.get_running_loop().sock_recv(one, 1 << 16)
                 await anyio.sleep(0.1)
 
-            assert served.tail.last > served.stream.clients.numbers.sent
-            assert served.stream.clients.numbers.cut == 0
-            assert served.stream.clients.numbers.clients == 1
+            assert served.tail.last_seq > served.stream.clients.counters.sent
+            assert served.stream.clients.counters.cut == 0
+            assert served.stream.clients.counters.clients == 1
 
 
 async def test_a_client_stuck_on_a_few_bytes_is_cut_though_there_is_hardly_any_news(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+    serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_buffer, "PIECE_BYTES", 1)
     monkeypatch.setattr(stream_connection, "SYSTEM_BYTES", 4096)
     async with serving(300, there=1, stalled_after_s=0.4, heartbeat_s=60) as served:
         with await lazy(served.url, "from=now"):
-            await until(lambda: served.stream.clients.numbers.clients == 1)
+            await wait_until(lambda: served.stream.clients.counters.clients == 1)
             while not waiting_bytes(served):
                 served.publish()
                 await anyio.sleep(0.06)
-            assert waiting_bytes(served) < stream_connection.WAITING_BYTES
+            assert waiting_bytes(served) < stream_connection.MAX_UNSENT_BYTES
 
-            await until(lambda: served.stream.clients.numbers.cut == 1)
+            await wait_until(lambda: served.stream.clients.counters.cut == 1)
 
 
 async def test_however_many_clients_there_are_each_record_is_read_and_parsed_once(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+    serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed: list[bytes] = []
 
     def parse(raw: bytes) -> Any:
         parsed.append(raw)
-        return summary(raw)
+        return parse_summary(raw)
 
     monkeypatch.setattr(live_buffer, "summary", parse)
-    told: dict[str, list[Event]] = {}
+    told: dict[str, list[DispatchedEvent]] = {}
     async with serving(60, there=10) as served, anyio.create_task_group() as group:
 
         async def follow(query: str, *, task_status: anyio.abc.TaskStatus[None]) -> None:
@@ -152,9 +152,9 @@ async def test_however_many_clients_there_are_each_record_is_read_and_parsed_onc
                 source = EventSource(response)
                 await anext(aiter(source))  # its heartbeat: it is there
                 task_status.started()
-                told[query] = await take(source, len(wanted[query]))
+                told[query] = await take_events(source, len(wanted[query]))
 
-        new = [as_event(record) for record in served.records[10:60]]
+        new = [to_sse_event(record) for record in served.records[10:60]]
         wanted = {
             "": new,
             "type=eviction": [event for event in new if event.type.startswith("eviction.")],
@@ -170,7 +170,7 @@ async def test_however_many_clients_there_are_each_record_is_read_and_parsed_onc
 
 
 async def test_streams_neither_end_after_a_minute_nor_take_places_from_probes(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+    serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 1)
     monkeypatch.setattr(connection, "LIFETIME_S", 0.05)
@@ -194,11 +194,11 @@ async def test_streams_neither_end_after_a_minute_nor_take_places_from_probes(
 
         served.publish()
         for source in sources:
-            assert await anext(source) == as_event(served.records[5])
+            assert await anext(source) == to_sse_event(served.records[5])
 
 
 async def test_a_crowd_that_comes_at_once_gets_the_places_and_who_has_none_is_told(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+    serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
     async with serving(max_clients=3, heartbeat_s=60) as served:
@@ -210,40 +210,42 @@ async def test_a_crowd_that_comes_at_once_gets_the_places_and_who_has_none_is_to
         statuses = [(await reader.readline())[9:12] for reader, _ in crowd]
 
         assert sorted(statuses) == [b"200"] * 3 + [b"503"] * 2
-        assert served.stream.clients.numbers.turned_away == 2
+        assert served.stream.clients.counters.turned_away == 2
         for _, writer in crowd:
             writer.close()
 
 
 @pytest.mark.timeout(10)  # anything that was waited for would take longer
-async def test_when_the_server_ends_so_do_the_streams_at_once_and_whole(serving: Serving) -> None:
+async def test_when_the_server_ends_so_do_the_streams_at_once_and_whole(
+    serving: ServeStream,
+) -> None:
     async with aiohttp.ClientSession() as session:
         async with serving(3000, heartbeat_s=60, stalled_after_s=60) as served:
             quiet = await session.get(f"{served.url}/events")
             source = aiter(EventSource(quiet))
             await anext(source)
             stuck = await lazy(served.url)
-            await until(lambda: served.stream.clients.numbers.sent > 100)
+            await wait_until(lambda: served.stream.clients.counters.sent > 100)
 
         assert [event async for event in source] == []  # a cut answer raises
-        assert served.stream.clients.numbers.clients == 0
+        assert served.stream.clients.counters.clients == 0
         stuck.close()
         quiet.close()
 
 
 async def test_a_journal_that_cannot_be_read_ends_that_answer_and_is_logged(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+    serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(20) as served:
 
-        async def fails(*_: object) -> list[Entry]:
+        async def fails(*_: object) -> list[JournalRecord]:
             raise OSError(5, "Input/output error")
 
-        monkeypatch.setattr(Tail, "after", fails)
+        monkeypatch.setattr(LiveTail, "after", fails)
         with await lazy(served.url) as one:
             text = await rest_of(one)
 
         assert b": the journal cannot be read" in text
-        (line,) = served.log.told("the event stream cannot read the journal")
+        (line,) = served.log.values_of("the event stream cannot read the journal")
         assert "Input/output error" in line["because"]
-        assert served.stream.clients.numbers.clients == 0
+        assert served.stream.clients.counters.clients == 0

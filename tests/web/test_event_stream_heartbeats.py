@@ -6,21 +6,21 @@ import aiohttp
 import anyio
 import pytest
 
-from tests.support.event_source import Event, EventSource
-from tests.support.served_journal import EPOCH, Serving
+from tests.support.event_source import DispatchedEvent, EventSource
+from tests.support.served_journal import EPOCH, ServeStream
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_heartbeat_tells_how_far_was_looked_so_that_nothing_is_searched_twice(
-    serving: Serving,
+    serving: ServeStream,
 ) -> None:
     async with (
         serving(30, there=5, heartbeat_s=0.03) as served,
         aiohttp.ClientSession(served.url) as session,
         session.get("/events?namespace=nowhere") as response,
     ):
-        beats: list[Event] = []
+        beats: list[DispatchedEvent] = []
         with anyio.fail_after(10):
             async for event in EventSource(response):
                 beats.append(event)
@@ -36,7 +36,7 @@ async def test_a_heartbeat_tells_how_far_was_looked_so_that_nothing_is_searched_
         assert json.loads(beats[-1].data)["sequence"] > 8
 
 
-async def test_an_answer_that_ends_tells_last_how_far_it_looked(serving: Serving) -> None:
+async def test_an_answer_that_ends_tells_last_how_far_it_looked(serving: ServeStream) -> None:
     async with (
         serving(30) as served,
         aiohttp.ClientSession(served.url) as session,
@@ -44,10 +44,10 @@ async def test_an_answer_that_ends_tells_last_how_far_it_looked(serving: Serving
     ):
         *_, last = [event async for event in EventSource(response)]
 
-        assert last == Event(f"{EPOCH}.31", "heartbeat", '{"sequence":31}')
+        assert last == DispatchedEvent(f"{EPOCH}.31", "heartbeat", '{"sequence":31}')
 
 
-async def test_heartbeats_come_while_events_do(serving: Serving) -> None:
+async def test_heartbeats_come_while_events_do(serving: ServeStream) -> None:
     async with (
         serving(300, there=5, heartbeat_s=0.05) as served,
         aiohttp.ClientSession(served.url) as session,
@@ -57,14 +57,14 @@ async def test_heartbeats_come_while_events_do(serving: Serving) -> None:
         with anyio.fail_after(10):
             async for event in EventSource(response):
                 beats += event.type == "heartbeat"
-                served.publish(1 if served.tail.last < len(served.records) else 0)
+                served.publish(1 if served.tail.last_seq < len(served.records) else 0)
                 if beats == 4:
                     break
 
-        assert served.stream.clients.numbers.sent > 0
+        assert served.stream.clients.counters.sent > 0
 
 
-async def test_a_heartbeat_between_lines_is_an_empty_one(serving: Serving) -> None:
+async def test_a_heartbeat_between_lines_is_an_empty_one(serving: ServeStream) -> None:
     async with (
         serving(20, there=3, heartbeat_s=0.02) as served,
         aiohttp.ClientSession(served.url) as session,

@@ -6,10 +6,10 @@ import aiohttp
 import anyio
 import pytest
 
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.tail import Tail
-from tests.support.event_source import Event, EventSource, everything, take
-from tests.support.served_journal import EPOCH, Serving, as_event
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.tail import LiveTail
+from tests.support.event_source import DispatchedEvent, EventSource, read_all_events, take_events
+from tests.support.served_journal import EPOCH, ServeStream, to_sse_event
 
 pytestmark = pytest.mark.anyio
 
@@ -33,40 +33,42 @@ pytestmark = pytest.mark.anyio
     ],
 )
 async def test_a_client_begins_behind_the_place_it_names(
-    serving: Serving, query: str, first: int
+    serving: ServeStream, query: str, first: int
 ) -> None:
     async with serving(22) as served:
         assert len(served.records) == 23
         expected = served.records[first - 1 :]
 
-        assert await everything(served.url, query) == list(map(as_event, expected))
+        assert await read_all_events(served.url, query) == list(map(to_sse_event, expected))
 
 
 async def test_the_place_a_reconnecting_client_sends_counts_more_than_that_of_its_address(
-    serving: Serving,
+    serving: ServeStream,
 ) -> None:
     async with serving(20) as served:
-        found = await everything(served.url, "&from=oldest", **{"Last-Event-ID": f"{EPOCH}.18"})
+        found = await read_all_events(
+            served.url, "&from=oldest", **{"Last-Event-ID": f"{EPOCH}.18"}
+        )
 
-        assert found == list(map(as_event, served.records[18:]))
+        assert found == list(map(to_sse_event, served.records[18:]))
 
 
 @pytest.mark.parametrize("query", ["", "&type=eviction"], ids=["all", "filtered"])
 async def test_a_client_that_is_cut_again_and_again_misses_nothing_and_gets_nothing_twice(
-    serving: Serving, query: str
+    serving: ServeStream, query: str
 ) -> None:
-    found: list[Event] = []
+    found: list[DispatchedEvent] = []
     async with serving(900, there=1) as served, anyio.create_task_group() as group:
 
         async def write() -> None:
-            while served.tail.last < len(served.records):
+            while served.tail.last_seq < len(served.records):
                 served.publish(7)
                 await anyio.sleep(0.002)
 
         last_id = f"{EPOCH}.0"
         wanted = [
             event
-            for event in map(as_event, served.records)
+            for event in map(to_sse_event, served.records)
             if not query or event.type.startswith("eviction.")
         ]
         group.start_soon(write)
@@ -76,7 +78,7 @@ async def test_a_client_that_is_cut_again_and_again_misses_nothing_and_gets_noth
                 session.get(f"/events?{query}", headers={"Last-Event-ID": last_id}) as response,
             ):
                 source = EventSource(response)
-                found += await take(source, min(taken, len(wanted) - len(found)))
+                found += await take_events(source, min(taken, len(wanted) - len(found)))
                 last_id = source.last_id
             if len(found) == len(wanted):
                 break
@@ -95,38 +97,38 @@ async def test_a_client_that_is_cut_again_and_again_misses_nothing_and_gets_noth
     ],
 )
 async def test_a_place_that_is_gone_is_told_once_and_the_oldest_comes_next(
-    serving: Serving, place: str, reason: str
+    serving: ServeStream, place: str, reason: str
 ) -> None:
     async with serving(20, oldest=11) as served:
-        reset, *events = await everything(served.url, **{"Last-Event-ID": place})
+        reset, *events = await read_all_events(served.url, **{"Last-Event-ID": place})
 
         assert reset.type == "reset"
         assert reset.id == f"{EPOCH}.10"
         told = json.loads(reset.data)
         assert (told["oldest"], told["next"]) == (11, 11)
         assert reason in told["reason"]
-        assert events == list(map(as_event, served.records[10:]))
-        assert served.stream.clients.numbers.resets == 1
-        again = await everything(served.url, **{"Last-Event-ID": reset.id})
+        assert events == list(map(to_sse_event, served.records[10:]))
+        assert served.stream.clients.counters.resets == 1
+        again = await read_all_events(served.url, **{"Last-Event-ID": reset.id})
         assert again == events
 
 
 async def test_what_is_removed_while_a_client_is_behind_is_told_too(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+    serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(700) as served:
-        after = Tail.after
+        after = LiveTail.read_after
 
-        async def removing(tail: Tail, seq: int, most: int = 500) -> list[Entry]:
+        async def removing(tail: LiveTail, seq: int, most: int = 500) -> list[JournalRecord]:
             found = await after(tail, seq, most)
-            tail.removed_before(601)
+            tail.set_oldest(601)
             return found
 
-        monkeypatch.setattr(Tail, "after", removing)
-        events = await everything(served.url, "&from=oldest")
+        monkeypatch.setattr(LiveTail, "after", removing)
+        events = await read_all_events(served.url, "&from=oldest")
 
         resets = [event for event in events if event.type == "reset"]
         assert [json.loads(reset.data)["next"] for reset in resets] == [601]
         at = events.index(resets[0])
-        assert events[:at] == list(map(as_event, served.records[:at]))
-        assert events[at + 1 :] == list(map(as_event, served.records[600:]))
+        assert events[:at] == list(map(to_sse_event, served.records[:at]))
+        assert events[at + 1 :] == list(map(to_sse_event, served.records[600:]))

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from reactive_desched.web.health import CheckResult, Health, Heartbeat, pulse
+from reactive_desched.web.health import CheckResult, Health, Heartbeat, beat_with_event_loop
 
 GOOD = CheckResult(ok=True)
 
@@ -17,7 +17,7 @@ class Clock:
 
 
 def failing() -> CheckResult:
-    return CheckResult(ok=False, reason="No space left\non device")
+    return CheckResult(ok=False, message="No space left\non device")
 
 
 def broken() -> CheckResult:
@@ -26,7 +26,7 @@ def broken() -> CheckResult:
 
 def test_when_all_is_well_the_short_answer_is_ok() -> None:
     health = Health(Clock())
-    health.ready_when("sync-pods", lambda: GOOD)
+    health.add_readiness_check("sync-pods", lambda: GOOD)
 
     report = health.readyz()
 
@@ -35,8 +35,8 @@ def test_when_all_is_well_the_short_answer_is_ok() -> None:
 
 def test_the_verbose_answer_lists_every_check_in_order() -> None:
     health = Health(Clock())
-    health.ready_when("sync-pods", lambda: GOOD)
-    health.ready_when("journal", lambda: GOOD)
+    health.add_readiness_check("sync-pods", lambda: GOOD)
+    health.add_readiness_check("journal", lambda: GOOD)
 
     assert health.readyz().text(verbose=True) == (
         "[+]sync-pods ok\n[+]journal ok\nreadyz check passed\n"
@@ -45,8 +45,8 @@ def test_the_verbose_answer_lists_every_check_in_order() -> None:
 
 def test_a_failure_is_told_with_its_reason_on_one_line_even_if_not_asked_for_more() -> None:
     health = Health(Clock())
-    health.ready_when("sync-pods", lambda: GOOD)
-    health.ready_when("journal", failing)
+    health.add_readiness_check("sync-pods", lambda: GOOD)
+    health.add_readiness_check("journal", failing)
 
     report = health.readyz()
 
@@ -58,8 +58,8 @@ def test_a_failure_is_told_with_its_reason_on_one_line_even_if_not_asked_for_mor
 
 def test_a_check_that_raises_counts_as_failed_and_the_others_are_asked() -> None:
     health = Health(Clock())
-    health.ready_when("odd", broken)
-    health.ready_when("journal", lambda: GOOD)
+    health.add_readiness_check("odd", broken)
+    health.add_readiness_check("journal", lambda: GOOD)
 
     report = health.readyz()
 
@@ -72,7 +72,7 @@ def test_a_check_that_raises_counts_as_failed_and_the_others_are_asked() -> None
 
 def test_not_being_ready_is_no_reason_for_a_restart() -> None:
     health = Health(Clock())
-    health.ready_when("journal", failing)
+    health.add_readiness_check("journal", failing)
 
     assert health.livez().ok
 
@@ -80,7 +80,7 @@ def test_not_being_ready_is_no_reason_for_a_restart() -> None:
 def test_a_stage_that_works_without_a_beat_for_too_long_fails_livez() -> None:
     clock = Clock()
     health = Health(clock)
-    heartbeat = health.heartbeat("judge", limit_s=30)
+    heartbeat = health.add_heartbeat("judge", limit_s=30)
     heartbeat.beat()
 
     clock.now += 30
@@ -96,22 +96,22 @@ def test_a_stage_that_works_without_a_beat_for_too_long_fails_livez() -> None:
 def test_a_stage_without_work_may_rest_for_ever() -> None:
     clock = Clock()
     health = Health(clock)
-    heartbeat = health.heartbeat("judge", limit_s=30)
+    heartbeat = health.add_heartbeat("judge", limit_s=30)
 
     clock.now += 3600
     assert health.livez().ok
     heartbeat.beat()
-    heartbeat.rest()
+    heartbeat.idle()
     clock.now += 3600
     assert health.livez().ok
 
 
 def test_two_checks_cannot_share_a_name() -> None:
     health = Health(Clock())
-    health.heartbeat("loop", limit_s=1)
+    health.add_heartbeat("loop", limit_s=1)
 
     with pytest.raises(ValueError, match="'loop' exists"):
-        health.heartbeat("loop", limit_s=1)
+        health.add_heartbeat("loop", limit_s=1)
 
 
 @pytest.mark.anyio
@@ -123,7 +123,7 @@ async def test_the_pulse_beats_and_measures_how_late_the_loop_is() -> None:
     lags: list[float] = []
 
     async with anyio.create_task_group() as group:
-        group.start_soon(pulse, heartbeat, lags.append, 0.001)
+        group.start_soon(beat_with_event_loop, heartbeat, lags.append, 0.001)
         while len(lags) < 3:  # noqa: ASYNC110  # the pulse has no event to wait on
             await anyio.sleep(0.001)
         group.cancel_scope.cancel()
@@ -134,9 +134,9 @@ async def test_the_pulse_beats_and_measures_how_late_the_loop_is() -> None:
 
 def test_a_note_is_told_to_those_who_ask_for_more_and_decides_nothing() -> None:
     health = Health(Clock())
-    health.ready_when("journal", lambda: GOOD)
-    notes = [CheckResult(ok=True, reason="revision 1a2b"), failing()]
-    health.note("policy", lambda: notes[0])
+    health.add_readiness_check("journal", lambda: GOOD)
+    notes = [CheckResult(ok=True, message="revision 1a2b"), failing()]
+    health.add_info_check("policy", lambda: notes[0])
 
     assert health.readyz().text(verbose=False) == "ok"
     assert health.readyz().text(verbose=True) == (
@@ -152,7 +152,7 @@ def test_a_note_is_told_to_those_who_ask_for_more_and_decides_nothing() -> None:
 
 def test_a_note_that_raises_does_no_harm() -> None:
     health = Health(Clock())
-    health.note("policy", broken)
+    health.add_info_check("policy", broken)
 
     assert health.readyz().ok
     assert "[!]policy: the check itself failed" in health.readyz().text(verbose=True)
@@ -160,6 +160,6 @@ def test_a_note_that_raises_does_no_harm() -> None:
 
 def test_liveness_has_no_notes() -> None:
     health = Health(Clock())
-    health.note("policy", failing)
+    health.add_info_check("policy", failing)
 
     assert health.livez().text(verbose=True) == "livez check passed\n"

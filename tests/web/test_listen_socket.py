@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.primitives.listen_address import Listen
-from reactive_desched.web.listen_socket import taken
+from reactive_desched.primitives.listen_address import ListenAddress
+from reactive_desched.web.listen_socket import bound
 
 pytestmark = pytest.mark.anyio
 
@@ -28,12 +28,12 @@ def free_port() -> int:
 
 
 async def test_whoever_connects_is_refused_until_somebody_answers() -> None:
-    listen = Listen("127.0.0.1", free_port())
+    listen = ListenAddress("127.0.0.1", free_port())
 
-    async with taken(listen) as address:
+    async with bound(listen) as address:
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(*listen)
-        assert await address.answer(Greeting) == listen.url
+        assert await address.serve(Greeting) == listen.url
         reader, writer = await asyncio.open_connection(*listen)
         assert await reader.read() == b"hello"
         writer.close()
@@ -43,8 +43,8 @@ async def test_whoever_connects_is_refused_until_somebody_answers() -> None:
 
 
 async def test_any_free_port_is_told_once_it_is_answered_at() -> None:
-    async with taken(Listen("127.0.0.1", 0)) as address:
-        url = await address.answer(Greeting)
+    async with bound(ListenAddress("127.0.0.1", 0)) as address:
+        url = await address.serve(Greeting)
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         assert await reader.read() == b"hello"
         writer.close()
@@ -55,14 +55,14 @@ async def test_an_address_that_is_in_use_cannot_be_taken() -> None:
         port = others.getsockname()[1]
 
         with pytest.raises(ConfigError, match=rf"127.0.0.1:{port}.*choose another address"):
-            async with taken(Listen("127.0.0.1", port)):
+            async with bound(ListenAddress("127.0.0.1", port)):
                 pass
 
 
 async def test_of_two_that_took_an_address_at_once_one_answers_and_the_other_is_told() -> None:
-    listen = Listen("127.0.0.1", free_port())
+    listen = ListenAddress("127.0.0.1", free_port())
 
-    async with taken(listen) as first, taken(listen) as second:
-        await first.answer(Greeting)
+    async with bound(listen) as first, bound(listen) as second:
+        await first.serve(Greeting)
         with pytest.raises(ConfigError, match="choose another address"):
-            await second.answer(Greeting)
+            await second.serve(Greeting)

@@ -6,22 +6,22 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reactive_desched.errors import RecordsGone
-from reactive_desched.journal.records import Entry
-from reactive_desched.journal.summary import Filter, summary
-from reactive_desched.journal.tail import Tail
+from reactive_desched.errors import RecordsExpired
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.summary import EventFilter, parse_summary
+from reactive_desched.journal.tail import LiveTail
 from reactive_desched.web import live_buffer, page_cache
-from reactive_desched.web.framing import Lines
-from reactive_desched.web.page_cache import Past
+from reactive_desched.web.framing import NdjsonFraming
+from reactive_desched.web.page_cache import PageCache
 from tests.support.journals import SOURCE, some_events, write_journal
 
 pytestmark = pytest.mark.anyio
 
-EVERYTHING = Filter()
-EVICTIONS = Filter(types=("eviction",))
+EVERYTHING = EventFilter()
+EVICTIONS = EventFilter(types=("eviction",))
 
 
-class Watched(Tail):
+class Watched(LiveTail):
     """Remembers where it was read, and how many read at the same time."""
 
     def __init__(self, directory: Path, oldest: int, last: int) -> None:
@@ -30,32 +30,32 @@ class Watched(Tail):
         self.most_at_once = 0
         self._at_once = 0
 
-    async def after(self, seq: int, most: int = 500) -> list[Entry]:
+    async def read_after(self, seq: int, limit: int = 500) -> list[JournalRecord]:
         self.read_at.append(seq)
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
-            return await super().after(seq, most)
+            return await super().read_after(seq, limit)
         finally:
             self._at_once -= 1
 
 
 @pytest.fixture
-def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
+def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[JournalRecord]:
     """Return the records of a journal, which are read ten at a time."""
     monkeypatch.setattr(page_cache, "READ_AT_ONCE", 10)
     return write_journal(tmp_path, some_events(95), per_segment=50)
 
 
-async def everything(records: Tail, seq: int, wanted: Filter = EVERYTHING) -> list[bytes]:
+async def everything(records: LiveTail, seq: int, wanted: EventFilter = EVERYTHING) -> list[bytes]:
     """Go from a place to the end, alone."""
-    return await rest(Past(records), records.last, seq, wanted)
+    return await rest(PageCache(records), records.last_seq, seq, wanted)
 
 
-async def rest(reader: Past, last: int, seq: int, wanted: Filter) -> list[bytes]:
+async def rest(reader: PageCache, last: int, seq: int, wanted: EventFilter) -> list[bytes]:
     found: list[bytes] = []
     while seq < last:
-        some = await reader.piece(seq, wanted, Lines())
+        some = await reader.chunk(seq, wanted, NdjsonFraming())
         assert some.seq > seq
         assert some.data.count(b"\n") == some.records
         found += some.data.splitlines()
@@ -63,76 +63,78 @@ async def rest(reader: Past, last: int, seq: int, wanted: Filter) -> list[bytes]
     return found
 
 
-def evictions(entries: list[Entry]) -> Iterator[bytes]:
+def evictions(entries: list[JournalRecord]) -> Iterator[bytes]:
     for entry in entries:
-        if (event := summary(entry.raw)) is not None and event.kind.startswith("eviction."):
+        if (event := parse_summary(entry.raw)) is not None and event.kind.startswith("eviction."):
             yield entry.raw
 
 
-def damage(directory: Path, entry: Entry) -> None:
+def damage(directory: Path, entry: JournalRecord) -> None:
     for file in directory.glob("journal-*"):
         file.write_bytes(file.read_bytes().replace(entry.raw, b"?"))
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 4_000, 1 << 20])
 async def test_from_every_place_all_that_follows_comes_in_order(
-    tmp_path: Path, entries: list[Entry], monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+    tmp_path: Path, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch, piece_bytes: int
 ) -> None:
     monkeypatch.setattr(live_buffer, "PIECE_BYTES", piece_bytes)
     records = Watched(tmp_path, 1, len(entries))
-    reader = Past(records)
+    reader = PageCache(records)
 
     for seq in range(len(entries)):
         wanted = [entry.raw for entry in entries[seq:]]
-        assert await rest(reader, records.last, seq, EVERYTHING) == wanted
-        assert await rest(reader, records.last, seq, EVICTIONS) == list(evictions(entries[seq:]))
+        assert await rest(reader, records.last_seq, seq, EVERYTHING) == wanted
+        assert await rest(reader, records.last_seq, seq, EVICTIONS) == list(
+            evictions(entries[seq:])
+        )
 
 
 async def test_clients_that_want_different_things_share_what_was_read(
-    tmp_path: Path, entries: list[Entry], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_buffer, "PIECE_BYTES", 4_000)  # who gets more ends within a page
     records = Watched(tmp_path, 1, len(entries) // 10 * 10)
-    reader = Past(records)
+    reader = PageCache(records)
 
     async with anyio.create_task_group() as clients:
-        for wanted in (EVERYTHING, EVICTIONS, *(Filter(nodes=(f"n{n}",)) for n in range(20))):
-            clients.start_soon(rest, reader, records.last, 0, wanted)
+        for wanted in (EVERYTHING, EVICTIONS, *(EventFilter(nodes=(f"n{n}",)) for n in range(20))):
+            clients.start_soon(rest, reader, records.last_seq, 0, wanted)
 
-    assert records.read_at == list(range(0, records.last, 10))
+    assert records.read_at == list(range(0, records.last_seq, 10))
     assert records.most_at_once == 1
 
 
 async def test_only_so_many_pages_are_kept(
-    tmp_path: Path, entries: list[Entry], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_cache, "KEPT_PAGES", 3)
     records = Watched(tmp_path, 1, len(entries))
-    reader = Past(records)
+    reader = PageCache(records)
     for seq in (0, 10, 20, 30):
-        await reader.piece(seq, EVERYTHING, Lines())
+        await reader.chunk(seq, EVERYTHING, NdjsonFraming())
     records.read_at.clear()
 
     for seq in (39, 25, 11, 0):
-        await reader.piece(seq, EVERYTHING, Lines())
+        await reader.chunk(seq, EVERYTHING, NdjsonFraming())
 
     assert records.read_at == [0]
 
 
 async def test_a_page_that_is_not_whole_yet_is_not_kept(
-    tmp_path: Path, entries: list[Entry]
+    tmp_path: Path, entries: list[JournalRecord]
 ) -> None:
     records = Watched(tmp_path, 1, 15)
-    reader = Past(records)
+    reader = PageCache(records)
 
-    assert (await reader.piece(12, EVERYTHING, Lines())).seq == 15
-    records.published(entries[15:18])
-    assert (await reader.piece(12, EVERYTHING, Lines())).seq == 18
+    assert (await reader.chunk(12, EVERYTHING, NdjsonFraming())).seq == 15
+    records.publish(entries[15:18])
+    assert (await reader.chunk(12, EVERYTHING, NdjsonFraming())).seq == 18
 
 
 @pytest.mark.parametrize("oldest", [1, 11, 14, 20, 21, 33])
 async def test_who_stands_before_what_is_left_goes_on_though_its_page_began_earlier(
-    tmp_path: Path, entries: list[Entry], oldest: int
+    tmp_path: Path, entries: list[JournalRecord], oldest: int
 ) -> None:
     records = Watched(tmp_path, oldest, len(entries))
 
@@ -141,32 +143,32 @@ async def test_who_stands_before_what_is_left_goes_on_though_its_page_began_earl
 
 
 async def test_a_place_whose_next_record_is_gone_is_told(
-    tmp_path: Path, entries: list[Entry]
+    tmp_path: Path, entries: list[JournalRecord]
 ) -> None:
-    reader = Past(Watched(tmp_path, 33, len(entries)))
+    reader = PageCache(Watched(tmp_path, 33, len(entries)))
 
     for seq in (0, 29, 30, 31):
-        with pytest.raises(RecordsGone, match=f"record {seq + 1} was removed"):
-            await reader.piece(seq, EVERYTHING, Lines())
-    with pytest.raises(RecordsGone, match="another journal"):
-        await reader.piece(len(entries) + 1, EVERYTHING, Lines())
+        with pytest.raises(RecordsExpired, match=f"record {seq + 1} was removed"):
+            await reader.chunk(seq, EVERYTHING, NdjsonFraming())
+    with pytest.raises(RecordsExpired, match="another journal"):
+        await reader.chunk(len(entries) + 1, EVERYTHING, NdjsonFraming())
 
 
 async def test_around_a_record_that_cannot_be_read_the_others_come(
-    tmp_path: Path, entries: list[Entry]
+    tmp_path: Path, entries: list[JournalRecord]
 ) -> None:
     damage(tmp_path, entries[24])
-    reader = Past(Watched(tmp_path, 1, len(entries)))
+    reader = PageCache(Watched(tmp_path, 1, len(entries)))
 
-    assert (await reader.piece(21, EVERYTHING, Lines())).seq == 24
-    with pytest.raises(RecordsGone, match="record 25 cannot be read") as gone:
-        await reader.piece(24, EVERYTHING, Lines())
+    assert (await reader.chunk(21, EVERYTHING, NdjsonFraming())).seq == 24
+    with pytest.raises(RecordsExpired, match="record 25 cannot be read") as gone:
+        await reader.chunk(24, EVERYTHING, NdjsonFraming())
     assert gone.value.oldest == 26
     assert await rest(reader, len(entries), 25, EVERYTHING) == [e.raw for e in entries[25:]]
 
 
 async def test_who_is_behind_a_record_that_cannot_be_read_is_not_sent_back(
-    tmp_path: Path, entries: list[Entry]
+    tmp_path: Path, entries: list[JournalRecord]
 ) -> None:
     damage(tmp_path, entries[20])
 
@@ -176,16 +178,16 @@ async def test_who_is_behind_a_record_that_cannot_be_read_is_not_sent_back(
 
 
 async def test_a_disk_that_fails_is_told_and_tried_anew(
-    tmp_path: Path, entries: list[Entry], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = Past(Watched(tmp_path, 1, len(entries)))
+    reader = PageCache(Watched(tmp_path, 1, len(entries)))
     with monkeypatch.context() as patch:
 
-        async def fails(*_: object) -> list[Entry]:
+        async def fails(*_: object) -> list[JournalRecord]:
             raise OSError(5, "Input/output error")
 
-        patch.setattr(Tail, "after", fails)
+        patch.setattr(LiveTail, "after", fails)
         with pytest.raises(OSError, match="Input/output error"):
-            await reader.piece(0, EVERYTHING, Lines())
+            await reader.chunk(0, EVERYTHING, NdjsonFraming())
 
-    assert (await reader.piece(0, EVERYTHING, Lines())).seq == 10
+    assert (await reader.chunk(0, EVERYTHING, NdjsonFraming())).seq == 10

@@ -5,8 +5,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from reactive_desched.api.event import DATA, dataschema, schema_name
-from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.api.event import DATA_TYPES, dataschema, schema_name
+from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.health import Health
 from reactive_desched.web.schemas import read_schemas
 from reactive_desched.web.server import serve
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
     async with (
-        serve(Listen("127.0.0.1", 0), Health(lambda: 0.0), None) as url,
+        serve(ListenAddress("127.0.0.1", 0), Health(lambda: 0.0), None) as url,
         aiohttp.ClientSession(url) as session,
     ):
         yield session
@@ -29,7 +29,7 @@ async def fetched(client: aiohttp.ClientSession, path: str) -> Any:
         return json.loads(await answer.read())
 
 
-@pytest.mark.parametrize("type_", DATA)
+@pytest.mark.parametrize("type_", DATA_TYPES)
 async def test_the_schema_an_event_names_is_served_under_its_last_part(
     client: aiohttp.ClientSession, type_: str
 ) -> None:
@@ -54,7 +54,7 @@ async def test_the_index_needs_no_slash_at_its_end(client: aiohttp.ClientSession
 
 
 async def test_only_what_never_changes_may_be_kept_for_ever(client: aiohttp.ClientSession) -> None:
-    one = schema_name(next(iter(DATA)))
+    one = schema_name(next(iter(DATA_TYPES)))
     async with client.get(f"/schemas/{one}.json") as answer:
         assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
         assert answer.headers["Content-Type"] == "application/schema+json"

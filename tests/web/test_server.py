@@ -8,7 +8,7 @@ import pytest
 from yarl import URL
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.primitives.listen_address import Listen
+from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry.metrics import Metrics
 from reactive_desched.web import server
 from reactive_desched.web.health import CheckResult, Health
@@ -16,7 +16,7 @@ from reactive_desched.web.server import serve
 
 pytestmark = pytest.mark.anyio
 
-ANYWHERE = Listen("127.0.0.1", 0)
+ANYWHERE = ListenAddress("127.0.0.1", 0)
 PATHS = ["/", "/livez", "/healthz", "/readyz", "/metrics"]
 
 
@@ -55,13 +55,13 @@ async def test_probes_tell_the_state_in_status_and_text(
     client: aiohttp.ClientSession, health: Health
 ) -> None:
     state = CheckResult(ok=True)
-    health.ready_when("journal", lambda: state)
+    health.add_readiness_check("journal", lambda: state)
 
     async with client.get("/readyz") as well:
         assert (well.status, await well.text()) == (200, "ok")
     async with client.get("/readyz?verbose") as told:
         assert (told.status, await told.text()) == (200, "[+]journal ok\nreadyz check passed\n")
-    state = CheckResult(ok=False, reason="disk full")
+    state = CheckResult(ok=False, message="disk full")
     async with client.get("/readyz") as ill:
         assert ill.status == 503
         assert "[-]journal failed: disk full" in await ill.text()
@@ -72,7 +72,7 @@ async def test_probes_tell_the_state_in_status_and_text(
 async def test_metrics_come_in_the_format_asked_for(
     client: aiohttp.ClientSession, metrics: Metrics
 ) -> None:
-    metrics.change("PodBound")
+    metrics.count_change("PodBound")
 
     async with client.get("/metrics") as plain:
         assert plain.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -247,10 +247,10 @@ async def test_an_address_in_use_is_named_with_the_remedy(health: Health, metric
         port = taken.getsockname()[1]
 
         with pytest.raises(ConfigError, match=rf"127.0.0.1:{port}.*choose another address"):
-            async with serve(Listen("127.0.0.1", port), health, metrics):
+            async with serve(ListenAddress("127.0.0.1", port), health, metrics):
                 pass
 
 
 async def test_it_listens_on_ipv6_too(health: Health, metrics: Metrics) -> None:
-    async with serve(Listen("::1", 0), health, metrics) as url:
+    async with serve(ListenAddress("::1", 0), health, metrics) as url:
         assert url.startswith("http://[::1]:")

@@ -27,13 +27,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1]))  # this file is run by its path, from anywhere
+BUILD_DIR = Path(__file__).resolve().parent
+sys.path.insert(0, str(BUILD_DIR.parents[1]))  # this file is run by its path, from anywhere
 
 from tools.real import cache, chromium, kafka_jars  # noqa: E402 - found only after the line above
-from tools.real.cache import BuildError, locked, say, write_stamp  # noqa: E402 - as above
+from tools.real.cache import BuildError, locked, log_progress, write_stamp  # noqa: E402 - as above
 
-NO_GO = (
+GO_MISSING_MESSAGE = (
     "No Go toolchain was found, and {names} must be built: install Go 1.26 or newer"
     " (https://go.dev/doc/install) and put `go` on PATH, then run `make real-tools` again."
 )
@@ -67,18 +67,18 @@ class Module:
     @property
     def folder(self) -> Path:
         """Where go.mod and go.sum lie."""
-        return HERE / self.name
+        return BUILD_DIR / self.name
 
     @property
     def version(self) -> str:
         """The upstream version that go.mod pins, without its leading `v`."""
         text = (self.folder / "go.mod").read_text()
-        found = re.search(
+        match = re.search(
             rf"^\s*(?:require )?{re.escape(self.upstream)} v(\S+)", text, re.MULTILINE
         )
-        if found is None:
+        if match is None:
             raise BuildError(f"{self.folder / 'go.mod'} does not require {self.upstream}")
-        return found[1]
+        return match[1]
 
     def ldflags(self) -> str:
         """Linker flags: no debug tables; Kubernetes parts learn their version from here alone."""
@@ -127,27 +127,27 @@ def cache_folder(env: Mapping[str, str]) -> Path:
     return cache.root(env) / cache_key()
 
 
-def provided(env: Mapping[str, str]) -> dict[str, Path]:
+def provided_by_env(env: Mapping[str, str]) -> dict[str, Path]:
     """Return the parts the environment brings along; a name that leads nowhere is an error."""
-    found: dict[str, Path] = {}
+    parts: dict[str, Path] = {}
     if folder := env.get("KUBEBUILDER_ASSETS"):
         # All three or none: an API server without its matching etcd is a riddle, not a saving.
         names = ("kube-apiserver", "etcd", "kubectl")
         paths = {name: Path(folder).absolute() / name for name in names}
         if all(map(Path.is_file, paths.values())):
-            found.update(paths)
+            parts.update(paths)
         else:
-            say(f"KUBEBUILDER_ASSETS={folder} lacks one of {', '.join(names)}: not used")
+            log_progress(f"KUBEBUILDER_ASSETS={folder} lacks one of {', '.join(names)}: not used")
     for name in ("kube-apiserver", "etcd"):
         variable = "TEST_ASSET_" + name.upper().replace("-", "_")
         if path := env.get(variable):
             if not Path(path).is_file():
                 raise BuildError(f"{variable}={path} is not a file: correct or unset it.")
-            found[name] = Path(path).absolute()
-    return found
+            parts[name] = Path(path).absolute()
+    return parts
 
 
-def finished(folder: Path) -> set[str]:
+def stamped_parts(folder: Path) -> set[str]:
     """Return what the stamp vouches for and is still there; nothing without a whole stamp."""
     return {name for name in cache.stamped(folder) if (folder / "bin" / name).is_file()}
 
@@ -159,41 +159,45 @@ def has_stages(folder: Path) -> bool:
 
 def resolve(env: Mapping[str, str]) -> dict[str, Path | None]:
     """Say where each part is: brought along, built earlier, or missing (`None`)."""
-    folder, brought = cache_folder(env), provided(env)
-    built = {name: folder / "bin" / name for name in finished(folder)}
-    wanted = (name for module in MODULES for name in module.packages)
-    return {name: brought.get(name) or built.get(name) for name in wanted}
+    folder, brought = cache_folder(env), provided_by_env(env)
+    built = {name: folder / "bin" / name for name in stamped_parts(folder)}
+    parts = (name for module in MODULES for name in module.packages)
+    return {name: brought.get(name) or built.get(name) for name in parts}
 
 
 def build(env: Mapping[str, str]) -> None:
     """Build what is missing; a finished stamp is written last, so half a build counts as none."""
     folder = cache_folder(env)
     with locked(folder):
-        done = finished(folder)
+        done = stamped_parts(folder)
         missing = {name for name, path in resolve(env).items() if path is None}
         if not missing and has_stages(folder):
-            say(f"all parts are ready in {folder}")
+            log_progress(f"all parts are ready in {folder}")
             return
         go = find_go(missing)
         for module in MODULES:
             compile_module(go, module, missing & module.packages.keys(), folder / "bin")
         copy_stages(go, folder / "stages")
         write_stamp(folder, done | missing)
-    say(f"finished: {folder}")
+    log_progress(f"finished: {folder}")
 
 
 def find_go(missing: set[str]) -> str:
     """Return the Go command, or raise with the remedy."""
     if go := shutil.which("go"):
         return go
-    raise BuildError(NO_GO.format(names=", ".join(sorted(missing)) or "the KWOK stages"))
+    raise BuildError(
+        GO_MISSING_MESSAGE.format(names=", ".join(sorted(missing)) or "the KWOK stages")
+    )
 
 
 def compile_module(go: str, module: Module, names: set[str], bin_folder: Path) -> None:
     """Compile the named parts of one module; each appears in `bin_folder` only when it is whole."""
     if not names:
         return
-    say(f"building {', '.join(sorted(names))} {module.version} (the first time takes minutes)")
+    log_progress(
+        f"building {', '.join(sorted(names))} {module.version} (the first time takes minutes)"
+    )
     started = time.monotonic()
     staging = bin_folder.parent / "building"
     shutil.rmtree(staging, ignore_errors=True)
@@ -211,7 +215,7 @@ def compile_module(go: str, module: Module, names: set[str], bin_folder: Path) -
     for name in names:
         (staging / name).replace(bin_folder / name)
     staging.rmdir()
-    say(f"  took {time.monotonic() - started:.0f} s")
+    log_progress(f"  took {time.monotonic() - started:.0f} s")
 
 
 def copy_stages(go: str, target: Path) -> None:
@@ -221,7 +225,7 @@ def copy_stages(go: str, target: Path) -> None:
     for stage in STAGES:
         (target / stage).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / stage, target / stage)
-    say(f"copied {len(STAGES)} KWOK stages")
+    log_progress(f"copied {len(STAGES)} KWOK stages")
 
 
 def run_go(go: str, module: Module, *arguments: str) -> str:
@@ -242,7 +246,7 @@ def run_go(go: str, module: Module, *arguments: str) -> str:
     return done.stdout
 
 
-def where(env: Mapping[str, str]) -> str:
+def describe_parts(env: Mapping[str, str]) -> str:
     """Describe the parts as JSON, for the tests."""
     tools = {name: str(path) if path else None for name, path in resolve(env).items()}
     folder = cache_folder(env)
@@ -257,7 +261,7 @@ def where(env: Mapping[str, str]) -> str:
     return json.dumps(answer, indent=2)
 
 
-def make_all(env: Mapping[str, str]) -> int:
+def ensure_all(env: Mapping[str, str]) -> int:
     """Get every part; one that cannot be had does not keep us from the others."""
     steps: tuple[Callable[[Mapping[str, str]], None], ...] = (
         kafka_jars.fetch,
@@ -271,7 +275,7 @@ def make_all(env: Mapping[str, str]) -> int:
         except BuildError as error:
             problems.append(str(error))
     for problem in problems:
-        say(problem)
+        log_progress(problem)
     return 1 if problems else 0
 
 
@@ -281,10 +285,10 @@ def main() -> int:
     parser.add_argument("--where", action="store_true", help="print the paths, build nothing")
     try:
         if not parser.parse_args().where:
-            return make_all(os.environ)
-        sys.stdout.write(where(os.environ) + "\n")
+            return ensure_all(os.environ)
+        sys.stdout.write(describe_parts(os.environ) + "\n")
     except BuildError as error:
-        say(str(error))
+        log_progress(str(error))
         return 1
     return 0
 

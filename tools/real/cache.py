@@ -47,7 +47,7 @@ def write_stamp(folder: Path, names: Iterable[str]) -> None:
     draft.replace(folder / STAMP)
 
 
-def say(text: str) -> None:
+def log_progress(text: str) -> None:
     """Tell the person who waits; standard output is kept for `--where`."""
     sys.stderr.write(f"real-tools: {text}\n")
     sys.stderr.flush()

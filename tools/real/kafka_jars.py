@@ -11,11 +11,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.real.cache import BuildError, locked, root, say, stamped, write_stamp
+from tools.real.cache import BuildError, locked, log_progress, root, stamped, write_stamp
 
-HERE = Path(__file__).resolve().parent / "kafka"
-POM = HERE / "pom.xml"
-SUMS = HERE / "SHA256SUMS"
+KAFKA_DIR = Path(__file__).resolve().parent / "kafka"
+POM = KAFKA_DIR / "pom.xml"
+CHECKSUMS = KAFKA_DIR / "SHA256SUMS"
 NO_MAVEN = (
     "Maven was not found, and Kafka {version} must be fetched: install Maven 3.8 or newer"
     " (https://maven.apache.org/install.html) and put `mvn` on PATH, then run"
@@ -25,26 +25,26 @@ NO_JAVA = (
     "Java was not found, and Kafka runs on it: install a Java 17 runtime or newer and put `java`"
     " on PATH, or set JAVA_HOME, then run `make real-tools` again."
 )
-FETCH_WITHIN_S = 900
+FETCH_TIMEOUT_S = 900
 
 
 def version() -> str:
     """Return the version of Kafka that the pom pins."""
-    found = re.search(r"<kafka\.version>([^<]+)</kafka\.version>", POM.read_text())
-    if found is None:
+    match = re.search(r"<kafka\.version>([^<]+)</kafka\.version>", POM.read_text())
+    if match is None:
         raise BuildError(f"{POM} does not say kafka.version")
-    return found[1]
+    return match[1]
 
 
 def digests() -> dict[str, str]:
     """Return the SHA-256 of each jar by its name, in the form `sha256sum` writes."""
-    lines = (line.split() for line in SUMS.read_text().splitlines())
+    lines = (line.split() for line in CHECKSUMS.read_text().splitlines())
     return {name: digest for digest, name in lines}
 
 
 def folder_of(env: Mapping[str, str]) -> Path:
     """Return the folder of these jars; it need not exist."""
-    digest = hashlib.sha256(POM.read_bytes() + SUMS.read_bytes()).hexdigest()
+    digest = hashlib.sha256(POM.read_bytes() + CHECKSUMS.read_bytes()).hexdigest()
     return root(env) / f"kafka-{version()}_{digest[:10]}"
 
 
@@ -53,18 +53,20 @@ def find_java(env: Mapping[str, str]) -> Path | None:
     if home := env.get("JAVA_HOME"):
         path = Path(home).absolute() / "bin" / "java"
         return path if path.is_file() else None
-    found = shutil.which("java", path=env.get("PATH"))
-    return Path(found) if found else None
+    program = shutil.which("java", path=env.get("PATH"))
+    return Path(program) if program else None
 
 
 def resolve(env: Mapping[str, str]) -> dict[str, str | None]:
     """Say what Kafka is run with: `None` for what is missing."""
     java, libs = find_java(env), folder_of(env) / "libs"
-    whole = stamped(folder_of(env)) == {"libs"} and all((libs / jar).is_file() for jar in digests())
+    is_complete = stamped(folder_of(env)) == {"libs"} and all(
+        (libs / jar).is_file() for jar in digests()
+    )
     return {
         "version": version(),
         "java": str(java) if java else None,
-        "libs": str(libs) if whole else None,
+        "libs": str(libs) if is_complete else None,
     }
 
 
@@ -75,12 +77,12 @@ def fetch(env: Mapping[str, str]) -> None:
     folder = folder_of(env)
     with locked(folder):
         if resolve(env)["libs"]:
-            say(f"Kafka is ready in {folder}")
+            log_progress(f"Kafka is ready in {folder}")
             return
         maven = shutil.which("mvn", path=env.get("PATH"))
         if maven is None:
             raise BuildError(NO_MAVEN.format(version=version()))
-        say(f"fetching Kafka {version()} (some 54 MB)")
+        log_progress(f"fetching Kafka {version()} (some 54 MB)")
         staging = folder / "fetching"
         shutil.rmtree(staging, ignore_errors=True)
         _run_maven(maven, staging)
@@ -92,15 +94,15 @@ def fetch(env: Mapping[str, str]) -> None:
 
 def check(libs: Path) -> None:
     """Raise BuildError unless the folder holds exactly the jars we know, each unchanged."""
-    wanted = digests()
-    found = {jar.name: _sha256(jar) for jar in libs.glob("*.jar")}
-    wrong = sorted(name for name, digest in wanted.items() if found.get(name) != digest)
-    wrong += sorted(found.keys() - wanted.keys())
+    expected = digests()
+    actual = {jar.name: _sha256(jar) for jar in libs.glob("*.jar")}
+    wrong = sorted(name for name, digest in expected.items() if actual.get(name) != digest)
+    wrong += sorted(actual.keys() - expected.keys())
     if wrong:
         raise BuildError(
-            f"{len(wrong)} jars are not those that {SUMS} lists: {', '.join(wrong[:5])}."
+            f"{len(wrong)} jars are not those that {CHECKSUMS} lists: {', '.join(wrong[:5])}."
             " If the pom was changed on purpose, renew the list with"
-            f" `cd {libs} && sha256sum *.jar > {SUMS}` and look at what changed."
+            f" `cd {libs} && sha256sum *.jar > {CHECKSUMS}` and look at what changed."
         )
 
 
@@ -114,8 +116,8 @@ def _run_maven(maven: str, target: Path) -> None:
     goal = ("-Dstyle.color=never", "dependency:copy-dependencies", f"-DoutputDirectory={target}")
     argv = (maven, "--batch-mode", "--quiet", "--strict-checksums", f"--file={POM}", *goal)
     try:
-        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, timeout=FETCH_WITHIN_S)  # noqa: S603 - the command is ours, there is no shell
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, timeout=FETCH_TIMEOUT_S)  # noqa: S603 - the command is ours, there is no shell
     except subprocess.CalledProcessError as error:
         raise BuildError("`mvn` could not fetch Kafka: see above.") from error
     except subprocess.TimeoutExpired as error:
-        raise BuildError(f"`mvn` did not end within {FETCH_WITHIN_S} s: is it offline?") from error
+        raise BuildError(f"`mvn` did not end within {FETCH_TIMEOUT_S} s: is it offline?") from error

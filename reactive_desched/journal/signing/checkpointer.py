@@ -5,26 +5,26 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from reactive_desched.api.event import CHECKPOINT, Checkpoint
-from reactive_desched.journal.envelope import about_journal
-from reactive_desched.journal.records import Body, encode
+from reactive_desched.journal.envelope import journal_event
+from reactive_desched.journal.records import EncodedEvent, encode
 
 
-class Signer(Protocol):
+class CheckpointSigner(Protocol):
     """Whose signature stands under a checkpoint."""
 
-    def note(self, size: int, root: str) -> str:
+    def sign(self, size: int, root: str) -> str:
         """Return the signed statement that so many records end in this hash."""
         ...
 
 
-class Context(NamedTuple):
+class CheckpointContext(NamedTuple):
     """What a checkpoint tells besides: the oldest open intent, and verdicts left unrecorded."""
 
-    oldest_open: int | None = None
+    oldest_open_seq: int | None = None
     unrecorded: int = 0
 
 
-class Seals:
+class Checkpointer:
     """Makes checkpoint events, and says when one is due: after records or after time.
 
     `clock` is the time of day, which a checkpoint tells; `monotonic` is what waits. `size` and
@@ -33,7 +33,7 @@ class Seals:
 
     def __init__(
         self,
-        signer: Signer,
+        signer: CheckpointSigner,
         *,
         every_records: int,
         every_s: float,
@@ -47,7 +47,7 @@ class Seals:
         self.every_s = every_s
         self._clock = clock
         self._monotonic = monotonic
-        self._sealed_at = monotonic()
+        self._checkpointed_at = monotonic()
         self.size = size
         self.root = root
 
@@ -55,20 +55,22 @@ class Seals:
         """Say whether so many records since the last checkpoint ask for another."""
         if records >= self._every_records:
             return True
-        return records > 0 and self._monotonic() - self._sealed_at >= self.every_s
+        return records > 0 and self._monotonic() - self._checkpointed_at >= self.every_s
 
-    def body(self, source: str, size: int, root: str, context: Context) -> Body:
+    def encode_checkpoint(
+        self, source: str, size: int, root: str, context: CheckpointContext
+    ) -> EncodedEvent:
         """Return a checkpoint over the records up to `size`, the last of which has hash `root`."""
         data = Checkpoint(
-            note=self._signer.note(size, root),
-            oldest_open=context.oldest_open,
+            note=self._signer.sign(size, root),
+            oldest_open=context.oldest_open_seq,
             root=root,
             size=size,
             unrecorded=context.unrecorded,
         )
-        return encode(about_journal(source, CHECKPOINT, size, self._clock(), data))
+        return encode(journal_event(source, CHECKPOINT, size, self._clock(), data))
 
-    def sealed(self, size: int, root: str) -> None:
+    def checkpointed(self, size: int, root: str) -> None:
         """Note that a checkpoint is on disk."""
-        self._sealed_at = self._monotonic()
+        self._checkpointed_at = self._monotonic()
         self.size, self.root = size, root

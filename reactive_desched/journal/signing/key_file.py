@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from reactive_desched.errors import ConfigError, JournalError
 from reactive_desched.journal import durable
-from reactive_desched.journal.os_error_hints import remedy
+from reactive_desched.journal.os_error_hints import os_error_hint
 from reactive_desched.journal.signing.signed_note import parse_key
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ MAX_PUBLIC_KEYS: Final = 100
 """So many public keys are kept beside a journal; beyond, the oldest is forgotten."""
 
 
-def read(path: Path) -> "Ed25519PrivateKey":
+def load(path: Path) -> "Ed25519PrivateKey":
     """Read a key that a person gave; raises ConfigError naming the file and the remedy."""
     try:
-        return _parse(_raw(path))
+        return _parse(_read_limited(path))
     except OSError as error:
         what_to_do = "name a file that this process can read, or leave keyFile empty"
         text = f"{path}: cannot read the key: {error.strerror}; {what_to_do}"
@@ -32,13 +32,13 @@ def read(path: Path) -> "Ed25519PrivateKey":
         raise ConfigError(f"{path}: {error}; {what_to_do}") from error
 
 
-def own(path: Path) -> "Ed25519PrivateKey":
+def load_or_create(path: Path) -> "Ed25519PrivateKey":
     """Read the key that we keep ourselves, or make it; raises JournalError."""
     try:
-        _make_once(path)
-        return _parse(_raw(path))
+        _create_once(path)
+        return _parse(_read_limited(path))
     except OSError as error:
-        what_to_do = remedy(error, "let this process write to its folder, or set keyFile")
+        what_to_do = os_error_hint(error, "let this process write to its folder, or set keyFile")
         text = f"{path}: cannot keep a key here: {error.strerror}; {what_to_do}"
         raise JournalError(text) from error
     except ValueError as error:
@@ -56,19 +56,19 @@ def publish(path: Path, key: str) -> bool:
     raises JournalError.
     """
     try:
-        there = _lines(path)
-        known = [one for one in there if _public(one)]
-        kept = [key, *(one for one in known if one != key)][:MAX_PUBLIC_KEYS]
-        if kept != there:
-            durable.replace(path, "".join(f"{one}\n" for one in kept).encode())
-        return bool(known) and _public(key) not in map(_public, known)
+        existing = _lines(path)
+        existing_keys = [one for one in existing if _public_bytes(one)]
+        new_lines = [key, *(one for one in existing_keys if one != key)][:MAX_PUBLIC_KEYS]
+        if new_lines != existing:
+            durable.replace(path, "".join(f"{one}\n" for one in new_lines).encode())
+        return bool(existing_keys) and _public_bytes(key) not in map(_public_bytes, existing_keys)
     except OSError as error:
-        what_to_do = remedy(error, "let this process write to its folder")
+        what_to_do = os_error_hint(error, "let this process write to its folder")
         text = f"{path}: cannot keep the public key here: {error.strerror}; {what_to_do}"
         raise JournalError(text) from error
 
 
-def _public(text: str) -> bytes:
+def _public_bytes(text: str) -> bytes:
     """Return the key of a line; nothing when it is none."""
     try:
         return parse_key(text).public
@@ -78,12 +78,12 @@ def _public(text: str) -> bytes:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return _raw(path).decode(errors="replace").split()
+        return _read_limited(path).decode(errors="replace").split()
     except FileNotFoundError:
         return []
 
 
-def _raw(path: Path) -> bytes:
+def _read_limited(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(MAX_FILE_BYTES)
 
@@ -105,7 +105,7 @@ def _parse(raw: bytes) -> "Ed25519PrivateKey":
     return key
 
 
-def _make_once(path: Path) -> None:
+def _create_once(path: Path) -> None:
     """Make the key unless it is there; of two processes that try, one key stays."""
     if path.exists():
         _remove_drafts(path)
@@ -116,7 +116,7 @@ def _make_once(path: Path) -> None:
     raw = Ed25519PrivateKey.generate().private_bytes(
         form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()
     )
-    draft = path.with_name(f"{path.name}.{os.getpid()}{durable.UNFINISHED}")
+    draft = path.with_name(f"{path.name}.{os.getpid()}{durable.TEMP_SUFFIX}")
     try:
         _write(draft, raw)
         with suppress(FileExistsError, FileNotFoundError):  # else another key is there by now
@@ -128,7 +128,7 @@ def _make_once(path: Path) -> None:
 
 def _remove_drafts(path: Path) -> None:
     """Remove what a crash left beside the key: a draft may be a second name of it."""
-    for draft in path.parent.glob(f"{path.name}.*{durable.UNFINISHED}"):
+    for draft in path.parent.glob(f"{path.name}.*{durable.TEMP_SUFFIX}"):
         draft.unlink(missing_ok=True)
 
 

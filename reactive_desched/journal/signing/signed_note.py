@@ -23,13 +23,13 @@ _ED25519: Final = b"\x01"
 _ID_BYTES: Final = 4
 _KEY_BYTES: Final = 32
 _ROOT_BYTES: Final = 32
-_MARK: Final = "— "
-_LINES: Final = 3
-_SIZE: Final = re.compile(r"0|[1-9][0-9]{0,19}")
-_KEY_ID: Final = re.compile(r"[0-9a-f]{8}")
+_SIGNATURE_PREFIX: Final = "— "
+_TEXT_LINES: Final = 3
+_SIZE_PATTERN: Final = re.compile(r"0|[1-9][0-9]{0,19}")
+_KEY_ID_PATTERN: Final = re.compile(r"[0-9a-f]{8}")
 
 
-class Key(NamedTuple):
+class PublicKey(NamedTuple):
     """A public key and the name it signs under; notes name it by both, the key as a short hash."""
 
     name: str
@@ -42,12 +42,12 @@ class Key(NamedTuple):
         return hashlib.sha256(named).digest()[:_ID_BYTES]
 
     @property
-    def text(self) -> str:
+    def encoded(self) -> str:
         """The key as people hand it on: NAME+HASH+BASE64."""
-        return f"{self.short}+{_base64(_ED25519 + self.public)}"
+        return f"{self.identity}+{_encode_base64(_ED25519 + self.public)}"
 
     @property
-    def short(self) -> str:
+    def identity(self) -> str:
         """The key's name and hash, which identify it."""
         return f"{self.name}+{self.id.hex()}"
 
@@ -60,12 +60,12 @@ class Signature(NamedTuple):
     value: bytes
 
     @property
-    def key(self) -> str:
+    def key_identity(self) -> str:
         """What identifies the key: its name and hash."""
         return f"{self.name}+{self.id.hex()}"
 
 
-class Note(NamedTuple):
+class SignedNote(NamedTuple):
     """A checkpoint that was read, not yet trusted: `root` is hexadecimal, `text` what is signed."""
 
     text: str
@@ -75,64 +75,70 @@ class Note(NamedTuple):
     signatures: tuple[Signature, ...]
 
 
-class Seal(StrEnum):
+class SignatureStatus(StrEnum):
     """What a key says of a note."""
 
-    SOUND = "signed by this key"
+    VALID = "signed by this key"
     OTHER_KEY = "signed by another key"
-    FORGED = "the signature is not right"
+    INVALID = "the signature is not right"
 
 
-def is_name(name: str) -> bool:
+def is_key_name(name: str) -> bool:
     """Say whether this can name a key: no spaces, no plus, nothing that cannot be printed."""
     return bool(name) and name.isprintable() and not any(c.isspace() or c == "+" for c in name)
 
 
-def parse_key(text: str) -> Key:
+def parse_key(text: str) -> PublicKey:
     """Read a public key as `Key.text` writes it; raises ConfigError."""
     name, _, rest = text.strip().partition("+")
     id_, _, encoded = rest.partition("+")
-    raw = _bytes(encoded)
-    if not is_name(name) or raw is None or raw[:1] != _ED25519 or len(raw) != 1 + _KEY_BYTES:
+    raw = _decode_base64(encoded)
+    if not is_key_name(name) or raw is None or raw[:1] != _ED25519 or len(raw) != 1 + _KEY_BYTES:
         raise ConfigError(f"{text.strip()[:100]!r} is no Ed25519 key: write NAME+HASH+BASE64")
-    key = Key(name, raw[1:])
-    if not _KEY_ID.fullmatch(id_) or key.id.hex() != id_:
+    key = PublicKey(name, raw[1:])
+    if not _KEY_ID_PATTERN.fullmatch(id_) or key.id.hex() != id_:
         raise ConfigError(f"the key {key.name}+{id_[:20]} does not fit its own hash: copy it again")
     return key
 
 
 def checkpoint_text(origin: str, size: int, root: str) -> str:
     """Return what is signed: whose record, how many records, and the hash of the last."""
-    return f"{origin}\n{size}\n{_base64(bytes.fromhex(root))}\n"
+    return f"{origin}\n{size}\n{_encode_base64(bytes.fromhex(root))}\n"
 
 
-def signed(text: str, key: Key, signature: bytes) -> str:
+def format_note(text: str, key: PublicKey, signature: bytes) -> str:
     """Return the whole note."""
-    return f"{text}\n{_MARK}{key.name} {_base64(key.id + signature)}\n"
+    return f"{text}\n{_SIGNATURE_PREFIX}{key.name} {_encode_base64(key.id + signature)}\n"
 
 
-def parse_note(note: str) -> Note:
+def parse_note(note: str) -> SignedNote:
     """Read a note; raises JournalError saying what about its form is wrong."""
-    if len(note) > MAX_NOTE_CHARACTERS or not _is_plain(note):
-        raise _malformed("it is too long, or holds control characters")
+    if len(note) > MAX_NOTE_CHARACTERS or not _has_no_control_characters(note):
+        raise _malformed_note("it is too long, or holds control characters")
     text, gap, tail = note.rpartition("\n\n")
     if not gap or not tail.endswith("\n"):
-        raise _malformed("an empty line and signature lines with their ends must follow the text")
+        raise _malformed_note(
+            "an empty line and signature lines with their ends must follow the text"
+        )
     found = tail[:-1].split("\n")
     if len(found) > MAX_SIGNATURES:
-        raise _malformed(f"it has more than {MAX_SIGNATURES} signatures")
-    return _checkpoint(text + "\n", tuple(map(_signature, found)))
+        raise _malformed_note(f"it has more than {MAX_SIGNATURES} signatures")
+    return _parse_checkpoint_text(text + "\n", tuple(map(_parse_signature, found)))
 
 
-def verify_note(note: Note, key: Key) -> Seal:
+def verify_note(note: SignedNote, key: PublicKey) -> SignatureStatus:
     """Say whether this key signed the note; signatures of other keys are not looked at."""
-    ours = [one for one in note.signatures if (one.name, one.id) == (key.name, key.id)]
-    if not ours:
-        return Seal.OTHER_KEY
-    return Seal.SOUND if all(_is_right(note, key, one) for one in ours) else Seal.FORGED
+    matching = [one for one in note.signatures if (one.name, one.id) == (key.name, key.id)]
+    if not matching:
+        return SignatureStatus.OTHER_KEY
+    return (
+        SignatureStatus.VALID
+        if all(_is_valid_signature(note, key, one) for one in matching)
+        else SignatureStatus.INVALID
+    )
 
 
-def _is_right(note: Note, key: Key, signature: Signature) -> bool:
+def _is_valid_signature(note: SignedNote, key: PublicKey, signature: Signature) -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -143,43 +149,48 @@ def _is_right(note: Note, key: Key, signature: Signature) -> bool:
     return True
 
 
-def _is_plain(text: str) -> bool:
+def _has_no_control_characters(text: str) -> bool:
     """Say whether this is Unicode without control characters other than ends of lines."""
     surrogate = any("\ud800" <= c <= "\udfff" for c in text)
     return not surrogate and not any(c < " " and c != "\n" for c in text)
 
 
-def _checkpoint(text: str, signatures: tuple[Signature, ...]) -> Note:
+def _parse_checkpoint_text(text: str, signatures: tuple[Signature, ...]) -> SignedNote:
     lines = text[:-1].split("\n")
-    if len(lines) < _LINES or "" in lines or not _SIZE.fullmatch(lines[1]):
-        raise _malformed("its text must be an origin, a size and a root, each on a line")
-    origin, size, root = lines[:_LINES]  # further lines are extensions: signed, not for us
-    raw = _bytes(root)
+    if len(lines) < _TEXT_LINES or "" in lines or not _SIZE_PATTERN.fullmatch(lines[1]):
+        raise _malformed_note("its text must be an origin, a size and a root, each on a line")
+    origin, size, root = lines[:_TEXT_LINES]  # further lines are extensions: signed, not for us
+    raw = _decode_base64(root)
     if raw is None or len(raw) != _ROOT_BYTES:
-        raise _malformed("its root is not the base64 of 32 bytes")
-    return Note(text, origin, int(size), raw.hex(), signatures)
+        raise _malformed_note("its root is not the base64 of 32 bytes")
+    return SignedNote(text, origin, int(size), raw.hex(), signatures)
 
 
-def _signature(line: str) -> Signature:
-    name, _, encoded = line.removeprefix(_MARK).partition(" ")
-    raw = _bytes(encoded)
-    if not line.startswith(_MARK) or not is_name(name) or raw is None or len(raw) <= _ID_BYTES:
-        raise _malformed("a signature line must be a dash, a key's name and base64")
+def _parse_signature(line: str) -> Signature:
+    name, _, encoded = line.removeprefix(_SIGNATURE_PREFIX).partition(" ")
+    raw = _decode_base64(encoded)
+    if (
+        not line.startswith(_SIGNATURE_PREFIX)
+        or not is_key_name(name)
+        or raw is None
+        or len(raw) <= _ID_BYTES
+    ):
+        raise _malformed_note("a signature line must be a dash, a key's name and base64")
     return Signature(name, raw[:_ID_BYTES], raw[_ID_BYTES:])
 
 
-def _malformed(reason: str) -> JournalError:
+def _malformed_note(reason: str) -> JournalError:
     return JournalError(f"this is no checkpoint's note: {reason}")
 
 
-def _base64(raw: bytes) -> str:
+def _encode_base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-def _bytes(text: str) -> bytes | None:
+def _decode_base64(text: str) -> bytes | None:
     """Decode base64 in its one canonical form; None when it is not."""
     try:
         raw = base64.b64decode(text.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError):
         return None
-    return raw if _base64(raw) == text else None
+    return raw if _encode_base64(raw) == text else None

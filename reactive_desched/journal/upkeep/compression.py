@@ -9,67 +9,67 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Final
 
-from reactive_desched.journal.durable import UNFINISHED, sync_directory
-from reactive_desched.journal.segments import COMPRESSED, Segment
+from reactive_desched.journal.durable import TEMP_SUFFIX, sync_directory
+from reactive_desched.journal.segments import GZIP_SUFFIX, Segment
 
 _CHUNK_BYTES: Final = 1 << 20
 _LEVEL: Final = 6
 
 
-def compress(one: Segment, go_on: Callable[[], None]) -> None:
+def compress(segment: Segment, check_cancelled: Callable[[], None]) -> None:
     """Put a compressed file in the place of a closed segment's plain one; blocks.
 
     The plain file goes only when the other is durable and was read back whole. It calls `go_on`
     now and then, which may raise. Raises OSError; then the plain file is still there.
     """
-    final = one.path.with_name(one.path.name + COMPRESSED)
-    unfinished = final.with_name(final.name + UNFINISHED)
+    final = segment.path.with_name(segment.path.name + GZIP_SUFFIX)
+    temp_path = final.with_name(final.name + TEMP_SUFFIX)
     try:
-        digest = _write(one.path, unfinished, go_on)
-        _check(unfinished, digest, go_on)
-        unfinished.replace(final)
+        digest = _write(segment.path, temp_path, check_cancelled)
+        _check(temp_path, digest, check_cancelled)
+        temp_path.replace(final)
     finally:
-        unfinished.unlink(missing_ok=True)
+        temp_path.unlink(missing_ok=True)
     sync_directory(final.parent)
-    one.path.unlink()
+    segment.path.unlink()
     sync_directory(final.parent)
 
 
-def remove(one: Segment) -> None:
+def remove(segment: Segment) -> None:
     """Remove a segment, durably; blocks, and raises OSError.
 
     A compressed copy that a crash left beside the plain file goes first: it must not come back.
     """
-    if not one.is_compressed:
-        one.path.with_name(one.path.name + COMPRESSED).unlink(missing_ok=True)
-    one.path.unlink()
-    sync_directory(one.path.parent)
+    if not segment.is_compressed:
+        segment.path.with_name(segment.path.name + GZIP_SUFFIX).unlink(missing_ok=True)
+    segment.path.unlink()
+    sync_directory(segment.path.parent)
 
 
 def remove_unfinished(directory: Path) -> None:
     """Remove what a crash left of a compression; blocks, and raises OSError."""
-    for path in directory.glob(f"journal-*.jsonl{COMPRESSED}{UNFINISHED}"):
+    for path in directory.glob(f"journal-*.jsonl{GZIP_SUFFIX}{TEMP_SUFFIX}"):
         path.unlink(missing_ok=True)
 
 
-def _write(plain: Path, compressed: Path, go_on: Callable[[], None]) -> bytes:
+def _write(plain: Path, compressed: Path, check_cancelled: Callable[[], None]) -> bytes:
     """Write the compressed file, durably and as old as the plain one; return the text's digest."""
     with plain.open("rb") as source, compressed.open("wb") as target:
         status = os.fstat(source.fileno())
         os.fchmod(target.fileno(), status.st_mode & 0o777)
         with gzip.GzipFile("", "wb", _LEVEL, target, status.st_mtime) as packing:
-            digest = _copy(source, packing.write, go_on)
+            digest = _copy(source, packing.write, check_cancelled)
         target.flush()
         os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
         os.fsync(target.fileno())
     return digest
 
 
-def _check(compressed: Path, digest: bytes, go_on: Callable[[], None]) -> None:
+def _check(compressed: Path, digest: bytes, check_cancelled: Callable[[], None]) -> None:
     """Raise OSError unless the compressed file holds the text of this digest."""
     try:
         with gzip.open(compressed, "rb") as source:
-            is_whole = _copy(source, lambda _: None, go_on) == digest
+            is_whole = _copy(source, lambda _: None, check_cancelled) == digest
     except (EOFError, zlib.error):
         is_whole = False
     if not is_whole:
@@ -79,12 +79,12 @@ def _check(compressed: Path, digest: bytes, go_on: Callable[[], None]) -> None:
 def _copy(
     source: IO[bytes] | gzip.GzipFile,
     write: Callable[[bytes], object],
-    go_on: Callable[[], None],
+    check_cancelled: Callable[[], None],
 ) -> bytes:
     """Hand over all there is to read; return its digest."""
     digest = hashlib.sha256()
     while chunk := source.read(_CHUNK_BYTES):
-        go_on()
+        check_cancelled()
         digest.update(chunk)
         write(chunk)
     return digest.digest()

@@ -7,12 +7,12 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.journal import durable
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 _FILE: Final = "retention.json"
 
 
-class Limits(Struct, frozen=True, rename="camel"):
+class RetentionLimits(Struct, frozen=True, rename="camel"):
     """The limits that the controller last kept to; ages in seconds."""
 
     max_bytes: int
@@ -21,17 +21,17 @@ class Limits(Struct, frozen=True, rename="camel"):
     compress: bool
 
 
-_decoder: Final = msgspec.json.Decoder(Limits)
+_decoder: Final = msgspec.json.Decoder(RetentionLimits)
 
 
-def write(directory: Path, limits: Limits) -> None:
+def write(directory: Path, limits: RetentionLimits) -> None:
     """Say which limits are kept from now on; blocks, and raises OSError."""
     durable.replace(directory / _FILE, msgspec.json.encode(limits))
 
 
-def read(directory: Path) -> Limits | None:
+def read(directory: Path) -> RetentionLimits | None:
     """Return the limits; None when nobody has said, or it cannot be read. Blocks."""
     try:
         return _decoder.decode((directory / _FILE).read_bytes())
-    except (OSError, *UNDECODABLE):
+    except (OSError, *DECODE_ERRORS):
         return None

@@ -14,14 +14,14 @@ from msgspec import Struct
 
 from reactive_desched.api.event import JOURNAL_LOST, JournalLost
 from reactive_desched.journal import durable
-from reactive_desched.journal.cursors import file_of
-from reactive_desched.journal.events import event
-from reactive_desched.journal.segments import BROKEN, Segment, lines, segments
+from reactive_desched.journal.cursors import follower_file
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.segments import DAMAGE_ERRORS, Segment, list_segments, read_lines
 from reactive_desched.journal.upkeep.retention import Loss
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 
-class _Note(Struct, frozen=True, gc=False):
+class _LossState(Struct, frozen=True, gc=False):
     """The last loss of a sink; its telling is in the segment that begins at `since`, or later."""
 
     first: int
@@ -30,10 +30,10 @@ class _Note(Struct, frozen=True, gc=False):
     is_told: bool
 
 
-_decoder: Final = msgspec.json.Decoder(_Note)
+_decoder: Final = msgspec.json.Decoder(_LossState)
 
 
-class Losses:
+class LossLog:
     """The last loss of each sink, durable, in a folder of the journal; every call blocks.
 
     What belongs to an earlier journal in the same place is forgotten when it is first looked at.
@@ -43,59 +43,59 @@ class Losses:
         self._journal = journal
         self._directory = journal / "losses"
 
-    def told_to(self, sinks: Iterable[str], open_from: int) -> dict[str, int]:
+    def reported_until(self, sinks: Iterable[str], active_first_seq: int) -> dict[str, int]:
         """Return, for each sink that lost something, the last record it was told to have lost."""
-        notes = {sink: self._settled(sink, open_from) for sink in sinks}
-        return {sink: note.last for sink, note in notes.items() if note is not None}
+        states = {sink: self._resolve(sink, active_first_seq) for sink in sinks}
+        return {sink: note.last for sink, note in states.items() if note is not None}
 
-    def begin(self, loss: Loss, since: int) -> None:
+    def mark_pending(self, loss: Loss, since: int) -> None:
         """Note that a loss is about to be told; raises OSError."""
-        self._keep(loss.sink, _Note(loss.first, loss.last, since, is_told=False))
+        self._save(loss.sink, _LossState(loss.first, loss.last, since, is_told=False))
 
-    def end(self, loss: Loss, since: int) -> None:
+    def mark_recorded(self, loss: Loss, since: int) -> None:
         """Note that it was told; raises OSError."""
-        self._keep(loss.sink, _Note(loss.first, loss.last, since, is_told=True))
+        self._save(loss.sink, _LossState(loss.first, loss.last, since, is_told=True))
 
-    def _settled(self, sink: str, open_from: int) -> _Note | None:
+    def _resolve(self, sink: str, active_first_seq: int) -> _LossState | None:
         """Return what was told for sure; finish or forget what may have been."""
-        note = self._read(sink)
-        if note is None or note.is_told:
-            return None if note is None or note.last >= open_from else note
-        loss = Loss(sink, note.first, note.last)
-        if loss not in self._recorded(note.since):
-            file_of(self._directory, sink).unlink()
+        state = self._read(sink)
+        if state is None or state.is_told:
+            return None if state is None or state.last >= active_first_seq else state
+        loss = Loss(sink, state.first, state.last)
+        if loss not in self._recorded_losses(state.since):
+            follower_file(self._directory, sink).unlink()
             return None
-        self.end(loss, note.since)
-        return note
+        self.mark_recorded(loss, state.since)
+        return state
 
-    def _recorded(self, since: int) -> Iterator[Loss]:
+    def _recorded_losses(self, since: int) -> Iterator[Loss]:
         """Yield the losses that the journal tells from there on.
 
         What a damaged file does not give any more counts as not told: better twice than never.
         """
-        for one in segments(self._journal):
+        for one in list_segments(self._journal):
             if one.first_seq >= since:
-                with suppress(*BROKEN):
-                    yield from _told_in(one)
+                with suppress(*DAMAGE_ERRORS):
+                    yield from _losses_in(one)
 
-    def _read(self, sink: str) -> _Note | None:
+    def _read(self, sink: str) -> _LossState | None:
         try:
-            return _decoder.decode(file_of(self._directory, sink).read_bytes())
-        except (FileNotFoundError, *UNDECODABLE):
+            return _decoder.decode(follower_file(self._directory, sink).read_bytes())
+        except (FileNotFoundError, *DECODE_ERRORS):
             return None
 
-    def _keep(self, sink: str, note: _Note) -> None:
-        path = file_of(self._directory, sink)
+    def _save(self, sink: str, state: _LossState) -> None:
+        path = follower_file(self._directory, sink)
         durable.make_directory(self._directory)
-        durable.replace(path, msgspec.json.encode(note))
+        durable.replace(path, msgspec.json.encode(state))
 
 
-def _told_in(one: Segment) -> Iterator[Loss]:
-    marked = ((line.raw, line.mark) for line in lines(one))
-    told = (raw for raw, mark in marked if mark and mark.type == JOURNAL_LOST)
-    found = (event(JOURNAL_LOST, raw) for raw in told)
-    yield from (_loss(each.data) for each in found if each is not None)
+def _losses_in(segment: Segment) -> Iterator[Loss]:
+    marked = ((line.raw, line.header) for line in read_lines(segment))
+    raw_losses = (raw for raw, mark in marked if mark and mark.type == JOURNAL_LOST)
+    found = (decode_event(JOURNAL_LOST, raw) for raw in raw_losses)
+    yield from (_loss_of(each.data) for each in found if each is not None)
 
 
-def _loss(data: JournalLost) -> Loss:
+def _loss_of(data: JournalLost) -> Loss:
     return Loss(data.sink, data.first, data.last)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.policy.recording import Retention
+from reactive_desched.policy.recording import RetentionSettings
 
 
-class Held(NamedTuple):
+class SegmentInfo(NamedTuple):
     """A segment as it lies on the disk; its age is that of its last write."""
 
     first_seq: int
@@ -19,21 +19,23 @@ class Held(NamedTuple):
     is_compressed: bool
 
 
-class Needs(Struct, frozen=True, gc=False, kw_only=True):
+class Pins(Struct, frozen=True, gc=False, kw_only=True):
     """What must stay, and for whom.
 
     `open_from` is the first sequence of the segment being written, `oldest_open` that of the oldest
     intent without an ending, and `read_to` the last that is safely with each configured sink.
     """
 
-    open_from: int
-    oldest_open: int | None = None
-    read_to: Mapping[str, int] = {}
+    active_first_seq: int
+    oldest_open_seq: int | None = None
+    acked_seqs: Mapping[str, int] = {}
 
-    def past(self, told: Mapping[str, int]) -> "Needs":
+    def past_losses(self, reported: Mapping[str, int]) -> "Pins":
         """Return the same for sinks that no longer wait for records they were told to have lost."""
-        read_to = {sink: max(seq, told.get(sink, 0)) for sink, seq in self.read_to.items()}
-        return replace(self, read_to=read_to)
+        acked_seqs = {
+            sink: max(seq, reported.get(sink, 0)) for sink, seq in self.acked_seqs.items()
+        }
+        return replace(self, acked_seqs=acked_seqs)
 
 
 class Loss(NamedTuple):
@@ -44,7 +46,7 @@ class Loss(NamedTuple):
     last: int
 
 
-class Tidying(Struct, frozen=True, gc=False):
+class CleanupPlan(Struct, frozen=True, gc=False):
     """What to do, with segments named by their first sequence, oldest first.
 
     Compress those, then look again, since it may spare some; remove those that nobody misses; tell
@@ -54,19 +56,19 @@ class Tidying(Struct, frozen=True, gc=False):
     compress: tuple[int, ...] = ()
     remove: tuple[int, ...] = ()
     losses: tuple[Loss, ...] = ()
-    sacrifice: tuple[int, ...] = ()
+    drop_unread: tuple[int, ...] = ()
 
 
-class _Closed(NamedTuple):
+class _ClosedSegment(NamedTuple):
     """A segment that nobody writes any more, with its last sequence."""
 
-    held: Held
+    info: SegmentInfo
     last_seq: int
 
 
-def tidying(
-    segments: Sequence[Held], needs: Needs, limits: Retention, *, by_age: bool = True
-) -> Tidying:
+def plan_cleanup(
+    segments: Sequence[SegmentInfo], pins: Pins, limits: RetentionSettings, *, by_age: bool = True
+) -> CleanupPlan:
     """Say what to compress and remove, of segments oldest first.
 
     The open segment always stays, and so does everything from the oldest open intent on. The others
@@ -74,48 +76,52 @@ def tidying(
     and beyond the hard cap in any case. What goes by age is not worth compressing. Without `by_age`
     no segment is too old: sizes alone count.
     """
-    oldest_s = limits.max_age_s if by_age else math.inf
-    closed = _closed(segments, needs)
+    max_age_s = limits.max_age_s if by_age else math.inf
+    closed = _closed_segments(segments, pins)
     total = sum(one.size for one in segments)
-    settled = _settled(closed, needs)
-    outdated = _outdated(settled, total - limits.max_bytes, needs, oldest_s)
-    capped = max(outdated, _above_cap(settled, total, limits))
-    outlived = {one.held for one in settled[:outdated] if one.held.age_s > oldest_s}
-    plain = (one.held for one in closed if not one.held.is_compressed)
-    return Tidying(
-        compress=tuple(held.first_seq for held in plain if held not in outlived),
-        remove=tuple(one.held.first_seq for one in settled[:outdated]),
-        losses=tuple(_losses(settled[outdated:capped], needs.read_to)),
-        sacrifice=tuple(one.held.first_seq for one in settled[outdated:capped]),
+    removable = _before_open_intents(closed, pins)
+    outdated = _count_outdated(removable, total - limits.max_bytes, pins, max_age_s)
+    capped = max(outdated, _count_above_cap(removable, total, limits))
+    too_old = {one.info for one in removable[:outdated] if one.info.age_s > max_age_s}
+    plain = (one.info for one in closed if not one.info.is_compressed)
+    return CleanupPlan(
+        compress=tuple(held.first_seq for held in plain if held not in too_old),
+        remove=tuple(one.info.first_seq for one in removable[:outdated]),
+        losses=tuple(_losses(removable[outdated:capped], pins.acked_seqs)),
+        drop_unread=tuple(one.info.first_seq for one in removable[outdated:capped]),
     )
 
 
-def _closed(segments: Sequence[Held], needs: Needs) -> list[_Closed]:
+def _closed_segments(segments: Sequence[SegmentInfo], pins: Pins) -> list[_ClosedSegment]:
     """Return what may be touched."""
-    starts = [one.first_seq for one in segments if one.first_seq < needs.open_from]
-    ends = [seq - 1 for seq in (*starts[1:], needs.open_from)]
-    return [_Closed(*pair) for pair in zip(segments, ends[: len(starts)], strict=False)]
+    starts = [one.first_seq for one in segments if one.first_seq < pins.active_first_seq]
+    ends = [seq - 1 for seq in (*starts[1:], pins.active_first_seq)]
+    return [_ClosedSegment(*pair) for pair in zip(segments, ends[: len(starts)], strict=False)]
 
 
-def _settled(closed: Sequence[_Closed], needs: Needs) -> Sequence[_Closed]:
+def _before_open_intents(closed: Sequence[_ClosedSegment], pins: Pins) -> Sequence[_ClosedSegment]:
     """Return those that end before the oldest open intent: only they may be removed."""
-    if needs.oldest_open is None:
+    if pins.oldest_open_seq is None:
         return closed
-    return [one for one in closed if one.last_seq < needs.oldest_open]
+    return [one for one in closed if one.last_seq < pins.oldest_open_seq]
 
 
-def _outdated(closed: Sequence[_Closed], excess: int, needs: Needs, oldest_s: float) -> int:
+def _count_outdated(
+    closed: Sequence[_ClosedSegment], excess: int, pins: Pins, max_age_s: float
+) -> int:
     """Return how many, from the oldest, go by size or age without anybody losing a record."""
-    read = min(needs.read_to.values(), default=needs.open_from)
-    for count, (held, last_seq) in enumerate(closed):
-        is_wanted_gone = excess > 0 or held.age_s > oldest_s
-        if not is_wanted_gone or last_seq > read:
+    acked_by_all = min(pins.acked_seqs.values(), default=pins.active_first_seq)
+    for count, (info, last_seq) in enumerate(closed):
+        is_wanted_gone = excess > 0 or info.age_s > max_age_s
+        if not is_wanted_gone or last_seq > acked_by_all:
             return count
-        excess -= held.size
+        excess -= info.size
     return len(closed)
 
 
-def _above_cap(closed: Sequence[_Closed], total: int, limits: Retention) -> int:
+def _count_above_cap(
+    closed: Sequence[_ClosedSegment], total: int, limits: RetentionSettings
+) -> int:
     """Return how many, from the oldest, go so that the rest is not above the hard cap."""
     for count, (held, _) in enumerate(closed):
         if total <= limits.hard_max_bytes:
@@ -124,11 +130,11 @@ def _above_cap(closed: Sequence[_Closed], total: int, limits: Retention) -> int:
     return len(closed)
 
 
-def _losses(going: Sequence[_Closed], read_to: Mapping[str, int]) -> Iterator[Loss]:
+def _losses(removed: Sequence[_ClosedSegment], acked_seqs: Mapping[str, int]) -> Iterator[Loss]:
     """Yield what each sink has not read of what goes."""
-    if not going:
+    if not removed:
         return
-    oldest, last = going[0].held.first_seq, going[-1].last_seq
-    for sink, read in sorted(read_to.items()):
-        if read < last:
-            yield Loss(sink, max(read + 1, oldest), last)
+    oldest, last = removed[0].info.first_seq, removed[-1].last_seq
+    for sink, acked in sorted(acked_seqs.items()):
+        if acked < last:
+            yield Loss(sink, max(acked + 1, oldest), last)

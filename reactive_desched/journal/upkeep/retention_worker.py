@@ -12,21 +12,27 @@ from anyio import from_thread, to_thread
 from msgspec import Struct, field
 
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.segments import Segment, segments
+from reactive_desched.journal.segments import Segment, list_segments
 from reactive_desched.journal.upkeep import compression, limits
-from reactive_desched.journal.upkeep.clock_drift import Reading
-from reactive_desched.journal.upkeep.limits import Limits
-from reactive_desched.journal.upkeep.loss_log import Losses
-from reactive_desched.journal.upkeep.retention import Held, Loss, Needs, Tidying, tidying
-from reactive_desched.journal.upkeep.trusted_clock import BelievedClock
-from reactive_desched.policy.recording import Retention
-from reactive_desched.telemetry.logs import Log
+from reactive_desched.journal.upkeep.clock_drift import ClockReading
+from reactive_desched.journal.upkeep.limits import RetentionLimits
+from reactive_desched.journal.upkeep.loss_log import LossLog
+from reactive_desched.journal.upkeep.retention import (
+    CleanupPlan,
+    Loss,
+    Pins,
+    SegmentInfo,
+    plan_cleanup,
+)
+from reactive_desched.journal.upkeep.trusted_clock import TrustedClock
+from reactive_desched.policy.recording import RetentionSettings
+from reactive_desched.telemetry.logs import Logger
 
-EVERY_S: Final = 60.0
+INTERVAL_S: Final = 60.0
 _T = TypeVar("_T")
 
 
-class Numbers(Struct, kw_only=True):
+class RetentionStats(Struct, kw_only=True):
     """What the folder holds since the last round, and what was done in this process's life."""
 
     bytes: int = 0
@@ -39,30 +45,30 @@ class Numbers(Struct, kw_only=True):
     faults: dict[str, int] = field(default_factory=dict)
 
 
-class Bounds(Struct, frozen=True, kw_only=True):
+class RetentionConfig(Struct, frozen=True, kw_only=True):
     """How closed segments are kept."""
 
-    retention: Retention = Retention()
+    retention: RetentionSettings = RetentionSettings()
     compress: bool = True
 
 
-class Followed(Struct, frozen=True, kw_only=True):
+class RetentionInputs(Struct, frozen=True, kw_only=True):
     """What must stay in the journal, asked at every round; none of these may block.
 
     `open_from` is the first sequence of the segment being written, `oldest_open` that of the oldest
     intent without an ending, and `read_to` the last that is safely with each configured sink.
     """
 
-    open_from: Callable[[], int]
-    oldest_open: Callable[[], int | None]
-    read_to: Callable[[], Mapping[str, int]]
+    active_first_seq: Callable[[], int]
+    oldest_open_seq: Callable[[], int | None]
+    acked_seqs: Callable[[], Mapping[str, int]]
 
 
-Lost = Callable[[str, int, int], Awaitable[object]]
+LossRecorder = Callable[[str, int, int], Awaitable[object]]
 """Records that a sink lost the records from the first to the last; returns when that is durable."""
 
 
-class Keeper:
+class RetentionWorker:
     """Compresses and removes closed segments, at once and then every so often.
 
     It never touches the segment being written. Whoever has a file open reads it to its end. A fault
@@ -77,149 +83,163 @@ class Keeper:
     def __init__(
         self,
         directory: Path,
-        followed: Followed,
-        bounds: Bounds,
-        lost: Lost,
+        inputs: RetentionInputs,
+        config: RetentionConfig,
+        record_loss: LossRecorder,
         *,
-        log: Log,
+        log: Logger,
         clock: Callable[[], float],
         monotonic: Callable[[], float],
-        removing: Callable[[int], None] = lambda _oldest: None,
+        on_remove: Callable[[int], None] = lambda _oldest: None,
     ) -> None:
         """Keep this folder; `clock` gives the wall clock's seconds, as files have them.
 
         `monotonic` gives those of a clock that nobody can set, which shows when that one jumps.
         `removing` is called before files go, with what is the oldest sequence from then on.
         """
-        self.numbers = Numbers()
+        self.stats = RetentionStats()
         self._directory = directory
-        self._followed = followed
-        self._bounds = bounds
-        self._lost = lost
+        self._inputs = inputs
+        self._config = config
+        self._record_loss_event = record_loss
         self._log = log
-        self._clock = BelievedClock(directory, clock, monotonic, log)
-        self._removing = removing
-        self._losses = Losses(directory)
-        self._known_faults: set[str] = set()
+        self._clock = TrustedClock(directory, clock, monotonic, log)
+        self._on_remove = on_remove
+        self._loss_log = LossLog(directory)
+        self._logged_faults: set[str] = set()
 
-    async def run(self, every_s: float = EVERY_S) -> None:
+    async def run(self, interval_s: float = INTERVAL_S) -> None:
         """Tidy up now and for ever."""
-        await self.begin()
+        await self.prepare()
         while True:
-            await self.tidy()
-            await anyio.sleep(every_s)
+            await self.run_once()
+            await anyio.sleep(interval_s)
 
-    async def begin(self) -> None:
+    async def prepare(self) -> None:
         """Tell who looks from outside by which limits, and learn how the clock was doing."""
-        with self._surviving("tell the limits"):
-            kept = self._bounds.retention
-            told = Limits(
-                kept.max_bytes, kept.max_age_s, kept.hard_max_bytes, self._bounds.compress
+        with self._count_faults("tell the limits"):
+            retention = self._config.retention
+            retention_limits = RetentionLimits(
+                retention.max_bytes,
+                retention.max_age_s,
+                retention.hard_max_bytes,
+                self._config.compress,
             )
-            await _in_thread(limits.write, self._directory, told)
+            await _in_thread(limits.write, self._directory, retention_limits)
         await _in_thread(self._clock.resume)
 
-    async def tidy(self) -> None:
+    async def run_once(self) -> None:
         """Do one round."""
-        faults = sum(self.numbers.faults.values())
-        with self._surviving("look"):
+        faults = sum(self.stats.faults.values())
+        with self._count_faults("look"):
             await _in_thread(compression.remove_unfinished, self._directory)
-            await self._compress(await self._look())
-            await self._remove(await self._look())
-            await self._look()
-            with self._surviving("note the clock"):
-                await _in_thread(self._clock.note)
-        if faults == sum(self.numbers.faults.values()):
-            self._known_faults.clear()
-        self.numbers.rounds += 1
+            await self._compress(await self._scan())
+            await self._remove(await self._scan())
+            await self._scan()
+            with self._count_faults("note the clock"):
+                await _in_thread(self._clock.save)
+        if faults == sum(self.stats.faults.values()):
+            self._logged_faults.clear()
+        self.stats.rounds += 1
 
-    async def _look(self) -> "_Look":
+    async def _scan(self) -> "_Scan":
         """See what lies there and what it asks for."""
-        open_from = self._followed.open_from()
-        read_to = dict(self._followed.read_to())
-        oldest_open = self._followed.oldest_open()
-        needs = Needs(open_from=open_from, oldest_open=oldest_open, read_to=read_to)
-        look = await _in_thread(self._look_at_files, needs, self._clock.read())
-        self.numbers.bytes = sum(look.sizes.values())
-        self.numbers.segments = len(look.found)
-        self.numbers.oldest_seq = min(look.found, default=0)
-        return look
+        active_first_seq = self._inputs.active_first_seq()
+        acked_seqs = dict(self._inputs.acked_seqs())
+        oldest_open_seq = self._inputs.oldest_open_seq()
+        pins = Pins(
+            active_first_seq=active_first_seq,
+            oldest_open_seq=oldest_open_seq,
+            acked_seqs=acked_seqs,
+        )
+        scan = await _in_thread(self._scan_files, pins, self._clock.read())
+        self.stats.bytes = sum(scan.sizes.values())
+        self.stats.segments = len(scan.segments)
+        self.stats.oldest_seq = min(scan.segments, default=0)
+        return scan
 
-    def _look_at_files(self, needs: Needs, now: Reading) -> "_Look":
-        told = self._losses.told_to(needs.read_to, needs.open_from)
-        needs = needs.past(told)
-        found = {one.first_seq: one for one in segments(self._directory)}
-        held = [_held(one, now.wall) for one in found.values()]
-        sizes = {one.first_seq: one.size for one in held}
-        todo = tidying(held, needs, self._bounds.retention, by_age=now.is_believed)
-        return _Look(found, sizes, needs.open_from, todo)
+    def _scan_files(self, pins: Pins, now: ClockReading) -> "_Scan":
+        reported = self._loss_log.reported_until(pins.acked_seqs, pins.active_first_seq)
+        pins = pins.past_losses(reported)
+        found = {one.first_seq: one for one in list_segments(self._directory)}
+        infos = [_segment_info(one, now.wall) for one in found.values()]
+        sizes = {one.first_seq: one.size for one in infos}
+        plan = plan_cleanup(infos, pins, self._config.retention, by_age=now.is_trusted)
+        return _Scan(found, sizes, pins.active_first_seq, plan)
 
-    async def _compress(self, look: "_Look") -> None:
+    async def _compress(self, scan: "_Scan") -> None:
         """Compress what is to stay."""
-        for first_seq in look.todo.compress if self._bounds.compress else ():
-            with self._surviving("compress"):
+        for first_seq in scan.plan.compress if self._config.compress else ():
+            with self._count_faults("compress"):
                 work = compression.compress
-                await _in_thread(work, look.found[first_seq], from_thread.check_cancelled)
-                self.numbers.compressed += 1
+                await _in_thread(work, scan.segments[first_seq], from_thread.check_cancelled)
+                self.stats.compressed += 1
 
-    async def _remove(self, look: "_Look") -> None:
+    async def _remove(self, scan: "_Scan") -> None:
         """Remove what nobody misses, and the rest once its loss is recorded."""
-        with self._surviving("remove"):
-            await self._remove_all(look, look.todo.remove)
-            for loss in look.todo.losses:
-                await self._tell(loss)
-            await self._remove_all(look, look.todo.sacrifice)
+        with self._count_faults("remove"):
+            await self._remove_segments(scan, scan.plan.remove)
+            for loss in scan.plan.losses:
+                await self._record_loss(loss)
+            await self._remove_segments(scan, scan.plan.drop_unread)
 
-    async def _remove_all(self, look: "_Look", going: Sequence[int]) -> None:
-        if not going:
+    async def _remove_segments(self, scan: "_Scan", first_seqs: Sequence[int]) -> None:
+        if not first_seqs:
             return
-        self._removing(min((seq for seq in look.found if seq > going[-1]), default=look.open_from))
-        for first_seq in going:
-            await _in_thread(compression.remove, look.found[first_seq])
-            self.numbers.removed += 1
-        self._log.info("removed old segments of the journal", segments=len(going))
+        self._on_remove(
+            min(
+                (seq for seq in scan.segments if seq > first_seqs[-1]),
+                default=scan.active_first_seq,
+            )
+        )
+        for first_seq in first_seqs:
+            await _in_thread(compression.remove, scan.segments[first_seq])
+            self.stats.removed += 1
+        self._log.info("removed old segments of the journal", segments=len(first_seqs))
 
-    async def _tell(self, loss: Loss) -> None:
+    async def _record_loss(self, loss: Loss) -> None:
         """Have a loss recorded."""
-        since = self._followed.open_from()
-        await _in_thread(self._losses.begin, loss, since)
-        await self._lost(*loss)
-        await _in_thread(self._losses.end, loss, since)
-        lost = self.numbers.lost
+        since = self._inputs.active_first_seq()
+        await _in_thread(self._loss_log.mark_pending, loss, since)
+        await self._record_loss_event(*loss)
+        await _in_thread(self._loss_log.mark_recorded, loss, since)
+        lost = self.stats.lost
         lost[loss.sink] = lost.get(loss.sink, 0) + loss.last - loss.first + 1
         self._log.warning("removing records before a sink has read them", **loss._asdict())
 
     @contextmanager
-    def _surviving(self, doing: str) -> Iterator[None]:
+    def _count_faults(self, operation: str) -> Iterator[None]:
         """Count what goes wrong with the disk; log it once until a round goes well."""
         try:
             yield
         except (OSError, JournalError) as error:
-            kind = f"{doing}: {_kind(error)}"
-            faults = self.numbers.faults
+            kind = f"{operation}: {_error_name(error)}"
+            faults = self.stats.faults
             faults[kind] = faults.get(kind, 0) + 1
-            if kind not in self._known_faults:
-                self._known_faults.add(kind)
+            if kind not in self._logged_faults:
+                self._logged_faults.add(kind)
                 self._log.warning(
-                    "the journal's folder cannot be tidied", what=doing, error=str(error)
+                    "the journal's folder cannot be tidied", what=operation, error=str(error)
                 )
 
 
-class _Look(NamedTuple):
+class _Scan(NamedTuple):
     """The segments by their first sequence, how large they are, and what they ask for."""
 
-    found: dict[int, Segment]
+    segments: dict[int, Segment]
     sizes: dict[int, int]
-    open_from: int
-    todo: Tidying
+    active_first_seq: int
+    plan: CleanupPlan
 
 
-def _held(one: Segment, now: float) -> Held:
-    status = one.path.stat()
-    return Held(one.first_seq, status.st_size, now - status.st_mtime, one.is_compressed)
+def _segment_info(segment: Segment, now: float) -> SegmentInfo:
+    status = segment.path.stat()
+    return SegmentInfo(
+        segment.first_seq, status.st_size, now - status.st_mtime, segment.is_compressed
+    )
 
 
-def _kind(error: OSError | JournalError) -> str:
+def _error_name(error: OSError | JournalError) -> str:
     number = error.errno if isinstance(error, OSError) else None
     return errno.errorcode.get(number or 0, type(error).__name__)
 

@@ -6,14 +6,18 @@ import anyio
 import anyio.to_thread
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.auth.client_config import Access, AccessReader, place
-from reactive_desched.kube.auth.kubeconfig import Source
+from reactive_desched.kube.auth.client_config import (
+    ClientConfig,
+    ClientConfigLoader,
+    describe_source,
+)
+from reactive_desched.kube.auth.kubeconfig import KubeConfigSource
 from reactive_desched.kube.client.clock import Clock
 
 __all__ = ["Credentials"]
 
-_REREAD_S = 60.0
-_AFTER_A_401_S = 5.0
+_RELOAD_EVERY_S = 60.0
+_MIN_RELOAD_INTERVAL_S = 5.0
 
 
 class Credentials:
@@ -25,20 +29,20 @@ class Credentials:
     A reload that fails keeps what we have and is told in `problem`.
     """
 
-    def __init__(self, source: Source, clock: Clock, environ: Mapping[str, str]) -> None:
-        self.problem: str | None = None
+    def __init__(self, source: KubeConfigSource, clock: Clock, environ: Mapping[str, str]) -> None:
+        self.last_error: str | None = None
         self._clock = clock
         self._loaded_at = float("-inf")
-        self._doubted = anyio.Event()
-        self._place = place(source)
-        self._reader = AccessReader(source, environ)
-        self._access: Access | None = None
+        self._invalidated = anyio.Event()
+        self._source_text = describe_source(source)
+        self._loader = ClientConfigLoader(source, environ)
+        self._config: ClientConfig | None = None
 
     @property
-    def access(self) -> Access:
+    def config(self) -> ClientConfig:
         """What requests use now."""
-        assert self._access is not None, "load() comes first"
-        return self._access
+        assert self._config is not None, "load() comes first"
+        return self._config
 
     async def load(self) -> None:
         """Read everything; raises ConfigError naming the file and what is wrong with it.
@@ -47,45 +51,45 @@ class Credentials:
         """
         self._loaded_at = self._clock.now()
         try:
-            self._access = await anyio.to_thread.run_sync(self._reader.read, abandon_on_cancel=True)
+            self._config = await anyio.to_thread.run_sync(self._loader.load, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
-            self._reader.stop()
+            self._loader.cancel()
             raise
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Note that the server does not know us: they are read again at the next occasion."""
-        self._doubted.set()
+        self._invalidated.set()
 
-    async def keep_fresh(self) -> None:
+    async def refresh_forever(self) -> None:
         """Read again every minute, and after a doubt, for ever."""
         while True:
-            await self._a_minute_or_a_doubt()
-            if self._doubted.is_set():
-                if (wait_s := self._loaded_at + _AFTER_A_401_S - self._clock.now()) > 0:
+            await self._wait_for_refresh()
+            if self._invalidated.is_set():
+                if (wait_s := self._loaded_at + _MIN_RELOAD_INTERVAL_S - self._clock.now()) > 0:
                     await self._clock.sleep(wait_s)
-                self._doubted = anyio.Event()
+                self._invalidated = anyio.Event()
                 await self._reload()
-            elif self._reader.repeatable:
+            elif self._loader.reloadable:
                 await self._reload()
 
-    async def _a_minute_or_a_doubt(self) -> None:
+    async def _wait_for_refresh(self) -> None:
         async def a_minute() -> None:
-            await self._clock.sleep(_REREAD_S)
+            await self._clock.sleep(_RELOAD_EVERY_S)
             either.cancel_scope.cancel()
 
         async with anyio.create_task_group() as either:
             either.start_soon(a_minute)
-            await self._doubted.wait()
+            await self._invalidated.wait()
             either.cancel_scope.cancel()
 
     async def _reload(self) -> None:
         try:
             await self.load()
         except ConfigError as error:
-            self.problem = str(error)
+            self.last_error = str(error)
         except Exception as error:  # noqa: BLE001 -- no thread to read in, say: later there may be
-            self.problem = (
-                f"{self._place} cannot be read: {type(error).__name__}; it is tried again"
+            self.last_error = (
+                f"{self._source_text} cannot be read: {type(error).__name__}; it is tried again"
             )
         else:
-            self.problem = None
+            self.last_error = None

@@ -16,12 +16,12 @@ from msgspec import Struct
 __all__ = ["ExecPlugin"]
 
 _SLOW_AFTER_S = 1.0
-_KILLED_WITHIN_S = 1.0
-_MOST_BYTES = 2**20
-_HAND = "run it by hand to see why"
+_KILL_TIMEOUT_S = 1.0
+_MAX_OUTPUT_BYTES = 2**20
+_RUN_BY_HAND = "run it by hand to see why"
 
 
-class _Variable(Struct, frozen=True):
+class _EnvVar(Struct, frozen=True):
     name: str
     value: str | None = None
 
@@ -30,7 +30,7 @@ class _Spec(Struct, frozen=True, rename="camel"):
     command: str
     api_version: str
     args: list[str] | None = None
-    env: list[_Variable] | None = None
+    env: list[_EnvVar] | None = None
     interactive_mode: str | None = None
 
 
@@ -41,7 +41,7 @@ class _Status(Struct, frozen=True, rename="camel", omit_defaults=True):
     client_key_data: str | None = None
 
 
-class _Answer(Struct, frozen=True, rename="camel"):
+class _ExecCredential(Struct, frozen=True, rename="camel"):
     api_version: str
     status: _Status
 
@@ -57,7 +57,7 @@ class ExecPlugin:
     def __init__(self, config: Any) -> None:  # the library ships no types
         self._spec = msgspec.convert(config.value, _Spec)
         mode = self._spec.interactive_mode
-        self._asks = mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
+        self._interactive = mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
 
     async def run(self) -> dict[str, str]:
         """Return the `status` of its answer; raises ValueError saying what is wrong with it.
@@ -65,20 +65,22 @@ class ExecPlugin:
         When cancelled, the plugin is killed. After a second it is logged that we wait.
         """
         process = await self._start()
-        slow = asyncio.get_running_loop().call_later(_SLOW_AFTER_S, self._tell)
+        slow = asyncio.get_running_loop().call_later(_SLOW_AFTER_S, self._log_slow)
         try:
-            answer, status = await asyncio.gather(_whole(process.stdout), process.wait())
+            answer, status = await asyncio.gather(_read_output(process.stdout), process.wait())
         except BaseException:
             await self._kill(process)
             raise
         finally:
             slow.cancel()
         if status != 0:
-            raise ValueError(f"{self._name} ended with exit status {status}; {_HAND}")
-        return self._status(answer)
+            raise ValueError(
+                f"{self._display_name} ended with exit status {status}; {_RUN_BY_HAND}"
+            )
+        return self._parse_status(answer)
 
     @property
-    def _name(self) -> str:
+    def _display_name(self) -> str:
         return f"its credential plugin {self._spec.command!r}"
 
     async def _start(self) -> Process:
@@ -87,28 +89,30 @@ class ExecPlugin:
             return await asyncio.create_subprocess_exec(
                 *(spec.command, *(spec.args or ())),
                 env={**os.environ, **self._environment()},
-                stdin=None if self._asks else DEVNULL,
+                stdin=None if self._interactive else DEVNULL,
                 stdout=PIPE,
                 stderr=DEVNULL,  # a daemon it leaves behind may hold this for ever
-                process_group=None if self._asks else 0,
+                process_group=None if self._interactive else 0,
             )
         except OSError as error:
             remedy = "install it, or correct exec.command"
-            raise ValueError(f"{self._name} cannot be run: {error.strerror}; {remedy}") from error
+            raise ValueError(
+                f"{self._display_name} cannot be run: {error.strerror}; {remedy}"
+            ) from error
         except ValueError as error:  # a null character, or a variable that cannot have its name
             remedy = "correct exec.command, exec.args or exec.env"
-            raise ValueError(f"{self._name} cannot be run: {error}; {remedy}") from None
+            raise ValueError(f"{self._display_name} cannot be run: {error}; {remedy}") from None
 
     def _environment(self) -> dict[str, str]:
         info = {
             "apiVersion": self._spec.api_version,
             "kind": "ExecCredential",
-            "spec": {"interactive": self._asks},
+            "spec": {"interactive": self._interactive},
         }
-        given = {variable.name: variable.value or "" for variable in self._spec.env or ()}
-        return {**given, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
+        configured = {variable.name: variable.value or "" for variable in self._spec.env or ()}
+        return {**configured, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
 
-    def _tell(self) -> None:
+    def _log_slow(self) -> None:
         # Neither a log nor a place to tell of progress gets here; this works with and without.
         logging.getLogger(__name__).warning(
             "waiting for the credential plugin %s", self._spec.command
@@ -116,41 +120,48 @@ class ExecPlugin:
 
     async def _kill(self, process: Process) -> None:
         with suppress(ProcessLookupError, PermissionError):
-            if self._asks:
+            if self._interactive:
                 process.kill()
             else:
                 os.killpg(process.pid, signal.SIGKILL)
         with suppress(TimeoutError):  # whoever left the group may hold its output open
-            await asyncio.wait_for(process.communicate(), _KILLED_WITHIN_S)
+            await asyncio.wait_for(process.communicate(), _KILL_TIMEOUT_S)
 
-    def _status(self, answer: bytes) -> dict[str, str]:
+    def _parse_status(self, output: bytes) -> dict[str, str]:
         """Read the answer; what is wrong is told by its place alone."""
-        if len(answer) > _MOST_BYTES:
-            raise ValueError(f"{self._name} wrote more than {_MOST_BYTES} bytes; {_HAND}")
+        if len(output) > _MAX_OUTPUT_BYTES:
+            raise ValueError(
+                f"{self._display_name} wrote more than {_MAX_OUTPUT_BYTES} bytes; {_RUN_BY_HAND}"
+            )
         try:
-            read = msgspec.json.decode(answer, type=_Answer)
+            read = msgspec.json.decode(output, type=_ExecCredential)
         except msgspec.DecodeError as error:
-            raise ValueError(f"{self._name} gave no ExecCredential: {error}; {_HAND}") from None
+            raise ValueError(
+                f"{self._display_name} gave no ExecCredential: {error}; {_RUN_BY_HAND}"
+            ) from None
         except UnicodeDecodeError:
-            raise ValueError(f"{self._name} gave an answer that is not UTF-8; {_HAND}") from None
+            raise ValueError(
+                f"{self._display_name} gave an answer that is not UTF-8; {_RUN_BY_HAND}"
+            ) from None
         if read.api_version != self._spec.api_version:
             raise ValueError(
-                f"{self._name} answers in another version than {self._spec.api_version!r}:"
+                f"{self._display_name} answers in another version than {self._spec.api_version!r}:"
                 " correct exec.apiVersion, or update it"
             )
         status = read.status
         if not (status.token or (status.client_certificate_data and status.client_key_data)):
             raise ValueError(
-                f"{self._name} gave neither a token nor a certificate with its key; {_HAND}"
+                f"{self._display_name} gave neither a token nor a certificate with its key; "
+                f"{_RUN_BY_HAND}"
             )
-        known: dict[str, str] = msgspec.to_builtins(status)
-        return known
+        fields: dict[str, str] = msgspec.to_builtins(status)
+        return fields
 
 
-async def _whole(stream: asyncio.StreamReader | None) -> bytes:
+async def _read_output(stream: asyncio.StreamReader | None) -> bytes:
     """Read to the end and keep the beginning, at most one byte more than is taken."""
     assert stream is not None, "it is a pipe"
-    kept = b""
-    while part := await stream.read(_MOST_BYTES):
-        kept += part[: _MOST_BYTES + 1 - len(kept)]
-    return kept
+    output = b""
+    while part := await stream.read(_MAX_OUTPUT_BYTES):
+        output += part[: _MAX_OUTPUT_BYTES + 1 - len(output)]
+    return output

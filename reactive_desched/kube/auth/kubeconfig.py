@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 
-__all__ = ["InCluster", "KubeConfig", "KubeconfigFiles", "locate"]
+__all__ = ["InCluster", "KubeConfigOptions", "KubeconfigFiles", "locate_config"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_HOST = "KUBERNETES_SERVICE_HOST"
+_SERVICE_HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
 
 
-class KubeConfig(Struct, frozen=True):
+class KubeConfigOptions(Struct, frozen=True):
     """What a person said about the way in; nothing said means: look where kubectl looks.
 
     `in_cluster` True insists on the service account of the pod we run in, False forbids it.
@@ -39,25 +39,26 @@ class KubeconfigFiles(Struct, frozen=True):
     context: str | None
 
 
-Source = InCluster | KubeconfigFiles
+KubeConfigSource = InCluster | KubeconfigFiles
 
 
-def locate(config: KubeConfig, environ: Mapping[str, str]) -> Source:
+def locate_config(config: KubeConfigOptions, environ: Mapping[str, str]) -> KubeConfigSource:
     """Find the way in; raises ConfigError naming every place that was looked at."""
     if config.in_cluster:
         return _in_cluster(config, environ)
     if config.kubeconfig is not None:
-        return _explicit(config.kubeconfig, config.context)
+        return _from_path(config.kubeconfig, config.context)
     if named := environ.get("KUBECONFIG"):
         return _from_environment(named, config.context)
     home = _home_file(environ)
     if _is_file(home):
         return KubeconfigFiles((str(home),), config.context)
-    if config.in_cluster is None and environ.get(_HOST):
+    if config.in_cluster is None and environ.get(_SERVICE_HOST_VARIABLE):
         return _in_cluster(config, environ)
     raise ConfigError(
         f"no way into a cluster: --kubeconfig is not given, $KUBECONFIG is not set, {home}"
-        f" {_lack(home)}, and ${_HOST} is not set, so this is not a pod; pass --kubeconfig FILE"
+        f" {_unusable_message(home)}, and ${_SERVICE_HOST_VARIABLE} is not set, so this "
+        f"is not a pod; pass --kubeconfig FILE"
     )
 
 
@@ -65,15 +66,16 @@ def _home_file(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or Path.home()) / ".kube" / "config"
 
 
-def _in_cluster(config: KubeConfig, environ: Mapping[str, str]) -> InCluster:
+def _in_cluster(config: KubeConfigOptions, environ: Mapping[str, str]) -> InCluster:
     if config.context is not None:
         raise ConfigError(
             f"context {config.context!r} is asked for, but a pod's service account has none:"
             " pass --kubeconfig FILE as well, or leave the context out"
         )
-    if not environ.get(_HOST):
+    if not environ.get(_SERVICE_HOST_VARIABLE):
         raise ConfigError(
-            f"in-cluster access is asked for, but ${_HOST} is not set, so this is not a pod:"
+            f"in-cluster access is asked for, but ${_SERVICE_HOST_VARIABLE} is not set, so "
+            f"this is not a pod:"
             " pass --kubeconfig FILE"
         )
     if not (config.service_account / "token").is_file():
@@ -84,18 +86,18 @@ def _in_cluster(config: KubeConfig, environ: Mapping[str, str]) -> InCluster:
     return InCluster(config.service_account)
 
 
-def _explicit(name: str, context: str | None) -> KubeconfigFiles:
+def _from_path(name: str, context: str | None) -> KubeconfigFiles:
     path = Path(name).expanduser()
     if not _is_file(path):
-        raise ConfigError(f"kubeconfig {path} {_lack(path)}: check the path given")
+        raise ConfigError(f"kubeconfig {path} {_unusable_message(path)}: check the path given")
     return KubeconfigFiles((str(path),), context)
 
 
-def _from_environment(named: str, context: str | None) -> KubeconfigFiles:
-    paths = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
+def _from_environment(value: str, context: str | None) -> KubeconfigFiles:
+    paths = [Path(part).expanduser() for part in value.split(os.pathsep) if part]
     found = tuple(str(path) for path in paths if _is_file(path))
     if not found:
-        lacks = ", ".join(f"{path} {_lack(path)}" for path in paths)
+        lacks = ", ".join(f"{path} {_unusable_message(path)}" for path in paths)
         raise ConfigError(
             f"none of the files in $KUBECONFIG can be used ({lacks}): correct or unset it,"
             " or pass --kubeconfig FILE"
@@ -111,7 +113,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _lack(path: Path) -> str:
+def _unusable_message(path: Path) -> str:
     """Say why something cannot be read as a file."""
     try:
         path.stat()

@@ -8,9 +8,9 @@ from msgspec import Struct, field
 
 from reactive_desched.errors import ConfigError
 
-__all__ = ["check"]
+__all__ = ["validate_kubeconfig"]
 
-_Text = str | int | float | bool | None  # kubectl takes a number for a text, too
+_Scalar = str | int | float | bool | None  # kubectl takes a number for a text, too
 _REMEDY = "correct it, or pass another file with --kubeconfig"
 
 
@@ -24,22 +24,22 @@ class _Cluster(Struct, rename="kebab"):
 
 
 class _NamedCluster(Struct):
-    name: _Text
+    name: _Scalar
     cluster: _Cluster | None = None
 
 
 class _Context(Struct):
-    cluster: _Text = None
-    user: _Text = None
+    cluster: _Scalar = None
+    user: _Scalar = None
 
 
 class _NamedContext(Struct):
-    name: _Text
+    name: _Scalar
     context: _Context | None = None
 
 
 class _User(Struct, rename="kebab"):
-    token: _Text = None
+    token: _Scalar = None
     token_file: str | None = field(default=None, name="tokenFile")
     client_certificate: str | None = None
     client_certificate_data: str | None = None
@@ -50,18 +50,18 @@ class _User(Struct, rename="kebab"):
 
 
 class _NamedUser(Struct):
-    name: _Text
+    name: _Scalar
     user: _User | None = None
 
 
-class _Kubeconfig(Struct, rename="kebab"):
+class _KubeconfigShape(Struct, rename="kebab"):
     clusters: list[_NamedCluster] | None = None
     contexts: list[_NamedContext] | None = None
     users: list[_NamedUser] | None = None
-    current_context: _Text = None
+    current_context: _Scalar = None
 
 
-def check(path: str) -> None:
+def validate_kubeconfig(path: str) -> None:
     """Read one file; raises ConfigError naming it, the place in it and the remedy.
 
     Nothing of the file is repeated: what is wrong may be the secret itself.
@@ -70,9 +70,9 @@ def check(path: str) -> None:
         raise ConfigError(f"kubeconfig {path} is empty: pass another file with --kubeconfig")
 
 
-def _read(path: str) -> _Kubeconfig | None:
+def _read(path: str) -> _KubeconfigShape | None:
     try:
-        return msgspec.yaml.decode(Path(path).read_bytes(), type=_Kubeconfig | None)
+        return msgspec.yaml.decode(Path(path).read_bytes(), type=_KubeconfigShape | None)
     except OSError as error:
         remedy = "let this process read it, or pass another file with --kubeconfig"
         raise ConfigError(
@@ -82,8 +82,8 @@ def _read(path: str) -> _Kubeconfig | None:
         raise ConfigError(f"kubeconfig {path} cannot be used: {error}: {_REMEDY}") from None
     except msgspec.DecodeError as error:
         mark = getattr(error.__context__, "problem_mark", None)
-        place = f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "at all"
-        raise ConfigError(f"kubeconfig {path} is not valid YAML {place}: {_REMEDY}") from None
+        position = f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "at all"
+        raise ConfigError(f"kubeconfig {path} is not valid YAML {position}: {_REMEDY}") from None
     except Exception:  # noqa: BLE001 -- the YAML loader raises whatever making a number or date does
         raise ConfigError(
             f"kubeconfig {path} holds a number, date or tag that YAML cannot read:"

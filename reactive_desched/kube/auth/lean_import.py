@@ -19,26 +19,26 @@ from typing import Any
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.exec_plugin import ExecPlugin
 
-__all__ = ["ConfigLoaders", "config_loaders"]
+__all__ = ["LibraryLoaders", "library_loaders"]
 
 _LIBRARY = "kubernetes_asyncio"
-_ONE_AT_A_TIME = Lock()
+_IMPORT_LOCK = Lock()
 
 
-class ConfigLoaders:
+class LibraryLoaders:
     """The library's loaders: `Configuration`, and the modules that fill one."""
 
     def __init__(self) -> None:
-        with _ONE_AT_A_TIME:
-            before = _take_out()
+        with _IMPORT_LOCK:
+            before = _remove_library_modules()
             try:
                 self._load()
             finally:
-                _take_out()
+                _remove_library_modules()
                 sys.modules.update(before)
 
     def _load(self) -> None:
-        client = _bare_packages()
+        client = _install_empty_packages()
         configuration = importlib.import_module(f"{_LIBRARY}.client.configuration")
         self.configuration: Any = configuration.Configuration  # the library ships no types
         vars(client).update(Configuration=self.configuration, ApiClient=object)
@@ -52,12 +52,12 @@ class ConfigLoaders:
 
 
 @cache
-def config_loaders() -> ConfigLoaders:
+def library_loaders() -> LibraryLoaders:
     """Load them once for the process, as an import would."""
-    return ConfigLoaders()
+    return LibraryLoaders()
 
 
-def _bare_packages() -> ModuleType:
+def _install_empty_packages() -> ModuleType:
     """Put empty packages in place of the ones whose `__init__` imports everything."""
     spec = importlib.util.find_spec(_LIBRARY)
     if spec is None or not spec.submodule_search_locations:
@@ -70,7 +70,7 @@ def _bare_packages() -> ModuleType:
     return sys.modules[f"{_LIBRARY}.client"]
 
 
-def _take_out() -> dict[str, ModuleType]:
+def _remove_library_modules() -> dict[str, ModuleType]:
     """Remove the library from the loaded modules and return what was there."""
     names = [name for name in sys.modules if name.partition(".")[0] == _LIBRARY]
     return {name: sys.modules.pop(name) for name in names}

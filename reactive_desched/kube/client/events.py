@@ -12,21 +12,21 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.errors import Refused, Saturated, Unreachable
+from reactive_desched.errors import RateLimited, RequestRejected, Unreachable
 from reactive_desched.kube.client.clock import Clock, SystemClock
-from reactive_desched.kube.client.rate_limiter import Lane, Rate, Throttle
-from reactive_desched.kube.client.responses import Answer
+from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
+from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.kube_events import CONTROLLER, Event, Regarding
 
-UNSENT, REMEMBERED = 1000, 4096
-FORGOTTEN_AFTER_S, TOLD_AGAIN_AFTER_S, TIDY_EVERY_S = 360.0, 1800.0, 60.0
-TRIES, RETRY_AFTER_S = 3, 10.0
-PACE = Rate(per_s=5.0, burst=50, reserve=0)
+MAX_UNSENT, MAX_SERIES = 1000, 4096
+SERIES_IDLE_S, SERIES_UPDATE_EVERY_S, FLUSH_EVERY_S = 360.0, 1800.0, 60.0
+MAX_ATTEMPTS, RETRY_AFTER_S = 3, 10.0
+RATE_LIMIT = RateLimit(qps=5.0, burst=50, critical_reserve=0)
 
-_LONGEST_WORD, _LONGEST_NOTE, _LONGEST_NAME = 128, 1024, 253
+_MAX_FIELD_CHARS, _MAX_NOTE_BYTES, _MAX_NAME_CHARS = 128, 1024, 253
 _STAMP_DIGITS = 17  # a dot and nanoseconds in hexadecimal
-_MERGE = "application/merge-patch+json"
+_MERGE_PATCH = "application/merge-patch+json"
 
 
 class EventRecorder:
@@ -43,51 +43,55 @@ class EventRecorder:
         self,
         session: Transport,
         instance: str,
-        tell: Callable[..., None],
+        log: Callable[..., None],
         *,
         clock: Clock | None = None,
     ) -> None:
         self.sent = self.dropped = self.failed = 0
         self._session = session
-        self._instance = instance[:_LONGEST_WORD]
-        self._tell = tell
+        self._instance = instance[:_MAX_FIELD_CHARS]
+        self._log = log
         self._clock = clock or SystemClock()
-        self._throttle = Throttle(PACE, self._clock)
-        self._seen: dict[Event, _Series] = {}  # in the order of the last time
+        self._rate_limiter = RateLimiter(RATE_LIMIT, self._clock)
+        self._series: dict[Event, _Series] = {}  # in the order of the last time
         self._unsent: dict[Event, _Series] = {}
-        self._news = anyio.Event()
+        self._pending = anyio.Event()
         self._idle = anyio.Event()
         self._stamp = 0
 
     def record(self, event: Event) -> None:
         """Take an Event that is to be written; never waits and never raises."""
         wall = self._clock.wall()
-        series = self._seen.pop(event, None) or _Series(self._next_stamp(), wall)
-        series.count, series.at, series.seen_at = series.count + 1, wall, self._clock.now()
-        if len(self._seen) >= REMEMBERED:
-            del self._seen[next(iter(self._seen))]
-        self._seen[event] = series
-        if series.told < 2:  # noqa: PLR2004 -- the second makes it a series, more can wait
-            self._take(event, series)
+        series = self._series.pop(event, None) or _Series(self._next_stamp(), wall)
+        series.count, series.last_seen_wall, series.last_seen_at = (
+            series.count + 1,
+            wall,
+            self._clock.now(),
+        )
+        if len(self._series) >= MAX_SERIES:
+            del self._series[next(iter(self._series))]
+        self._series[event] = series
+        if series.written_count < 2:  # noqa: PLR2004 -- the second makes it a series, more can wait
+            self._enqueue(event, series)
 
-    def numbers(self) -> dict[str, float]:
+    def counts_by_result(self) -> dict[str, float]:
         """Return how many Events had which end."""
         return {"sent": self.sent, "dropped": self.dropped, "failed": self.failed}
 
     async def run(self) -> None:
         """Write what is recorded, until cancelled."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._tidy_for_ever)
+            group.start_soon(self._flush_forever)
             while True:
-                await self._news.wait()
-                self._news = anyio.Event()
+                await self._pending.wait()
+                self._pending = anyio.Event()
                 while self._unsent:
-                    await self._throttle.wait(Lane.BULK)
+                    await self._rate_limiter.wait(RequestPriority.BACKGROUND)
                     event = next(iter(self._unsent))
                     await self._write(event, self._unsent[event])
                 self._idle.set()
 
-    async def ended(self) -> None:
+    async def drained(self) -> None:
         """Return when nothing is left to write; `run` must be running."""
         while self._unsent:
             self._idle = anyio.Event()
@@ -98,54 +102,54 @@ class EventRecorder:
         self._stamp = max(self._stamp + 1, int(self._clock.wall() * 1e9))
         return self._stamp
 
-    def _take(self, event: Event, series: "_Series") -> None:
-        if event not in self._unsent and len(self._unsent) >= UNSENT:
+    def _enqueue(self, event: Event, series: "_Series") -> None:
+        if event not in self._unsent and len(self._unsent) >= MAX_UNSENT:
             self.dropped += 1
-            self._seen.pop(event, None)
+            self._series.pop(event, None)
             return
         self._unsent[event] = series
-        self._news.set()
+        self._pending.set()
 
-    async def _tidy_for_ever(self) -> None:
+    async def _flush_forever(self) -> None:
         while True:
-            await self._clock.sleep(TIDY_EVERY_S)
-            self._tidy(self._clock.now())
+            await self._clock.sleep(FLUSH_EVERY_S)
+            self._flush_series(self._clock.now())
 
-    def _tidy(self, now: float) -> None:
+    def _flush_series(self, now: float) -> None:
         """Have counts that changed written, and forget what is over."""
-        for event, series in list(self._seen.items()):
-            is_over = now - series.seen_at >= FORGOTTEN_AFTER_S
-            if is_over and series.told == series.count:
-                del self._seen[event]
-            elif series.told < series.count and (
-                is_over or now - series.told_at >= TOLD_AGAIN_AFTER_S
+        for event, series in list(self._series.items()):
+            is_over = now - series.last_seen_at >= SERIES_IDLE_S
+            if is_over and series.written_count == series.count:
+                del self._series[event]
+            elif series.written_count < series.count and (
+                is_over or now - series.written_at >= SERIES_UPDATE_EVERY_S
             ):
-                self._take(event, series)
+                self._enqueue(event, series)
 
     async def _write(self, event: Event, series: "_Series") -> None:
         """Write one; one that became a series meanwhile stays in the line."""
         try:
-            count = await self._sent(event, series)
-        except (Refused, Saturated, Unreachable) as error:
+            count = await self._send_with_retries(event, series)
+        except (RequestRejected, RateLimited, Unreachable) as error:
             self.failed += 1
-            self._seen.pop(event, None)
+            self._series.pop(event, None)
             about = f"{event.regarding.namespace}/{event.regarding.name}"
-            self._tell("no Event written", about=about, reason=event.reason, because=str(error))
+            self._log("no Event written", about=about, reason=event.reason, because=str(error))
         else:
             self.sent += 1
-            series.told, series.told_at = count, self._clock.now()
+            series.written_count, series.written_at = count, self._clock.now()
             if count == 1 < series.count:
                 return
         if self._unsent.get(event) is series:
             del self._unsent[event]
 
-    async def _sent(self, event: Event, series: "_Series") -> int:
+    async def _send_with_retries(self, event: Event, series: "_Series") -> int:
         """Try until the server has it and return the count it knows; raises ClusterError."""
-        for tries_left in reversed(range(TRIES)):
+        for tries_left in reversed(range(MAX_ATTEMPTS)):
             count = series.count
             try:
-                _check(await self._send(event, series, count))
-            except (Refused, Saturated, Unreachable) as error:
+                _raise_if_refused(await self._send(event, series, count))
+            except (RequestRejected, RateLimited, Unreachable) as error:
                 if not (error.retryable and tries_left):
                     raise
                 await self._clock.sleep(RETRY_AFTER_S)
@@ -153,13 +157,15 @@ class EventRecorder:
                 return count
         raise AssertionError("the last try returns or raises")
 
-    async def _send(self, event: Event, series: "_Series", count: int) -> Answer:
+    async def _send(self, event: Event, series: "_Series", count: int) -> ApiResponse:
         namespace = quote(event.regarding.namespace, safe="")
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        if series.told:
-            patch = msgspec.json.encode({"series": series.shown(count)})
+        if series.written_count:
+            patch = msgspec.json.encode({"series": series.to_wire(count)})
             one = f"{path}/{quote(_name(event, series), safe='')}"
-            answer = await self._session.request("PATCH", one, body=patch, content_type=_MERGE)
+            answer = await self._session.request(
+                "PATCH", one, body=patch, content_type=_MERGE_PATCH
+            )
             if answer.status != HTTPStatus.NOT_FOUND:
                 return answer
             series.stamp = self._next_stamp()  # its hour was over: begin another
@@ -170,43 +176,54 @@ class EventRecorder:
         return _Body(
             api_version="events.k8s.io/v1",
             metadata={"name": _name(event, series), "namespace": event.regarding.namespace},
-            event_time=_micro_time(series.began),
+            event_time=_micro_time(series.first_seen_wall),
             reporting_controller=CONTROLLER,
             reporting_instance=self._instance,
-            action=event.action[:_LONGEST_WORD],
-            reason=event.reason[:_LONGEST_WORD],
+            action=event.action[:_MAX_FIELD_CHARS],
+            reason=event.reason[:_MAX_FIELD_CHARS],
             regarding=event.regarding,
-            note=_cut(event.note, _LONGEST_NOTE),
+            note=_truncate(event.note, _MAX_NOTE_BYTES),
             type="Warning" if event.is_warning else "Normal",
-            series=series.shown(count) if count > 1 else None,
+            series=series.to_wire(count) if count > 1 else None,
         )
 
 
-_PASSING = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
+_TRANSIENT_STATUSES = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
 
 
-def _check(answer: Answer) -> None:
+def _raise_if_refused(response: ApiResponse) -> None:
     """Raise Refused unless the Event is there; one that is already came by an earlier try."""
-    error = answer.error
-    if answer.ok or (answer.status == HTTPStatus.CONFLICT and error.reason == "AlreadyExists"):
+    error = response.error
+    if response.ok or (response.status == HTTPStatus.CONFLICT and error.reason == "AlreadyExists"):
         return
-    passes = answer.status in _PASSING or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    raise Refused(f"{answer.status}: {error.message}", retryable=passes)
+    passes = (
+        response.status in _TRANSIENT_STATUSES
+        or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    )
+    raise RequestRejected(f"{response.status}: {error.message}", retryable=passes)
 
 
 class _Series:
     """How often an Event was seen, and what the server knows of that; times as their clocks."""
 
-    __slots__ = ("at", "began", "count", "seen_at", "stamp", "told", "told_at")
+    __slots__ = (
+        "count",
+        "first_seen_wall",
+        "last_seen_at",
+        "last_seen_wall",
+        "stamp",
+        "written_at",
+        "written_count",
+    )
 
     def __init__(self, stamp: int, wall: float) -> None:
         self.stamp = stamp
-        self.began = self.at = wall
-        self.count = self.told = 0
-        self.seen_at = self.told_at = 0.0
+        self.first_seen_wall = self.last_seen_wall = wall
+        self.count = self.written_count = 0
+        self.last_seen_at = self.written_at = 0.0
 
-    def shown(self, count: int) -> "_SeriesBody":
-        return _SeriesBody(count, _micro_time(self.at))
+    def to_wire(self, count: int) -> "_SeriesBody":
+        return _SeriesBody(count, _micro_time(self.last_seen_wall))
 
 
 class _SeriesBody(Struct, frozen=True, rename="camel"):
@@ -230,15 +247,15 @@ class _Body(Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="
 
 def _name(event: Event, series: _Series) -> str:
     """Name an Event as everybody does: after its object, with a stamp that is used once."""
-    about = event.regarding.name[: _LONGEST_NAME - _STAMP_DIGITS].rstrip(".-")
+    about = event.regarding.name[: _MAX_NAME_CHARS - _STAMP_DIGITS].rstrip(".-")
     return f"{about}.{series.stamp:x}"
 
 
-def _cut(text: str, most_bytes: int) -> str:
+def _truncate(text: str, max_bytes: int) -> str:
     raw = text.encode()
-    if len(raw) <= most_bytes:
+    if len(raw) <= max_bytes:
         return text
-    return raw[: most_bytes - 3].decode(errors="ignore") + "…"
+    return raw[: max_bytes - 3].decode(errors="ignore") + "…"
 
 
 def _micro_time(wall: float) -> str:

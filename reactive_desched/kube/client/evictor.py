@@ -9,33 +9,33 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.errors import Refused, Saturated, Unreachable
+from reactive_desched.errors import RateLimited, RequestRejected, Unreachable
 from reactive_desched.kube.client.clock import Clock, SystemClock
-from reactive_desched.kube.client.rate_limiter import Lane
-from reactive_desched.kube.client.responses import Answer as Reply
+from reactive_desched.kube.client.rate_limiter import RequestPriority
+from reactive_desched.kube.client.responses import ApiResponse as Reply
 from reactive_desched.kube.client.responses import ApiStatus
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.outcomes import (
     Accepted,
-    Answer,
-    BudgetRefused,
+    Conflict,
     Denied,
+    EffectUnknown,
     EvictionRequest,
-    Gone,
-    Overloaded,
-    PodAbsent,
-    PodNow,
-    PodPresent,
-    Replaced,
-    ServerFailed,
-    Unknown,
+    EvictionResponse,
+    NotFound,
+    PdbRefused,
+    PodFound,
+    PodLookup,
+    PodNotFound,
+    ServerError,
+    TooManyRequests,
 )
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 __all__ = ["ApiEvictor"]
 
 # The server sends a plain 500 for these before it has touched anything.
-_NOTHING_DONE = ("more than one PodDisruptionBudget", "failed calling webhook")
+_NO_EFFECT_MESSAGES = ("more than one PodDisruptionBudget", "failed calling webhook")
 
 
 class ApiEvictor:
@@ -56,38 +56,45 @@ class ApiEvictor:
         self._encode = msgspec.json.Encoder().encode
         self._read_pod = msgspec.json.Decoder(_Pod).decode
 
-    async def evict(self, request: EvictionRequest) -> Answer:
+    async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Send one eviction and say what came of it; raises nothing the server can cause."""
         path = f"{_pod_path(request.namespace, request.name)}/eviction"
-        body = self._encode(self._eviction(request))
+        body = self._encode(self._eviction_body(request))
         try:
-            reply = await self._session.request("POST", path, body=body, lane=Lane.ACT)
-        except Saturated as error:
-            return Overloaded(str(error))
+            reply = await self._session.request(
+                "POST", path, body=body, priority=RequestPriority.CRITICAL
+            )
+        except RateLimited as error:
+            return TooManyRequests(str(error))
         except Unreachable as error:
-            return Unknown(str(error)) if error.sent else Overloaded(f"not sent: {error}")
-        return Accepted() if reply.ok else self._told(reply)
+            return (
+                EffectUnknown(str(error)) if error.sent else TooManyRequests(f"not sent: {error}")
+            )
+        return Accepted() if reply.ok else self._eviction_response(reply)
 
-    async def look(self, namespace: str, name: str) -> PodNow:
+    async def get_pod(self, namespace: str, name: str) -> PodLookup:
         """Read the pod to settle an unknown effect; raises Refused or Unreachable if it cannot."""
         path = _pod_path(namespace, name)
-        reply = await self._session.request("GET", path, lane=Lane.ACT)
+        reply = await self._session.request("GET", path, priority=RequestPriority.CRITICAL)
         if reply.status == HTTPStatus.NOT_FOUND and reply.error.reason == "NotFound":
-            return PodAbsent()
+            return PodNotFound()
         if not reply.ok:
-            retryable = reply.status in _PASSING or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            retryable = (
+                reply.status in _TRANSIENT_STATUSES
+                or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            )
             text = f"GET {path}: {reply.status} {reply.error.message}"
-            raise Refused(text, retryable=retryable)
+            raise RequestRejected(text, retryable=retryable)
         try:
             meta = self._read_pod(reply.body).metadata
-        except UNDECODABLE as error:
+        except DECODE_ERRORS as error:
             raise Unreachable(f"GET {path}", f"not a pod: {error}", sent=True) from error
-        return PodPresent(meta.uid, meta.deletion_timestamp is not None)
+        return PodFound(meta.uid, meta.deletion_timestamp is not None)
 
-    def _eviction(self, request: EvictionRequest) -> "_Eviction":
+    def _eviction_body(self, request: EvictionRequest) -> "_Eviction":
         annotations = {"requested-by": self._requested_by}
-        if request.reason:
-            annotations["reason"] = request.reason
+        if request.message:
+            annotations["reason"] = request.message
         return _Eviction(
             metadata=_EvictionMeta(request.name, request.namespace, annotations),
             delete_options=_DeleteOptions(
@@ -97,28 +104,28 @@ class ApiEvictor:
             ),
         )
 
-    def _told(self, reply: Reply) -> Answer:
+    def _eviction_response(self, reply: Reply) -> EvictionResponse:
         error = reply.error
         message = error.message or error.reason or "the server gave no reason"
-        budget = _budget_cause(error)
+        pdb = _pdb_message(error)
         match reply.status:
-            case status if budget is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
-                return BudgetRefused(budget or message, reply.retry_after_s(self._clock.wall()))
+            case status if pdb is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                return PdbRefused(pdb or message, reply.retry_after_s(self._clock.wall()))
             case HTTPStatus.TOO_MANY_REQUESTS | HTTPStatus.SERVICE_UNAVAILABLE:
-                return Overloaded(message, reply.retry_after_s(self._clock.wall()))
+                return TooManyRequests(message, reply.retry_after_s(self._clock.wall()))
             case HTTPStatus.NOT_FOUND if error.reason == "NotFound":
-                return Gone()
+                return NotFound()
             case HTTPStatus.CONFLICT:
-                return Replaced(message)
+                return Conflict(message)
             case status if status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 return Denied(status, message)
-            case status if any(text in message for text in _NOTHING_DONE):
-                return ServerFailed(status, message)
+            case status if any(text in message for text in _NO_EFFECT_MESSAGES):
+                return ServerError(status, message)
             case status:
-                return Unknown(f"{status}: {message}")
+                return EffectUnknown(f"{status}: {message}")
 
 
-_PASSING = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
+_TRANSIENT_STATUSES = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 class _EvictionMeta(Struct, frozen=True, gc=False):
@@ -156,7 +163,7 @@ def _pod_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
 
 
-def _budget_cause(error: ApiStatus) -> str | None:
+def _pdb_message(error: ApiStatus) -> str | None:
     """Tell a disruption budget's refusal from any other 429; its own words say most."""
     for cause in error.causes:
         if cause.reason == "DisruptionBudget":

@@ -4,20 +4,20 @@ import os
 
 import aiohttp
 
-__all__ = ["LINK_ERRORS", "reason_of", "was_sent"]
+__all__ = ["CONNECTION_ERRORS", "describe_error", "may_have_been_sent"]
 
-LINK_ERRORS = (aiohttp.ClientError, OSError)
+CONNECTION_ERRORS = (aiohttp.ClientError, OSError)
 """What aiohttp raises when a connection fails; OSError covers time-outs."""
 
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
 
 
-def was_sent(error: Exception) -> bool:
+def may_have_been_sent(error: Exception) -> bool:
     """Whether the request may have reached the server before this happened."""
     return not isinstance(error, _NEVER_SENT)
 
 
-def reason_of(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Say what happened, without addresses in memory and protocol trivia."""
     match error:
         case aiohttp.ClientConnectorCertificateError():

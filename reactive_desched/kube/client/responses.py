@@ -10,15 +10,22 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.primitives import retry_after
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
-__all__ = ["Answer", "ApiStatus", "Cause", "StatusDetails", "parse_status", "retry_after_s"]
+__all__ = [
+    "ApiResponse",
+    "ApiStatus",
+    "StatusCause",
+    "StatusDetails",
+    "parse_status",
+    "retry_after_s",
+]
 
-_MESSAGE_CHARACTERS = 300
-_LONGEST_RETRY_AFTER_S = 600.0
+_MAX_MESSAGE_CHARS = 300
+_MAX_RETRY_AFTER_S = 600.0
 
 
-class Cause(Struct, frozen=True, gc=False):
+class StatusCause(Struct, frozen=True, gc=False):
     """One cause inside a Status; `reason` names its type, for example `DisruptionBudget`."""
 
     reason: str = ""
@@ -28,7 +35,7 @@ class Cause(Struct, frozen=True, gc=False):
 class StatusDetails(Struct, frozen=True, gc=False, rename="camel"):
     """The machine-readable half of a Status."""
 
-    causes: list[Cause] | None = None
+    causes: list[StatusCause] | None = None
     retry_after_seconds: int = 0
 
 
@@ -41,18 +48,18 @@ class ApiStatus(Struct, frozen=True, gc=False):
     details: StatusDetails | None = None
 
     @property
-    def causes(self) -> list[Cause]:
+    def causes(self) -> list[StatusCause]:
         """The causes, empty when the server named none."""
         return (self.details and self.details.causes) or []
 
     @property
     def retry_after_s(self) -> float | None:
         """The wait the body itself asks for, if any."""
-        asked = self.details.retry_after_seconds if self.details else 0
-        return min(float(asked), _LONGEST_RETRY_AFTER_S) if asked > 0 else None
+        seconds = self.details.retry_after_seconds if self.details else 0
+        return min(float(seconds), _MAX_RETRY_AFTER_S) if seconds > 0 else None
 
 
-class Answer(Struct, frozen=True, gc=False):
+class ApiResponse(Struct, frozen=True, gc=False):
     """One whole HTTP reply: status, headers (looked up without regard to case) and body."""
 
     status: int
@@ -78,16 +85,16 @@ def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> ApiStatus:
     """Read a Status; any other body becomes the message of one, cut to one readable line."""
     try:
         status = _STATUS.decode(body)
-    except UNDECODABLE:
-        text = bytes(body)[: 4 * _MESSAGE_CHARACTERS].decode("utf-8", "replace")
-        return ApiStatus(code=code, message=" ".join(text.split())[:_MESSAGE_CHARACTERS])
+    except DECODE_ERRORS:
+        text = bytes(body)[: 4 * _MAX_MESSAGE_CHARS].decode("utf-8", "replace")
+        return ApiStatus(code=code, message=" ".join(text.split())[:_MAX_MESSAGE_CHARS])
     return status if status.code else msgspec.structs.replace(status, code=code)
 
 
 def retry_after_s(headers: Mapping[str, str], wall_now: float) -> float | None:
     """Read Retry-After, seconds or an HTTP date; never more than ten minutes, None if unusable."""
-    seconds = retry_after.retry_after_s(headers.get("Retry-After", ""), wall_now)
-    return min(seconds, _LONGEST_RETRY_AFTER_S) if seconds else None
+    seconds = retry_after.parse_retry_after_s(headers.get("Retry-After", ""), wall_now)
+    return min(seconds, _MAX_RETRY_AFTER_S) if seconds else None
 
 
 _STATUS = msgspec.json.Decoder(ApiStatus)

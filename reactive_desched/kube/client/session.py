@@ -21,22 +21,33 @@ from yarl import URL
 from reactive_desched._version import __version__
 from reactive_desched.errors import Unreachable
 from reactive_desched.kube.auth.credentials import Credentials
-from reactive_desched.kube.auth.kubeconfig import KubeConfig, locate
+from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions, locate_config
 from reactive_desched.kube.client.clock import Clock, SystemClock
-from reactive_desched.kube.client.failures import LINK_ERRORS, reason_of, was_sent
-from reactive_desched.kube.client.rate_limiter import Lane, Rate, Throttle
-from reactive_desched.kube.client.responses import Answer
+from reactive_desched.kube.client.failures import (
+    CONNECTION_ERRORS,
+    describe_error,
+    may_have_been_sent,
+)
+from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
+from reactive_desched.kube.client.responses import ApiResponse
 
-__all__ = ["KubeConfig", "Limits", "Session", "Stream", "Transport", "open_session"]
+__all__ = [
+    "KubeConfigOptions",
+    "RequestLimits",
+    "Session",
+    "Transport",
+    "WatchStream",
+    "open_session",
+]
 
 _JSON = "application/json"
 _READ_BUFFER_BYTES = 2**21
-_ERROR_BODY_BYTES = 2**16
-_CONNECTIONS = 100
-_KEEP_IDLE_S = 30.0
+_MAX_ERROR_BODY_BYTES = 2**16
+_MAX_CONNECTIONS = 100
+_KEEPALIVE_S = 30.0
 
 
-class Limits(Struct, frozen=True, gc=False):
+class RequestLimits(Struct, frozen=True, gc=False):
     """How long one call may take and how much it may bring.
 
     `total_s` does not apply to a stream, which may last; its opening may take `open_s`. A body
@@ -51,7 +62,7 @@ class Limits(Struct, frozen=True, gc=False):
     line_bytes: int = 2**23
 
 
-class Stream(Struct, frozen=True):
+class WatchStream(Struct, frozen=True):
     """A watch whose status was 200: one line per call, empty at the end.
 
     `readline` raises aiohttp's errors when the connection breaks; `received` counts bytes.
@@ -59,7 +70,7 @@ class Stream(Struct, frozen=True):
 
     headers: Mapping[str, str]
     readline: Callable[[], Awaitable[bytes]]
-    received: Callable[[], int]
+    received_bytes: Callable[[], int]
 
 
 class Transport(Protocol):
@@ -74,9 +85,9 @@ class Transport(Protocol):
         body: bytes | None = None,
         content_type: str = _JSON,
         accept: str = _JSON,
-        limits: Limits | None = None,
-        lane: Lane = Lane.BULK,
-    ) -> Answer:
+        limits: RequestLimits | None = None,
+        priority: RequestPriority = RequestPriority.BACKGROUND,
+    ) -> ApiResponse:
         """Send one request and read the whole reply; raises Unreachable or Saturated."""
         ...
 
@@ -86,8 +97,8 @@ class Transport(Protocol):
         params: Mapping[str, str],
         *,
         accept: str = _JSON,
-        limits: Limits | None = None,
-    ) -> AbstractAsyncContextManager[Stream | Answer]:
+        limits: RequestLimits | None = None,
+    ) -> AbstractAsyncContextManager[WatchStream | ApiResponse]:
         """Open a watch; whatever is not a 200 with JSON comes back as an Answer."""
         ...
 
@@ -99,10 +110,10 @@ class Session:
         self,
         http: aiohttp.ClientSession,
         credentials: Credentials,
-        throttle: Throttle,
-        limits: Limits,
+        rate_limiter: RateLimiter,
+        limits: RequestLimits,
     ) -> None:
-        self.throttle = throttle
+        self.rate_limiter = rate_limiter
         self.credentials = credentials
         self._http = http
         self._limits = limits
@@ -110,7 +121,7 @@ class Session:
     @property
     def server(self) -> str:
         """The server's address, for messages."""
-        return self.credentials.access.server
+        return self.credentials.config.server
 
     async def request(
         self,
@@ -121,21 +132,21 @@ class Session:
         body: bytes | None = None,
         content_type: str = _JSON,
         accept: str = _JSON,
-        limits: Limits | None = None,
-        lane: Lane = Lane.BULK,
-    ) -> Answer:
+        limits: RequestLimits | None = None,
+        priority: RequestPriority = RequestPriority.BACKGROUND,
+    ) -> ApiResponse:
         """Send one request and read the whole reply; raises Unreachable or Saturated."""
         limits = limits or self._limits
-        if not self.throttle.take(lane):
-            await self.throttle.wait(lane)
-        call = _Call(method, path, params, body, content_type, accept, _whole(limits))
+        if not self.rate_limiter.try_accept(priority):
+            await self.rate_limiter.wait(priority)
+        call = _Request(method, path, params, body, content_type, accept, _request_timeout(limits))
         try:
             async with await self._send(call) as reply:
-                content = await _read(reply, limits.body_bytes)
-                answer = Answer(reply.status, reply.headers, content)
-        except LINK_ERRORS as error:
+                content = await _read_body(reply, limits.body_bytes)
+                answer = ApiResponse(reply.status, reply.headers, content)
+        except CONNECTION_ERRORS as error:
             raise _unreachable(call, error) from error
-        self._look_at(answer)
+        self._invalidate_if_unauthorized(answer)
         return answer
 
     @asynccontextmanager
@@ -145,48 +156,48 @@ class Session:
         params: Mapping[str, str],
         *,
         accept: str = _JSON,
-        limits: Limits | None = None,
-    ) -> AsyncIterator[Stream | Answer]:
+        limits: RequestLimits | None = None,
+    ) -> AsyncIterator[WatchStream | ApiResponse]:
         """Open a watch; whatever is not a 200 with JSON comes back as an Answer."""
         limits = limits or self._limits
-        await self.throttle.wait(Lane.WATCH)
-        call = _Call("GET", path, params, None, _JSON, accept, _lasting(limits))
+        await self.rate_limiter.wait(RequestPriority.WATCH)
+        call = _Request("GET", path, params, None, _JSON, accept, _stream_timeout(limits))
         reply = await self._open(call, limits.open_s)
         try:
             if reply.status == HTTPStatus.OK and _is_json(reply):
                 readline = partial(reply.content.readline, max_line_length=limits.line_bytes)
-                yield Stream(reply.headers, readline, lambda: reply.content.total_raw_bytes)
+                yield WatchStream(reply.headers, readline, lambda: reply.content.total_raw_bytes)
             else:
-                yield await self._refusal(call, reply, limits.read_s)
+                yield await self._read_refusal(call, reply, limits.read_s)
         finally:
             reply.close()
 
-    async def _open(self, call: "_Call", limit_s: float) -> aiohttp.ClientResponse:
+    async def _open(self, call: "_Request", limit_s: float) -> aiohttp.ClientResponse:
         try:
             with anyio.fail_after(limit_s):
                 return await self._send(call)
-        except LINK_ERRORS as error:
+        except CONNECTION_ERRORS as error:
             raise _unreachable(call, error) from error
 
-    async def _refusal(
-        self, call: "_Call", reply: aiohttp.ClientResponse, limit_s: float
-    ) -> Answer:
+    async def _read_refusal(
+        self, call: "_Request", reply: aiohttp.ClientResponse, limit_s: float
+    ) -> ApiResponse:
         try:
             with anyio.fail_after(limit_s):
-                content = await reply.content.read(_ERROR_BODY_BYTES)
-        except LINK_ERRORS as error:
+                content = await reply.content.read(_MAX_ERROR_BODY_BYTES)
+        except CONNECTION_ERRORS as error:
             raise _unreachable(call, error) from error
-        answer = Answer(reply.status, reply.headers, content)
-        self._look_at(answer)
+        answer = ApiResponse(reply.status, reply.headers, content)
+        self._invalidate_if_unauthorized(answer)
         return answer
 
-    def _look_at(self, answer: Answer) -> None:
+    def _invalidate_if_unauthorized(self, response: ApiResponse) -> None:
         """Have credentials the server no longer accepts read again; the caller tries again."""
-        if answer.status == HTTPStatus.UNAUTHORIZED:
-            self.credentials.doubt()
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            self.credentials.invalidate()
 
-    async def _send(self, call: "_Call") -> aiohttp.ClientResponse:
-        access = self.credentials.access
+    async def _send(self, call: "_Request") -> aiohttp.ClientResponse:
+        access = self.credentials.config
         headers = {**access.headers, "Accept": call.accept}
         if call.body is not None:
             headers["Content-Type"] = call.content_type
@@ -209,10 +220,10 @@ class Session:
 
 @asynccontextmanager
 async def open_session(
-    config: KubeConfig,
+    config: KubeConfigOptions,
     *,
-    limits: Limits | None = None,
-    rate: Rate | None = None,
+    limits: RequestLimits | None = None,
+    rate_limit: RateLimit | None = None,
     clock: Clock | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Session]:
@@ -221,15 +232,20 @@ async def open_session(
     Raises ConfigError when there is no way in. Nothing is sent yet.
     """
     clock = clock or SystemClock()
-    credentials = Credentials(locate(config, environ), clock, environ)
+    credentials = Credentials(locate_config(config, environ), clock, environ)
     await credentials.load()
-    async with _pool() as http, _running(credentials.keep_fresh()):
-        yield Session(http, credentials, Throttle(rate or Rate(), clock), limits or Limits())
+    async with _pool() as http, _background_task(credentials.refresh_forever()):
+        yield Session(
+            http,
+            credentials,
+            RateLimiter(rate_limit or RateLimit(), clock),
+            limits or RequestLimits(),
+        )
 
 
 def _pool() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEEP_IDLE_S),
+        connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS, keepalive_timeout=_KEEPALIVE_S),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={
             "User-Agent": f"reactive-desched/{__version__}",
@@ -240,7 +256,7 @@ def _pool() -> aiohttp.ClientSession:
 
 
 @asynccontextmanager
-async def _running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+async def _background_task(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
     """Run something beside the block; unlike a task group it leaves the block's errors bare."""
     task = asyncio.create_task(work)
     try:
@@ -251,7 +267,7 @@ async def _running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
             await task
 
 
-class _Call(Struct, frozen=True, gc=False):
+class _Request(Struct, frozen=True, gc=False):
     method: str
     path: str
     params: Mapping[str, str] | None
@@ -261,13 +277,13 @@ class _Call(Struct, frozen=True, gc=False):
     timeout: aiohttp.ClientTimeout
 
 
-def _whole(limits: Limits) -> aiohttp.ClientTimeout:
+def _request_timeout(limits: RequestLimits) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(
         total=limits.total_s, connect=limits.connect_s, sock_read=limits.read_s
     )
 
 
-def _lasting(limits: Limits) -> aiohttp.ClientTimeout:
+def _stream_timeout(limits: RequestLimits) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=limits.connect_s)
 
 
@@ -275,17 +291,19 @@ def _is_json(reply: aiohttp.ClientResponse) -> bool:
     return reply.headers.get("Content-Type", _JSON).startswith(_JSON)
 
 
-async def _read(reply: aiohttp.ClientResponse, most: int) -> bytes:
+async def _read_body(reply: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while part := await reply.content.readany():
         parts.append(part)
         size += len(part)
-        if size > most:
+        if size > max_bytes:
             reply.close()
-            raise aiohttp.ClientPayloadError(f"the reply is longer than {most} bytes")
+            raise aiohttp.ClientPayloadError(f"the reply is longer than {max_bytes} bytes")
     return b"".join(parts)
 
 
-def _unreachable(call: _Call, error: Exception) -> Unreachable:
-    return Unreachable(f"{call.method} {call.path}", reason_of(error), sent=was_sent(error))
+def _unreachable(call: _Request, error: Exception) -> Unreachable:
+    return Unreachable(
+        f"{call.method} {call.path}", describe_error(error), sent=may_have_been_sent(error)
+    )

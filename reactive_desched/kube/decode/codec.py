@@ -7,7 +7,15 @@ from msgspec import Raw, Struct
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.responses import ApiStatus
 
-__all__ = ["METADATA", "WHOLE", "Codec", "Feed", "Forms", "Page", "WatchEvent"]
+__all__ = [
+    "FULL_OBJECT",
+    "METADATA_ONLY",
+    "AcceptHeaders",
+    "Codec",
+    "RawListPage",
+    "ReflectorStore",
+    "WatchEvent",
+]
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -23,7 +31,7 @@ class WatchEvent(Struct, Generic[T], frozen=True, gc=False):
     status: ApiStatus | None = None
 
 
-class Page(Struct, frozen=True, gc=False):
+class RawListPage(Struct, frozen=True, gc=False):
     """One page of a list, split but not decoded; every `Raw` keeps the whole page alive."""
 
     items: list[Raw]
@@ -31,17 +39,17 @@ class Page(Struct, frozen=True, gc=False):
     continue_token: str
 
 
-class Forms(Struct, frozen=True, gc=False):
+class AcceptHeaders(Struct, frozen=True, gc=False):
     """The form of answer to ask a list and a watch for, as Accept headers say it."""
 
-    listed: str
-    watched: str
+    list: str
+    watch: str
 
 
 _JSON: Final = "application/json"
-WHOLE: Final = Forms(_JSON, _JSON)
+FULL_OBJECT: Final = AcceptHeaders(_JSON, _JSON)
 # A server that cannot leave the rest out sends whole objects, which read the same.
-METADATA: Final = Forms(
+METADATA_ONLY: Final = AcceptHeaders(
     f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON};q=0.5",
     f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON};q=0.5",
 )
@@ -61,24 +69,24 @@ class Codec(Protocol[T]):
         ...
 
     @property
-    def forms(self) -> Forms:
+    def accept(self) -> AcceptHeaders:
         """How much of each object to ask for."""
         ...
 
-    def event(self, line: bytes) -> WatchEvent[T]:
+    def decode_event(self, line: bytes) -> WatchEvent[T]:
         """Decode one watch line."""
         ...
 
-    def page(self, body: bytes) -> Page:
+    def split_page(self, body: bytes) -> RawListPage:
         """Split one list page into undecoded items."""
         ...
 
-    def item(self, raw: Raw | bytes) -> T:
+    def decode_object(self, raw: Raw | bytes) -> T:
         """Decode one object."""
         ...
 
 
-class Feed(Protocol[T_contra]):
+class ReflectorStore(Protocol[T_contra]):
     """Takes one resource's objects; every method is synchronous and quick.
 
     A feed counts as unsynced until the first `end_replace`, and as stale until the first `fresh`.
@@ -102,18 +110,18 @@ class Feed(Protocol[T_contra]):
         """Forget everything that was not upserted since `begin_replace`."""
         ...
 
-    def stale(self, reason: str, /) -> None:
+    def mark_stale(self, reason: str, /) -> None:
         """Know that the link is lost: nothing may be evicted until `fresh`."""
         ...
 
-    def denied(self, reason: str, /) -> None:
+    def mark_denied(self, reason: str, /) -> None:
         """Know that the server refuses this resource, and not only for a moment."""
         ...
 
-    def fresh(self) -> None:
+    def mark_synced(self) -> None:
         """Know that a watch is open on a complete picture."""
         ...
 
-    def malformed(self, error: Malformed, /) -> None:
+    def report_malformed(self, error: Malformed, /) -> None:
         """Count and name something that could not be read; it was skipped."""
         ...

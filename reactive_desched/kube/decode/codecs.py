@@ -14,27 +14,39 @@ from msgspec.json import Decoder
 
 from reactive_desched.errors import Malformed, QuantityError
 from reactive_desched.kube.client.responses import parse_status
-from reactive_desched.kube.decode.codec import METADATA, WHOLE, Codec, Forms, Page, WatchEvent
-from reactive_desched.kube.decode.fields import quantities, seconds, shared_part, version
-from reactive_desched.kube.decode.interning import SharedParts
-from reactive_desched.kube.decode.owner_reader import OwnedReader
+from reactive_desched.kube.decode.codec import (
+    FULL_OBJECT,
+    METADATA_ONLY,
+    AcceptHeaders,
+    Codec,
+    RawListPage,
+    WatchEvent,
+)
+from reactive_desched.kube.decode.fields import (
+    epoch_seconds,
+    intern_field,
+    parse_resource_version,
+    quantity_texts,
+)
+from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.kube.decode.owner_reader import OwnerReader
 from reactive_desched.kube.decode.pod_reader import PodReader
 from reactive_desched.kube.decode.pod_wire import WirePod
 from reactive_desched.kube.decode.wire import (
-    AnyLine,
     Bookmark,
-    ChangeLine,
     Identity,
     ListPage,
-    WireBudget,
-    WireClaim,
+    ObjectWatchLine,
+    RawWatchLine,
     WireCSINode,
     WireNamespace,
     WireNode,
     WireObject,
-    WireOwned,
+    WireOwner,
+    WirePdb,
     WirePriorityClass,
-    WireVolume,
+    WirePv,
+    WirePvc,
 )
 from reactive_desched.model.objects import (
     CSINode,
@@ -48,10 +60,10 @@ from reactive_desched.model.objects import (
     PriorityClass,
     ReplicaSet,
 )
-from reactive_desched.model.resources import Amounts, amounts
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.model.resources import ResourceList, parse_resource_list
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
-__all__ = ["Codecs", "ResourceCodec", "codecs"]
+__all__ = ["Codecs", "ResourceCodec", "make_codecs"]
 
 T = TypeVar("T")
 W = TypeVar("W", bound=WireObject)
@@ -59,7 +71,7 @@ R = TypeVar("R", ReplicaSet, Job)
 
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-_UNREADABLE: Final = (*UNDECODABLE, QuantityError)
+_DECODE_ERRORS: Final = (*DECODE_ERRORS, QuantityError)
 
 
 class ResourceCodec(Generic[W, T]):
@@ -73,82 +85,82 @@ class ResourceCodec(Generic[W, T]):
         kind: str,
         path: str,
         wire: type[W],
-        record: Callable[[W], T],
-        forms: Forms = WHOLE,
+        convert: Callable[[W], T],
+        accept: AcceptHeaders = FULL_OBJECT,
     ) -> None:
         self.kind: Final = kind
         self.path: Final = path
-        self.forms: Final = forms
-        self._record: Final = record
-        self._object: Final = Decoder(wire)
-        self._change: Final[Decoder[ChangeLine[W]]] = Decoder(
-            ChangeLine[wire]  # type: ignore[valid-type]  # a type held in a variable
+        self.accept: Final = accept
+        self._convert: Final = convert
+        self._object_decoder: Final = Decoder(wire)
+        self._change_decoder: Final[Decoder[ObjectWatchLine[W]]] = Decoder(
+            ObjectWatchLine[wire]  # type: ignore[valid-type]  # a type held in a variable
         )
-        self._line: Final = Decoder(AnyLine)
-        self._page: Final = Decoder(ListPage)
+        self._line_decoder: Final = Decoder(RawWatchLine)
+        self._page_decoder: Final = Decoder(ListPage)
 
-    def item(self, raw: Raw | bytes) -> T:
+    def decode_object(self, raw: Raw | bytes) -> T:
         """Decode one object."""
         try:
-            return self._record(self._object.decode(raw))
-        except _UNREADABLE:
-            return self._read_again(raw)[1]
+            return self._convert(self._object_decoder.decode(raw))
+        except _DECODE_ERRORS:
+            return self._decode_without_nulls(raw)[1]
 
-    def event(self, line: bytes) -> WatchEvent[T]:
+    def decode_event(self, line: bytes) -> WatchEvent[T]:
         """Decode one watch line; a changed object takes one pass, everything else a second."""
         try:
-            change = self._change.decode(line)
-            record = self._record(change.object)
-        except _UNREADABLE:
-            return self._uncommon_event(line)
+            change = self._change_decoder.decode(line)
+            record = self._convert(change.object)
+        except _DECODE_ERRORS:
+            return self._decode_uncommon_event(line)
         if change.type not in _CHANGES:
-            return self._uncommon_event(line)
+            return self._decode_uncommon_event(line)
         return WatchEvent(change.type, record, change.object.metadata.resource_version)
 
-    def page(self, body: bytes) -> Page:
+    def split_page(self, body: bytes) -> RawListPage:
         """Split one list page into undecoded items."""
         try:
-            page = self._page.decode(body)
-        except _UNREADABLE as error:
-            raise Malformed(f"{self.kind} list", "", _reason(error)) from error
-        return Page(
+            page = self._page_decoder.decode(body)
+        except _DECODE_ERRORS as error:
+            raise Malformed(f"{self.kind} list", "", _error_message(error)) from error
+        return RawListPage(
             items=page.items or [],
             resource_version=page.metadata.resource_version or "",
             continue_token=page.metadata.continue_token or "",
         )
 
-    def _uncommon_event(self, line: bytes) -> WatchEvent[T]:
+    def _decode_uncommon_event(self, line: bytes) -> WatchEvent[T]:
         """Read a bookmark, an error, or a change that the typed reading refused."""
         try:
-            found = self._line.decode(line)
-        except _UNREADABLE as error:
-            raise Malformed(f"{self.kind} watch line", "", _reason(error)) from error
+            found = self._line_decoder.decode(line)
+        except _DECODE_ERRORS as error:
+            raise Malformed(f"{self.kind} watch line", "", _error_message(error)) from error
         if found.type in _CHANGES:
-            wire, record = self._read_again(found.object)
+            wire, record = self._decode_without_nulls(found.object)
             return WatchEvent(found.type, record, wire.metadata.resource_version)
         if found.type == "BOOKMARK":
-            return self._bookmark(found.object)
+            return self._decode_bookmark(found.object)
         if found.type == "ERROR":
             return WatchEvent("ERROR", None, "", status=parse_status(found.object))
         raise Malformed(f"{self.kind} watch line", "", f"its type {found.type!r} is unknown")
 
-    def _bookmark(self, raw: Raw) -> WatchEvent[T]:
+    def _decode_bookmark(self, raw: Raw) -> WatchEvent[T]:
         try:
             metadata = msgspec.json.decode(raw, type=Bookmark).metadata
-        except _UNREADABLE as error:
-            raise Malformed(f"{self.kind} bookmark", "", _reason(error)) from error
+        except _DECODE_ERRORS as error:
+            raise Malformed(f"{self.kind} bookmark", "", _error_message(error)) from error
         annotations = metadata.annotations or {}
         ended = annotations.get(_INITIAL_EVENTS_END) == "true"
         version_ = metadata.resource_version or ""
         return WatchEvent("BOOKMARK", None, version_, initial_events_end=ended)
 
-    def _read_again(self, raw: Raw | bytes) -> tuple[W, T]:
+    def _decode_without_nulls(self, raw: Raw | bytes) -> tuple[W, T]:
         """Read an object as if its nulls were absent, or say what is wrong with it."""
         try:
-            wire = self._object.decode(_without_nulls(raw))
-            return wire, self._record(wire)
-        except _UNREADABLE as error:
-            raise Malformed(self.kind, _name_of(raw), _reason(error)) from error
+            wire = self._object_decoder.decode(_without_nulls(raw))
+            return wire, self._convert(wire)
+        except _DECODE_ERRORS as error:
+            raise Malformed(self.kind, _name_of(raw), _error_message(error)) from error
 
 
 def _without_nulls(raw: Raw | bytes) -> bytes:
@@ -156,14 +168,14 @@ def _without_nulls(raw: Raw | bytes) -> bytes:
 
     Fractions become texts, digit for digit, which is what a quantity is anyway.
     """
-    return msgspec.json.encode(_stripped(Decoder(float_hook=Decimal).decode(raw)))
+    return msgspec.json.encode(_drop_nulls(Decoder(float_hook=Decimal).decode(raw)))
 
 
-def _stripped(value: Any) -> Any:  # any JSON value
+def _drop_nulls(value: Any) -> Any:  # any JSON value
     if isinstance(value, dict):
-        return {key: _stripped(member) for key, member in value.items() if member is not None}
+        return {key: _drop_nulls(member) for key, member in value.items() if member is not None}
     if isinstance(value, list):
-        return [_stripped(element) for element in value]
+        return [_drop_nulls(element) for element in value]
     return value
 
 
@@ -171,13 +183,13 @@ def _name_of(raw: Raw | bytes) -> str:
     """Return namespace/name, or as much of it as can be read."""
     try:
         identity = msgspec.json.decode(raw, type=Identity).metadata
-    except _UNREADABLE:
+    except _DECODE_ERRORS:
         return ""
     parts = (identity.namespace, identity.name)
     return "/".join(part for part in parts if isinstance(part, str) and part)
 
 
-def _reason(error: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     """Return the error's text, and in which part of the object it arose if that is known."""
     return " ".join([str(error), *getattr(error, "__notes__", ())])
 
@@ -188,28 +200,30 @@ def _reason(error: BaseException) -> str:
 class _NodeReader:
     """Makes Node records; allocatable and the texts of labels are shared."""
 
-    def __init__(self, shared: SharedParts) -> None:
-        self._shared: Final = shared
+    def __init__(self, tables: InternTables) -> None:
+        self._tables: Final = tables
         self._resources: Final = Decoder(dict[str, Raw]).decode
 
     def record(self, wire: WireNode) -> Node:
-        metadata, text = wire.metadata, self._shared.texts.of
-        known = self._shared.texts.get
+        metadata, text = wire.metadata, self._tables.texts.intern
+        interned = self._tables.texts.get
         return Node(
             name=text(metadata.name),
             uid=metadata.uid,
-            resource_version=version(metadata.resource_version),
-            labels={key: known(value) or text(value) for key, value in metadata.labels.items()},
+            resource_version=parse_resource_version(metadata.resource_version),
+            labels={key: interned(value) or text(value) for key, value in metadata.labels.items()},
             taints=wire.spec.taints,
             unschedulable=wire.spec.unschedulable,
-            allocatable=shared_part(
-                self._shared.allocatable, wire.status.allocatable, self._amounts
+            allocatable=intern_field(
+                self._tables.allocatable, wire.status.allocatable, self._amounts
             ),
-            ready=next((c.status for c in wire.status.conditions if c.type == "Ready"), None),
+            ready_status=next(
+                (c.status for c in wire.status.conditions if c.type == "Ready"), None
+            ),
         )
 
-    def _amounts(self, text: bytes) -> Amounts:
-        return amounts(quantities(self._resources(text)))
+    def _amounts(self, text: bytes) -> ResourceList:
+        return parse_resource_list(quantity_texts(self._resources(text)))
 
 
 def _namespace(wire: WireNamespace) -> Namespace:
@@ -217,7 +231,7 @@ def _namespace(wire: WireNamespace) -> Namespace:
     return Namespace(
         name=metadata.name,
         uid=metadata.uid,
-        resource_version=version(metadata.resource_version),
+        resource_version=parse_resource_version(metadata.resource_version),
         labels=metadata.labels,
     )
 
@@ -227,71 +241,75 @@ def _priority_class(wire: WirePriorityClass) -> PriorityClass:
     return PriorityClass(
         name=metadata.name,
         uid=metadata.uid,
-        resource_version=version(metadata.resource_version),
+        resource_version=parse_resource_version(metadata.resource_version),
         value=wire.value,
     )
 
 
-def _budget(wire: WireBudget) -> PodDisruptionBudget:
+def _pdb(wire: WirePdb) -> PodDisruptionBudget:
     metadata = wire.metadata
     return PodDisruptionBudget(
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,
-        resource_version=version(metadata.resource_version),
+        resource_version=parse_resource_version(metadata.resource_version),
         selector=wire.spec.selector,
         disruptions_allowed=wire.status.disruptions_allowed,
     )
 
 
-class _ClaimReader:
+class _PvcReader:
     """Makes claim records; names are shared with the pods that mount them."""
 
-    def __init__(self, shared: SharedParts) -> None:
-        self._text: Final = shared.texts.of
+    def __init__(self, tables: InternTables) -> None:
+        self._intern: Final = tables.texts.intern
 
-    def record(self, wire: WireClaim) -> PersistentVolumeClaim:
+    def record(self, wire: WirePvc) -> PersistentVolumeClaim:
         metadata = wire.metadata
         return PersistentVolumeClaim(
-            namespace=self._text(metadata.namespace),
-            name=self._text(metadata.name),
+            namespace=self._intern(metadata.namespace),
+            name=self._intern(metadata.name),
             uid=metadata.uid,
-            resource_version=version(metadata.resource_version),
-            storage_class=self._text(wire.spec.storage_class_name),
-            volume=wire.spec.volume_name,
-            phase=self._text(wire.status.phase),
-            exclusive="ReadWriteOncePod" in wire.spec.access_modes,
-            deletion_s=seconds(metadata.deletion_timestamp),
+            resource_version=parse_resource_version(metadata.resource_version),
+            storage_class=self._intern(wire.spec.storage_class_name),
+            volume_name=wire.spec.volume_name,
+            phase=self._intern(wire.status.phase),
+            read_write_once_pod="ReadWriteOncePod" in wire.spec.access_modes,
+            deletion_s=epoch_seconds(metadata.deletion_timestamp),
         )
 
 
-_PLACES: Final = frozenset(
+_TOPOLOGY_LABELS: Final = frozenset(
     f"{prefix}/{what}"
     for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io")
     for what in ("zone", "region")
 )
 
 
-class _VolumeReader:
+class _PvReader:
     """Makes volume records; volumes of one place share how it is told."""
 
-    def __init__(self, shared: SharedParts) -> None:
-        self._text: Final = shared.texts.of
+    def __init__(self, tables: InternTables) -> None:
+        self._intern: Final = tables.texts.intern
 
-    def record(self, wire: WireVolume) -> PersistentVolume:
-        metadata, spec, text = wire.metadata, wire.spec, self._text
+    def record(self, wire: WirePv) -> PersistentVolume:
+        metadata, spec, text = wire.metadata, wire.spec, self._intern
         csi, claim = spec.csi, spec.claim_ref
         return PersistentVolume(
             name=metadata.name,
             uid=metadata.uid,
-            resource_version=version(metadata.resource_version),
-            reachable_from=None if spec.node_affinity is None else spec.node_affinity.required,
-            places={
-                text(key): text(value) for key, value in metadata.labels.items() if key in _PLACES
+            resource_version=parse_resource_version(metadata.resource_version),
+            required_node_affinity=None
+            if spec.node_affinity is None
+            else spec.node_affinity.required,
+            topology_labels={
+                text(key): text(value)
+                for key, value in metadata.labels.items()
+                if key in _TOPOLOGY_LABELS
             },
             driver="" if csi is None else text(csi.driver),
-            handle="" if csi is None else csi.volume_handle,
-            claim="" if claim is None else f"{claim.namespace}/{claim.name}",
+            volume_handle="" if csi is None else csi.volume_handle,
+            claim_ref="" if claim is None else f"{claim.namespace}/{claim.name}",
         )
 
 
@@ -301,8 +319,8 @@ def _csi_node(wire: WireCSINode) -> CSINode:
     return CSINode(
         name=metadata.name,
         uid=metadata.uid,
-        resource_version=version(metadata.resource_version),
-        attachable={
+        resource_version=parse_resource_version(metadata.resource_version),
+        attach_limits={
             name: limit.count
             for name, limit in limits
             if limit is not None and limit.count is not None
@@ -317,19 +335,19 @@ class Codecs(Struct, frozen=True):
     nodes: Codec[Node]
     namespaces: Codec[Namespace]
     priority_classes: Codec[PriorityClass]
-    disruption_budgets: Codec[PodDisruptionBudget]
-    claims: Codec[PersistentVolumeClaim]
-    volumes: Codec[PersistentVolume]
+    pdbs: Codec[PodDisruptionBudget]
+    pvcs: Codec[PersistentVolumeClaim]
+    pvs: Codec[PersistentVolume]
     csi_nodes: Codec[CSINode]
     replica_sets: Codec[ReplicaSet]
     jobs: Codec[Job]
 
 
-def codecs(shared: SharedParts) -> Codecs:
+def make_codecs(tables: InternTables) -> Codecs:
     """Make all codecs over these shared parts."""
     return Codecs(
-        pods=ResourceCodec("Pod", "/api/v1/pods", WirePod, PodReader(shared).record),
-        nodes=ResourceCodec("Node", "/api/v1/nodes", WireNode, _NodeReader(shared).record),
+        pods=ResourceCodec("Pod", "/api/v1/pods", WirePod, PodReader(tables).record),
+        nodes=ResourceCodec("Node", "/api/v1/nodes", WireNode, _NodeReader(tables).record),
         namespaces=ResourceCodec("Namespace", "/api/v1/namespaces", WireNamespace, _namespace),
         priority_classes=ResourceCodec(
             "PriorityClass",
@@ -337,28 +355,30 @@ def codecs(shared: SharedParts) -> Codecs:
             WirePriorityClass,
             _priority_class,
         ),
-        disruption_budgets=ResourceCodec(
-            "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", WireBudget, _budget
+        pdbs=ResourceCodec(
+            "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", WirePdb, _pdb
         ),
-        claims=ResourceCodec(
+        pvcs=ResourceCodec(
             "PersistentVolumeClaim",
             "/api/v1/persistentvolumeclaims",
-            WireClaim,
-            _ClaimReader(shared).record,
+            WirePvc,
+            _PvcReader(tables).record,
         ),
-        volumes=ResourceCodec(
+        pvs=ResourceCodec(
             "PersistentVolume",
             "/api/v1/persistentvolumes",
-            WireVolume,
-            _VolumeReader(shared).record,
+            WirePv,
+            _PvReader(tables).record,
         ),
         csi_nodes=ResourceCodec(
             "CSINode", "/apis/storage.k8s.io/v1/csinodes", WireCSINode, _csi_node
         ),
-        replica_sets=_owned("ReplicaSet", "/apis/apps/v1/replicasets", shared, ReplicaSet),
-        jobs=_owned("Job", "/apis/batch/v1/jobs", shared, Job),
+        replica_sets=_owner_codec("ReplicaSet", "/apis/apps/v1/replicasets", tables, ReplicaSet),
+        jobs=_owner_codec("Job", "/apis/batch/v1/jobs", tables, Job),
     )
 
 
-def _owned(kind: str, path: str, shared: SharedParts, made: type[R]) -> Codec[R]:
-    return ResourceCodec(kind, path, WireOwned, OwnedReader(shared, made).record, METADATA)
+def _owner_codec(kind: str, path: str, tables: InternTables, record_type: type[R]) -> Codec[R]:
+    return ResourceCodec(
+        kind, path, WireOwner, OwnerReader(tables, record_type).record, METADATA_ONLY
+    )

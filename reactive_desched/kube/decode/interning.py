@@ -23,25 +23,25 @@ if TYPE_CHECKING:
         PodStatus,
         TopologySpreadConstraint,
     )
-    from reactive_desched.model.resources import Amounts
+    from reactive_desched.model.resources import ResourceList
     from reactive_desched.model.taints import Tolerations
 
-__all__ = ["Canon", "SharedParts", "Shelf", "Swept"]
+__all__ = ["InternTable", "InternTables", "Interner", "SweepResult"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_LIMIT: Final = 1_000_000
+_MAX_ENTRIES: Final = 1_000_000
 
 
-class Swept(Struct, frozen=True, gc=False):
+class SweepResult(Struct, frozen=True, gc=False):
     """What a sweep did."""
 
     examined: int
     dropped: int
 
 
-class Shelf(Generic[K, V]):
+class InternTable(Generic[K, V]):
     """Values by content: whoever asks for the same gets the same one.
 
     Holds `limit` entries; when full, new values are handed out without being kept (counted in
@@ -49,13 +49,13 @@ class Shelf(Generic[K, V]):
     may be None.
     """
 
-    def __init__(self, name: str, limit: int = _LIMIT) -> None:
+    def __init__(self, name: str, limit: int = _MAX_ENTRIES) -> None:
         self.name: Final = name
         self._entries: dict[K, V] = {}
         self._limit = limit
         self._unswept: list[K] = []
-        self._alone = _references_when_alone({object(): object()})
-        self.refused = 0
+        self._unshared_refcount = _count_unshared_references({object(): object()})
+        self.rejected = 0
         self.get: Final = self._entries.get  # the dict's own method: nothing is called more often
 
     def __len__(self) -> int:
@@ -69,11 +69,11 @@ class Shelf(Generic[K, V]):
     def put(self, key: K, value: V) -> V:
         """Keep a value that `get` did not find, and return it."""
         if len(self._entries) >= self._limit:
-            self.refused += 1
+            self.rejected += 1
             return value
         return self._entries.setdefault(key, value)
 
-    def sweep(self, budget: int) -> Swept:
+    def sweep(self, budget: int) -> SweepResult:
         """Examine up to `budget` entries, going on where the last call stopped.
 
         An entry is dropped when nothing but this shelf holds its value. A new round begins by
@@ -84,25 +84,25 @@ class Shelf(Generic[K, V]):
         before, examined = len(entries), min(budget, len(unswept))
         for _ in range(examined):
             key = unswept.pop()
-            if getrefcount(entries[key]) <= self._alone:
+            if getrefcount(entries[key]) <= self._unshared_refcount:
                 del entries[key]
-        return Swept(examined, before - len(entries))
+        return SweepResult(examined, before - len(entries))
 
 
-class Canon(Shelf[K, K]):
+class Interner(InternTable[K, K]):
     """One object for all that are equal to it: here the key is the value itself."""
 
-    def __init__(self, name: str, limit: int = _LIMIT) -> None:
+    def __init__(self, name: str, limit: int = _MAX_ENTRIES) -> None:
         super().__init__(name, limit)
-        self._alone = _references_when_alone({text: text for text in [repr(0.5)]})
+        self._alone = _count_unshared_references({text: text for text in [repr(0.5)]})
 
-    def of(self, value: K) -> K:
+    def intern(self, value: K) -> K:
         """Return the one that is equal to this."""
         found = self.get(value)
         return self.put(value, value) if found is None else found
 
 
-def _references_when_alone(entries: dict[Any, Any]) -> int:
+def _count_unshared_references(entries: dict[Any, Any]) -> int:
     """Count the references to a value that only its dict holds, as `Shelf.sweep` sees them.
 
     Interpreters differ in what they count, so the count is taken rather than known.
@@ -112,56 +112,60 @@ def _references_when_alone(entries: dict[Any, Any]) -> int:
     return getrefcount(entries[key])
 
 
-class SharedParts:
+class InternTables:
     """Every shelf that the readers of one process share. Not for use from several threads."""
 
-    def __init__(self, limit: int = _LIMIT) -> None:
-        self.specs: Shelf[Hashable, PodSpec] = Shelf("specs", limit)
-        self.statuses: Canon[PodStatus] = Canon("statuses", limit)
-        self.texts: Canon[str] = Canon("texts", limit)
-        self.labels: Shelf[bytes, Labels] = Shelf("labels", limit)
-        self.node_selectors: Shelf[bytes, Labels] = Shelf("nodeSelector", limit)
-        self.owners: Shelf[bytes, tuple[OwnerReference, ...]] = Shelf("ownerReferences", limit)
-        self.controllers: Canon[OwnerReference] = Canon("controllers", limit)
-        self.annotations: Shelf[Hashable, Annotations] = Shelf("annotations", limit)
-        self.tolerations: Shelf[bytes, Tolerations] = Shelf("tolerations", limit)
-        self.node_affinities: Shelf[bytes, NodeAffinity] = Shelf("nodeAffinity", limit)
-        self.pod_terms: Shelf[bytes, tuple[PodAffinityTerm, ...]] = Shelf("podAffinity", limit)
-        self.spreads: Shelf[bytes, tuple[TopologySpreadConstraint, ...]] = Shelf(
-            "topologySpreadConstraints", limit
+    def __init__(self, limit: int = _MAX_ENTRIES) -> None:
+        self.specs: InternTable[Hashable, PodSpec] = InternTable("specs", limit)
+        self.statuses: Interner[PodStatus] = Interner("statuses", limit)
+        self.texts: Interner[str] = Interner("texts", limit)
+        self.labels: InternTable[bytes, Labels] = InternTable("labels", limit)
+        self.node_selectors: InternTable[bytes, Labels] = InternTable("nodeSelector", limit)
+        self.owners: InternTable[bytes, tuple[OwnerReference, ...]] = InternTable(
+            "ownerReferences", limit
         )
-        self.host_ports: Shelf[bytes, tuple[HostPort, ...]] = Shelf("ports", limit)
-        self.requests: Shelf[Hashable, Amounts] = Shelf("requests", limit)
-        self.resizes: Shelf[Hashable, Amounts] = Shelf("resizes", limit)
-        self.transitions: Canon[tuple[int | None, ...]] = Canon("transitions", limit)
-        self.allocatable: Shelf[bytes, Amounts] = Shelf("allocatable", limit)
-        self.conditions: Canon[tuple[PodCondition, ...]] = Canon("conditions", limit)
+        self.controllers: Interner[OwnerReference] = Interner("controllers", limit)
+        self.annotations: InternTable[Hashable, Annotations] = InternTable("annotations", limit)
+        self.tolerations: InternTable[bytes, Tolerations] = InternTable("tolerations", limit)
+        self.node_affinities: InternTable[bytes, NodeAffinity] = InternTable("nodeAffinity", limit)
+        self.pod_affinity_terms: InternTable[bytes, tuple[PodAffinityTerm, ...]] = InternTable(
+            "podAffinity", limit
+        )
+        self.spread_constraints: InternTable[bytes, tuple[TopologySpreadConstraint, ...]] = (
+            InternTable("topologySpreadConstraints", limit)
+        )
+        self.host_ports: InternTable[bytes, tuple[HostPort, ...]] = InternTable("ports", limit)
+        self.requests: InternTable[Hashable, ResourceList] = InternTable("requests", limit)
+        self.resizes: InternTable[Hashable, ResourceList] = InternTable("resizes", limit)
+        self.transitions: Interner[tuple[int | None, ...]] = Interner("transitions", limit)
+        self.allocatable: InternTable[bytes, ResourceList] = InternTable("allocatable", limit)
+        self.conditions: Interner[tuple[PodCondition, ...]] = Interner("conditions", limit)
         # Wholes before their parts, so that one round frees both.
-        self._shelves: Final[list[Shelf[Any, Any]]] = [
-            shelf for shelf in vars(self).values() if isinstance(shelf, Shelf)
+        self._tables: Final[list[InternTable[Any, Any]]] = [
+            shelf for shelf in vars(self).values() if isinstance(shelf, InternTable)
         ]
-        self._turn = 0
+        self._next_table = 0
 
     def sizes(self) -> dict[str, int]:
         """Count the entries of each shelf."""
-        return {shelf.name: len(shelf) for shelf in self._shelves}
+        return {shelf.name: len(shelf) for shelf in self._tables}
 
-    def refused(self) -> dict[str, int]:
+    def rejected(self) -> dict[str, int]:
         """Count, for each shelf, the values not kept because it was full."""
-        return {shelf.name: shelf.refused for shelf in self._shelves}
+        return {shelf.name: shelf.rejected for shelf in self._tables}
 
-    def sweep(self, budget: int) -> Swept:
+    def sweep(self, budget: int) -> SweepResult:
         """Examine up to `budget` entries, shelf after shelf, and drop those nobody uses.
 
         Takes about a third of a microsecond per entry; call it now and then, forever.
         """
         examined = dropped = 0
-        for _ in self._shelves:
-            shelf = self._shelves[self._turn]
-            swept = shelf.sweep(budget - examined)
+        for _ in self._tables:
+            table = self._tables[self._next_table]
+            swept = table.sweep(budget - examined)
             examined += swept.examined
             dropped += swept.dropped
-            if not shelf.is_swept:
+            if not table.is_swept:
                 break
-            self._turn = (self._turn + 1) % len(self._shelves)
-        return Swept(examined, dropped)
+            self._next_table = (self._next_table + 1) % len(self._tables)
+        return SweepResult(examined, dropped)

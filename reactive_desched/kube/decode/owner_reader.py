@@ -4,40 +4,40 @@ from typing import Final, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from reactive_desched.kube.decode.fields import version
-from reactive_desched.kube.decode.interning import SharedParts
-from reactive_desched.kube.decode.wire import WireOwned
+from reactive_desched.kube.decode.fields import parse_resource_version
+from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.kube.decode.wire import WireOwner
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet, controller_of
 
-__all__ = ["OwnedReader"]
+__all__ = ["OwnerReader"]
 
 R = TypeVar("R", ReplicaSet, Job)
 
 
-class OwnedReader(Generic[R]):
+class OwnerReader(Generic[R]):
     """Turns wire objects into records of one kind, with their controllers alone."""
 
-    def __init__(self, shared: SharedParts, made: type[R]) -> None:
-        self._shared: Final = shared
-        self._made: Final[type[R]] = made
+    def __init__(self, tables: InternTables, record_type: type[R]) -> None:
+        self._tables: Final = tables
+        self._record_type: Final[type[R]] = record_type
 
-    def record(self, wire: WireOwned) -> R:
+    def record(self, wire: WireOwner) -> R:
         """Return the record."""
         metadata = wire.metadata
         controller = controller_of(metadata.owner_references)
-        return self._made(
+        return self._record_type(
             metadata.uid,
-            version(metadata.resource_version),
-            None if controller is None else self._own(controller),
+            parse_resource_version(metadata.resource_version),
+            None if controller is None else self._interned(controller),
         )
 
-    def _own(self, given: OwnerReference) -> OwnerReference:
-        found = self._shared.controllers.get(given)
-        return self._kept(given) if found is None else found
+    def _interned(self, reference: OwnerReference) -> OwnerReference:
+        found = self._tables.controllers.get(reference)
+        return self._intern_new(reference) if found is None else found
 
-    def _kept(self, given: OwnerReference) -> OwnerReference:
+    def _intern_new(self, reference: OwnerReference) -> OwnerReference:
         """Keep a new one, made of words that all of its kind share."""
-        text = self._shared.texts.of
-        return self._shared.controllers.of(
-            replace(given, kind=text(given.kind), api_version=text(given.api_version))
+        text = self._tables.texts.intern
+        return self._tables.controllers.intern(
+            replace(reference, kind=text(reference.kind), api_version=text(reference.api_version))
         )

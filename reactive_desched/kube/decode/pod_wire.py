@@ -5,17 +5,17 @@ from typing import Final
 from msgspec import Raw, field
 
 from reactive_desched.kube.decode.wire import (
-    NO_LIST,
-    NO_OBJECT,
-    NOTHING,
-    Moment,
-    Name,
-    Present,
-    Wire,
+    EMPTY_LIST,
+    EMPTY_OBJECT,
+    NULL,
+    NonEmptyStr,
+    Presence,
+    Timestamp,
+    WireStruct,
 )
 
 
-class PodAnnotations(Wire, frozen=True, gc=False):
+class PodAnnotations(WireStruct, frozen=True, gc=False):
     """The annotations that matter; those of networks and checksums never leave the parser."""
 
     evict: str | None = field(name="descheduler.alpha.kubernetes.io/evict", default=None)
@@ -29,37 +29,37 @@ class PodAnnotations(Wire, frozen=True, gc=False):
 NO_ANNOTATIONS: Final = PodAnnotations()
 
 
-class PodMetadata(Wire, frozen=True, gc=False):
+class PodMetadata(WireStruct, frozen=True, gc=False):
     """A pod's metadata."""
 
-    name: Name
-    uid: Name
+    name: NonEmptyStr
+    uid: NonEmptyStr
     namespace: str = ""
     resource_version: str = ""
-    creation_timestamp: Moment | None = None
-    deletion_timestamp: Moment | None = None
-    labels: Raw = NO_OBJECT
+    creation_timestamp: Timestamp | None = None
+    deletion_timestamp: Timestamp | None = None
+    labels: Raw = EMPTY_OBJECT
     annotations: PodAnnotations = NO_ANNOTATIONS
-    owner_references: Raw = NO_LIST
+    owner_references: Raw = EMPTY_LIST
 
 
-class Container(Wire, frozen=True, gc=False):
+class Container(WireStruct, frozen=True, gc=False):
     """A container of a pod's spec; its restart policy sets a sidecar apart."""
 
     name: str = ""
-    resources: Raw = NO_OBJECT
-    ports: Raw = NO_LIST
+    resources: Raw = EMPTY_OBJECT
+    ports: Raw = EMPTY_LIST
     restart_policy: str = ""
 
 
-class Resources(Wire, frozen=True, gc=False):
+class WireResources(WireStruct, frozen=True, gc=False):
     """What a container or pod asks for; quantities stay text, a bare number is one too."""
 
     requests: dict[str, Raw] = field(default_factory=dict)
     limits: dict[str, Raw] = field(default_factory=dict)
 
 
-class Port(Wire, frozen=True, gc=False):
+class ContainerPort(WireStruct, frozen=True, gc=False):
     """A port a container listens on; it concerns the node only with a host port."""
 
     host_port: int = 0
@@ -67,68 +67,68 @@ class Port(Wire, frozen=True, gc=False):
     host_ip: str = field(name="hostIP", default="")
 
 
-class ClaimSource(Wire, frozen=True, gc=False):
+class PvcVolumeSource(WireStruct, frozen=True, gc=False):
     """The claim behind a volume."""
 
     claim_name: str = ""
 
 
-class Volume(Wire, frozen=True, gc=False):
+class Volume(WireStruct, frozen=True, gc=False):
     """What backs a volume, where it bears on moving the pod."""
 
-    empty_dir: Present | None = None
-    host_path: Present | None = None
-    persistent_volume_claim: ClaimSource | None = None
+    empty_dir: Presence | None = None
+    host_path: Presence | None = None
+    persistent_volume_claim: PvcVolumeSource | None = None
 
 
-class Demands(Wire, frozen=True, gc=False):
+class RequiredTerms(WireStruct, frozen=True, gc=False):
     """The part of a pod's affinity or anti-affinity to others that must hold."""
 
-    required: Raw = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=NO_LIST)
+    required: Raw = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=EMPTY_LIST)
 
 
-NO_DEMANDS: Final = Demands()
+NO_REQUIRED_TERMS: Final = RequiredTerms()
 
 
-class Affinity(Wire, frozen=True, gc=False):
+class Affinity(WireStruct, frozen=True, gc=False):
     """The kinds of affinity, each shared on its own."""
 
-    node_affinity: Raw = NOTHING
-    pod_affinity: Demands = NO_DEMANDS
-    pod_anti_affinity: Demands = NO_DEMANDS
+    node_affinity: Raw = NULL
+    pod_affinity: RequiredTerms = NO_REQUIRED_TERMS
+    pod_anti_affinity: RequiredTerms = NO_REQUIRED_TERMS
 
 
-class PodSpecParts(Wire, frozen=True, gc=False):
+class WirePodSpec(WireStruct, frozen=True, gc=False):
     """A pod's spec, taken apart."""
 
     node_name: str = ""
-    priority: Raw = NOTHING
-    node_selector: Raw = NO_OBJECT
-    tolerations: Raw = NO_LIST
-    affinity: Raw = NO_OBJECT
-    topology_spread_constraints: Raw = NO_LIST
-    overhead: Raw = NO_OBJECT
-    resources: Raw = NO_OBJECT
-    resource_claims: tuple[Present, ...] = ()
+    priority: Raw = NULL
+    node_selector: Raw = EMPTY_OBJECT
+    tolerations: Raw = EMPTY_LIST
+    affinity: Raw = EMPTY_OBJECT
+    topology_spread_constraints: Raw = EMPTY_LIST
+    overhead: Raw = EMPTY_OBJECT
+    resources: Raw = EMPTY_OBJECT
+    resource_claims: tuple[Presence, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
 
 
-class Waiting(Wire, frozen=True, gc=False):
+class Waiting(WireStruct, frozen=True, gc=False):
     """Why a container waits."""
 
     reason: str = ""
 
 
-class Terminated(Wire, frozen=True, gc=False):
+class Terminated(WireStruct, frozen=True, gc=False):
     """Why a container ended, and with what exit code."""
 
     reason: str = ""
     exit_code: int = 0
 
 
-class ContainerState(Wire, frozen=True, gc=False):
+class ContainerState(WireStruct, frozen=True, gc=False):
     """What a container is doing; neither means that it runs."""
 
     waiting: Waiting | None = None
@@ -138,41 +138,41 @@ class ContainerState(Wire, frozen=True, gc=False):
 RUNNING: Final = ContainerState()
 
 
-class WireContainerStatus(Wire, frozen=True, gc=False):
+class WireContainerStatus(WireStruct, frozen=True, gc=False):
     """One container's status."""
 
     name: str = ""
     restart_count: int = 0
     state: ContainerState = RUNNING
-    resources: Raw = NO_OBJECT
-    allocated_resources: Raw = NO_OBJECT
+    resources: Raw = EMPTY_OBJECT
+    allocated_resources: Raw = EMPTY_OBJECT
 
 
-class WireCondition(Wire, frozen=True, gc=False):
+class WirePodCondition(WireStruct, frozen=True, gc=False):
     """One of a pod's conditions."""
 
     type: str
     status: str
     reason: str = ""
-    last_transition_time: Moment | None = None
+    last_transition_time: Timestamp | None = None
 
 
-class WirePodStatus(Wire, frozen=True, gc=False):
+class WirePodStatus(WireStruct, frozen=True, gc=False):
     """A pod's status."""
 
     phase: str = ""
     reason: str = ""
     qos_class: str = ""
-    start_time: Moment | None = None
-    conditions: tuple[WireCondition, ...] = ()
+    start_time: Timestamp | None = None
+    conditions: tuple[WirePodCondition, ...] = ()
     container_statuses: tuple[WireContainerStatus, ...] = ()
     init_container_statuses: tuple[WireContainerStatus, ...] = ()
     ephemeral_container_statuses: tuple[WireContainerStatus, ...] = ()
 
 
-class WirePod(Wire, frozen=True, gc=False):
+class WirePod(WireStruct, frozen=True, gc=False):
     """A pod."""
 
     metadata: PodMetadata
-    spec: PodSpecParts = PodSpecParts()
+    spec: WirePodSpec = WirePodSpec()
     status: WirePodStatus = WirePodStatus()

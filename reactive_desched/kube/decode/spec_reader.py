@@ -7,18 +7,18 @@ from cachetools import LRUCache
 from msgspec import Raw
 from msgspec.json import Decoder
 
-from reactive_desched.kube.decode.fields import quantities, shared_part
-from reactive_desched.kube.decode.interning import SharedParts
+from reactive_desched.kube.decode.fields import intern_field, quantity_texts
+from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.kube.decode.pod_wire import (
     Affinity,
     Container,
-    PodSpecParts,
-    Port,
-    Resources,
+    ContainerPort,
     WireContainerStatus,
+    WirePodSpec,
     WirePodStatus,
+    WireResources,
 )
-from reactive_desched.kube.decode.wire import NO_OBJECT, NOTHING
+from reactive_desched.kube.decode.wire import EMPTY_OBJECT, NULL
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import (
     HostPort,
@@ -26,207 +26,231 @@ from reactive_desched.model.objects import (
     PodSpec,
     TopologySpreadConstraint,
 )
-from reactive_desched.model.qos import Asks, computed_qos
+from reactive_desched.model.qos import ResourceRequirements, compute_qos_class
 from reactive_desched.model.quantities import parse_quantity
-from reactive_desched.model.resources import Amounts, ContainerRequests, pod_requests
+from reactive_desched.model.resources import ContainerRequests, ResourceList, pod_requests
 from reactive_desched.model.taints import Tolerations
 
 __all__ = ["SpecReader"]
 
-_NO_AMOUNTS: Final[Amounts] = {}
-REMEMBERED_CLASSES: Final = 10_000
+_NO_AMOUNTS: Final[ResourceList] = {}
+QOS_CACHE_SIZE: Final = 10_000
 """For so many different sums of requests and limits the class of service is kept; beyond that the
 one not used for longest is worked out again."""
 
-_REQUESTS: Final = b'"requests":'
+_REQUESTS_KEY: Final = b'"requests":'
 # NUL cannot occur in JSON, so joined texts never run into each other.
-_BETWEEN: Final = b"\0"
+_SEPARATOR: Final = b"\0"
 
 
 class SpecReader:
     """Looks specs up by the texts that decide them; a new one is decoded part by part."""
 
-    def __init__(self, shared: SharedParts) -> None:
-        self._shared: Final = shared
-        self._labels: Final = Decoder(dict[str, str]).decode
-        self._tolerations: Final = Decoder(Tolerations).decode
-        self._affinity: Final = Decoder(Affinity).decode
-        self._node_affinity: Final = Decoder(NodeAffinity).decode
-        self._terms: Final = Decoder(tuple[PodAffinityTerm, ...]).decode
-        self._spread: Final = Decoder(tuple[TopologySpreadConstraint, ...]).decode
-        self._ports: Final = Decoder(tuple[Port, ...]).decode
-        self._resources: Final = Decoder(Resources).decode
-        self._amounts: Final = Decoder(dict[str, Raw]).decode
-        self._priority: Final = Decoder(int | None).decode
-        self._qos: Final[LRUCache[bytes, str]] = LRUCache(REMEMBERED_CLASSES)
+    def __init__(self, tables: InternTables) -> None:
+        self._tables: Final = tables
+        self._decode_labels: Final = Decoder(dict[str, str]).decode
+        self._decode_tolerations: Final = Decoder(Tolerations).decode
+        self._decode_affinity: Final = Decoder(Affinity).decode
+        self._decode_node_affinity: Final = Decoder(NodeAffinity).decode
+        self._decode_terms: Final = Decoder(tuple[PodAffinityTerm, ...]).decode
+        self._decode_spread: Final = Decoder(tuple[TopologySpreadConstraint, ...]).decode
+        self._decode_ports: Final = Decoder(tuple[ContainerPort, ...]).decode
+        self._decode_resources: Final = Decoder(WireResources).decode
+        self._decode_quantities: Final = Decoder(dict[str, Raw]).decode
+        self._decode_priority: Final = Decoder(int | None).decode
+        self._qos_cache: Final[LRUCache[bytes, str]] = LRUCache(QOS_CACHE_SIZE)
 
-    def spec(self, parts: PodSpecParts, *, has_local_storage: bool) -> PodSpec:
+    def spec(self, wire: WirePodSpec, *, has_local_storage: bool) -> PodSpec:
         """Return the spec that these parts come to."""
-        asked = _BETWEEN.join(_asked(parts))
+        request_key = _SEPARATOR.join(_request_texts(wire))
         key = (
-            _BETWEEN.join([*_demanded(parts), asked]),
+            _SEPARATOR.join([*_placement_texts(wire), request_key]),
             has_local_storage,
-            bool(parts.resource_claims),
+            bool(wire.resource_claims),
         )
-        found = self._shared.specs.get(key)
+        found = self._tables.specs.get(key)
         if found is not None:
             return found
-        made = self._new_spec(parts, asked, has_local_storage=has_local_storage)
-        return self._shared.specs.put(key, made)
+        made = self._decode_spec(wire, request_key, has_local_storage=has_local_storage)
+        return self._tables.specs.put(key, made)
 
-    def _new_spec(self, parts: PodSpecParts, asked: bytes, *, has_local_storage: bool) -> PodSpec:
-        shared, affinity = self._shared, self._affinity(parts.affinity)
-        terms, spread = shared.pod_terms, parts.topology_spread_constraints
+    def _decode_spec(
+        self, parts: WirePodSpec, request_key: bytes, *, has_local_storage: bool
+    ) -> PodSpec:
+        shared, affinity = self._tables, self._decode_affinity(parts.affinity)
+        terms, spread = shared.pod_affinity_terms, parts.topology_spread_constraints
         return PodSpec(
-            tolerations=shared_part(shared.tolerations, parts.tolerations, self._tolerations),
-            node_selector=shared_part(shared.node_selectors, parts.node_selector, self._labels),
+            tolerations=intern_field(
+                shared.tolerations, parts.tolerations, self._decode_tolerations
+            ),
+            node_selector=intern_field(
+                shared.node_selectors, parts.node_selector, self._decode_labels
+            ),
             node_affinity=None
-            if affinity.node_affinity is NOTHING
-            else shared_part(shared.node_affinities, affinity.node_affinity, self._node_affinity),
-            pod_affinity=shared_part(terms, affinity.pod_affinity.required, self._terms),
-            anti_affinity=shared_part(terms, affinity.pod_anti_affinity.required, self._terms),
-            spread=shared_part(shared.spreads, spread, self._spread),
+            if affinity.node_affinity is NULL
+            else intern_field(
+                shared.node_affinities, affinity.node_affinity, self._decode_node_affinity
+            ),
+            pod_affinity=intern_field(terms, affinity.pod_affinity.required, self._decode_terms),
+            anti_affinity=intern_field(
+                terms, affinity.pod_anti_affinity.required, self._decode_terms
+            ),
+            topology_spread_constraints=intern_field(
+                shared.spread_constraints, spread, self._decode_spread
+            ),
             host_ports=tuple(self._host_ports(parts)),
-            requests=self._requests(parts, asked),
-            qos_class=self._qos_class(parts, asked),
-            priority=self._priority(parts.priority),
+            requests=self._pod_requests(parts, request_key),
+            qos_class=self._qos_class(parts, request_key),
+            priority=self._decode_priority(parts.priority),
             has_local_storage=has_local_storage,
             has_resource_claims=bool(parts.resource_claims),
         )
 
-    def _host_ports(self, parts: PodSpecParts) -> Iterator[HostPort]:
+    def _host_ports(self, parts: WirePodSpec) -> Iterator[HostPort]:
         """Give the node's ports that containers and sidecars listen on, as NodePorts."""
         for container in (*parts.containers, *filter(_is_sidecar, parts.init_containers)):
-            yield from shared_part(self._shared.host_ports, container.ports, self._ports_of)
+            yield from intern_field(self._tables.host_ports, container.ports, self._host_ports_of)
 
-    def _ports_of(self, text: bytes) -> tuple[HostPort, ...]:
-        return tuple(_host_port(port) for port in self._ports(text) if port.host_port > 0)
+    def _host_ports_of(self, text: bytes) -> tuple[HostPort, ...]:
+        return tuple(_host_port(port) for port in self._decode_ports(text) if port.host_port > 0)
 
-    def _qos_class(self, parts: PodSpecParts, asked: bytes) -> str:
+    def _qos_class(self, parts: WirePodSpec, request_key: bytes) -> str:
         """Return the computed class; DaemonSets have a spec per pod, which ask the same."""
-        found = self._qos.get(asked)
+        found = self._qos_cache.get(request_key)
         if found is None:
             containers = (*parts.containers, *parts.init_containers)
-            found = self._qos[asked] = computed_qos(map(self._asks, containers))
+            found = self._qos_cache[request_key] = compute_qos_class(
+                map(self._container_resources, containers)
+            )
         return found
 
-    def _asks(self, container: Container) -> Asks:
-        found = self._resources(container.resources)
-        return Asks(quantities(found.requests), quantities(found.limits))
+    def _container_resources(self, container: Container) -> ResourceRequirements:
+        found = self._decode_resources(container.resources)
+        return ResourceRequirements(quantity_texts(found.requests), quantity_texts(found.limits))
 
-    def _requests(self, parts: PodSpecParts, asked: bytes) -> Amounts:
-        found = self._shared.requests.get(asked)
+    def _pod_requests(self, parts: WirePodSpec, request_key: bytes) -> ResourceList:
+        found = self._tables.requests.get(request_key)
         if found is not None:
             return found
-        return self._shared.requests.put(asked, self._summed(parts, self._requested))
-
-    def _summed(
-        self, parts: PodSpecParts, requested: Callable[[Container], dict[str, str]]
-    ) -> Amounts:
-        """Sum a pod's requests, each container's as given by a function."""
-        return pod_requests(
-            map(requested, parts.containers),
-            [
-                ContainerRequests(requested(container), _is_sidecar(container))
-                for container in parts.init_containers
-            ],
-            pod_level=quantities(self._resources(parts.resources).requests),
-            overhead=quantities(self._amounts(parts.overhead)),
+        return self._tables.requests.put(
+            request_key, self._sum_requests(parts, self._container_requests)
         )
 
-    def _requested(self, container: Container) -> dict[str, str]:
-        return quantities(self._resources(container.resources).requests)
+    def _sum_requests(
+        self, parts: WirePodSpec, requests_of: Callable[[Container], dict[str, str]]
+    ) -> ResourceList:
+        """Sum a pod's requests, each container's as given by a function."""
+        return pod_requests(
+            map(requests_of, parts.containers),
+            [
+                ContainerRequests(requests_of(container), _is_sidecar(container))
+                for container in parts.init_containers
+            ],
+            pod_level=quantity_texts(self._decode_resources(parts.resources).requests),
+            overhead=quantity_texts(self._decode_quantities(parts.overhead)),
+        )
+
+    def _container_requests(self, container: Container) -> dict[str, str]:
+        return quantity_texts(self._decode_resources(container.resources).requests)
 
     # --- what an in-place resize adds ----------------------------------------------------------
 
-    def resized(self, parts: PodSpecParts, status: WirePodStatus) -> Amounts:
+    def resize_delta(self, parts: WirePodSpec, status: WirePodStatus) -> ResourceList:
         """Return what the pod holds beyond its spec's requests; nothing in all but a few cases.
 
         As kube-scheduler since 1.35: a container holds the most of what its spec says, what the
         kubelet has allocated and what is in force; an infeasible spec does not count.
         """
-        if _holds_what_it_asks(parts.containers, status.container_statuses) and (
-            _holds_what_it_asks(parts.init_containers, status.init_container_statuses)
+        if _status_matches_spec(parts.containers, status.container_statuses) and (
+            _status_matches_spec(parts.init_containers, status.init_container_statuses)
         ):
             return _NO_AMOUNTS
         reported = {
-            held.name: held
-            for held in (*status.container_statuses, *status.init_container_statuses)
-            if held.resources is not NO_OBJECT or held.allocated_resources is not NO_OBJECT
+            container_status.name: container_status
+            for container_status in (*status.container_statuses, *status.init_container_statuses)
+            if container_status.resources is not EMPTY_OBJECT
+            or container_status.allocated_resources is not EMPTY_OBJECT
         }
         if not reported:
             return _NO_AMOUNTS
         infeasible = any(
             c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions
         )
-        asked = _BETWEEN.join(_asked(parts))
-        key = _BETWEEN.join([asked, *_held(parts, reported), b"!" if infeasible else b""])
-        found = self._shared.resizes.get(key)
+        request_key = _SEPARATOR.join(_request_texts(parts))
+        key = _SEPARATOR.join(
+            [request_key, *_status_texts(parts, reported), b"!" if infeasible else b""]
+        )
+        found = self._tables.resizes.get(key)
         if found is not None:
             return found
-        made = self._difference(parts, asked, reported, infeasible=infeasible)
-        return self._shared.resizes.put(key, made)
+        made = self._compute_resize_delta(parts, request_key, reported, infeasible=infeasible)
+        return self._tables.resizes.put(key, made)
 
-    def _difference(
+    def _compute_resize_delta(
         self,
-        parts: PodSpecParts,
-        asked_text: bytes,
+        parts: WirePodSpec,
+        request_key: bytes,
         reported: Mapping[str, WireContainerStatus],
         *,
         infeasible: bool,
-    ) -> Amounts:
+    ) -> ResourceList:
         def effective(container: Container) -> dict[str, str]:
-            own = self._requested(container)
-            held = reported.get(container.name)
-            if held is None:
+            own = self._container_requests(container)
+            effective_requests = reported.get(container.name)
+            if effective_requests is None:
                 return own
-            actual = quantities(self._resources(held.resources).requests)
-            allocated = quantities(self._amounts(held.allocated_resources))
-            return _most([actual, allocated] if infeasible else [own, actual, allocated])
+            actual = quantity_texts(self._decode_resources(effective_requests.resources).requests)
+            allocated = quantity_texts(
+                self._decode_quantities(effective_requests.allocated_resources)
+            )
+            return _max_quantities([actual, allocated] if infeasible else [own, actual, allocated])
 
-        asked, held = self._requests(parts, asked_text), self._summed(parts, effective)
+        requested, held = (
+            self._pod_requests(parts, request_key),
+            self._sum_requests(parts, effective),
+        )
         differing = {
-            resource: held.get(resource, 0) - asked.get(resource, 0)
-            for resource in asked.keys() | held.keys()
-            if held.get(resource, 0) != asked.get(resource, 0)
+            resource: held.get(resource, 0) - requested.get(resource, 0)
+            for resource in requested.keys() | held.keys()
+            if held.get(resource, 0) != requested.get(resource, 0)
         }
         return differing or _NO_AMOUNTS
 
 
-def _holds_what_it_asks(
+def _status_matches_spec(
     containers: Sequence[Container], statuses: Sequence[WireContainerStatus]
 ) -> bool:
     """Say whether every status repeats its container's resources to the letter, as most do."""
     if len(containers) != len(statuses):
         return False
-    for container, held in zip(containers, statuses, strict=True):
-        if container.name != held.name or container.resources != held.resources:
+    for container, status in zip(containers, statuses, strict=True):
+        if container.name != status.name or container.resources != status.resources:
             return False
-        allocated = held.allocated_resources
-        if allocated is not NO_OBJECT and (
-            _REQUESTS + bytes(allocated) not in bytes(container.resources)
+        allocated = status.allocated_resources
+        if allocated is not EMPTY_OBJECT and (
+            _REQUESTS_KEY + bytes(allocated) not in bytes(container.resources)
         ):
             return False
     return True
 
 
-def _host_port(port: Port) -> HostPort:
-    given = HostPort(port.host_port)
-    return HostPort(port.host_port, port.protocol or given.protocol, port.host_ip or given.ip)
+def _host_port(port: ContainerPort) -> HostPort:
+    defaults = HostPort(port.host_port)
+    return HostPort(port.host_port, port.protocol or defaults.protocol, port.host_ip or defaults.ip)
 
 
-def _most(lists: Iterable[Mapping[str, str]]) -> dict[str, str]:
+def _max_quantities(lists: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the largest quantity of each resource in any of the lists."""
-    most: dict[str, str] = {}
+    largest_by_resource: dict[str, str] = {}
     for listed in lists:
         for resource, text in listed.items():
-            known = most.get(resource)
-            if known is None or parse_quantity(text) > parse_quantity(known):
-                most[resource] = text
-    return most
+            largest = largest_by_resource.get(resource)
+            if largest is None or parse_quantity(text) > parse_quantity(largest):
+                largest_by_resource[resource] = text
+    return largest_by_resource
 
 
-def _demanded(parts: PodSpecParts) -> Iterator[Raw]:
+def _placement_texts(parts: WirePodSpec) -> Iterator[Raw]:
     """Give the texts that decide where the pod may go."""
     yield from (parts.tolerations, parts.node_selector, parts.affinity, parts.priority)
     yield parts.topology_spread_constraints
@@ -236,7 +260,7 @@ def _demanded(parts: PodSpecParts) -> Iterator[Raw]:
         yield container.ports
 
 
-def _asked(parts: PodSpecParts) -> Iterator[Raw | bytes]:
+def _request_texts(parts: WirePodSpec) -> Iterator[Raw | bytes]:
     """Give the texts that decide what the pod requests."""
     yield parts.overhead
     yield parts.resources
@@ -247,12 +271,12 @@ def _asked(parts: PodSpecParts) -> Iterator[Raw | bytes]:
         yield container.resources
 
 
-def _held(parts: PodSpecParts, reported: Mapping[str, WireContainerStatus]) -> Iterator[Raw]:
+def _status_texts(parts: WirePodSpec, reported: Mapping[str, WireContainerStatus]) -> Iterator[Raw]:
     """Give the texts that say what each container holds."""
     for container in (*parts.containers, *parts.init_containers):
-        held = reported.get(container.name)
-        yield NOTHING if held is None else held.resources
-        yield NOTHING if held is None else held.allocated_resources
+        status = reported.get(container.name)
+        yield NULL if status is None else status.resources
+        yield NULL if status is None else status.allocated_resources
 
 
 def _is_sidecar(init_container: Container) -> bool:

@@ -14,36 +14,36 @@ from reactive_desched.model.node_affinity import NodeSelector
 from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.taints import Taint
 
-Name = Annotated[str, Meta(min_length=1)]
-Moment = Annotated[datetime, Meta(tz=True)]
+NonEmptyStr = Annotated[str, Meta(min_length=1)]
+Timestamp = Annotated[datetime, Meta(tz=True)]
 
-NO_LIST: Final = Raw(b"[]")
-NO_OBJECT: Final = Raw(b"{}")
-NOTHING: Final = Raw(b"null")
+EMPTY_LIST: Final = Raw(b"[]")
+EMPTY_OBJECT: Final = Raw(b"{}")
+NULL: Final = Raw(b"null")
 
 
-class Wire(Struct, frozen=True, gc=False, rename="camel"):
+class WireStruct(Struct, frozen=True, gc=False, rename="camel"):
     """Base of all: camel case on the wire, unknown members ignored."""
 
 
-class Present(Wire, frozen=True, gc=False):
+class Presence(WireStruct, frozen=True, gc=False):
     """An object of which only its being there matters."""
 
 
 # --- what every resource has -------------------------------------------------------------------
 
 
-class Metadata(Wire, frozen=True, gc=False):
+class Metadata(WireStruct, frozen=True, gc=False):
     """Who an object is."""
 
-    name: Name
+    name: NonEmptyStr
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     labels: Labels = {}
 
 
-class HasVersion(Protocol):
+class HasResourceVersion(Protocol):
     """Metadata of any kind."""
 
     @property
@@ -55,62 +55,62 @@ class WireObject(Protocol):
     """An object of any kind."""
 
     @property
-    def metadata(self) -> HasVersion:
+    def metadata(self) -> HasResourceVersion:
         """Its metadata."""
 
 
 W = TypeVar("W", bound=WireObject)
 
 
-class ChangeLine(Wire, Generic[W], frozen=True, gc=False):
+class ObjectWatchLine(WireStruct, Generic[W], frozen=True, gc=False):
     """A watch line that carries a whole object."""
 
     type: str
     object: W
 
 
-class AnyLine(Wire, frozen=True, gc=False):
+class RawWatchLine(WireStruct, frozen=True, gc=False):
     """A watch line whatever it carries."""
 
     type: str
-    object: Raw = NOTHING
+    object: Raw = NULL
 
 
-class BookmarkMetadata(Wire, frozen=True, gc=False):
+class BookmarkMetadata(WireStruct, frozen=True, gc=False):
     """The version, and the annotation that ends a streamed list."""
 
     resource_version: str | None = None
     annotations: dict[str, str | None] | None = None
 
 
-class Bookmark(Wire, frozen=True, gc=False):
+class Bookmark(WireStruct, frozen=True, gc=False):
     """An object of which only the metadata can be relied on."""
 
     metadata: BookmarkMetadata
 
 
-class PageMetadata(Wire, frozen=True, gc=False):
+class ListMeta(WireStruct, frozen=True, gc=False):
     """Where a list stands and how to go on."""
 
     resource_version: str | None = None
     continue_token: str | None = field(name="continue", default=None)
 
 
-class ListPage(Wire, frozen=True, gc=False):
+class ListPage(WireStruct, frozen=True, gc=False):
     """A list, its items untouched; a reply without `items` is no list."""
 
-    metadata: PageMetadata
+    metadata: ListMeta
     items: list[Raw] | None
 
 
-class IdentityMetadata(Wire, frozen=True, gc=False):
+class IdentityMetadata(WireStruct, frozen=True, gc=False):
     """A name that may be anything."""
 
     namespace: object = None
     name: object = None
 
 
-class Identity(Wire, frozen=True, gc=False):
+class Identity(WireStruct, frozen=True, gc=False):
     """What can be said of an object that cannot be read."""
 
     metadata: IdentityMetadata
@@ -119,45 +119,45 @@ class Identity(Wire, frozen=True, gc=False):
 # --- those of which only the metadata is asked for ----------------------------------------------
 
 
-class OwnedMetadata(Wire, frozen=True, gc=False):
+class OwnerMetadata(WireStruct, frozen=True, gc=False):
     """Who an object is, and what owns it."""
 
-    uid: Name
+    uid: NonEmptyStr
     resource_version: str = ""
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class WireOwned(Wire, frozen=True, gc=False):
+class WireOwner(WireStruct, frozen=True, gc=False):
     """An object of which only its owners matter, whole or as PartialObjectMetadata."""
 
-    metadata: OwnedMetadata
+    metadata: OwnerMetadata
 
 
 # --- the others --------------------------------------------------------------------------------
 
 
-class NodeCondition(Wire, frozen=True, gc=False):
+class NodeCondition(WireStruct, frozen=True, gc=False):
     """One of the kubelet's conditions."""
 
     type: str = ""
     status: str = ""
 
 
-class WireNodeSpec(Wire, frozen=True, gc=False):
+class WireNodeSpec(WireStruct, frozen=True, gc=False):
     """A node's spec."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class WireNodeStatus(Wire, frozen=True, gc=False):
+class WireNodeStatus(WireStruct, frozen=True, gc=False):
     """A node's status."""
 
-    allocatable: Raw = NO_OBJECT
+    allocatable: Raw = EMPTY_OBJECT
     conditions: tuple[NodeCondition, ...] = ()
 
 
-class WireNode(Wire, frozen=True, gc=False):
+class WireNode(WireStruct, frozen=True, gc=False):
     """A node."""
 
     metadata: Metadata
@@ -165,46 +165,46 @@ class WireNode(Wire, frozen=True, gc=False):
     status: WireNodeStatus = WireNodeStatus()
 
 
-class WireNamespace(Wire, frozen=True, gc=False):
+class WireNamespace(WireStruct, frozen=True, gc=False):
     """A namespace."""
 
     metadata: Metadata
 
 
-class WirePriorityClass(Wire, frozen=True, gc=False):
+class WirePriorityClass(WireStruct, frozen=True, gc=False):
     """A priority class."""
 
     metadata: Metadata
     value: int = 0
 
 
-class BudgetSpec(Wire, frozen=True, gc=False):
+class PdbSpec(WireStruct, frozen=True, gc=False):
     """Whom a budget covers; no selector covers none, an empty one everybody."""
 
     selector: LabelSelector | None = None
 
 
-class BudgetStatus(Wire, frozen=True, gc=False):
+class PdbStatus(WireStruct, frozen=True, gc=False):
     """What a budget has left."""
 
     disruptions_allowed: int = 0
 
 
-class WireBudget(Wire, frozen=True, gc=False):
+class WirePdb(WireStruct, frozen=True, gc=False):
     """A pod disruption budget."""
 
     metadata: Metadata
-    spec: BudgetSpec = BudgetSpec()
-    status: BudgetStatus = BudgetStatus()
+    spec: PdbSpec = PdbSpec()
+    status: PdbStatus = PdbStatus()
 
 
-class ClaimMetadata(Metadata, frozen=True, gc=False):
+class PvcMetadata(Metadata, frozen=True, gc=False):
     """A claim's metadata: one that is being deleted serves no new pod."""
 
-    deletion_timestamp: Moment | None = None
+    deletion_timestamp: Timestamp | None = None
 
 
-class ClaimSpec(Wire, frozen=True, gc=False):
+class PvcSpec(WireStruct, frozen=True, gc=False):
     """What a claim asks for."""
 
     storage_class_name: str = ""
@@ -212,75 +212,75 @@ class ClaimSpec(Wire, frozen=True, gc=False):
     access_modes: tuple[str, ...] = ()
 
 
-class ClaimStatus(Wire, frozen=True, gc=False):
+class PvcStatus(WireStruct, frozen=True, gc=False):
     """How a claim fares."""
 
     phase: str = ""
 
 
-class WireClaim(Wire, frozen=True, gc=False):
+class WirePvc(WireStruct, frozen=True, gc=False):
     """A persistent volume claim."""
 
-    metadata: ClaimMetadata
-    spec: ClaimSpec = ClaimSpec()
-    status: ClaimStatus = ClaimStatus()
+    metadata: PvcMetadata
+    spec: PvcSpec = PvcSpec()
+    status: PvcStatus = PvcStatus()
 
 
-class AttachedBy(Wire, frozen=True, gc=False):
+class CSIVolumeSource(WireStruct, frozen=True, gc=False):
     """The driver behind a volume, and what it calls the volume."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
-class ClaimReference(Wire, frozen=True, gc=False):
+class PvcReference(WireStruct, frozen=True, gc=False):
     """The claim a volume is bound to."""
 
     namespace: str = ""
     name: str = ""
 
 
-class Reachable(Wire, frozen=True, gc=False):
+class VolumeNodeAffinity(WireStruct, frozen=True, gc=False):
     """The nodes a volume can be reached from."""
 
     required: NodeSelector | None = None
 
 
-class VolumeSpec(Wire, frozen=True, gc=False):
+class PvSpec(WireStruct, frozen=True, gc=False):
     """What a volume is."""
 
-    csi: AttachedBy | None = None
-    claim_ref: ClaimReference | None = None
-    node_affinity: Reachable | None = None
+    csi: CSIVolumeSource | None = None
+    claim_ref: PvcReference | None = None
+    node_affinity: VolumeNodeAffinity | None = None
 
 
-class WireVolume(Wire, frozen=True, gc=False):
+class WirePv(WireStruct, frozen=True, gc=False):
     """A persistent volume."""
 
     metadata: Metadata
-    spec: VolumeSpec = VolumeSpec()
+    spec: PvSpec = PvSpec()
 
 
-class Allocatable(Wire, frozen=True, gc=False):
+class VolumeNodeResources(WireStruct, frozen=True, gc=False):
     """How many volumes a driver can attach to a node; unlimited where it does not say."""
 
     count: int | None = None
 
 
-class NodeDriver(Wire, frozen=True, gc=False):
+class CSINodeDriver(WireStruct, frozen=True, gc=False):
     """A storage driver on a node."""
 
     name: str = ""
-    allocatable: Allocatable | None = None
+    allocatable: VolumeNodeResources | None = None
 
 
-class CSINodeSpec(Wire, frozen=True, gc=False):
+class CSINodeSpec(WireStruct, frozen=True, gc=False):
     """The storage drivers of a node."""
 
-    drivers: tuple[NodeDriver, ...] = ()
+    drivers: tuple[CSINodeDriver, ...] = ()
 
 
-class WireCSINode(Wire, frozen=True, gc=False):
+class WireCSINode(WireStruct, frozen=True, gc=False):
     """What the storage drivers say of a node."""
 
     metadata: Metadata

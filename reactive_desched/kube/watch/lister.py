@@ -11,27 +11,32 @@ from msgspec import Raw, Struct
 from reactive_desched.errors import ClusterError, Malformed
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.kube.decode.codec import Codec, Page
-from reactive_desched.kube.watch.watch_end import End, Ending, of_answer, of_error
-from reactive_desched.kube.watch.yielding import Gait, Pace
+from reactive_desched.kube.decode.codec import Codec, RawListPage
+from reactive_desched.kube.watch.watch_end import (
+    StopReason,
+    WatchEnd,
+    end_from_error,
+    end_from_response,
+)
+from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 
-__all__ = ["Lister", "PageSizes", "Staged"]
+__all__ = ["ListResult", "ListSettings", "Lister"]
 
 T = TypeVar("T")
 
 
-class PageSizes(Struct, frozen=True, gc=False):
+class ListSettings(Struct, frozen=True, gc=False):
     """How many objects to ask for at once, and how to go through them.
 
     Splitting a page holds the loop for about 5 us per object, so a relist, which happens while
     events must be answered, takes smaller pages than the first list, when nobody waits.
     """
 
-    page: int
-    gait: Gait
+    page_size: int
+    yield_policy: YieldPolicy
 
 
-class Staged(Struct, Generic[T], gc=False):
+class ListResult(Struct, Generic[T], gc=False):
     """A whole list, decoded: what the server had at `resource_version`."""
 
     items: list[T]
@@ -49,66 +54,70 @@ class Lister(Generic[T]):
         self,
         session: Transport,
         codec: Codec[T],
-        malformed: Callable[[Malformed], None],
+        on_malformed: Callable[[Malformed], None],
         clock: Clock,
     ) -> None:
         self._session = session
         self._codec = codec
-        self._malformed = malformed
+        self._on_malformed = on_malformed
         self._clock = clock
 
-    async def stage(self, sizes: PageSizes) -> Staged[T] | Ending:
+    async def list_all(self, settings: ListSettings) -> ListResult[T] | WatchEnd:
         """Read every page, or say why that ended early; nothing is kept of half a list."""
-        staged: Staged[T] = Staged([], "")
+        result: ListResult[T] = ListResult([], "")
         async with anyio.create_task_group() as ahead:
-            send, receive = anyio.create_memory_object_stream[Page | Ending](0)
-            ahead.start_soon(self._fetch, send, sizes.page)
+            send, receive = anyio.create_memory_object_stream[RawListPage | WatchEnd](0)
+            ahead.start_soon(self._fetch_pages, send, settings.page_size)
             async with receive:
                 async for page in receive:
-                    if isinstance(page, Ending):
+                    if isinstance(page, WatchEnd):
                         return page
-                    staged.resource_version = staged.resource_version or page.resource_version
-                    await self._decode(page.items, staged.items, sizes.gait)
-        if staged.resource_version in ("", "0"):
-            return Ending(End.BROKEN, f"list {self._codec.path}: it names no resourceVersion")
-        return staged
+                    result.resource_version = result.resource_version or page.resource_version
+                    await self._decode(page.items, result.items, settings.yield_policy)
+        if result.resource_version in ("", "0"):
+            return WatchEnd(
+                StopReason.BROKEN, f"list {self._codec.path}: it names no resourceVersion"
+            )
+        return result
 
-    async def _fetch(self, send: MemoryObjectSendStream[Page | Ending], size: int) -> None:
+    async def _fetch_pages(
+        self, send: MemoryObjectSendStream[RawListPage | WatchEnd], size: int
+    ) -> None:
         token = ""
         async with send:
             while True:
-                page = await self._page(token, size)
+                page = await self._fetch_page(token, size)
                 await send.send(page)
-                if isinstance(page, Ending) or not page.continue_token:
+                if isinstance(page, WatchEnd) or not page.continue_token:
                     return
                 token = page.continue_token
 
-    async def _page(self, token: str, size: int) -> Page | Ending:
+    async def _fetch_page(self, token: str, size: int) -> RawListPage | WatchEnd:
         what = f"list {self._codec.path}"
         params = {"limit": str(size)} | ({"continue": token} if token else {})
         try:
             answer = await self._session.request(
-                "GET", self._codec.path, params=params, accept=self._codec.forms.listed
+                "GET", self._codec.path, params=params, accept=self._codec.accept.list
             )
         except ClusterError as error:
-            return of_error(error)
+            return end_from_error(error)
         if not answer.ok:
-            return of_answer(answer, what, self._clock.wall())
+            return end_from_response(answer, what, self._clock.wall())
         await checkpoint()  # joining the body and splitting it are two turns, not one
         try:
-            page = self._codec.page(answer.body)
+            page = self._codec.split_page(answer.body)
         except Malformed as error:
-            return Ending(End.BROKEN, f"{what}: {error}")
+            return WatchEnd(StopReason.BROKEN, f"{what}: {error}")
         if token and page.continue_token == token:
-            return Ending(End.BROKEN, f"{what}: the server repeats its continue token")
+            return WatchEnd(StopReason.BROKEN, f"{what}: the server repeats its continue token")
         return page
 
-    async def _decode(self, raws: list[Raw], into: list[T], gait: Gait) -> None:
-        pace = Pace(self._clock, gait)
+    async def _decode(self, raws: list[Raw], into: list[T], yield_policy: YieldPolicy) -> None:
+        pace = Yielder(self._clock, yield_policy)
         for raw in raws:
             try:
-                into.append(self._codec.item(raw))
+                into.append(self._codec.decode_object(raw))
             except Malformed as error:
-                self._malformed(error)
-            if pace.spent():
-                await pace.give_way()
+                self._on_malformed(error)
+            if pace.slice_over():
+                await pace.yield_now()

@@ -4,19 +4,19 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-__all__ = ["Revival"]
+__all__ = ["ReconnectSignal"]
 
 
-class Revival:
+class ReconnectSignal:
     """Word that the server answers; shared by the reflectors of one session."""
 
     def __init__(self) -> None:
-        self._answers = anyio.Event()
+        self._answered = anyio.Event()
 
-    def told(self) -> None:
+    def notify(self) -> None:
         """The server answered: wake whoever waits for it."""
-        self._answers.set()
-        self._answers = anyio.Event()
+        self._answered.set()
+        self._answered = anyio.Event()
 
     async def wait(self, sleep: Callable[[float], Awaitable[None]], seconds: float) -> None:
         """Come back after this many seconds, or as soon as the server answers somebody."""
@@ -27,5 +27,5 @@ class Revival:
                 race.cancel_scope.cancel()
 
             race.start_soon(time_is_up)
-            await self._answers.wait()
+            await self._answered.wait()
             race.cancel_scope.cancel()

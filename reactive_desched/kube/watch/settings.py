@@ -2,14 +2,14 @@
 
 from msgspec import Struct
 
-from reactive_desched.kube.watch.backoff import Steps
-from reactive_desched.kube.watch.lister import PageSizes
-from reactive_desched.kube.watch.yielding import Gait
+from reactive_desched.kube.watch.backoff import BackoffConfig
+from reactive_desched.kube.watch.lister import ListSettings
+from reactive_desched.kube.watch.yielding import YieldPolicy
 
-__all__ = ["ReflectSettings", "ReflectorStatus"]
+__all__ = ["ReflectorSettings", "ReflectorStatus"]
 
 
-class ReflectSettings(Struct, frozen=True, gc=False):
+class ReflectorSettings(Struct, frozen=True, gc=False):
     """How patient and how large; the defaults suit a real API server.
 
     A watch is asked to last between `watch_s` and twice that. It counts as dead after
@@ -19,17 +19,19 @@ class ReflectSettings(Struct, frozen=True, gc=False):
     """
 
     streaming: bool = True
-    first: PageSizes = PageSizes(page=300, gait=Gait(steps=100))
-    again: PageSizes = PageSizes(page=250, gait=Gait(steps=50))
+    initial_list: ListSettings = ListSettings(
+        page_size=300, yield_policy=YieldPolicy(steps_per_slice=100)
+    )
+    relist: ListSettings = ListSettings(page_size=250, yield_policy=YieldPolicy(steps_per_slice=50))
     watch_s: float = 300.0
-    silence_slack_s: float = 30.0
-    silence_after_bookmark_s: float = 150.0
-    initial_silence_s: float = 30.0
-    streaming_refused_s: float = 600.0
-    denied_s: float = 60.0
-    relist_pause_s: float = 30.0
-    settle_s: float = 1.0
-    steps: Steps = Steps()
+    idle_slack_s: float = 30.0
+    idle_after_bookmark_s: float = 150.0
+    initial_idle_s: float = 30.0
+    streaming_retry_s: float = 600.0
+    denied_retry_s: float = 60.0
+    min_relist_interval_s: float = 30.0
+    sync_delay_s: float = 1.0
+    backoff: BackoffConfig = BackoffConfig()
 
 
 class ReflectorStatus(Struct, gc=False):
@@ -43,11 +45,11 @@ class ReflectorStatus(Struct, gc=False):
     kind: str
     path: str
     state: str = "starting"
-    fresh: bool = False
+    synced: bool = False
     resource_version: str = ""
     last_error: str = ""
     failures: int = 0
-    syncs: int = 0
+    completed_lists: int = 0
     relists: int = 0
     watches: int = 0
     reconnects: int = 0

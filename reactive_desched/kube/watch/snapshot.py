@@ -3,33 +3,35 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from reactive_desched.errors import Malformed, Refused
+from reactive_desched.errors import Malformed, RequestRejected
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.kube.decode.codec import Codec
-from reactive_desched.kube.watch.lister import Lister, PageSizes, Staged
-from reactive_desched.kube.watch.watch_end import End, Ending
-from reactive_desched.kube.watch.yielding import Gait
+from reactive_desched.kube.watch.lister import Lister, ListResult, ListSettings
+from reactive_desched.kube.watch.watch_end import StopReason, WatchEnd
+from reactive_desched.kube.watch.yielding import YieldPolicy
 
-__all__ = ["read_all"]
+__all__ = ["list_once"]
 
 T = TypeVar("T")
-_SIZES = PageSizes(page=500, gait=Gait(steps=50))
-_FINAL = frozenset({End.DENIED, End.REJECTED, End.UNKNOWN_CALLER})
+_LIST_SETTINGS = ListSettings(page_size=500, yield_policy=YieldPolicy(steps_per_slice=50))
+_NOT_RETRYABLE = frozenset({StopReason.DENIED, StopReason.REJECTED, StopReason.UNAUTHORIZED})
 
 
-async def read_all(
+async def list_once(
     session: Transport,
     codec: Codec[T],
-    malformed: Callable[[Malformed], None],
+    on_malformed: Callable[[Malformed], None],
     *,
     clock: Clock | None = None,
-) -> Staged[T]:
+) -> ListResult[T]:
     """List everything once; raises Refused, with `retryable`, when the server does not give it.
 
     What cannot be decoded goes to `malformed` and is left out.
     """
-    staged = await Lister(session, codec, malformed, clock or SystemClock()).stage(_SIZES)
-    if isinstance(staged, Ending):
-        raise Refused(staged.detail, retryable=staged.why not in _FINAL)
-    return staged
+    result = await Lister(session, codec, on_malformed, clock or SystemClock()).list_all(
+        _LIST_SETTINGS
+    )
+    if isinstance(result, WatchEnd):
+        raise RequestRejected(result.message, retryable=result.reason not in _NOT_RETRYABLE)
+    return result

@@ -12,20 +12,20 @@ from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.clock import Clock
-from reactive_desched.kube.client.failures import LINK_ERRORS, reason_of
-from reactive_desched.kube.client.session import Stream
+from reactive_desched.kube.client.failures import CONNECTION_ERRORS, describe_error
+from reactive_desched.kube.client.session import WatchStream
 from reactive_desched.kube.decode.codec import Codec, WatchEvent
-from reactive_desched.kube.watch.watch_end import End, Ending
+from reactive_desched.kube.watch.watch_end import StopReason, WatchEnd
 
-__all__ = ["Take", "WatchReader"]
+__all__ = ["EventHandler", "WatchReader"]
 
 T = TypeVar("T")
-Take: TypeAlias = Callable[[WatchEvent[T]], Ending | None]
+EventHandler: TypeAlias = Callable[[WatchEvent[T]], WatchEnd | None]
 
-_LINES_PER_LOOK = 5
-_BYTES_PER_LOOK = 2**18
-_TURN_S = 0.001
-_LOOK_FOR_SILENCE_S = 5.0
+_LINES_PER_CLOCK_CHECK = 5
+_BYTES_PER_CLOCK_CHECK = 2**18
+_SLICE_S = 0.001
+_IDLE_CHECK_S = 5.0
 
 
 class WatchReader(Generic[T]):
@@ -36,99 +36,101 @@ class WatchReader(Generic[T]):
     """
 
     def __init__(
-        self, codec: Codec[T], malformed: Callable[[Malformed], None], clock: Clock
+        self, codec: Codec[T], on_malformed: Callable[[Malformed], None], clock: Clock
     ) -> None:
         self._codec = codec
-        self._malformed = malformed
+        self._on_malformed = on_malformed
         self._clock = clock
-        self._torn = False
-        self._reading: anyio.CancelScope | None = None
-        self._why = ""
+        self._skipping_line = False
+        self._scope: anyio.CancelScope | None = None
+        self._stop_message = ""
 
     def stop(self, reason: str) -> None:
         """End the reading under way, if there is one, as if the link were silent."""
-        if self._reading is not None:
-            self._why = reason
-            self._reading.cancel()
+        if self._scope is not None:
+            self._stop_message = reason
+            self._scope.cancel()
 
     async def read(
         self,
-        stream: Stream,
-        take: Take[T],
-        silence_limit_s: Callable[[], float],
-        beside: Callable[[], Coroutine[object, None, None]] | None = None,
-    ) -> Ending:
+        stream: WatchStream,
+        handle: EventHandler[T],
+        idle_limit_s: Callable[[], float],
+        background: Callable[[], Coroutine[object, None, None]] | None = None,
+    ) -> WatchEnd:
         """Read until the end; `silence_limit_s` says how long nothing at all may come.
 
         What runs `beside` the reading is ended with it.
         """
-        self._why = "nothing came for too long"
-        ending: Ending | None = None
+        self._stop_message = "nothing came for too long"
+        ending: WatchEnd | None = None
         async with anyio.create_task_group() as both:
-            self._reading = both.cancel_scope
-            both.start_soon(self._listen_for_silence, stream, silence_limit_s, both.cancel_scope)
-            if beside is not None:
-                both.start_soon(beside)
-            ending = await self._lines(stream, take)
+            self._scope = both.cancel_scope
+            both.start_soon(self._idle_watchdog, stream, idle_limit_s, both.cancel_scope)
+            if background is not None:
+                both.start_soon(background)
+            ending = await self._read_lines(stream, handle)
             both.cancel_scope.cancel()
-        self._reading = None
-        return ending or Ending(End.SILENT, f"watch {self._codec.path}: {self._why}")
+        self._scope = None
+        return ending or WatchEnd(
+            StopReason.IDLE_TIMEOUT, f"watch {self._codec.path}: {self._stop_message}"
+        )
 
-    async def _lines(self, stream: Stream, take: Take[T]) -> Ending:
-        self._torn = False
+    async def _read_lines(self, stream: WatchStream, handle: EventHandler[T]) -> WatchEnd:
+        self._skipping_line = False
         while True:
             try:
-                return await self._until_the_end(stream, take)
+                return await self._read_until_end(stream, handle)
             except LineTooLong:
-                if not self._torn:
-                    self._malformed(self._too_long())
-                self._torn = True
-            except LINK_ERRORS as error:
-                return self._broken(reason_of(error))
+                if not self._skipping_line:
+                    self._on_malformed(self._line_too_long())
+                self._skipping_line = True
+            except CONNECTION_ERRORS as error:
+                return self._connection_broken(describe_error(error))
 
-    async def _until_the_end(self, stream: Stream, take: Take[T]) -> Ending:
-        now, readline, read_line = self._clock.now, stream.readline, self._line
-        turn_ends, lines, size = now() + _TURN_S, 0, 0
+    async def _read_until_end(self, stream: WatchStream, handle: EventHandler[T]) -> WatchEnd:
+        now, readline, read_line = self._clock.now, stream.readline, self._handle_line
+        turn_ends, lines, size = now() + _SLICE_S, 0, 0
         while line := await readline():
             if line[-1:] != b"\n":
-                return self._broken("cut in the middle of a line")
-            if (ending := read_line(line, take)) is not None:
+                return self._connection_broken("cut in the middle of a line")
+            if (ending := read_line(line, handle)) is not None:
                 return ending
             lines += 1
             size += len(line)
-            if lines >= _LINES_PER_LOOK or size >= _BYTES_PER_LOOK:
+            if lines >= _LINES_PER_CLOCK_CHECK or size >= _BYTES_PER_CLOCK_CHECK:
                 lines = size = 0
                 if now() >= turn_ends:
                     await checkpoint()
-                    turn_ends = now() + _TURN_S
+                    turn_ends = now() + _SLICE_S
         return _CLEAN
 
-    def _line(self, line: bytes, take: Take[T]) -> Ending | None:
-        torn, self._torn = self._torn, False
+    def _handle_line(self, line: bytes, handle: EventHandler[T]) -> WatchEnd | None:
+        torn, self._skipping_line = self._skipping_line, False
         try:
-            return take(self._codec.event(line)) if line != b"\n" else None
+            return handle(self._codec.decode_event(line)) if line != b"\n" else None
         except Malformed as error:
             if not torn:  # the rest of a line that was too long never reads as a whole document
-                self._malformed(error)
+                self._on_malformed(error)
             return None
 
-    async def _listen_for_silence(
-        self, stream: Stream, limit_s: Callable[[], float], reading: anyio.CancelScope
+    async def _idle_watchdog(
+        self, stream: WatchStream, limit_s: Callable[[], float], reading: anyio.CancelScope
     ) -> None:
-        received, since = stream.received(), self._clock.now()
+        received, since = stream.received_bytes(), self._clock.now()
         while True:
-            await self._clock.sleep(min(_LOOK_FOR_SILENCE_S, limit_s()))
-            if (sofar := stream.received()) != received:
+            await self._clock.sleep(min(_IDLE_CHECK_S, limit_s()))
+            if (sofar := stream.received_bytes()) != received:
                 received, since = sofar, self._clock.now()
             elif self._clock.now() - since >= limit_s():
                 reading.cancel()
                 return
 
-    def _broken(self, detail: str) -> Ending:
-        return Ending(End.BROKEN, f"watch {self._codec.path}: {detail}")
+    def _connection_broken(self, message: str) -> WatchEnd:
+        return WatchEnd(StopReason.BROKEN, f"watch {self._codec.path}: {message}")
 
-    def _too_long(self) -> Malformed:
+    def _line_too_long(self) -> Malformed:
         return Malformed(self._codec.kind, "", "its watch line is longer than we read")
 
 
-_CLEAN = Ending(End.CLEAN, "the server ended the watch")
+_CLEAN = WatchEnd(StopReason.CLEAN, "the server ended the watch")

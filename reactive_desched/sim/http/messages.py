@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.sim.http import protobuf
 from reactive_desched.sim.http.field_validation import Typed, typed_body
 from reactive_desched.sim.http.rendering import encode
@@ -59,7 +59,7 @@ async def json_body(request: web.Request) -> Any:
         return None
     try:
         return msgspec.json.decode(body)
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         raise bad_request(f"the request body is not JSON: {error}") from error
 
 

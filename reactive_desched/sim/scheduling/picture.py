@@ -8,7 +8,13 @@ from msgspec import Struct
 
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import ZONE_LABEL
-from reactive_desched.model.resources import CPU, MEMORY, add, amounts, subtract
+from reactive_desched.model.resources import (
+    CPU,
+    MEMORY,
+    add_resources,
+    parse_resource_list,
+    subtract_resources,
+)
 from reactive_desched.model.taints import Taint
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import controller_uid, is_terminal, is_terminating, node_of
@@ -64,12 +70,14 @@ class NodeRoom:
         self.taints = tuple(msgspec.convert(spec.get("taints") or (), tuple[Taint, ...]))
         self.is_unschedulable = bool(spec.get("unschedulable"))
         listed = (node or {}).get("status", {}).get("allocatable") or {}
-        self.allocatable = amounts({resource: str(value) for resource, value in listed.items()})
+        self.allocatable = parse_resource_list(
+            {resource: str(value) for resource, value in listed.items()}
+        )
 
     def seat(self, needs: PodNeeds) -> None:
         """Count a pod in."""
         self.pods += 1
-        add(self.requested, needs.requests)
+        add_resources(self.requested, needs.requests)
         self.scored[CPU] += needs.scored_cpu_m
         self.scored[MEMORY] += needs.scored_memory
         self.host_ports.extend(needs.host_ports)
@@ -77,7 +85,7 @@ class NodeRoom:
     def unseat(self, needs: PodNeeds) -> None:
         """Count a pod out."""
         self.pods -= 1
-        subtract(self.requested, needs.requests)
+        subtract_resources(self.requested, needs.requests)
         self.scored[CPU] -= needs.scored_cpu_m
         self.scored[MEMORY] -= needs.scored_memory
         for port in needs.host_ports:
@@ -180,19 +188,19 @@ class Picture:
         if room is None:
             room = self._rooms[node] = NodeRoom(node)
         room.seat(group.needs)
-        add(group.on, {node: 1})
+        add_resources(group.on, {node: 1})
         if group.owner:
-            add(self._owned.setdefault(group.owner, {}), {node: 1})
+            add_resources(self._owned.setdefault(group.owner, {}), {node: 1})
         if seat.is_ending:
-            add(group.ending, {node: 1})
+            add_resources(group.ending, {node: 1})
 
     def _leave(self, seat: _Seat) -> None:
         group, node = seat.group, seat.node
         room = self._rooms[node]
         room.unseat(group.needs)
-        subtract(group.on, {node: 1})
+        subtract_resources(group.on, {node: 1})
         if seat.is_ending:
-            subtract(group.ending, {node: 1})
+            subtract_resources(group.ending, {node: 1})
         if group.owner:
             self._disown(group.owner, node)
         if not group.on:
@@ -203,7 +211,7 @@ class Picture:
 
     def _disown(self, owner: str, node: str) -> None:
         owned = self._owned[owner]
-        subtract(owned, {node: 1})
+        subtract_resources(owned, {node: 1})
         if not owned:
             del self._owned[owner]
 

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from reactive_desched.telemetry.logs import Log
+from reactive_desched.telemetry.logs import Logger
 
-EACH_EVERY_S: Final = 60.0
-MOST_KINDS: Final = 100
+LOG_EVERY_S: Final = 60.0
+MAX_KINDS: Final = 100
 
 
 class KafkaLog(logging.Handler):
@@ -17,12 +17,12 @@ class KafkaLog(logging.Handler):
     at debug level whole requests are told, with passwords. `last` is the latest warning.
     """
 
-    def __init__(self, log: Log, clock: Callable[[], float]) -> None:
+    def __init__(self, log: Logger, clock: Callable[[], float]) -> None:
         super().__init__(logging.WARNING)
-        self.last = ""
+        self.last_warning = ""
         self._log = log
         self._clock = clock
-        self._told: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
         self._logger = logging.getLogger("aiokafka")
 
     def open(self) -> None:
@@ -41,11 +41,11 @@ class KafkaLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a warning on, unless the same was said in the last minute."""
-        self.last = record.getMessage()
+        self.last_warning = record.getMessage()
         now, kind = self._clock(), f"{record.name} {record.msg}"
-        told_at = self._told.get(kind)
-        if told_at is None or now - told_at >= EACH_EVERY_S:
-            if len(self._told) >= MOST_KINDS:
-                self._told.clear()
-            self._told[kind] = now
-            self._log.info("aiokafka says", text=self.last)
+        logged_at = self._logged_at.get(kind)
+        if logged_at is None or now - logged_at >= LOG_EVERY_S:
+            if len(self._logged_at) >= MAX_KINDS:
+                self._logged_at.clear()
+            self._logged_at[kind] = now
+            self._log.info("aiokafka says", text=self.last_warning)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.policy.recording import Kafka, KafkaTls, Sasl
+from reactive_desched.policy.recording import KafkaSettings, KafkaTlsSettings, SaslSettings
 
 CLIENT_ID: Final = "reactive-desched"
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -13,17 +13,17 @@ RETRY_AFTER_S: Final = 0.1
 METADATA_AGE_S: Final = 60.0
 """Added partitions are seen within this time."""
 
-BATCH_BYTES: Final = 256 * 1024
-GZIP_BATCH_BYTES: Final = 48 * 1024
+MAX_BATCH_BYTES: Final = 256 * 1024
+MAX_GZIP_BATCH_BYTES: Final = 48 * 1024
 """Batches are no larger: to pack and check one holds the event loop, longest when compressing."""
 
-LEAST_BATCH_BYTES: Final = 16 * 1024
+MIN_BATCH_BYTES: Final = 16 * 1024
 """However often batches are too large, they may be of this size."""
 
-Settings = dict[str, Any]  # Any: keyword arguments of several types
+ProducerSettings = dict[str, Any]  # Any: keyword arguments of several types
 
 
-def producer_settings(kafka: Kafka) -> Settings:
+def producer_settings(kafka: KafkaSettings) -> ProducerSettings:
     """Return what aiokafka's producer is made with; blocks on files.
 
     Raises SinkUnavailable for a file that cannot be read.
@@ -36,24 +36,24 @@ def producer_settings(kafka: Kafka) -> Settings:
         "enable_idempotence": True,
         "compression_type": "gzip" if is_gzip else None,
         "max_batch_size": min(
-            kafka.max_request_bytes, GZIP_BATCH_BYTES if is_gzip else BATCH_BYTES
+            kafka.max_request_bytes, MAX_GZIP_BATCH_BYTES if is_gzip else MAX_BATCH_BYTES
         ),
         "max_request_size": kafka.max_request_bytes,
         "request_timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
         "retry_backoff_ms": int(RETRY_AFTER_S * 1000),
         "metadata_max_age_ms": int(METADATA_AGE_S * 1000),
         "security_protocol": _protocol(kafka),
-        "ssl_context": None if kafka.tls is None else _trust(kafka.tls),
-        **({} if kafka.sasl is None else _identity(kafka.sasl)),
+        "ssl_context": None if kafka.tls is None else _tls_context(kafka.tls),
+        **({} if kafka.sasl is None else _sasl_settings(kafka.sasl)),
     }
 
 
-def _protocol(kafka: Kafka) -> str:
+def _protocol(kafka: KafkaSettings) -> str:
     transport = "PLAINTEXT" if kafka.tls is None else "SSL"
     return transport if kafka.sasl is None else f"SASL_{transport}"
 
 
-def _trust(tls: KafkaTls) -> ssl.SSLContext:
+def _tls_context(tls: KafkaTlsSettings) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.ca_file or None)
         if tls.cert_file:  # an empty password: an encrypted key must not ask for one
@@ -61,18 +61,18 @@ def _trust(tls: KafkaTls) -> ssl.SSLContext:
     except (OSError, ValueError) as error:
         files = ", ".join(filter(None, (tls.ca_file, tls.cert_file, tls.key_file)))
         raise SinkUnavailable(
-            f"the TLS files ({files}) cannot be used: {_said(error)}; "
+            f"the TLS files ({files}) cannot be used: {_error_text(error)}; "
             "they are PEM, and the private key is not encrypted"
         ) from error
     return context
 
 
-def _identity(sasl: Sasl) -> Settings:
+def _sasl_settings(sasl: SaslSettings) -> ProducerSettings:
     try:
         password = Path(sasl.password_file).read_text(encoding="utf-8").strip("\r\n")
     except (OSError, ValueError) as error:
         raise SinkUnavailable(
-            f"the password file {sasl.password_file} cannot be read: {_said(error)}"
+            f"the password file {sasl.password_file} cannot be read: {_error_text(error)}"
         ) from None  # what cannot be decoded would be in the cause
     if not password:
         raise SinkUnavailable(f"the password file {sasl.password_file} is empty")
@@ -83,6 +83,6 @@ def _identity(sasl: Sasl) -> Settings:
     }
 
 
-def _said(error: OSError | ValueError) -> str:
+def _error_text(error: OSError | ValueError) -> str:
     """Return the system's words, without any content of a file."""
     return getattr(error, "strerror", None) or type(error).__name__

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from reactive_desched.policy.recording import Kafka
+from reactive_desched.policy.recording import KafkaSettings
 
 
-def unknown_topic(kafka: Kafka, topic: str) -> str:
+def unknown_topic(kafka: KafkaSettings, topic: str) -> str:
     """Return what to do about a topic that is not there."""
     return (
         f"topic {topic} does not exist: make it, for example with "
@@ -14,33 +14,34 @@ def unknown_topic(kafka: Kafka, topic: str) -> str:
     )
 
 
-def not_authorised(kafka: Kafka, topic: str) -> str:
+def not_authorised(kafka: KafkaSettings, topic: str) -> str:
     """Return what to do about missing rights."""
-    who = "User:ANONYMOUS" if kafka.sasl is None else f"User:{kafka.sasl.username}"
+    principal = "User:ANONYMOUS" if kafka.sasl is None else f"User:{kafka.sasl.username}"
     return (
         f"not authorised to write to topic {topic}: allow it, for example with "
-        f"`kafka-acls.sh --bootstrap-server {kafka.brokers[0]} --add --allow-principal {who} "
+        f"`kafka-acls.sh --bootstrap-server {kafka.brokers[0]} --add --allow-principal {principal} "
         f"--producer --topic {topic}`"
     )
 
 
-def no_broker(kafka: Kafka, heard: str) -> str:
+def no_broker(kafka: KafkaSettings, last_warning: str) -> str:
     """Return what to look at when nobody answers, or nobody lets us in."""
     what = ["brokers"]
     what += ["tls"] if kafka.tls is not None else []
     what += ["sasl"] if kafka.sasl is not None else []
     return (
-        f"no broker of {', '.join(kafka.brokers)} lets us in{_heard(heard)}: check "
-        f"{_listed(what)} in the settings, and that the network lets us through"
+        f"no broker of {', '.join(kafka.brokers)} lets us "
+        f"in{_last_warning_text(last_warning)}: check "
+        f"{_join_names(what)} in the settings, and that the network lets us through"
     )
 
 
-def no_answer(seconds: float, heard: str) -> str:
+def no_acknowledgement(seconds: float, last_warning: str) -> str:
     """Return what is known when acknowledgements stay away."""
-    return f"no acknowledgement from Kafka within {seconds:.0f} s{_heard(heard)}"
+    return f"no acknowledgement from Kafka within {seconds:.0f} s{_last_warning_text(last_warning)}"
 
 
-def too_large(size: int, kafka: Kafka, topic: str) -> str:
+def too_large(size: int, kafka: KafkaSettings, topic: str) -> str:
     """Return why an event will never be taken."""
     return (
         f"{size} bytes are too large for topic {topic}: raise its max.message.bytes, "
@@ -48,9 +49,9 @@ def too_large(size: int, kafka: Kafka, topic: str) -> str:
     )
 
 
-def _heard(heard: str) -> str:
-    return f" (last heard: {heard})" if heard else ""
+def _last_warning_text(last_warning: str) -> str:
+    return f" (last heard: {last_warning})" if last_warning else ""
 
 
-def _listed(words: Iterable[str]) -> str:
-    return " and ".join(words)
+def _join_names(names: Iterable[str]) -> str:
+    return " and ".join(names)

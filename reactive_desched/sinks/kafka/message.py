@@ -18,7 +18,7 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _text: Final = msgspec.json.Decoder(str)
 
 
-class Message(NamedTuple):
+class KafkaMessage(NamedTuple):
     """What Kafka is given for one event; its time is when it was recorded, in milliseconds."""
 
     key: bytes
@@ -28,7 +28,7 @@ class Message(NamedTuple):
     is_checkpoint: bool
 
 
-def message(line: bytes, *, binary: bool) -> Message:
+def to_kafka_message(line: bytes, *, binary: bool) -> KafkaMessage:
     """Return the message of a line.
 
     Both ways each attribute is a header. The value is the line itself, or in binary mode the data
@@ -40,7 +40,7 @@ def message(line: bytes, *, binary: bool) -> Message:
     data_type = texts.pop("datacontenttype")
     headers = [(_ATTRIBUTE + name, text.encode()) for name, text in texts.items()]
     headers.append((CONTENT_TYPE, data_type.encode() if binary else STRUCTURED))
-    return Message(
+    return KafkaMessage(
         key=texts["partitionkey"].encode(),
         value=bytes(data) if binary else line,
         headers=headers,
@@ -49,17 +49,17 @@ def message(line: bytes, *, binary: bool) -> Message:
     )
 
 
-def line_of(value: bytes, headers: Iterable[Header]) -> bytes:
+def to_journal_line(value: bytes, headers: Iterable[Header]) -> bytes:
     """Return the journal's line of a message of either mode, byte for byte."""
     texts = dict(headers)
     content_type = texts.pop(CONTENT_TYPE)
     if content_type == STRUCTURED:
         return value
-    members = {name.removeprefix(_ATTRIBUTE): _quoted(text) for name, text in texts.items()}
+    members = {name.removeprefix(_ATTRIBUTE): _to_json_string(text) for name, text in texts.items()}
     members["data"] = value
-    members["datacontenttype"] = _quoted(content_type)
+    members["datacontenttype"] = _to_json_string(content_type)
     return b"{" + b",".join(b'"%s":%s' % (n.encode(), members[n]) for n in sorted(members)) + b"}"
 
 
-def _quoted(text: bytes) -> bytes:
+def _to_json_string(text: bytes) -> bytes:
     return msgspec.json.encode(text.decode())

@@ -6,16 +6,16 @@ from typing import Final
 import anyio.lowlevel
 from anyio.to_thread import run_sync
 
-from reactive_desched.errors import EventRefused, SinkUnavailable
-from reactive_desched.journal.records import Entry
-from reactive_desched.policy.recording import Kafka
-from reactive_desched.primitives.decode_errors import UNDECODABLE
+from reactive_desched.errors import EventRejected, SinkUnavailable
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.sinks.kafka.client_log import KafkaLog
-from reactive_desched.sinks.kafka.connection import LEAST_BATCH_BYTES, producer_settings
-from reactive_desched.sinks.kafka.message import Message, message
-from reactive_desched.sinks.kafka.partitions import RECORDS_AT_ONCE, Failure, Parcel
-from reactive_desched.sinks.kafka.producer import Producer, load
-from reactive_desched.telemetry.logs import Log
+from reactive_desched.sinks.kafka.connection import MIN_BATCH_BYTES, producer_settings
+from reactive_desched.sinks.kafka.message import KafkaMessage, to_kafka_message
+from reactive_desched.sinks.kafka.partitions import RECORDS_AT_ONCE, BatchFailure, OutboundMessage
+from reactive_desched.sinks.kafka.producer import KafkaProducer, import_client
+from reactive_desched.telemetry.logs import Logger
 
 NAME: Final = "kafka"
 
@@ -31,104 +31,112 @@ class KafkaSink:
     name = NAME
     from_start = True
 
-    def __init__(self, kafka: Kafka, *, clock: Callable[[], float], log: Log) -> None:
-        self._kafka = kafka
-        self._heard = KafkaLog(log, clock)
-        self._producer: Producer | None = None
-        self._is_used = False
-        self._suspects: frozenset[int] = frozenset()
-        self._batch_bytes = kafka.max_request_bytes
+    def __init__(self, settings: KafkaSettings, *, clock: Callable[[], float], log: Logger) -> None:
+        self._settings = settings
+        self._client_log = KafkaLog(log, clock)
+        self._producer: KafkaProducer | None = None
+        self._is_sending = False
+        self._oversize_candidates: frozenset[int] = frozenset()
+        self._batch_bytes = settings.max_request_bytes
 
-    async def deliver(self, entries: Sequence[Entry]) -> int:
+    async def deliver(self, entries: Sequence[JournalRecord]) -> int:
         """Return how many, from the first, every replica in sync has."""
         while True:
-            sent, failures = await self._round(entries)
+            sent, failures = await self._send_once(entries)
             if not failures:
                 return sent
             first = min(failures, key=lambda one: one.indexes[0])
-            self._suspect(entries, failures)
+            self._mark_oversize_candidates(entries, failures)
             if done := first.indexes[0]:
                 return done
-            self._raise_unless_shared(first)
+            self._raise_failure(first)
 
     async def close(self) -> None:
         """Let go of the producer."""
-        await self._throw_away()
-        self._heard.close()
+        await self._abort_producer()
+        self._client_log.close()
 
-    async def _round(self, entries: Sequence[Entry]) -> tuple[int, list[Failure]]:
+    async def _send_once(self, entries: Sequence[JournalRecord]) -> tuple[int, list[BatchFailure]]:
         """Send everything once; after a failure, or when cut short, the producer is thrown away."""
-        producer = await self._ready()
-        self._is_used = True
-        parcels = await self._parcels(entries, producer)
-        failures = await producer.send(parcels)
+        producer = await self._ensure_producer()
+        self._is_sending = True
+        messages = await self._outbound_messages(entries, producer)
+        failures = await producer.send(messages)
         if failures:
-            await self._throw_away()
-        self._is_used = False
-        return len(parcels), failures
+            await self._abort_producer()
+        self._is_sending = False
+        return len(messages), failures
 
-    async def _parcels(self, entries: Sequence[Entry], producer: Producer) -> list[Parcel]:
+    async def _outbound_messages(
+        self, entries: Sequence[JournalRecord], producer: KafkaProducer
+    ) -> list[OutboundMessage]:
         """Return the first of them, up to one that cannot be sent."""
         partitions = {topic: producer.partitions(topic) for topic in self._topics}
-        parcels: list[Parcel] = []
+        messages: list[OutboundMessage] = []
         for index, entry in enumerate(entries):
-            if (one := self._message(entry)) is None:
+            if (one := self._to_message(entry)) is None:
                 break
             topic = self._topic_of(one)
-            lane = (topic, producer.partition(one.key, partitions[topic]))
-            parcels.append(Parcel(index, lane, one, entry.seq in self._suspects))
+            topic_partition = (topic, producer.partition(one.key, partitions[topic]))
+            messages.append(
+                OutboundMessage(index, topic_partition, one, entry.seq in self._oversize_candidates)
+            )
             if index % RECORDS_AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
-        if not parcels:
-            raise EventRefused("the record is no event")
-        return parcels
+        if not messages:
+            raise EventRejected("the record is no event")
+        return messages
 
-    def _message(self, entry: Entry) -> Message | None:
+    def _to_message(self, entry: JournalRecord) -> KafkaMessage | None:
         try:
-            return message(entry.raw, binary=self._kafka.mode == "binary")
-        except (*UNDECODABLE, KeyError, ValueError):
+            return to_kafka_message(entry.raw, binary=self._settings.mode == "binary")
+        except (*DECODE_ERRORS, KeyError, ValueError):
             return None
 
-    async def _ready(self) -> Producer:
-        if self._is_used:
-            await self._throw_away()
+    async def _ensure_producer(self) -> KafkaProducer:
+        if self._is_sending:
+            await self._abort_producer()
         if self._producer is None:
-            self._heard.open()
-            await run_sync(load)
-            settings = await run_sync(producer_settings, self._kafka)
+            self._client_log.open()
+            await run_sync(import_client)
+            settings = await run_sync(producer_settings, self._settings)
             self._batch_bytes = min(self._batch_bytes, settings["max_batch_size"])
             settings["max_batch_size"] = self._batch_bytes
-            self._producer = Producer(self._kafka, settings, self._heard)
+            self._producer = KafkaProducer(self._settings, settings, self._client_log)
             try:
                 await self._producer.start(self._topics)
             except SinkUnavailable:
-                await self._throw_away()
+                await self._abort_producer()
                 raise
-        self._heard.last = ""
+        self._client_log.last_warning = ""
         return self._producer
 
-    async def _throw_away(self) -> None:
+    async def _abort_producer(self) -> None:
         if (producer := self._producer) is not None:
             self._producer = None
-            await producer.throw_away()
+            await producer.abort()
 
     @property
     def _topics(self) -> list[str]:
-        both = (self._kafka.topic, self._kafka.checkpoint_topic)
+        both = (self._settings.topic, self._settings.checkpoint_topic)
         return list(dict.fromkeys(filter(None, both)))
 
-    def _topic_of(self, one: Message) -> str:
-        return (one.is_checkpoint and self._kafka.checkpoint_topic) or self._kafka.topic
+    def _topic_of(self, one: KafkaMessage) -> str:
+        return (one.is_checkpoint and self._settings.checkpoint_topic) or self._settings.topic
 
-    def _suspect(self, entries: Sequence[Entry], failures: Sequence[Failure]) -> None:
+    def _mark_oversize_candidates(
+        self, entries: Sequence[JournalRecord], failures: Sequence[BatchFailure]
+    ) -> None:
         large = [one for one in failures if one.is_too_large]
         if any(len(one.indexes) > 1 for one in large):
-            self._batch_bytes = max(self._batch_bytes // 2, LEAST_BATCH_BYTES)
-        self._suspects = frozenset(entries[index].seq for one in large for index in one.indexes)
+            self._batch_bytes = max(self._batch_bytes // 2, MIN_BATCH_BYTES)
+        self._oversize_candidates = frozenset(
+            entries[index].seq for one in large for index in one.indexes
+        )
 
-    def _raise_unless_shared(self, failure: Failure) -> None:
+    def _raise_failure(self, failure: BatchFailure) -> None:
         """Say why nothing was taken, unless a batch was too large that held several events."""
         if not failure.is_too_large:
             raise SinkUnavailable(failure.reason)
         if len(failure.indexes) == 1:
-            raise EventRefused(failure.reason)
+            raise EventRejected(failure.reason)

@@ -3,10 +3,10 @@
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from reactive_desched.errors import EventRefused, SinkError, SinkUnavailable
-from reactive_desched.primitives.retry_after import retry_after_s
+from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
+from reactive_desched.primitives.retry_after import parse_retry_after_s
 
-REFUSED: Final = frozenset(
+REFUSED_STATUSES: Final = frozenset(
     {
         HTTPStatus.BAD_REQUEST,
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -25,30 +25,32 @@ _REMEDIES: Final = {
 }
 
 
-class Reply(NamedTuple):
+class WebhookResponse(NamedTuple):
     """All that counts of an answer."""
 
     status: int
     retry_after: str | None = None
 
 
-def judged(reply: Reply, origin: str, now: float) -> SinkError | None:
+def classify_response(response: WebhookResponse, origin: str, now: float) -> SinkError | None:
     """Return what to raise after this answer, None if the event is there; `now` is the time of day.
 
     What a person has to put right waits like an outage: the events are not at fault.
     """
-    status = reply.status
+    status = response.status
     if 200 <= status < 300:  # noqa: PLR2004 -- the successes of HTTP
         return None
-    said = f"{origin} answered {status} {_phrase(status)}".rstrip()
-    if status in REFUSED:
-        return EventRefused(said)
+    message = f"{origin} answered {status} {_phrase(status)}".rstrip()
+    if status in REFUSED_STATUSES:
+        return EventRejected(message)
     if 300 <= status < 400:  # noqa: PLR2004 -- the redirects of HTTP
-        said += ": redirects are not followed, write the final address into url"
+        message += ": redirects are not followed, write the final address into url"
     elif status in _REMEDIES:
-        said += f": {_REMEDIES[HTTPStatus(status)]}"
-    asked_s = None if reply.retry_after is None else retry_after_s(reply.retry_after, now)
-    return SinkUnavailable(said, asked_s)
+        message += f": {_REMEDIES[HTTPStatus(status)]}"
+    retry_s = (
+        None if response.retry_after is None else parse_retry_after_s(response.retry_after, now)
+    )
+    return SinkUnavailable(message, retry_s)
 
 
 def _phrase(status: int) -> str:

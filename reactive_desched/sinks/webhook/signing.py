@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from reactive_desched.errors import SinkUnavailable
 
-MOST_BYTES = 16 * 1024
+MAX_SECRET_BYTES = 16 * 1024
 """A file that is longer holds no secret."""
 
-_IN_BASE64 = b"whsec_"
+_BASE64_PREFIX = b"whsec_"
 
 
-class Proofs(Struct, frozen=True):
+class WebhookSigner(Struct, frozen=True):
     """The files that hold our secrets; empty: no such proof is given."""
 
     secret_file: str
@@ -38,9 +38,9 @@ class Proofs(Struct, frozen=True):
         return found
 
 
-def signature(key: bytes, signed: bytes) -> str:
+def signature(key: bytes, content: bytes) -> str:
     """Return one signature as the header has it."""
-    return "v1," + b64encode(hmac.digest(key, signed, "sha256")).decode()
+    return "v1," + b64encode(hmac.digest(key, content, "sha256")).decode()
 
 
 def _keys(path: str) -> list[bytes]:
@@ -55,9 +55,9 @@ def _keys(path: str) -> list[bytes]:
 
 
 def _key(path: str, line: bytes) -> bytes:
-    if not line.startswith(_IN_BASE64):
+    if not line.startswith(_BASE64_PREFIX):
         return line
-    encoded = line.removeprefix(_IN_BASE64).rstrip(b"=")
+    encoded = line.removeprefix(_BASE64_PREFIX).rstrip(b"=")
     try:
         key = b64decode(encoded + b"=" * (-len(encoded) % 4), validate=True)
     except binascii.Error:
@@ -81,11 +81,13 @@ def _lines(field: str, path: str) -> list[bytes]:
     """Return the lines that are not blank, at least one, without the space around them."""
     try:
         with Path(path).open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
+            raw = file.read(MAX_SECRET_BYTES + 1)
     except OSError as error:
         raise SinkUnavailable(f"{field} {path} cannot be read: {error.strerror}") from error
-    if len(raw) > MOST_BYTES:
-        raise SinkUnavailable(f"{field} {path} is longer than {MOST_BYTES} bytes: is it the one?")
+    if len(raw) > MAX_SECRET_BYTES:
+        raise SinkUnavailable(
+            f"{field} {path} is longer than {MAX_SECRET_BYTES} bytes: is it the one?"
+        )
     lines = [line.strip() for line in raw.splitlines()]
     if not any(lines):
         raise SinkUnavailable(f"{field} {path} is empty: write the secret into it")

@@ -11,20 +11,20 @@ from anyio.lowlevel import checkpoint
 from yarl import URL
 
 from reactive_desched._version import __version__
-from reactive_desched.errors import EventRefused, SinkError, SinkUnavailable
+from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
 from reactive_desched.journal.disk_thread import DiskThread
-from reactive_desched.journal.records import Entry
-from reactive_desched.policy.recording import Webhook
-from reactive_desched.sinks.type_filter import Wanted
-from reactive_desched.sinks.webhook.responses import Reply, judged
-from reactive_desched.sinks.webhook.signing import Proofs
+from reactive_desched.journal.records import JournalRecord
+from reactive_desched.policy.recording import WebhookSettings
+from reactive_desched.sinks.type_filter import TypeFilter
+from reactive_desched.sinks.webhook.responses import WebhookResponse, classify_response
+from reactive_desched.sinks.webhook.signing import WebhookSigner
 
-PORTION: Final = 100
+MAX_BATCH_RECORDS: Final = 100
 """So many records are looked at in one go, and nothing is sent after the first second of it."""
-PORTION_S: Final = 1.0
-MOST_ANSWER_BYTES: Final = 16 * 1024
-_DRAINED_WITHIN_S: Final = 1.0
-_HUNG_UP: Final = "it closed the connection without an answer"
+MAX_BATCH_S: Final = 1.0
+MAX_RESPONSE_BYTES: Final = 16 * 1024
+_DRAIN_TIMEOUT_S: Final = 1.0
+_CONNECTION_CLOSED: Final = "it closed the connection without an answer"
 _CONTENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
 
 
@@ -40,35 +40,35 @@ class WebhookSink:
     from_start = False
 
     def __init__(
-        self, settings: Webhook, *, wall: Callable[[], float], clock: Callable[[], float]
+        self, settings: WebhookSettings, *, wall: Callable[[], float], clock: Callable[[], float]
     ) -> None:
-        self._wanted = Wanted(settings.types)
+        self._type_filter = TypeFilter(settings.types)
         self._url = URL(settings.url)
         self._ca_file = settings.ca_file
         self._timeout_s = settings.timeout_s
-        self._proofs = Proofs(settings.secret_file, settings.token_file)
+        self._signer = WebhookSigner(settings.secret_file, settings.token_file)
         self._wall = wall
         self._clock = clock
-        self._files: DiskThread | None = None
+        self._file_thread: DiskThread | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._is_kept_open = False
-        self._owed: tuple[int, SinkError] | None = None
+        self._is_reusable = False
+        self._pending_error: tuple[int, SinkError] | None = None
 
-    async def deliver(self, entries: Sequence[Entry]) -> int:
+    async def deliver(self, entries: Sequence[JournalRecord]) -> int:
         """Post events until one cannot be, and return how many are done with.
 
         What went wrong behind those is raised when the rest is handed over again.
         """
         await checkpoint()
-        self._raise_owed(entries[0].seq)
-        portion, ends_at = entries[:PORTION], self._clock() + PORTION_S
+        self._raise_pending_error(entries[0].seq)
+        portion, ends_at = entries[:MAX_BATCH_RECORDS], self._clock() + MAX_BATCH_S
         for done, entry in enumerate(portion):
             try:
-                await self._hand_over(entry)
+                await self._deliver_one(entry)
             except SinkError as error:
                 if not done:
                     raise
-                self._owed = entry.seq, error
+                self._pending_error = entry.seq, error
                 return done
             if self._clock() >= ends_at:
                 return done + 1
@@ -76,62 +76,66 @@ class WebhookSink:
 
     async def close(self) -> None:
         """Let go of the connection and of the thread that reads files."""
-        await self._hang_up()
-        if self._files is not None:
-            self._files.close()
-        self._files = None
+        await self._close_session()
+        if self._file_thread is not None:
+            self._file_thread.close()
+        self._file_thread = None
 
-    async def _hang_up(self) -> None:
+    async def _close_session(self) -> None:
         """Let go of the connection; the next one trusts what `caFile` holds by then."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    def _raise_owed(self, seq: int) -> None:
-        owed, self._owed = self._owed, None
+    def _raise_pending_error(self, seq: int) -> None:
+        owed, self._pending_error = self._pending_error, None
         if owed is not None and owed[0] == seq:
             raise owed[1]
 
-    async def _hand_over(self, entry: Entry) -> None:
-        event = self._wanted.summary(entry)
+    async def _deliver_one(self, entry: JournalRecord) -> None:
+        event = self._type_filter.match(entry)
         if event is None:
             return
         if not (event.id.isascii() and event.id.isprintable()):
-            raise EventRefused("its id cannot stand in a header")
+            raise EventRejected("its id cannot stand in a header")
         reply = await self._post(event.id, entry.raw)
-        if (error := judged(reply, str(self._url.origin()), self._wall())) is not None:
+        if (error := classify_response(reply, str(self._url.origin()), self._wall())) is not None:
             raise error
 
-    async def _post(self, id_: str, body: bytes) -> Reply:
+    async def _post(self, id_: str, body: bytes) -> WebhookResponse:
         """Post once; twice when a connection kept from before turns out to be closed."""
         session = await self._open()
         while True:
-            was_kept_open, self._is_kept_open = self._is_kept_open, False
-            found = await self._try(session, id_, body)
-            if isinstance(found, Reply):
-                self._is_kept_open = True
+            was_reusable, self._is_reusable = self._is_reusable, False
+            found = await self._post_once(session, id_, body)
+            if isinstance(found, WebhookResponse):
+                self._is_reusable = True
                 return found
-            if not (was_kept_open and found == _HUNG_UP):
-                await self._hang_up()
+            if not (was_reusable and found == _CONNECTION_CLOSED):
+                await self._close_session()
                 # Never raised from the client's own error, which knows our headers.
                 raise SinkUnavailable(f"{self._url.origin()}: {found}")
 
-    async def _try(self, session: aiohttp.ClientSession, id_: str, body: bytes) -> Reply | str:
+    async def _post_once(
+        self, session: aiohttp.ClientSession, id_: str, body: bytes
+    ) -> WebhookResponse | str:
         """Post, and return the answer or what went wrong."""
         sent_at = int(self._wall())
-        headers = await self._reader().do(lambda: self._proofs.headers(id_, sent_at, body))
+        headers = await self._ensure_file_thread().run(
+            lambda: self._signer.headers(id_, sent_at, body)
+        )
         try:
             async with session.post(
                 self._url, data=body, headers=headers, allow_redirects=False
             ) as answer:
                 await _drain(answer)
-                return Reply(answer.status, answer.headers.get("Retry-After"))
+                return WebhookResponse(answer.status, answer.headers.get("Retry-After"))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return self._words(error)
+            return self._error_text(error)
 
     async def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            tls = await self._reader().do(self._read_tls)
+            tls = await self._ensure_file_thread().run(self._read_tls)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=1, ssl=tls),
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -145,10 +149,10 @@ class WebhookSink:
             )
         return self._session
 
-    def _reader(self) -> DiskThread:
-        if self._files is None:
-            self._files = DiskThread("webhook files")
-        return self._files
+    def _ensure_file_thread(self) -> DiskThread:
+        if self._file_thread is None:
+            self._file_thread = DiskThread("webhook files")
+        return self._file_thread
 
     def _read_tls(self) -> ssl.SSLContext:
         """Read whom to trust; blocks."""
@@ -158,7 +162,7 @@ class WebhookSink:
             text = f"caFile {self._ca_file} cannot be used: {error.strerror or error}"
             raise SinkUnavailable(text) from error
 
-    def _words(self, error: Exception) -> str:
+    def _error_text(self, error: Exception) -> str:
         """Say what went wrong in words that cannot hold what we sent."""
         match error:
             case TimeoutError():
@@ -167,22 +171,22 @@ class WebhookSink:
                 why = getattr(error.certificate_error, "verify_message", "")
                 return f"its certificate is not to be trusted: {why or 'it cannot be checked'}"
             case aiohttp.ServerDisconnectedError() | OSError(errno=errno.ECONNRESET | errno.EPIPE):
-                return _HUNG_UP
+                return _CONNECTION_CLOSED
             case OSError():
                 return f"no connection: {error.strerror or type(error).__name__}"
             case _:
                 return f"no proper answer ({type(error).__name__})"
 
 
-async def _drain(answer: aiohttp.ClientResponse) -> None:
+async def _drain(response: aiohttp.ClientResponse) -> None:
     """Read a short answer to its end, so that the connection can be used again; or leave it.
 
     The status has come, and it alone counts: whatever goes wrong here is nobody's concern.
     """
-    left = MOST_ANSWER_BYTES
-    with anyio.move_on_after(_DRAINED_WITHIN_S):
+    left = MAX_RESPONSE_BYTES
+    with anyio.move_on_after(_DRAIN_TIMEOUT_S):
         try:
-            while left > 0 and (piece := await answer.content.read(left)):
-                left -= len(piece)
+            while left > 0 and (part := await response.content.read(left)):
+                left -= len(part)
         except (aiohttp.ClientError, OSError):
-            answer.close()
+            response.close()

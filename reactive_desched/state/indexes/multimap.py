@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from reactive_desched.model.objects import PodKey
 
 
-class Groups:
+class CompactMultiMap:
     """Pod keys by a text, for example a label's value; a group exists while it has members.
 
     A group's only member is held bare. What `of` returns follows later changes.
@@ -25,7 +25,7 @@ class Groups:
     def __contains__(self, group: str) -> bool:
         return group in self._groups
 
-    def of(self, group: str) -> Collection[PodKey]:
+    def members(self, group: str) -> Collection[PodKey]:
         """Return a group's members in the order in which they came."""
         found = self._groups.get(group)
         if found is None:

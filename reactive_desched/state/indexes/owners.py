@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from reactive_desched.model.objects import Controlled, OwnerReference, controller_of
+from reactive_desched.model.objects import IntermediateOwner, OwnerReference, controller_of
 
-MOST_OWNERS = 5
+MAX_OWNER_CHAIN = 5
 """How long a chain of owners may be; what is further up is left out."""
 
 
-class Controllers:
+class OwnerIndex:
     """The controllers of one kind of object, by the object's uid.
 
     An object that nothing controls is not held, so it costs nothing. Bounded by the number of
@@ -18,7 +18,7 @@ class Controllers:
     def __init__(self) -> None:
         self._controllers: dict[str, OwnerReference] = {}
 
-    def of(self, uid: str) -> OwnerReference | None:
+    def get(self, uid: str) -> OwnerReference | None:
         """Return the controller of the object with this uid; None if there is none known."""
         return self._controllers.get(uid)
 
@@ -26,33 +26,33 @@ class Controllers:
         """Return a snapshot of the uids."""
         return list(self._controllers)
 
-    def upsert(self, thing: Controlled) -> None:
+    def upsert(self, obj: IntermediateOwner) -> None:
         """Take in an object; what was told last counts."""
-        if thing.controller is not None:
-            self._controllers[thing.uid] = thing.controller
+        if obj.controller is not None:
+            self._controllers[obj.uid] = obj.controller
         else:
-            self._controllers.pop(thing.uid, None)
+            self._controllers.pop(obj.uid, None)
 
     def remove(self, uid: str) -> None:
         """Forget an object."""
         self._controllers.pop(uid, None)
 
 
-def chain(
-    owners: Iterable[OwnerReference], tables: Iterable[Controllers]
+def resolve_owner_chain(
+    owners: Iterable[OwnerReference], indexes: Iterable[OwnerIndex]
 ) -> tuple[OwnerReference, ...]:
     """Return the controller among these owners, that one's controller and so on, nearest first.
 
     Ends where nothing is known to be above, at `MOST_OWNERS`, or before anybody comes twice.
     """
-    tables = tuple(tables)
+    indexes = tuple(indexes)
     found: dict[str, OwnerReference] = {}
     above = controller_of(owners)
-    while above is not None and above.uid not in found and len(found) < MOST_OWNERS:
+    while above is not None and above.uid not in found and len(found) < MAX_OWNER_CHAIN:
         found[above.uid] = above
-        above = _above(above.uid, tables)
+        above = _controller_of_uid(above.uid, indexes)
     return tuple(found.values())
 
 
-def _above(uid: str, tables: Iterable[Controllers]) -> OwnerReference | None:
-    return next((known for table in tables if (known := table.of(uid)) is not None), None)
+def _controller_of_uid(uid: str, indexes: Iterable[OwnerIndex]) -> OwnerReference | None:
+    return next((found for table in indexes if (found := table.get(uid)) is not None), None)

@@ -11,123 +11,123 @@ from collections.abc import Iterable, Iterator
 from reactive_desched.model.changes import Change, PreferenceShifted
 from reactive_desched.model.node_affinity import NodeAffinity, preferred_weight
 from reactive_desched.model.objects import Node, Pod, PodKey
-from reactive_desched.state.nodes import NodeTable
+from reactive_desched.state.nodes import NodeStore
 
 
-class _Wishes:
+class _PreferenceClass:
     """One distinct preferred affinity: the pods that have it and the weight of every node."""
 
-    __slots__ = ("affinity", "built", "keys", "pods", "tally", "weights")
+    __slots__ = ("affinity", "is_built", "label_keys", "pods", "weight_counts", "weights")
 
     def __init__(self, affinity: NodeAffinity) -> None:
         self.affinity = affinity
-        self.keys = frozenset(
-            key
-            for term in affinity.preferred
-            for key in term.preference.keys()  # noqa: SIM118 -- not a dict
+        self.label_keys = frozenset(
+            key for term in affinity.preferred for key in term.preference.label_keys()
         )
         self.pods: dict[PodKey, None] = {}
         self.weights: dict[str, int] = {}
-        self.tally: Counter[int] = Counter()
-        self.built = False
+        self.weight_counts: Counter[int] = Counter()
+        self.is_built = False
 
-    def weigh(self, node: Node) -> None:
-        self.forget(node.name)
+    def set_node(self, node: Node) -> None:
+        self.remove_node(node.name)
         weight = preferred_weight(self.affinity.preferred, node.name, node.labels)
         self.weights[node.name] = weight
-        self.tally[weight] += 1
+        self.weight_counts[weight] += 1
 
-    def forget(self, name: str) -> None:
+    def remove_node(self, name: str) -> None:
         weight = self.weights.pop(name, None)
         if weight is None:
             return
-        self.tally[weight] -= 1
-        if not self.tally[weight]:
-            del self.tally[weight]
+        self.weight_counts[weight] -= 1
+        if not self.weight_counts[weight]:
+            del self.weight_counts[weight]
 
     @property
-    def best(self) -> int:
-        return max(self.tally, default=0)
+    def best_weight(self) -> int:
+        return max(self.weight_counts, default=0)
 
 
-class Preferences:
+class PreferredAffinityIndex:
     """The distinct preferred affinities in use, by identity of the shared affinity object."""
 
-    def __init__(self, nodes: NodeTable) -> None:
+    def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
-        self._wishes: dict[int, _Wishes] = {}
+        self._classes: dict[int, _PreferenceClass] = {}
 
-    def put(self, pod: Pod) -> None:
+    def add_pod(self, pod: Pod) -> None:
         """Count a pod that sits on a node and has wishes."""
         affinity = pod.spec.node_affinity
         if affinity is None or not affinity.preferred:
             return
         if not pod.is_active:
-            self.drop(pod)
+            self.remove_pod(pod)
             return
-        wishes = self._wishes.get(id(affinity))
-        if wishes is None:
-            wishes = self._wishes[id(affinity)] = _Wishes(affinity)
-        wishes.pods[pod.uid] = None
+        preference = self._classes.get(id(affinity))
+        if preference is None:
+            preference = self._classes[id(affinity)] = _PreferenceClass(affinity)
+        preference.pods[pod.uid] = None
 
-    def drop(self, pod: Pod) -> None:
+    def remove_pod(self, pod: Pod) -> None:
         """Stop counting a pod; wishes nobody has any more are forgotten."""
         affinity = pod.spec.node_affinity
-        wishes = self._wishes.get(id(affinity)) if affinity is not None else None
-        if wishes is None:
+        preference = self._classes.get(id(affinity)) if affinity is not None else None
+        if preference is None:
             return
-        wishes.pods.pop(pod.uid, None)
-        if not wishes.pods:
-            del self._wishes[id(affinity)]
+        preference.pods.pop(pod.uid, None)
+        if not preference.pods:
+            del self._classes[id(affinity)]
 
-    def weights(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
+    def node_and_best_weight(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
         """Return this node's weight and the best weight of any counting node."""
-        wishes = self._wishes.get(id(affinity))
-        if wishes is None:
-            wishes = _Wishes(affinity)
-        if not wishes.built:
-            self._build(wishes)
-        return wishes.weights.get(node, 0), wishes.best
+        preference = self._classes.get(id(affinity))
+        if preference is None:
+            preference = _PreferenceClass(affinity)
+        if not preference.is_built:
+            self._build(preference)
+        return preference.weights.get(node, 0), preference.best_weight
 
     def node_changed(self, node: Node, keys: Iterable[str]) -> Iterator[Change]:
         """Weigh a node anew after some of its labels changed."""
-        touched = frozenset(keys)
-        for wishes in self._built():
-            if touched & wishes.keys:
-                yield from _shift(wishes, node, None)
+        changed = frozenset(keys)
+        for preference in self._built_classes():
+            if changed & preference.label_keys:
+                yield from _update_weight(preference, node, None)
 
     def node_added(self, node: Node) -> Iterator[Change]:
         """Weigh a node that counts from now on."""
-        for wishes in self._built():
-            yield from _shift(wishes, node, None)
+        for preference in self._built_classes():
+            yield from _update_weight(preference, node, None)
 
-    def node_gone(self, name: str) -> Iterator[Change]:
+    def node_removed(self, name: str) -> Iterator[Change]:
         """Stop weighing a node."""
-        for wishes in self._built():
-            yield from _shift(wishes, None, name)
+        for preference in self._built_classes():
+            yield from _update_weight(preference, None, name)
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Other nodes count from now on: weigh them when somebody asks."""
-        for wishes in self._wishes.values():
-            wishes.weights.clear()
-            wishes.tally.clear()
-            wishes.built = False
+        for preference in self._classes.values():
+            preference.weights.clear()
+            preference.weight_counts.clear()
+            preference.is_built = False
 
-    def _built(self) -> list[_Wishes]:
-        return [wishes for wishes in self._wishes.values() if wishes.built]
+    def _built_classes(self) -> list[_PreferenceClass]:
+        return [preference for preference in self._classes.values() if preference.is_built]
 
-    def _build(self, wishes: _Wishes) -> None:
-        for entry in self._nodes:
-            if entry.counts and entry.node is not None:
-                wishes.weigh(entry.node)
-        wishes.built = True
+    def _build(self, preference: _PreferenceClass) -> None:
+        for node_info in self._nodes:
+            if node_info.eligible and node_info.node is not None:
+                preference.set_node(node_info.node)
+        preference.is_built = True
 
 
-def _shift(wishes: _Wishes, node: Node | None, gone: str | None) -> Iterator[Change]:
-    best = wishes.best
+def _update_weight(
+    preference: _PreferenceClass, node: Node | None, removed: str | None
+) -> Iterator[Change]:
+    best = preference.best_weight
     if node is not None:
-        wishes.weigh(node)
-    if gone is not None:
-        wishes.forget(gone)
-    if wishes.best != best:
-        yield PreferenceShifted(tuple(wishes.pods))
+        preference.set_node(node)
+    if removed is not None:
+        preference.remove_node(removed)
+    if preference.best_weight != best:
+        yield PreferenceShifted(tuple(preference.pods))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.record.auditing import some_pods
+from bench.record.auditing import sample_pods
 from bench.record.clusters import mock_cluster
 from bench.record.evictions import RECORDS_EACH
-from bench.record.run import programme
-from reactive_desched.journal.segments import entries, segments
+from bench.record.run import run_programme
+from reactive_desched.journal.segments import list_segments, read_records
 
 RECORDS = 24_000
 """Two files: only a closed one is compressed."""
@@ -18,7 +18,7 @@ RECORDS = 24_000
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("record") / "kept"
-    programme("alone", folder, count=RECORDS, runs=2)
+    run_programme("alone", folder, count=RECORDS, runs=2)
     return folder
 
 
@@ -28,11 +28,11 @@ def copy(kept: Path, tmp_path: Path) -> Path:
 
 
 def last_seq(folder: Path) -> int:
-    return [entry.seq for entry in entries(segments(folder)[-1])][-1]
+    return [entry.seq for entry in read_records(list_segments(folder)[-1])][-1]
 
 
 def test_so_many_records_are_written_as_were_asked_for(kept: Path) -> None:
-    written = [entry for one in segments(kept) for entry in entries(one)]
+    written = [entry for one in list_segments(kept) for entry in read_records(one)]
 
     pods = [entry for entry in written if b'"who"' in entry.raw]
     assert len(pods) == RECORDS
@@ -40,7 +40,7 @@ def test_so_many_records_are_written_as_were_asked_for(kept: Path) -> None:
 
 @pytest.mark.parametrize("name", ["alone", "followed"])
 def test_each_portion_has_its_own_numbers(name: str, tmp_path: Path) -> None:
-    found = programme(name, tmp_path / "journal", count=2_000, runs=2)
+    found = run_programme(name, tmp_path / "journal", count=2_000, runs=2)
 
     assert len(found["runs"]) == 2
     for run in found["runs"]:
@@ -49,7 +49,7 @@ def test_each_portion_has_its_own_numbers(name: str, tmp_path: Path) -> None:
 
 
 def test_at_a_pace_each_request_and_each_end_is_timed(tmp_path: Path) -> None:
-    found = programme("paced", tmp_path / "journal", count=1_000, seconds=0.4, runs=2)
+    found = run_programme("paced", tmp_path / "journal", count=1_000, seconds=0.4, runs=2)
 
     for run in found["runs"]:
         assert run["to_durable_ms"]["n"] == 2 * 400 // RECORDS_EACH
@@ -58,12 +58,12 @@ def test_at_a_pace_each_request_and_each_end_is_timed(tmp_path: Path) -> None:
 
 
 def test_a_journal_is_verified_whole_plain_and_compressed(copy: Path) -> None:
-    (plain,) = programme("verified", copy, runs=1)["runs"]
-    packed = programme("compressed", copy)
-    (gzip,) = programme("verified", copy, runs=1)["runs"]
+    (plain,) = run_programme("verified", copy, runs=1)["runs"]
+    packed = run_programme("compressed", copy)
+    (gzip,) = run_programme("verified", copy, runs=1)["runs"]
 
     assert (plain["ok"], plain["records"], plain["compressed"]) == (True, last_seq(copy), 0)
-    assert packed["segments"] == len(segments(copy)) - 1 > 0
+    assert packed["segments"] == len(list_segments(copy)) - 1 > 0
     assert (gzip["ok"], gzip["records"], gzip["compressed"]) == (
         True,
         plain["records"],
@@ -72,17 +72,17 @@ def test_a_journal_is_verified_whole_plain_and_compressed(copy: Path) -> None:
 
 
 def test_a_record_that_was_changed_is_told(copy: Path) -> None:
-    file = segments(copy)[0].path
+    file = list_segments(copy)[0].path
     file.write_bytes(file.read_bytes().replace(b"zone-1", b"zone-2", 1))
 
-    (run,) = programme("verified", copy, runs=1)["runs"]
+    (run,) = run_programme("verified", copy, runs=1)["runs"]
 
     assert not run["ok"]
 
 
 def test_the_index_takes_in_every_record_and_finds_each_pod(copy: Path) -> None:
-    indexed = programme("indexed", copy)
-    queried = programme("queried", copy, count=5)
+    indexed = run_programme("indexed", copy)
+    queried = run_programme("queried", copy, count=5)
 
     assert indexed["records"] == last_seq(copy)
     assert queried["ms"]["n"] == 5
@@ -90,13 +90,13 @@ def test_the_index_takes_in_every_record_and_finds_each_pod(copy: Path) -> None:
 
 
 def test_only_pods_are_asked_for_that_the_record_tells_of() -> None:
-    assert some_pods(RECORDS_EACH, 5) == ["team-0/app-0-6d4b75cb6d-00000"]
-    assert len(set(some_pods(RECORDS, 5))) == 5
+    assert sample_pods(RECORDS_EACH, 5) == ["team-0/app-0-6d4b75cb6d-00000"]
+    assert len(set(sample_pods(RECORDS, 5))) == 5
 
 
 def test_the_last_records_are_relayed_and_all_of_them_arrive(kept: Path) -> None:
     with mock_cluster(["one", "two"]) as address:
-        found = programme("relayed", kept, count=1_500, address=address, topics=["one", "two"])
+        found = run_programme("relayed", kept, count=1_500, address=address, topics=["one", "two"])
 
     assert [run["arrived"] for run in found["runs"]] == [1_500, 1_500]
     assert [run["is_there"] for run in found["runs"]] == [True, True]
@@ -106,7 +106,7 @@ def test_the_last_records_are_relayed_and_all_of_them_arrive(kept: Path) -> None
 def test_clients_that_read_get_everything_and_those_that_never_do_are_cut(
     name: str, tmp_path: Path
 ) -> None:
-    found = programme(name, tmp_path / "journal", count=3, silent=2, seconds=1.5)
+    found = run_programme(name, tmp_path / "journal", count=3, silent=2, seconds=1.5)
 
     clients = found["clients"]
     assert found["cut"] == 2

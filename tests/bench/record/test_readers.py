@@ -2,8 +2,8 @@
 
 import asyncio
 
-from bench.record.readers import Reader, own_query
-from reactive_desched.api.event import DATA
+from bench.record.readers import StreamReader, distinct_query
+from reactive_desched.api.event import DATA_TYPES
 from reactive_desched.journal.summary import check_types
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n19\r\nretry: 3000\n\n\r\n"
@@ -19,8 +19,8 @@ def chunk(*frames: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def reader_of(stream: bytes, portion: int = 1 << 20) -> Reader:
-    reader = Reader()
+def reader_of(stream: bytes, portion: int = 1 << 20) -> StreamReader:
+    reader = StreamReader()
     for begin in range(0, len(stream), portion):
         reader.data_received(stream[begin : begin + portion])
     return reader
@@ -62,7 +62,7 @@ def test_a_reset_is_a_gap() -> None:
 def test_a_reader_waits_until_it_has_seen_the_last() -> None:
     async def reached() -> bool:
         reader = reader_of(HEAD + chunk(frame(7, "heartbeat")) + chunk(frame(8)))
-        waiting = asyncio.create_task(reader.reach(9))
+        waiting = asyncio.create_task(reader.wait_for_seq(9))
         await asyncio.sleep(0)
         early = waiting.done()
         reader.data_received(chunk(frame(9)))
@@ -74,9 +74,9 @@ def test_a_reader_waits_until_it_has_seen_the_last() -> None:
 
 def test_no_two_clients_that_ask_apart_ask_for_the_same() -> None:
     asked = [
-        frozenset(own_query(number).removeprefix("?type=").split(",")) for number in range(256)
+        frozenset(distinct_query(number).removeprefix("?type=").split(",")) for number in range(256)
     ]
 
     assert len(set(asked)) == 256
     for words in asked:
-        check_types(tuple(words), tuple(DATA))
+        check_types(tuple(words), tuple(DATA_TYPES))

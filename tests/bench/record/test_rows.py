@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bench.record.rows import broken, remarks, rows
+from bench.record.rows import failures, remarks, rows
 
 
 def spread(value: float) -> dict[str, float]:
@@ -91,7 +91,7 @@ def test_a_part_that_is_not_there_is_named_and_has_no_numbers(record: dict[str, 
 
 
 def test_nothing_is_broken_when_every_record_is_where_it_belongs(record: dict[str, Any]) -> None:
-    assert list(broken(record)) == []
+    assert list(failures(record)) == []
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,6 @@ def test_what_no_speed_excuses_is_named(
         place = place[part]
     place[last] = value
 
-    (complaint,) = broken(record)
+    (complaint,) = failures(record)
 
     assert word in complaint

@@ -1,12 +1,12 @@
 """Every claim finds a volume."""
 
-from tests.support.sim_world import World
+from tests.support.sim_world import SimulatedCluster
 
 ONE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 def test_a_claim_is_bound_to_a_volume_made_for_it() -> None:
-    world = World()
+    world = SimulatedCluster()
 
     world.create("persistentvolumeclaims", "data", ONE)
 
@@ -17,7 +17,7 @@ def test_a_claim_is_bound_to_a_volume_made_for_it() -> None:
 
 
 def test_a_claim_that_names_its_volume_gets_that_one() -> None:
-    world = World()
+    world = SimulatedCluster()
     place = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": [place]}}}
     world.store.create("persistentvolumes", {"metadata": {"name": "local"}, "spec": spec})

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tests.support.sim_world import World, pod_template
+from tests.support.sim_world import SimulatedCluster, pod_template
 
 
-def daemon_set(world: World, **template: Any) -> None:
+def daemon_set(world: SimulatedCluster, **template: Any) -> None:
     """Create a DaemonSet called agent."""
     spec = {
         "selector": {"matchLabels": {"app": "agent"}},
@@ -14,13 +14,13 @@ def daemon_set(world: World, **template: Any) -> None:
     world.create("daemonsets", "agent", spec)
 
 
-def nodes_with_agent(world: World) -> list[str]:
+def nodes_with_agent(world: SimulatedCluster) -> list[str]:
     """Return the node of each pod, sorted."""
-    return sorted(world.places("agent").values())
+    return sorted(world.nodes_of_pods("agent").values())
 
 
 def test_every_node_gets_one_also_those_that_come_later() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     daemon_set(world)
     assert nodes_with_agent(world) == ["n1", "n2"]
 
@@ -30,7 +30,7 @@ def test_every_node_gets_one_also_those_that_come_later() -> None:
 
 
 def test_selector_and_hard_taints_keep_it_off_a_node_but_a_cordon_does_not() -> None:
-    world = World().nodes("n1", labels={"pool": "a"}).nodes("n2")
+    world = SimulatedCluster().nodes("n1", labels={"pool": "a"}).nodes("n2")
     gpu = {"key": "gpu", "effect": "NoSchedule"}
     world.nodes("n3", labels={"pool": "a"}, taints=(gpu,)).nodes("n4", labels={"pool": "a"})
     world.edit("nodes", "n4", unschedulable=True)
@@ -43,54 +43,54 @@ def test_selector_and_hard_taints_keep_it_off_a_node_but_a_cordon_does_not() -> 
 
 
 def test_an_evicted_pod_is_made_again_on_its_node_when_the_old_one_is_gone() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     daemon_set(world)
-    world.after(5)
-    old = next(name for name, place in world.places().items() if place == "n1")
+    world.advance(5)
+    old = next(name for name, place in world.nodes_of_pods().items() if place == "n1")
 
     world.evict(old)
     assert nodes_with_agent(world) == ["n1", "n2"]
-    world.after(5)
+    world.advance(5)
 
     assert nodes_with_agent(world) == ["n1", "n2"]
     assert old not in world.names()
 
 
 def test_a_node_that_stops_matching_loses_its_pod() -> None:
-    world = World().nodes("n1", labels={"pool": "a"})
+    world = SimulatedCluster().nodes("n1", labels={"pool": "a"})
     daemon_set(world, nodeSelector={"pool": "a"})
-    world.after(5)
+    world.advance(5)
 
     def relabelled(node: dict[str, Any]) -> dict[str, Any]:
         node["metadata"]["labels"]["pool"] = "b"
         return node
 
     world.store.modify("nodes", "", "n1", relabelled)
-    world.after(5)
+    world.advance(5)
 
     assert world.names() == set()
 
 
 def test_pods_stay_on_a_silent_node() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     daemon_set(world)
-    world.after(5)
+    world.advance(5)
     before = world.names()
     world.cluster.stop_node("n1")
 
-    world.after(1000)
+    world.advance(1000)
 
     assert world.names() == before
     assert "Terminating" not in world.phases().values()
 
 
 def test_an_update_replaces_one_pod_at_a_time() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     daemon_set(world)
-    world.after(5)
+    world.advance(5)
 
     world.edit("daemonsets", "agent", template=pod_template("agent", labels={"v": "2"}))
     assert sorted(world.phases().values()) == ["Ready", "Terminating"]
-    world.after(20)
+    world.advance(20)
 
     assert {pod["metadata"]["labels"]["v"] for pod in world.pods()} == {"2"}

@@ -2,19 +2,19 @@
 
 from reactive_desched.sim.objects import name_of
 from reactive_desched.sim.pods import is_ready
-from tests.support.sim_world import World, pod_template
+from tests.support.sim_world import SimulatedCluster, pod_template
 
 REVISION = "deployment.kubernetes.io/revision"
 
 
-def sizes(world: World) -> dict[str, int]:
+def sizes(world: SimulatedCluster) -> dict[str, int]:
     """Return the wanted size of each ReplicaSet by its revision."""
     sets = world.store.list("replicasets", "default")
     return {rs["metadata"]["annotations"][REVISION]: rs["spec"]["replicas"] for rs in sets}
 
 
 def test_there_is_one_replica_set_per_template() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 2)
 
     (rs,) = world.store.list("replicasets", "default")
@@ -26,16 +26,16 @@ def test_there_is_one_replica_set_per_template() -> None:
 
 
 def test_a_rollout_never_has_too_few_ready_or_too_many_pods() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 8)
-    world.after(10)
+    world.advance(10)
 
     world.edit("deployments", "web", template=pod_template("web", labels={"v": "2"}))
     seen = []
     for _ in range(40):
         pods = [pod for pod in world.pods() if "deletionTimestamp" not in pod["metadata"]]
         seen.append((len(pods), sum(map(is_ready, pods))))
-        world.after(0.5)
+        world.advance(0.5)
 
     assert max(total for total, _ in seen) == 10
     assert min(ready for _, ready in seen) == 6
@@ -44,15 +44,15 @@ def test_a_rollout_never_has_too_few_ready_or_too_many_pods() -> None:
 
 
 def test_going_back_uses_the_old_replica_set_again() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     first = world.deployment("web", 2)["spec"]["template"]
-    world.after(10)
+    world.advance(10)
     (old,) = world.store.list("replicasets", "default")
     world.edit("deployments", "web", template=pod_template("web", labels={"v": "2"}))
-    world.after(20)
+    world.advance(20)
 
     world.edit("deployments", "web", template=first)
-    world.after(20)
+    world.advance(20)
 
     assert sizes(world) == {"2": 0, "3": 2}
     again = world.get("replicasets", old["metadata"]["name"])
@@ -60,38 +60,38 @@ def test_going_back_uses_the_old_replica_set_again() -> None:
 
 
 def test_recreate_waits_until_the_old_pods_are_gone() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 2)
     world.edit("deployments", "web", strategy={"type": "Recreate"})
-    world.after(10)
+    world.advance(10)
     old = world.names()
 
     world.edit("deployments", "web", template=pod_template("web", labels={"v": "2"}))
     assert world.names() == old
-    world.after(10)
+    world.advance(10)
 
     assert not world.names() & old
     assert sorted(world.phases().values()) == ["Ready", "Ready"]
 
 
 def test_a_paused_deployment_scales_but_does_not_roll() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 2)
     world.edit("deployments", "web", paused=True)
 
     template = pod_template("web", labels={"v": "2"})
     world.edit("deployments", "web", template=template, replicas=3)
-    world.after(10)
+    world.advance(10)
 
     assert sizes(world) == {"1": 3}
 
 
 def test_the_status_tells_when_a_rollout_is_complete() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 2)
 
     early = world.status("deployments", "web")
-    world.after(10)
+    world.advance(10)
     late = world.status("deployments", "web")
 
     def told(status: dict[str, list[dict[str, str]]]) -> dict[str, tuple[str, str]]:
@@ -109,25 +109,25 @@ def test_the_status_tells_when_a_rollout_is_complete() -> None:
 
 
 def test_old_replica_sets_beyond_the_history_limit_are_deleted() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 1)
     world.edit("deployments", "web", revisionHistoryLimit=1)
     for version in ("2", "3", "4"):
         world.edit("deployments", "web", template=pod_template("web", labels={"v": version}))
-        world.after(20)
+        world.advance(20)
 
     assert sizes(world) == {"3": 0, "4": 1}
 
 
 def test_every_change_of_size_is_an_event() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 2)
     (first,) = (name_of(rs) for rs in world.store.list("replicasets"))
-    world.after(10)
+    world.advance(10)
     world.edit("deployments", "web", replicas=1)
-    world.after(10)
+    world.advance(10)
     world.edit("deployments", "web", replicas=1, template=pod_template("web", labels={"v": "2"}))
-    world.after(10)
+    world.advance(10)
     (second,) = {name_of(rs) for rs in world.store.list("replicasets")} - {first}
 
     assert world.events("ScalingReplicaSet") == [

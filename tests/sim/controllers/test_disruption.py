@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from reactive_desched.sim.status import StatusError
-from tests.support.sim_world import World, pod_template
+from tests.support.sim_world import SimulatedCluster, pod_template
 
 
-def numbers(world: World, name: str = "web") -> tuple[int, int, int, int]:
+def numbers(world: SimulatedCluster, name: str = "web") -> tuple[int, int, int, int]:
     """Return allowed, healthy, desired and expected."""
     s = world.status("poddisruptionbudgets", name)
     healthy, desired = s["currentHealthy"], s["desiredHealthy"]
     return s["disruptionsAllowed"], healthy, desired, s["expectedPods"]
 
 
-def reason(world: World, name: str = "web") -> tuple[str, str]:
+def reason(world: SimulatedCluster, name: str = "web") -> tuple[str, str]:
     """Return status and reason of the DisruptionAllowed condition."""
     (condition,) = world.status("poddisruptionbudgets", name)["conditions"]
     return condition["status"], condition["reason"]
@@ -41,66 +41,66 @@ ROWS = [
     ],
 )
 def test_percentages_are_always_rounded_up(spec: dict[str, Any], scale: int, desired: int) -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", scale)
-    world.budget("web", **spec)
+    world.pdb("web", **spec)
 
-    world.after(5)
+    world.advance(5)
 
     assert numbers(world) == (max(0, scale - desired), scale, desired, scale)
 
 
 def test_what_is_expected_comes_from_the_owner_not_from_the_pods_there_are() -> None:
-    world = World().nodes("n1", pods="3")
+    world = SimulatedCluster().nodes("n1", pods="3")
     world.deployment("web", 10)
-    world.budget("web", maxUnavailable=5)
+    world.pdb("web", maxUnavailable=5)
 
-    world.after(5)
+    world.advance(5)
 
     assert numbers(world) == (0, 3, 5, 10)
 
 
 def test_a_fixed_minimum_counts_pods_that_nobody_owns() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("a", labels={"app": "web"})
     world.pod("b", labels={"app": "web"})
-    world.budget("web", minAvailable=1)
+    world.pdb("web", minAvailable=1)
 
-    world.after(5)
+    world.advance(5)
 
     assert numbers(world) == (1, 2, 1, 2)
 
 
 def test_pods_without_owner_do_not_count_towards_a_percentage() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 4)
     world.pod("bare", labels={"app": "web"})
-    world.budget("web", minAvailable="50%")
+    world.pdb("web", minAvailable="50%")
 
-    world.after(5)
+    world.advance(5)
 
     assert numbers(world) == (3, 5, 2, 4)
 
 
 def test_pods_without_owner_can_never_be_disrupted_under_a_share() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("bare", labels={"app": "web"})
-    world.budget("web", maxUnavailable=1)
+    world.pdb("web", maxUnavailable=1)
 
-    world.after(5)
+    world.advance(5)
 
     assert numbers(world) == (0, 1, 0, 0)
 
 
 def test_daemon_sets_have_no_scale_so_a_percentage_fails_to_sync() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     template = pod_template("web")
     spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     world.create("daemonsets", "web", spec)
-    world.budget("web", maxUnavailable=1)
-    world.budget("count", {"app": "web"}, minAvailable=0)
+    world.pdb("web", maxUnavailable=1)
+    world.pdb("count", {"app": "web"}, minAvailable=0)
 
-    world.after(5)
+    world.advance(5)
 
     assert reason(world) == ("False", "SyncFailed")
     (condition,) = world.status("poddisruptionbudgets", "web")["conditions"]
@@ -110,18 +110,18 @@ def test_daemon_sets_have_no_scale_so_a_percentage_fails_to_sync() -> None:
 
 
 def test_a_budget_over_nobody_allows_nothing() -> None:
-    world = World()
-    world.budget("web", maxUnavailable=1)
+    world = SimulatedCluster()
+    world.pdb("web", maxUnavailable=1)
 
     assert numbers(world) == (0, 0, 0, 0)
     assert reason(world) == ("False", "InsufficientPods")
 
 
 def test_an_eviction_spends_the_budget_until_the_replacement_is_ready() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 2)
-    world.budget("web", maxUnavailable=1)
-    world.after(5)
+    world.pdb("web", maxUnavailable=1)
+    world.advance(5)
     first, second = sorted(world.names())
     assert reason(world) == ("True", "SufficientPods")
 
@@ -130,16 +130,16 @@ def test_an_eviction_spends_the_budget_until_the_replacement_is_ready() -> None:
     assert numbers(world) == (0, 1, 1, 2)
     with pytest.raises(StatusError, match="disruption budget"):
         world.evict(second)
-    world.after(5)
+    world.advance(5)
     assert numbers(world) == (1, 2, 1, 2)
     world.evict(second)
 
 
 def test_scaling_the_owner_recounts_its_budgets() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 2)
-    world.budget("web", maxUnavailable=1)
-    world.after(5)
+    world.pdb("web", maxUnavailable=1)
+    world.advance(5)
 
     world.edit("deployments", "web", replicas=4)
 
@@ -147,35 +147,35 @@ def test_scaling_the_owner_recounts_its_budgets() -> None:
 
 
 def test_pods_that_were_there_before_the_budget_count() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 3)
-    world.after(5)
+    world.advance(5)
 
-    world.budget("web", maxUnavailable=1)
+    world.pdb("web", maxUnavailable=1)
 
     assert numbers(world) == (1, 3, 2, 3)
 
 
 def test_a_rollout_does_not_change_what_a_deployments_budget_expects() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 4)
-    world.budget("web", maxUnavailable="25%")
-    world.after(5)
+    world.pdb("web", maxUnavailable="25%")
+    world.advance(5)
 
     world.edit("deployments", "web", template=pod_template("web", labels={"v": "2"}))
     seen = set()
     for _ in range(20):
         seen.add(numbers(world)[2:])
-        world.after(0.5)
+        world.advance(0.5)
 
     assert seen == {(3, 4)}
 
 
 def test_a_pod_that_is_relabelled_leaves_the_budget() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("a", labels={"app": "web"})
-    world.budget("web", minAvailable=0)
-    world.after(5)
+    world.pdb("web", minAvailable=0)
+    world.advance(5)
     assert numbers(world) == (1, 1, 0, 1)
 
     def relabelled(pod: dict[str, Any]) -> dict[str, Any]:
@@ -189,19 +189,19 @@ def test_a_pod_that_is_relabelled_leaves_the_budget() -> None:
 
 
 def test_an_eviction_that_never_began_is_forgiven_after_two_minutes() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("a", labels={"app": "web"})
-    world.budget("web", minAvailable=0)
-    world.after(5)
+    world.pdb("web", minAvailable=0)
+    world.advance(5)
 
     def noted(budget: dict[str, Any]) -> dict[str, Any]:
         budget["status"] |= {"disruptedPods": {"a": "2027-01-15T08:00:05Z"}}
         return budget
 
     world.store.modify("poddisruptionbudgets", "default", "web", noted, subresource="status")
-    world.after(110)
+    world.advance(110)
     assert numbers(world) == (0, 0, 0, 1)
-    world.after(20)
+    world.advance(20)
 
     assert numbers(world) == (1, 1, 0, 1)
     assert "disruptedPods" not in world.status("poddisruptionbudgets", "web")
@@ -209,10 +209,10 @@ def test_an_eviction_that_never_began_is_forgiven_after_two_minutes() -> None:
 
 
 def test_the_observed_generation_follows_the_spec() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 2)
-    world.budget("web", maxUnavailable=1)
-    world.after(5)
+    world.pdb("web", maxUnavailable=1)
+    world.advance(5)
 
     world.edit("poddisruptionbudgets", "web", maxUnavailable=2)
 

@@ -1,43 +1,43 @@
 """Dependents follow their owners, in the order that was asked for."""
 
-from tests.support.sim_world import World
+from tests.support.sim_world import SimulatedCluster
 
 
 def test_deleting_a_deployment_takes_everything_below_it() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 2)
-    world.after(5)
+    world.advance(5)
 
     world.delete("deployments", "web")
     assert world.store.list("replicasets") == []
     assert set(world.phases().values()) == {"Terminating"}
-    world.after(5)
+    world.advance(5)
 
     assert world.names() == set()
 
 
 def test_in_the_foreground_the_owner_waits_for_its_dependents() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 1)
-    world.after(5)
+    world.advance(5)
 
     world.delete("deployments", "web", propagation_policy="Foreground")
 
     assert world.get("deployments", "web")["metadata"]["deletionTimestamp"]
     assert set(world.phases().values()) == {"Terminating"}
-    world.after(5)
+    world.advance(5)
     assert world.store.list("deployments") == []
     assert world.store.list("replicasets") == []
     assert world.names() == set()
 
 
 def test_orphans_stay_and_forget_their_owner() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 1)
-    world.after(5)
+    world.advance(5)
 
     world.delete("deployments", "web", propagation_policy="Orphan")
-    world.after(5)
+    world.advance(5)
 
     assert world.store.list("deployments") == []
     (rs,) = world.store.list("replicasets")
@@ -46,7 +46,7 @@ def test_orphans_stay_and_forget_their_owner() -> None:
 
 
 def test_an_object_whose_owner_never_existed_is_deleted() -> None:
-    world = World()
+    world = SimulatedCluster()
     ghost = {"apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": "no-such-uid"}
 
     world.create("configmaps", "left", {}, ownerReferences=[ghost])
@@ -55,7 +55,7 @@ def test_an_object_whose_owner_never_existed_is_deleted() -> None:
 
 
 def test_one_living_owner_is_enough() -> None:
-    world = World()
+    world = SimulatedCluster()
     owner = world.create("configmaps", "owner", {})
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}
     alive = {**reference, "uid": owner["metadata"]["uid"]}

@@ -2,31 +2,31 @@
 
 from typing import Any
 
-from tests.support.sim_world import World, pod_template
+from tests.support.sim_world import SimulatedCluster, pod_template
 
 FAILING = {"sim.reactive-desched/exit-code": "1", "sim.reactive-desched/run-seconds": "3"}
 
 
-def job(world: World, annotations: dict[str, str] | None = None, **spec: Any) -> None:
+def job(world: SimulatedCluster, annotations: dict[str, str] | None = None, **spec: Any) -> None:
     """Create a Job called task whose pods run for 30 seconds."""
     template = pod_template("task", annotations=annotations, restartPolicy="Never")
     world.create("jobs", "task", {"template": template, **spec})
 
 
-def finished(world: World) -> dict[str, str]:
+def finished(world: SimulatedCluster) -> dict[str, str]:
     """Return the job's final conditions and their reasons."""
     found = world.status("jobs", "task").get("conditions") or ()
     return {c["type"]: c.get("reason", "") for c in found if c["status"] == "True"}
 
 
 def test_no_more_than_the_allowed_pods_run_side_by_side() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     job(world, completions=3, parallelism=2)
     assert len(world.names()) == 2
 
-    world.after(40)
+    world.advance(40)
     assert world.status("jobs", "task")["active"] == 1
-    world.after(40)
+    world.advance(40)
 
     status = world.status("jobs", "task")
     assert (status["succeeded"], finished(world)) == (3, {"Complete": ""})
@@ -34,9 +34,9 @@ def test_no_more_than_the_allowed_pods_run_side_by_side() -> None:
 
 
 def test_an_evicted_pod_is_replaced_without_a_pause() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     job(world)
-    world.after(5)
+    world.advance(5)
     (old,) = world.names()
 
     world.evict(old)
@@ -45,39 +45,39 @@ def test_an_evicted_pod_is_replaced_without_a_pause() -> None:
 
 
 def test_the_replacement_waits_for_the_end_if_the_policy_says_so() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     job(world, podReplacementPolicy="Failed")
-    world.after(5)
+    world.advance(5)
     (old,) = world.names()
 
     world.evict(old)
     assert world.names() == {old}
-    world.after(2)
+    world.advance(2)
 
     assert len(world.names() - {old}) == 1
 
 
 def test_failures_are_retried_after_growing_pauses_until_the_limit() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     job(world, FAILING, backoffLimit=1)
-    world.after(6)
+    world.advance(6)
     assert len(world.names()) == 1
-    world.after(10)
+    world.advance(10)
     assert len(world.names()) == 2
 
-    world.after(30)
+    world.advance(30)
 
     assert len(world.names()) == 2
     assert finished(world) == {"Failed": "BackoffLimitExceeded"}
 
 
 def test_a_finished_job_goes_when_its_time_to_live_is_over_and_takes_its_pods_along() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     job(world, ttlSecondsAfterFinished=100)
-    world.after(40)
+    world.advance(40)
     assert finished(world) == {"Complete": ""}
 
-    world.after(110)
+    world.advance(110)
 
     assert world.store.list("jobs") == []
     assert world.names() == set()

@@ -1,10 +1,10 @@
 """Namespaces come furnished and leave nothing behind."""
 
-from tests.support.sim_world import World, workload
+from tests.support.sim_world import SimulatedCluster, workload
 
 
 def test_a_new_namespace_gets_its_service_account() -> None:
-    world = World()
+    world = SimulatedCluster()
 
     world.store.create("namespaces", {"metadata": {"name": "shop"}})
     world.cluster.settle()
@@ -13,16 +13,16 @@ def test_a_new_namespace_gets_its_service_account() -> None:
 
 
 def test_a_deleted_namespace_goes_when_its_last_pod_is_gone() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.store.create("namespaces", {"metadata": {"name": "shop"}})
     meta = {"name": "web", "namespace": "shop"}
     world.store.create("deployments", {"metadata": meta, "spec": workload("web", 2)})
-    world.after(5)
+    world.advance(5)
 
     world.delete("namespaces", "shop")
     phase = world.get("namespaces", "shop")["status"]["phase"]
     pods = world.store.list("pods", "shop")
-    world.after(5)
+    world.advance(5)
 
     assert phase == "Terminating"
     assert len(pods) == 2

@@ -6,13 +6,13 @@ import pytest
 
 from reactive_desched.sim.conditions import condition_status, with_condition
 from reactive_desched.sim.node_switch import ANNOTATION
-from tests.support.sim_world import World
+from tests.support.sim_world import SimulatedCluster
 
 PREFIX = "node.kubernetes.io"
 LOST = {f"{PREFIX}/unreachable:NoSchedule", f"{PREFIX}/unreachable:NoExecute"}
 
 
-def report(world: World, kind: str, status: str) -> None:
+def report(world: SimulatedCluster, kind: str, status: str) -> None:
     """Let the node n1 report a condition."""
 
     def change(node: dict[str, Any]) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def report(world: World, kind: str, status: str) -> None:
 
 
 def test_a_new_node_is_kept_empty_until_its_kubelet_reports() -> None:
-    world = World()
+    world = SimulatedCluster()
     world.store.create("nodes", {"metadata": {"name": "n1"}})
     assert world.taints("n1") == {f"{PREFIX}/not-ready:NoSchedule"}
 
@@ -36,7 +36,7 @@ def test_a_new_node_is_kept_empty_until_its_kubelet_reports() -> None:
 
 
 def test_a_cordoned_node_carries_the_matching_taint_until_it_is_uncordoned() -> None:
-    world = World().nodes("n1", taints=({"key": "mine", "effect": "NoSchedule"},))
+    world = SimulatedCluster().nodes("n1", taints=({"key": "mine", "effect": "NoSchedule"},))
 
     world.edit("nodes", "n1", unschedulable=True)
     cordoned = world.taints("n1")
@@ -56,7 +56,7 @@ def test_a_cordoned_node_carries_the_matching_taint_until_it_is_uncordoned() -> 
     ],
 )
 def test_pressure_keeps_new_pods_away(condition: str, taint: str) -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
 
     report(world, condition, "True")
     pressed = world.taints("n1")
@@ -67,9 +67,9 @@ def test_pressure_keeps_new_pods_away(condition: str, taint: str) -> None:
 
 
 def test_a_node_that_says_it_is_not_ready_is_tainted_at_once() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p")
-    world.after(5)
+    world.advance(5)
 
     report(world, "Ready", "False")
 
@@ -79,68 +79,68 @@ def test_a_node_that_says_it_is_not_ready_is_tainted_at_once() -> None:
 
 
 def test_a_dead_kubelet_is_noticed_after_fifty_seconds_and_its_pods_go_after_five_minutes() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     world.deployment("web", 2)
-    world.after(5)
-    lost = next(name for name, place in world.places().items() if place == "n1")
+    world.advance(5)
+    lost = next(name for name, place in world.nodes_of_pods().items() if place == "n1")
     world.cluster.stop_node("n1")
 
-    world.after(49)
+    world.advance(49)
     assert world.taints("n1") == set()
     assert world.phases()[lost] == "Ready"
-    world.after(1)
+    world.advance(1)
     assert world.taints("n1") == LOST
     assert condition_status(world.get("nodes", "n1"), "Ready") == "Unknown"
     assert world.phases()[lost] == "Running"
-    world.after(299)
+    world.advance(299)
     assert world.phases()[lost] == "Running"
-    world.after(1)
+    world.advance(1)
 
     assert world.phases()[lost] == "Terminating"
-    world.after(1000)
+    world.advance(1000)
     assert world.phases()[lost] == "Terminating"
-    assert sorted(world.places().values()) == ["n1", "n2", "n2"]
+    assert sorted(world.nodes_of_pods().values()) == ["n1", "n2", "n2"]
 
 
 def test_a_node_that_comes_back_finishes_its_terminating_pods_and_is_used_again() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     world.deployment("web", 2)
-    world.after(5)
-    lost = next(name for name, place in world.places().items() if place == "n1")
+    world.advance(5)
+    lost = next(name for name, place in world.nodes_of_pods().items() if place == "n1")
     world.cluster.stop_node("n1")
-    world.after(400)
+    world.advance(400)
 
     world.cluster.start_node("n1")
-    world.after(5)
+    world.advance(5)
 
     assert world.taints("n1") == set()
     assert lost not in world.names()
     world.edit("deployments", "web", replicas=4)
-    assert "n1" in world.places().values()
+    assert "n1" in world.nodes_of_pods().values()
 
 
 def test_pods_of_a_node_that_comes_back_in_time_are_ready_again() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p")
-    world.after(5)
+    world.advance(5)
     world.cluster.stop_node("n1")
-    world.after(100)
+    world.advance(100)
     assert world.phases() == {"p": "Running"}
 
     world.cluster.start_node("n1")
-    world.after(1)
+    world.advance(1)
 
     assert world.phases() == {"p": "Ready"}
 
 
 def test_a_node_that_never_reported_is_given_a_minute_and_keeps_its_pods_so_long() -> None:
-    world = World()
+    world = SimulatedCluster()
     meta = {"name": "n1", "annotations": {ANNOTATION: "down"}}
     world.store.create("nodes", {"metadata": meta})
     world.pod("early", nodeName="n1", tolerations=[])
-    world.after(59)
+    world.advance(59)
     assert world.taints("n1") == {f"{PREFIX}/not-ready:NoSchedule"}
-    world.after(1)
+    world.advance(1)
 
     assert world.taints("n1") == LOST
     (ready,) = [c for c in world.status("nodes", "n1")["conditions"] if c["type"] == "Ready"]

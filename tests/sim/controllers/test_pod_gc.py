@@ -1,88 +1,88 @@
 """Pods whose node is gone are cleared away."""
 
-from tests.support.sim_world import World
+from tests.support.sim_world import SimulatedCluster
 
 
 def test_pods_of_a_deleted_node_go_after_forty_seconds() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     world.deployment("web", 1)
-    world.after(5)
+    world.advance(5)
     (old,) = world.names()
 
     world.delete("nodes", "n1")
-    world.after(39)
+    world.advance(39)
     assert world.names() == {old}
-    world.after(2)
+    world.advance(2)
 
     assert old not in world.names()
-    assert set(world.places().values()) == {"n2"}
+    assert set(world.nodes_of_pods().values()) == {"n2"}
 
 
 def test_a_node_that_returns_in_time_keeps_its_pods() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p")
-    world.after(5)
+    world.advance(5)
     world.delete("nodes", "n1")
-    world.after(30)
+    world.advance(30)
 
-    world.nodes("n1").after(60)
+    world.nodes("n1").advance(60)
 
     assert world.phases() == {"p": "Ready"}
 
 
 def test_a_node_that_returns_in_time_may_finish_its_terminating_pods() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     slow = {"sim.reactive-desched/shutdown-seconds": "100"}
     world.pod("p", annotations=slow, terminationGracePeriodSeconds=200)
-    world.after(5)
+    world.advance(5)
     world.delete("pods", "p")
     world.delete("nodes", "n1")
-    world.after(30)
+    world.advance(30)
 
-    world.nodes("n1").after(30)
+    world.nodes("n1").advance(30)
 
     assert world.phases() == {"p": "Terminating"}
 
 
 def test_a_pod_bound_to_a_node_that_never_was_goes_too() -> None:
-    world = World()
+    world = SimulatedCluster()
     world.pod("p", nodeName="nowhere")
-    world.after(39)
+    world.advance(39)
     assert world.names() == {"p"}
 
-    world.after(2)
+    world.advance(2)
 
     assert world.names() == set()
 
 
 def test_a_lost_node_put_out_of_service_gives_up_its_terminating_pods() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     world.stateful_set("db", 1)
-    world.after(5)
-    assert world.places() == {"db-0": "n1"}
+    world.advance(5)
+    assert world.nodes_of_pods() == {"db-0": "n1"}
     world.cluster.stop_node("n1")
-    world.after(400)
+    world.advance(400)
     assert world.phases() == {"db-0": "Terminating"}
 
     taints = world.get("nodes", "n1")["spec"]["taints"]
     out = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
     world.edit("nodes", "n1", taints=[*taints, out])
-    world.after(5)
+    world.advance(5)
 
-    assert world.places() == {"db-0": "n2"}
+    assert world.nodes_of_pods() == {"db-0": "n2"}
     assert world.phases() == {"db-0": "Ready"}
 
 
 def test_a_pod_that_stands_every_taint_stays_on_a_node_out_of_service() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p", tolerations=[{"operator": "Exists"}])
-    world.after(5)
+    world.advance(5)
     world.cluster.stop_node("n1")
-    world.after(100)
+    world.advance(100)
 
     taints = world.get("nodes", "n1")["spec"]["taints"]
     out = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
     world.edit("nodes", "n1", taints=[*taints, out])
-    world.after(100)
+    world.advance(100)
 
     assert world.phases() == {"p": "Running"}

@@ -1,33 +1,33 @@
 """A ReplicaSet keeps its number of active pods, and replaces those that leave."""
 
-from tests.support.sim_world import World, workload
+from tests.support.sim_world import SimulatedCluster, workload
 
 NOT_READY = {"sim.reactive-desched/profile": "never-ready"}
 
 
 def test_an_evicted_pod_is_replaced_at_once_and_lands_elsewhere() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     world.deployment("web", 1)
-    world.after(5)
+    world.advance(5)
     (old,) = world.names()
-    assert world.places() == {old: "n1"}
+    assert world.nodes_of_pods() == {old: "n1"}
     world.edit("nodes", "n1", unschedulable=True)
 
     world.evict(old)
 
     assert world.phases()[old] == "Terminating"
     (new,) = world.names() - {old}
-    assert world.places()[new] == "n2"
-    world.after(5)
+    assert world.nodes_of_pods()[new] == "n2"
+    world.advance(5)
     assert world.phases() == {new: "Ready"}
 
 
 def test_a_pod_that_failed_is_replaced_but_its_object_stays() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     failing = {"sim.reactive-desched/profile": "fail", "sim.reactive-desched/run-seconds": "3"}
     world.create("replicasets", "web", workload("web", 1, annotations=failing))
 
-    world.after(6)
+    world.advance(6)
 
     states = sorted(world.phases().values())
     assert states[0] == "Failed"
@@ -35,9 +35,9 @@ def test_a_pod_that_failed_is_replaced_but_its_object_stays() -> None:
 
 
 def test_the_surplus_goes_first_where_it_is_least_use() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.create("replicasets", "web", workload("web", 2))
-    world.after(5)
+    world.advance(5)
     ready = world.names()
     world.edit("nodes", "n1", unschedulable=True)
     world.edit("replicasets", "web", replicas=4)
@@ -48,12 +48,12 @@ def test_the_surplus_goes_first_where_it_is_least_use() -> None:
 
 
 def test_the_status_counts_what_is_there_ready_and_available() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.create("replicasets", "web", {**workload("web", 2), "minReadySeconds": 10})
 
-    world.after(5)
+    world.advance(5)
     early = world.status("replicasets", "web")
-    world.after(10)
+    world.advance(10)
     late = world.status("replicasets", "web")
 
     assert (early["replicas"], early["readyReplicas"]) == (2, 2)
@@ -62,23 +62,23 @@ def test_the_status_counts_what_is_there_ready_and_available() -> None:
 
 
 def test_a_refused_pod_is_asked_for_again_later() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.create("replicasets", "web", workload("web", 1, priorityClassName="later"))
     assert world.names() == set()
     assert "no PriorityClass with name later" in world.events("FailedCreate")[0]
     world.store.create("priorityclasses", {"metadata": {"name": "later"}, "value": 7})
 
-    world.after(10)
+    world.advance(10)
 
     assert set(world.phases().values()) == {"Ready"}
 
 
 def test_a_replication_controller_is_kept_the_same_way() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     spec = {**workload("web", 2), "selector": {"app": "web"}}
     world.create("replicationcontrollers", "web", spec)
 
-    world.after(5)
+    world.advance(5)
 
     assert sorted(world.phases().values()) == ["Ready", "Ready"]
     assert world.status("replicationcontrollers", "web")["readyReplicas"] == 2

@@ -3,13 +3,13 @@
 from typing import Any
 
 from reactive_desched.sim.conditions import condition_status, with_condition
-from tests.support.sim_world import World
+from tests.support.sim_world import SimulatedCluster
 
 
 def test_a_disruption_that_never_came_is_taken_back_after_two_minutes() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p")
-    world.after(5)
+    world.advance(5)
     mark = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 
     def threaten(pod: dict[str, Any]) -> dict[str, Any]:
@@ -17,21 +17,21 @@ def test_a_disruption_that_never_came_is_taken_back_after_two_minutes() -> None:
         return {**pod, "status": {**pod["status"], "conditions": conditions}}
 
     world.store.modify("pods", "default", "p", threaten, subresource="status")
-    world.after(119)
+    world.advance(119)
     assert condition_status(world.get("pods", "p"), "DisruptionTarget") == "True"
-    world.after(1)
+    world.advance(1)
 
     assert condition_status(world.get("pods", "p"), "DisruptionTarget") == "False"
 
 
 def test_the_mark_stays_on_a_pod_that_is_going() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     slow = {"sim.reactive-desched/shutdown-seconds": "200"}
     world.pod("p", annotations=slow, terminationGracePeriodSeconds=300)
-    world.after(5)
+    world.advance(5)
 
     world.evict("p")
-    world.after(150)
+    world.advance(150)
 
     assert world.phases() == {"p": "Terminating"}
     assert condition_status(world.get("pods", "p"), "DisruptionTarget") == "True"

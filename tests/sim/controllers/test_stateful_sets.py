@@ -1,6 +1,6 @@
 """A StatefulSet's pods have names and an order."""
 
-from tests.support.sim_world import World, pod_template
+from tests.support.sim_world import SimulatedCluster, pod_template
 
 CLAIM = {
     "metadata": {"name": "data"},
@@ -9,34 +9,34 @@ CLAIM = {
 
 
 def test_each_pod_waits_until_the_one_before_it_is_ready() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.stateful_set("db", 3)
 
     assert world.names() == {"db-0"}
-    world.after(2)
+    world.advance(2)
     assert world.phases() == {"db-0": "Ready", "db-1": "Pending"}
-    world.after(5)
+    world.advance(5)
     assert world.phases() == {"db-0": "Ready", "db-1": "Ready", "db-2": "Ready"}
 
 
 def test_parallel_pods_start_together() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.stateful_set("db", 3, {"podManagementPolicy": "Parallel"})
 
     assert world.names() == {"db-0", "db-1", "db-2"}
 
 
 def test_an_evicted_pod_comes_back_under_its_name_only_when_the_old_one_is_gone() -> None:
-    world = World(pace=None).nodes("n1", "n2")
+    world = SimulatedCluster(pace=None).nodes("n1", "n2")
     world.stateful_set("db", 2)
-    world.after(10)
+    world.advance(10)
     before = world.get("pods", "db-0")
 
     world.evict("db-0")
     assert world.phases()["db-0"] == "Terminating"
-    world.after(0.5)
+    world.advance(0.5)
     assert world.get("pods", "db-0")["metadata"]["uid"] == before["metadata"]["uid"]
-    world.after(5)
+    world.advance(5)
 
     after = world.get("pods", "db-0")
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
@@ -44,66 +44,66 @@ def test_an_evicted_pod_comes_back_under_its_name_only_when_the_old_one_is_gone(
 
 
 def test_a_failed_pod_is_made_again() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     failing = {"sim.reactive-desched/profile": "fail", "sim.reactive-desched/run-seconds": "3"}
     world.stateful_set("db", 1, annotations=failing)
-    world.after(4)
+    world.advance(4)
     first = world.get("pods", "db-0")["metadata"]["uid"]
 
-    world.after(2)
+    world.advance(2)
 
     assert world.get("pods", "db-0")["metadata"]["uid"] != first
 
 
 def test_shrinking_takes_the_highest_first_one_by_one() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.stateful_set("db", 3)
-    world.after(10)
+    world.advance(10)
 
     world.edit("statefulsets", "db", replicas=1)
 
     assert world.phases() == {"db-0": "Ready", "db-1": "Ready", "db-2": "Terminating"}
-    world.after(10)
+    world.advance(10)
     assert world.phases() == {"db-0": "Ready"}
 
 
 def test_a_new_template_replaces_the_highest_first_and_waits_for_it() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.stateful_set("db", 2)
-    world.after(10)
+    world.advance(10)
 
     world.edit("statefulsets", "db", template=pod_template("db", labels={"v": "2"}))
 
     assert world.phases() == {"db-0": "Ready", "db-1": "Terminating"}
-    world.after(20)
+    world.advance(20)
     assert {pod["metadata"]["labels"]["v"] for pod in world.pods()} == {"2"}
     status = world.status("statefulsets", "db")
     assert status["currentRevision"] == status["updateRevision"]
 
 
 def test_an_update_goes_one_by_one_also_where_pods_start_together() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.stateful_set("db", 3, {"podManagementPolicy": "Parallel"})
-    world.after(10)
+    world.advance(10)
     world.edit("statefulsets", "db", template=pod_template("db", labels={"v": "2"}))
 
     fewest = 3
     for _ in range(60):
         fewest = min(fewest, list(world.phases().values()).count("Ready"))
-        world.after(0.5)
+        world.advance(0.5)
 
     assert fewest == 2
     assert {pod["metadata"]["labels"]["v"] for pod in world.pods()} == {"2"}
 
 
 def test_claims_outlive_their_pods_and_are_used_again() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.stateful_set("db", 1, {"volumeClaimTemplates": [CLAIM]})
-    world.after(5)
+    world.advance(5)
     claim = world.get("persistentvolumeclaims", "data-db-0")
 
     world.delete("pods", "db-0")
-    world.after(5)
+    world.advance(5)
 
     assert world.phases() == {"db-0": "Ready"}
     uid = world.get("persistentvolumeclaims", "data-db-0")["metadata"]["uid"]
@@ -112,13 +112,13 @@ def test_claims_outlive_their_pods_and_are_used_again() -> None:
 
 
 def test_a_stray_that_claims_to_belong_is_not_counted() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     made = world.stateful_set("db", 1)
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
     reference = {**owner, "uid": made["metadata"]["uid"]}
     world.create("pods", "stray", pod_template("db")["spec"], ownerReferences=[reference])
 
-    world.after(5)
+    world.advance(5)
 
     assert world.phases() == {"db-0": "Ready", "stray": "Ready"}
     assert world.status("statefulsets", "db")["replicas"] == 1

@@ -6,7 +6,7 @@ import pytest
 
 from reactive_desched.model.taints import Taint, Toleration
 from reactive_desched.sim.controllers.taint_eviction import patience
-from tests.support.sim_world import World
+from tests.support.sim_world import SimulatedCluster
 
 GONE = {"key": "gone", "effect": "NoExecute"}
 
@@ -39,17 +39,17 @@ def test_how_long_a_pod_may_stay(
 
 
 def test_pods_go_when_their_time_on_the_tainted_node_is_up() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("never", tolerations=[tolerate()])
     world.pod("minute", tolerations=[tolerate(60)])
     world.pod("none")
-    world.after(5)
+    world.advance(5)
 
     world.edit("nodes", "n1", taints=[GONE])
     assert world.phases() == {"never": "Ready", "minute": "Ready", "none": "Terminating"}
-    world.after(59)
+    world.advance(59)
     assert world.phases() == {"never": "Ready", "minute": "Ready"}
-    world.after(1)
+    world.advance(1)
 
     assert world.phases() == {"never": "Ready", "minute": "Terminating"}
     (condition,) = [
@@ -59,39 +59,39 @@ def test_pods_go_when_their_time_on_the_tainted_node_is_up() -> None:
 
 
 def test_taking_the_taint_away_cancels_the_deletion() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("minute", tolerations=[tolerate(60)])
-    world.after(5)
+    world.advance(5)
     world.edit("nodes", "n1", taints=[GONE])
-    world.after(30)
+    world.advance(30)
 
     world.edit("nodes", "n1", taints=[])
-    world.after(100)
+    world.advance(100)
 
     assert world.phases() == {"minute": "Ready"}
     assert world.events("TaintManagerEviction") == ["Cancelling deletion of Pod default/minute"]
 
 
 def test_a_deadline_once_set_is_not_moved_by_another_taint() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("p", tolerations=[tolerate(60), tolerate(300, key="slow")])
-    world.after(5)
+    world.advance(5)
     world.edit("nodes", "n1", taints=[GONE])
-    world.after(30)
+    world.advance(30)
 
     world.edit("nodes", "n1", taints=[GONE, {"key": "slow", "effect": "NoExecute"}])
-    world.after(29)
+    world.advance(29)
     assert world.phases() == {"p": "Ready"}
-    world.after(1)
+    world.advance(1)
 
     assert world.phases() == {"p": "Terminating"}
 
 
 def test_a_budget_does_not_protect_from_taints() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.deployment("web", 1)
-    world.budget("web", maxUnavailable=0)
-    world.after(5)
+    world.pdb("web", maxUnavailable=0)
+    world.advance(5)
     (old,) = world.names()
 
     world.edit("nodes", "n1", taints=[GONE])
@@ -100,9 +100,9 @@ def test_a_budget_does_not_protect_from_taints() -> None:
 
 
 def test_a_pod_bound_to_a_tainted_node_by_name_goes_too() -> None:
-    world = World().nodes("n1", taints=(GONE,))
+    world = SimulatedCluster().nodes("n1", taints=(GONE,))
 
     world.pod("late", nodeName="n1")
-    world.after(5)
+    world.advance(5)
 
     assert world.names() == set()

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from tests.support.sim_world import World
+from tests.support.sim_world import SimulatedCluster
 
 CORDON = "node.kubernetes.io/unschedulable"
 
 
-def verdicts(world: World, **template: Any) -> dict[str, tuple[str, ...]]:
+def verdicts(world: SimulatedCluster, **template: Any) -> dict[str, tuple[str, ...]]:
     """Return each node's reasons against a pod of this template."""
     pod = world.pod("candidate", schedulerName="nobody", **template)
     return world.cluster.scheduler.verdicts(pod)
 
 
-def possible(world: World, **template: Any) -> set[str]:
+def possible(world: SimulatedCluster, **template: Any) -> set[str]:
     """Return the nodes that can take a pod of this template."""
     return {node for node, reasons in verdicts(world, **template).items() if not reasons}
 
@@ -41,7 +41,7 @@ def toleration(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_a_cordoned_node(tolerations: list[dict[str, Any]], allowed: bool) -> None:  # noqa: FBT001 -- a column of the table
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.edit("nodes", "n1", unschedulable=True)
 
     reasons = verdicts(world, tolerations=tolerations)["n1"]
@@ -53,7 +53,7 @@ def test_a_cordoned_node(tolerations: list[dict[str, Any]], allowed: bool) -> No
     ("effect", "allowed"), [("NoSchedule", False), ("NoExecute", False), ("PreferNoSchedule", True)]
 )
 def test_only_hard_taints_keep_a_pod_away(effect: str, allowed: bool) -> None:  # noqa: FBT001 -- a column of the table
-    world = World().nodes("n1", taints=({"key": "a", "effect": effect},))
+    world = SimulatedCluster().nodes("n1", taints=({"key": "a", "effect": effect},))
 
     reasons = verdicts(world)["n1"]
 
@@ -100,14 +100,14 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     ],
 )
 def test_required_node_affinity(affinity: dict[str, Any], allowed: set[str]) -> None:
-    world = World().nodes("n1", labels={"disk": "ssd", "size": "8"})
+    world = SimulatedCluster().nodes("n1", labels={"disk": "ssd", "size": "8"})
     world.nodes("n2", labels={"disk": "hdd", "size": "2"}).nodes("n3")
 
     assert possible(world, affinity=affinity) == allowed
 
 
 def test_selector_and_affinity_must_both_hold() -> None:
-    world = World().nodes("n1", labels={"disk": "ssd", "pool": "a"})
+    world = SimulatedCluster().nodes("n1", labels={"disk": "ssd", "pool": "a"})
     world.nodes("n2", labels={"disk": "ssd", "pool": "b"})
     affinity = required(expression("disk", "In", "ssd"))
 
@@ -132,7 +132,7 @@ def port(number: int, address: str = "", protocol: str = "TCP") -> dict[str, Any
     ],
 )
 def test_host_ports(wanted: dict[str, Any], allowed: bool) -> None:  # noqa: FBT001 -- a column of the table
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("holder", nodeName="n1", **port(8080, "10.0.0.1"))
 
     assert (possible(world, **wanted) == {"n1"}) is allowed
@@ -153,14 +153,14 @@ def test_host_ports(wanted: dict[str, Any], allowed: bool) -> None:  # noqa: FBT
     ],
 )
 def test_what_is_left_of_a_node(asked: dict[str, str], reasons: tuple[str, ...]) -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("holder", nodeName="n1", cpu="3", memory="4Gi")
 
     assert verdicts(world, **asked)["n1"] == reasons
 
 
 def test_a_pod_that_asks_for_nothing_fits_on_an_over_committed_node() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     world.pod("holder", nodeName="n1", cpu="9")
 
     assert possible(world, cpu="0", memory="1Gi") == {"n1"}
@@ -168,7 +168,7 @@ def test_a_pod_that_asks_for_nothing_fits_on_an_over_committed_node() -> None:
 
 
 def test_a_resource_that_the_node_does_not_have_never_fits() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     requests = {"example.com/gpu": "1"}
     container = {"name": "main", "image": "x", "resources": {"requests": requests}}
 
@@ -176,31 +176,31 @@ def test_a_resource_that_the_node_does_not_have_never_fits() -> None:
 
 
 def test_the_number_of_pods_is_limited_and_terminating_ones_still_count() -> None:
-    world = World().nodes("n1", pods="1")
+    world = SimulatedCluster().nodes("n1", pods="1")
     world.pod("holder")
-    world.after(5)
+    world.advance(5)
     world.delete("pods", "holder")
     assert world.phases() == {"holder": "Terminating"}
 
     full = verdicts(world)["n1"]
-    world.after(5)
+    world.advance(5)
 
     assert full == ("Too many pods",)
     assert world.cluster.scheduler.verdicts(world.get("pods", "candidate"))["n1"] == ()
 
 
 def test_a_pod_that_has_ended_holds_nothing() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     done = {"sim.reactive-desched/profile": "complete", "sim.reactive-desched/run-seconds": "1"}
     world.pod("holder", cpu="4", annotations=done, restartPolicy="Never")
-    world.after(5)
+    world.advance(5)
     assert world.phases() == {"holder": "Succeeded"}
 
     assert possible(world, cpu="4") == {"n1"}
 
 
 def test_a_node_named_in_advance_is_the_only_one() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
 
     assert verdicts(world, nodeName="n2") == {
         "n1": ("node(s) didn't match the requested node name",),

@@ -7,7 +7,7 @@ import pytest
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import PodAffinityTerm as PodTerm
 from reactive_desched.sim.scheduling.neighbours import term_covers
-from tests.support.sim_world import HOSTNAME, ZONE, World
+from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster
 
 NO_AFFINITY = ("node(s) didn't match pod affinity rules",)
 OWN_ANTI = ("node(s) didn't match pod anti-affinity rules",)
@@ -29,16 +29,16 @@ def apart(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
 
 
-def verdicts(world: World, app: str, **template: Any) -> dict[str, tuple[str, ...]]:
+def verdicts(world: SimulatedCluster, app: str, **template: Any) -> dict[str, tuple[str, ...]]:
     """Return each node's reasons against a pod labelled app=<app>."""
     pod = world.pod("new", labels={"app": app}, schedulerName="nobody", **template)
     return world.cluster.scheduler.verdicts(pod)
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> SimulatedCluster:
     """Return two nodes in zone a and one in zone b; n4 has no zone."""
-    return World().nodes("n1/a", "n2/a", "n3/b", "n4")
+    return SimulatedCluster().nodes("n1/a", "n2/a", "n3/b", "n4")
 
 
 OURS = {"name": "home", "labels": {"team": "x"}}
@@ -73,7 +73,7 @@ def test_an_absent_label_selector_speaks_of_nobody_and_an_empty_one_of_everybody
     assert term_covers(PodTerm("zone", ALL), "home", "home", {}, {"app": "web"})
 
 
-def test_affinity_demands_a_node_in_the_domain_of_a_matching_pod(world: World) -> None:
+def test_affinity_demands_a_node_in_the_domain_of_a_matching_pod(world: SimulatedCluster) -> None:
     world.pod("db", nodeName="n1")
 
     assert verdicts(world, "web", affinity=near(term("db"))) == {
@@ -84,7 +84,7 @@ def test_affinity_demands_a_node_in_the_domain_of_a_matching_pod(world: World) -
     }
 
 
-def test_one_pod_must_match_all_affinity_terms_at_once(world: World) -> None:
+def test_one_pod_must_match_all_affinity_terms_at_once(world: SimulatedCluster) -> None:
     world.pod("db", nodeName="n1")
     world.pod("cache", nodeName="n1")
 
@@ -93,7 +93,9 @@ def test_one_pod_must_match_all_affinity_terms_at_once(world: World) -> None:
     assert set(found.values()) == {NO_AFFINITY}
 
 
-def test_the_first_pod_of_a_group_may_start_anywhere_that_has_the_key(world: World) -> None:
+def test_the_first_pod_of_a_group_may_start_anywhere_that_has_the_key(
+    world: SimulatedCluster,
+) -> None:
     assert verdicts(world, "web", affinity=near(term("web"))) == {
         "n1": (),
         "n2": (),
@@ -102,7 +104,7 @@ def test_the_first_pod_of_a_group_may_start_anywhere_that_has_the_key(world: Wor
     }
 
 
-def test_the_second_pod_of_a_group_may_not(world: World) -> None:
+def test_the_second_pod_of_a_group_may_not(world: SimulatedCluster) -> None:
     world.pod("web", nodeName="n3")
 
     found = verdicts(world, "web", affinity=near(term("web")))
@@ -111,7 +113,7 @@ def test_the_second_pod_of_a_group_may_not(world: World) -> None:
 
 
 def test_anti_affinity_keeps_out_of_the_domain_but_not_off_nodes_without_the_key(
-    world: World,
+    world: SimulatedCluster,
 ) -> None:
     world.pod("web", nodeName="n1")
     world.pod("other", nodeName="n3")
@@ -124,7 +126,7 @@ def test_anti_affinity_keeps_out_of_the_domain_but_not_off_nodes_without_the_key
     }
 
 
-def test_each_anti_affinity_term_counts_for_itself(world: World) -> None:
+def test_each_anti_affinity_term_counts_for_itself(world: SimulatedCluster) -> None:
     world.pod("web", nodeName="n1")
     world.pod("db", nodeName="n3")
 
@@ -133,13 +135,13 @@ def test_each_anti_affinity_term_counts_for_itself(world: World) -> None:
     assert found == {"n1": OWN_ANTI, "n2": (), "n3": OWN_ANTI, "n4": ()}
 
 
-def test_a_pod_that_wants_to_be_alone_also_keeps_newcomers_away(world: World) -> None:
+def test_a_pod_that_wants_to_be_alone_also_keeps_newcomers_away(world: SimulatedCluster) -> None:
     world.pod("hermit", nodeName="n1", affinity=apart(term("web")))
 
     assert verdicts(world, "web") == {"n1": THEIR_ANTI, "n2": THEIR_ANTI, "n3": (), "n4": ()}
 
 
-def test_the_hermits_term_speaks_of_its_own_namespace_only(world: World) -> None:
+def test_the_hermits_term_speaks_of_its_own_namespace_only(world: SimulatedCluster) -> None:
     world.store.create("namespaces", {"metadata": {"name": "away"}})
     spec: dict[str, Any] = {"containers": [{"name": "c", "image": "x"}], "nodeName": "n1"}
     spec["affinity"] = apart(term("web"))
@@ -149,19 +151,19 @@ def test_the_hermits_term_speaks_of_its_own_namespace_only(world: World) -> None
     assert set(verdicts(world, "web").values()) == {()}
 
 
-def test_affinity_of_existing_pods_does_not_bind_newcomers(world: World) -> None:
+def test_affinity_of_existing_pods_does_not_bind_newcomers(world: SimulatedCluster) -> None:
     world.pod("fan", nodeName="n1", affinity=near(term("fan")))
 
     assert set(verdicts(world, "fan").values()) == {()}
 
 
-def test_terminating_pods_still_repel(world: World) -> None:
+def test_terminating_pods_still_repel(world: SimulatedCluster) -> None:
     world.pod("web", nodeName="n1")
-    world.after(5)
+    world.advance(5)
     world.delete("pods", "web")
 
     found = verdicts(world, "new", affinity=apart(term("web", HOSTNAME)))
     assert found["n1"] == OWN_ANTI
-    world.after(5)
+    world.advance(5)
 
     assert world.cluster.scheduler.verdicts(world.get("pods", "new"))["n1"] == ()

@@ -4,7 +4,7 @@ import pytest
 
 from reactive_desched.sim.conditions import find_condition
 from reactive_desched.sim.scheduling.scheduler import nodes_to_find
-from tests.support.sim_world import HOSTNAME, World
+from tests.support.sim_world import HOSTNAME, SimulatedCluster
 
 
 @pytest.mark.parametrize(
@@ -26,19 +26,19 @@ def test_big_clusters_are_searched_in_part(nodes: int, enough: int) -> None:
 
 def test_the_next_search_begins_where_the_last_one_ended() -> None:
     names = [f"n{number:03}" for number in range(1, 151)]
-    world = World().nodes(*names)
+    world = SimulatedCluster().nodes(*names)
     for name in names[:100]:
         world.pod(f"holder-{name}", nodeName=name, cpu="1")
 
     world.pod("first", cpu="1")
     world.pod("second", cpu="1")
 
-    places = world.places()
+    places = world.nodes_of_pods()
     assert (places["first"], places["second"]) == ("n001", "n101")
 
 
 def test_a_bound_pod_says_so_in_condition_and_event() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
 
     world.pod("p")
 
@@ -49,7 +49,7 @@ def test_a_bound_pod_says_so_in_condition_and_event() -> None:
 
 
 def test_a_pod_that_fits_nowhere_says_why() -> None:
-    world = World().nodes("n1").nodes("n2", "n3", cpu="1")
+    world = SimulatedCluster().nodes("n1").nodes("n2", "n3", cpu="1")
     world.edit("nodes", "n1", unschedulable=True)
 
     world.pod("p", cpu="2")
@@ -63,27 +63,27 @@ def test_a_pod_that_fits_nowhere_says_why() -> None:
 
 
 def test_a_new_node_is_noticed_after_the_back_off() -> None:
-    world = World()
+    world = SimulatedCluster()
     world.pod("p")
 
     world.nodes("n1")
-    assert world.places() == {"p": ""}
-    world.after(1)
+    assert world.nodes_of_pods() == {"p": ""}
+    world.advance(1)
 
-    assert world.places() == {"p": "n1"}
+    assert world.nodes_of_pods() == {"p": "n1"}
 
 
 @pytest.mark.parametrize("freeing", ["delete the holder", "grow the node", "uncordon"])
 def test_what_could_help_is_noticed(freeing: str) -> None:
-    world = World().nodes("n1", pods="1")
+    world = SimulatedCluster().nodes("n1", pods="1")
     world.pod("holder")
-    world.after(2)
+    world.advance(2)
     if freeing == "uncordon":
         world.delete("pods", "holder", grace_period_seconds=0)
         world.edit("nodes", "n1", unschedulable=True)
     world.pod("p")
-    world.after(2)
-    assert world.places()["p"] == ""
+    world.advance(2)
+    assert world.nodes_of_pods()["p"] == ""
 
     if freeing == "delete the holder":
         world.delete("pods", "holder", grace_period_seconds=0)
@@ -97,48 +97,48 @@ def test_what_could_help_is_noticed(freeing: str) -> None:
         )
         world.cluster.settle()
 
-    world.after(2)
-    assert world.places()["p"] == "n1"
+    world.advance(2)
+    assert world.nodes_of_pods()["p"] == "n1"
 
 
 def test_a_matching_neighbour_that_arrives_helps_a_pod_that_seeks_it() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
     term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "db"}}}
     seek = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     world.pod("web", affinity=seek)
-    world.after(2)
-    assert world.places() == {"web": ""}
+    world.advance(2)
+    assert world.nodes_of_pods() == {"web": ""}
 
     world.pod("db")
-    world.after(5)
+    world.advance(5)
 
-    assert world.places() == {"web": "n1", "db": "n1"}
+    assert world.nodes_of_pods() == {"web": "n1", "db": "n1"}
 
 
 def test_the_more_important_pod_is_placed_first() -> None:
-    world = World()
+    world = SimulatedCluster()
     world.store.create("priorityclasses", {"metadata": {"name": "high"}, "value": 100})
     world.pod("low")
     world.pod("high", priorityClassName="high")
 
-    world.nodes("n1", pods="1").after(2)
+    world.nodes("n1", pods="1").advance(2)
 
-    assert world.places() == {"low": "", "high": "n1"}
+    assert world.nodes_of_pods() == {"low": "", "high": "n1"}
 
 
 def test_gated_and_foreign_pods_are_left_alone() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
 
     world.pod("gated", schedulingGates=[{"name": "wait"}])
     world.pod("foreign", schedulerName="other")
-    assert world.places() == {"gated": "", "foreign": ""}
+    assert world.nodes_of_pods() == {"gated": "", "foreign": ""}
     world.edit("pods", "gated", schedulingGates=[])
 
-    assert world.places() == {"gated": "n1", "foreign": ""}
+    assert world.nodes_of_pods() == {"gated": "n1", "foreign": ""}
 
 
 def test_a_pod_whose_rules_cannot_be_read_says_so_and_stops_nobody() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
 
     world.pod("broken", affinity={"nodeAffinity": "yes"})
     world.pod("fine")
@@ -146,11 +146,11 @@ def test_a_pod_whose_rules_cannot_be_read_says_so_and_stops_nobody() -> None:
     condition = find_condition(world.get("pods", "broken"), "PodScheduled")
     assert condition is not None
     assert "cannot read the pod's scheduling rules" in condition["message"]
-    assert world.places()["fine"] == "n1"
+    assert world.nodes_of_pods()["fine"] == "n1"
 
 
 def test_a_pod_that_names_a_node_that_is_gone_says_so_as_if_all_were_searched() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     field = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

@@ -8,7 +8,7 @@ from reactive_desched.sim.scheduling.filters import Candidate
 from reactive_desched.sim.scheduling.needs import PodNeeds
 from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
 from reactive_desched.sim.scheduling.scores import balanced_allocation, least_allocated
-from tests.support.sim_world import HOSTNAME, ZONE, World, node
+from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster, node
 
 GI = 2**30
 
@@ -52,30 +52,34 @@ def test_balanced_allocation(cpu_m: int, memory: int, points: int) -> None:
     assert balanced_allocation(asks(cpu_m, memory), [room()], Picture()) == [points]
 
 
-def chosen(world: World, **template: Any) -> str:
+def chosen(world: SimulatedCluster, **template: Any) -> str:
     """Return the node that a pod of this template is given."""
     world.pod("new", **template)
-    return world.places()["new"]
+    return world.nodes_of_pods()["new"]
 
 
 def test_the_emptier_node_wins() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     world.pod("holder", nodeName="n1", cpu="1", memory="1Gi")
 
     assert chosen(world, cpu="1", memory="1Gi") == "n2"
 
 
 def test_a_soft_taint_is_avoided_but_not_forbidden() -> None:
-    world = World().nodes("n1", taints=({"key": "a", "effect": "PreferNoSchedule"},)).nodes("n2")
+    world = (
+        SimulatedCluster()
+        .nodes("n1", taints=({"key": "a", "effect": "PreferNoSchedule"},))
+        .nodes("n2")
+    )
 
     assert chosen(world) == "n2"
     world.edit("nodes", "n2", unschedulable=True)
     world.pod("late")
-    assert world.places()["late"] == "n1"
+    assert world.nodes_of_pods()["late"] == "n1"
 
 
 def test_preferred_node_affinity_is_followed() -> None:
-    world = World().nodes("n1").nodes("n2", labels={"disk": "ssd"})
+    world = SimulatedCluster().nodes("n1").nodes("n2", labels={"disk": "ssd"})
     wish = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     terms = [{"weight": 1, "preference": wish}]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
@@ -85,7 +89,7 @@ def test_preferred_node_affinity_is_followed() -> None:
 
 @pytest.mark.parametrize(("side", "expected"), [("podAffinity", "n2"), ("podAntiAffinity", "n1")])
 def test_preferred_company_is_sought_or_shunned(side: str, expected: str) -> None:
-    world = World().nodes("n1/a", "n2/b")
+    world = SimulatedCluster().nodes("n1/a", "n2/b")
     world.pod("db", nodeName="n2")
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}
     wish = {"weight": 100, "podAffinityTerm": term}
@@ -96,18 +100,19 @@ def test_preferred_company_is_sought_or_shunned(side: str, expected: str) -> Non
 
 
 def test_pods_of_one_owner_spread_over_nodes_and_zones() -> None:
-    world = World().nodes("n1/a", "n2/a", "n3/b")
+    world = SimulatedCluster().nodes("n1/a", "n2/a", "n3/b")
     world.deployment("web", 2)
 
     zones = {
-        world.get("nodes", place)["metadata"]["labels"][ZONE] for place in world.places().values()
+        world.get("nodes", place)["metadata"]["labels"][ZONE]
+        for place in world.nodes_of_pods().values()
     }
 
     assert zones == {"a", "b"}
 
 
 def test_schedule_anyway_prefers_the_emptier_domain() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     for number in range(3):
         world.pod(f"old-{number}", labels={"app": "web"}, nodeName="n1")
     rule = {
@@ -123,4 +128,4 @@ def test_schedule_anyway_prefers_the_emptier_domain() -> None:
 
 
 def test_equal_nodes_are_taken_by_name() -> None:
-    assert chosen(World().nodes("n3", "n1", "n2")) == "n1"
+    assert chosen(SimulatedCluster().nodes("n3", "n1", "n2")) == "n1"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.sim_world import HOSTNAME, ZONE, World
+from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster
 
 UNEVEN = ("node(s) didn't match pod topology spread constraints",)
 UNLABELLED = (f"{UNEVEN[0]} (missing required label)",)
@@ -22,9 +22,9 @@ def constraint(max_skew: int = 1, key: str = ZONE, **more: Any) -> dict[str, Any
     }
 
 
-def world_with(**zones: int) -> World:
+def world_with(**zones: int) -> SimulatedCluster:
     """Return one node per zone, holding that many pods labelled app=web."""
-    world = World()
+    world = SimulatedCluster()
     for zone, count in zones.items():
         world.nodes(f"n{zone}/{zone}")
         for number in range(count):
@@ -33,7 +33,7 @@ def world_with(**zones: int) -> World:
 
 
 def verdicts(
-    world: World, *constraints: dict[str, Any], app: str = "web", **spec: Any
+    world: SimulatedCluster, *constraints: dict[str, Any], app: str = "web", **spec: Any
 ) -> dict[str, tuple[str, ...]]:
     """Return each node's reasons against a pod with these constraints."""
     pod = world.pod(
@@ -100,7 +100,7 @@ def test_a_node_must_have_the_keys_of_all_constraints_to_count() -> None:
 
 
 def test_constraints_can_contradict_each_other() -> None:
-    world = World().nodes("n1/a", "n2/a", "n3/b")
+    world = SimulatedCluster().nodes("n1/a", "n2/a", "n3/b")
     for number, place in enumerate(("n1", "n1", "n2", "n3", "n3")):
         world.pod(f"web-{number}", labels={"app": "web"}, nodeName=place)
 
@@ -114,7 +114,7 @@ def test_constraints_can_contradict_each_other() -> None:
 
 
 def test_terminating_pods_do_not_count() -> None:
-    world = world_with(a=1, b=0).after(5)
+    world = world_with(a=1, b=0).advance(5)
     assert allowed(verdicts(world, constraint())) == {"nb"}
 
     world.delete("pods", "web-a-0")

@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from tests.support.sim_world import ZONE, World
+from tests.support.sim_world import ZONE, SimulatedCluster
 
 ONE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
-def claiming(world: World, volume: dict[str, Any], **labels: str) -> dict[str, tuple[str, ...]]:
+def claiming(
+    world: SimulatedCluster, volume: dict[str, Any], **labels: str
+) -> dict[str, tuple[str, ...]]:
     """Return the verdicts on a pod whose claim is bound to a volume of this spec."""
     meta = {"name": "v", "labels": {key.replace("_", "/"): text for key, text in labels.items()}}
     world.store.create("persistentvolumes", {"metadata": meta, "spec": volume})
@@ -15,7 +17,7 @@ def claiming(world: World, volume: dict[str, Any], **labels: str) -> dict[str, t
     return verdicts(world)
 
 
-def verdicts(world: World) -> dict[str, tuple[str, ...]]:
+def verdicts(world: SimulatedCluster) -> dict[str, tuple[str, ...]]:
     """Return the verdicts on a pod that uses the claim data."""
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     pod = world.pod("p", schedulerName="nobody", volumes=volumes)
@@ -23,7 +25,7 @@ def verdicts(world: World) -> dict[str, tuple[str, ...]]:
 
 
 def test_a_local_volume_holds_its_pod_on_its_node() -> None:
-    world = World().nodes("n1", "n2")
+    world = SimulatedCluster().nodes("n1", "n2")
     place = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [place]}]}
 
@@ -33,7 +35,7 @@ def test_a_local_volume_holds_its_pod_on_its_node() -> None:
 
 
 def test_a_zonal_volume_holds_its_pod_in_one_of_its_zones() -> None:
-    world = World().nodes("n1/a", "n2/b", "n3/c", "n4")
+    world = SimulatedCluster().nodes("n1/a", "n2/b", "n3/c", "n4")
     labels = {ZONE.replace("/", "_"): "a__b"}
 
     found = claiming(world, {}, **labels)
@@ -43,7 +45,7 @@ def test_a_zonal_volume_holds_its_pod_in_one_of_its_zones() -> None:
 
 
 def test_a_claim_that_does_not_exist_holds_its_pod_everywhere() -> None:
-    world = World().nodes("n1")
+    world = SimulatedCluster().nodes("n1")
 
     assert verdicts(world) == {"n1": ('persistentvolumeclaim "data" not found',)}
     world.create("persistentvolumeclaims", "data", ONE)

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from reactive_desched.model.objects import PodKey
-from reactive_desched.state.indexes.multimap import Groups
-from reactive_desched.state.nodes import Standing
+from reactive_desched.state.indexes.multimap import CompactMultiMap
+from reactive_desched.state.nodes import NodeTopology
 
 
-class Domains:
+class TopologyDomains:
     """Active pods by their nodes' value of one topology label, `key`.
 
     Pods on nodes that lack the label, or that we do not know, do not show. `counting` has those
@@ -16,59 +16,59 @@ class Domains:
     Follows every change; what its methods return is to be used up before the next one.
     """
 
-    __slots__ = ("counting", "key", "others")
+    __slots__ = ("eligible", "ineligible", "topology_key")
 
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.counting = Groups()
-        self.others = Groups()
+    def __init__(self, topology_key: str) -> None:
+        self.topology_key = topology_key
+        self.eligible = CompactMultiMap()
+        self.ineligible = CompactMultiMap()
 
     def __bool__(self) -> bool:
-        return len(self.counting) > 0 or len(self.others) > 0
+        return len(self.eligible) > 0 or len(self.ineligible) > 0
 
     def values(self) -> Iterator[str]:
         """Name every domain in which there is a pod, each once."""
-        yield from self.counting
-        yield from (value for value in self.others if value not in self.counting)
+        yield from self.eligible
+        yield from (value for value in self.ineligible if value not in self.eligible)
 
     def count(self, value: str) -> int:
         """Count the pods of a domain, on whatever nodes."""
-        return len(self.counting.of(value)) + len(self.others.of(value))
+        return len(self.eligible.members(value)) + len(self.ineligible.members(value))
 
     def pods(self, value: str) -> Iterator[PodKey]:
         """Return the keys of the pods of a domain, on whatever nodes."""
-        yield from self.counting.of(value)
-        yield from self.others.of(value)
+        yield from self.eligible.members(value)
+        yield from self.ineligible.members(value)
 
-    def put(self, pod: PodKey, node: Standing) -> None:
+    def add_pod(self, pod: PodKey, node: NodeTopology) -> None:
         """Place a pod by its node."""
-        if (value := node.labels.get(self.key)) is not None:
-            (self.counting if node.counts else self.others).add(value, pod)
+        if (value := node.labels.get(self.topology_key)) is not None:
+            (self.eligible if node.eligible else self.ineligible).add(value, pod)
 
-    def drop(self, pod: PodKey, node: Standing) -> None:
+    def remove_pod(self, pod: PodKey, node: NodeTopology) -> None:
         """Take a pod away, told the same about its node as when it was placed."""
-        if (value := node.labels.get(self.key)) is not None:
-            (self.counting if node.counts else self.others).discard(value, pod)
+        if (value := node.labels.get(self.topology_key)) is not None:
+            (self.eligible if node.eligible else self.ineligible).discard(value, pod)
 
 
-class KeysInUse:
+class TopologyKeyRefs:
     """Which topology labels anybody keeps domains of; the other labels of nodes do not matter."""
 
     def __init__(self) -> None:
-        self._uses: Counter[str] = Counter()
+        self._refs: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._uses)
+        return iter(self._refs)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._uses
+        return key in self._refs
 
-    def begin(self, key: str) -> None:
+    def acquire(self, key: str) -> None:
         """One more keeps domains of this label."""
-        self._uses[key] += 1
+        self._refs[key] += 1
 
-    def end(self, key: str) -> None:
+    def release(self, key: str) -> None:
         """One fewer does."""
-        self._uses[key] -= 1
-        if not self._uses[key]:
-            del self._uses[key]
+        self._refs[key] -= 1
+        if not self._refs[key]:
+            del self._refs[key]

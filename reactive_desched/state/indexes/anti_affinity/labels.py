@@ -9,86 +9,88 @@ from collections.abc import Callable, Iterable, Iterator
 
 from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.model.objects import Pod, PodKey
-from reactive_desched.state.indexes.anti_affinity.terms import Selection
-from reactive_desched.state.indexes.multimap import Groups
+from reactive_desched.state.indexes.anti_affinity.terms import SelectorQuery
+from reactive_desched.state.indexes.multimap import CompactMultiMap
 
-Demand = tuple[str, tuple[str, ...]]
+RequiredLabel = tuple[str, tuple[str, ...]]
 """A label that a selector demands, with the values that will do."""
 
 
-class Population:
+class LabelIndex:
     """The pods of one namespace, or of all, and the selections that may mean some of them.
 
     `residents` lists the pods, when they are needed all. Pods are indexed by a label from the
     first time a selection's candidates are asked for by it until no selection demands it.
     """
 
-    def __init__(self, residents: Callable[[], Iterable[Pod]]) -> None:
-        self._residents = residents
-        self._demands: dict[Selection, Demand | None] = {}
-        self._by_label: dict[str, dict[str, list[Selection]]] = {}
-        self._demanding_nothing: dict[Selection, None] = {}
-        self._pods: dict[str, Groups] = {}
+    def __init__(self, list_pods: Callable[[], Iterable[Pod]]) -> None:
+        self._list_pods = list_pods
+        self._queries: dict[SelectorQuery, RequiredLabel | None] = {}
+        self._queries_by_label: dict[str, dict[str, list[SelectorQuery]]] = {}
+        self._unindexed_queries: dict[SelectorQuery, None] = {}
+        self._pods_by_label: dict[str, CompactMultiMap] = {}
 
     def __len__(self) -> int:
-        return len(self._demands)
+        return len(self._queries)
 
-    def __iter__(self) -> Iterator[Selection]:
-        return iter(self._demands)
+    def __iter__(self) -> Iterator[SelectorQuery]:
+        return iter(self._queries)
 
-    def enrol(self, selection: Selection) -> None:
+    def register(self, query: SelectorQuery) -> None:
         """Let a selection be found by the pods that it means."""
-        demand = self._demands[selection] = self._least_crowded(selection.selector)
-        if demand is None:
-            self._demanding_nothing[selection] = None
+        label = self._queries[query] = self._most_selective(query.selector)
+        if label is None:
+            self._unindexed_queries[query] = None
             return
-        key, values = demand
+        key, values = label
         for value in values:
-            self._by_label.setdefault(key, {}).setdefault(value, []).append(selection)
+            self._queries_by_label.setdefault(key, {}).setdefault(value, []).append(query)
 
-    def dismiss(self, selection: Selection) -> None:
+    def unregister(self, query: SelectorQuery) -> None:
         """Forget a selection, and the index of pods that only it needed."""
-        demand = self._demands.pop(selection)
-        if demand is None:
-            del self._demanding_nothing[selection]
+        label = self._queries.pop(query)
+        if label is None:
+            del self._unindexed_queries[query]
             return
-        key, values = demand
-        enrolled = self._by_label[key]
+        key, values = label
+        registered = self._queries_by_label[key]
         for value in values:
-            enrolled[value].remove(selection)
-            if not enrolled[value]:
-                del enrolled[value]
-        if not enrolled:
-            del self._by_label[key]
-            self._pods.pop(key, None)
+            registered[value].remove(query)
+            if not registered[value]:
+                del registered[value]
+        if not registered:
+            del self._queries_by_label[key]
+            self._pods_by_label.pop(key, None)
 
-    def meaning(self, labels: Labels) -> list[Selection]:
+    def queries_matching(self, labels: Labels) -> list[SelectorQuery]:
         """Return the selections whose selectors match a pod's labels."""
-        found: list[Selection] = []
-        by_label = self._by_label
+        found: list[SelectorQuery] = []
+        by_label = self._queries_by_label
         for key, value in labels.items():
-            if (enrolled := by_label.get(key)) is not None and value in enrolled:
-                found += [s for s in enrolled[value] if s.is_plain or s.selector.matches(labels)]
-        if self._demanding_nothing:
-            found += [s for s in self._demanding_nothing if s.selector.matches(labels)]
+            if (registered := by_label.get(key)) is not None and value in registered:
+                found += [
+                    s for s in registered[value] if s.is_single_label or s.selector.matches(labels)
+                ]
+        if self._unindexed_queries:
+            found += [s for s in self._unindexed_queries if s.selector.matches(labels)]
         return found
 
-    def candidates(self, selection: Selection) -> Iterator[PodKey]:
+    def candidates(self, query: SelectorQuery) -> Iterator[PodKey]:
         """Return the keys of the active pods that meet what the selection is enrolled by."""
-        demand = self._demands[selection]
-        if demand is None:
-            yield from (pod.uid for pod in self._residents() if pod.is_active)
+        label = self._queries[query]
+        if label is None:
+            yield from (pod.uid for pod in self._list_pods() if pod.is_active)
             return
-        key, values = demand
-        groups = self._pods.get(key)
+        key, values = label
+        groups = self._pods_by_label.get(key)
         if groups is None:
-            groups = self._pods[key] = self._indexed_by(key)
+            groups = self._pods_by_label[key] = self._build_index(key)
         for value in values:
-            yield from groups.of(value)
+            yield from groups.members(value)
 
-    def follow(self, old: Pod | None, new: Pod | None) -> None:
+    def update_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Keep the indexes right: an active pod came, went (None), or its labels differ."""
-        for key, groups in self._pods.items():
+        for key, groups in self._pods_by_label.items():
             before = old.labels.get(key) if old is not None else None
             after = new.labels.get(key) if new is not None else None
             if before == after:
@@ -98,24 +100,24 @@ class Population:
             if new is not None and after is not None:
                 groups.add(after, new.uid)
 
-    def _indexed_by(self, key: str) -> Groups:
-        groups = Groups()
-        for pod in self._residents():
+    def _build_index(self, key: str) -> CompactMultiMap:
+        groups = CompactMultiMap()
+        for pod in self._list_pods():
             if (value := pod.labels.get(key)) is not None and pod.is_active:
                 groups.add(value, pod.uid)
         return groups
 
-    def _least_crowded(self, selector: LabelSelector) -> Demand | None:
+    def _most_selective(self, selector: LabelSelector) -> RequiredLabel | None:
         """Choose the label under which the fewest selections are enrolled by now."""
-        return min(_demands(selector), key=self._crowd, default=None)
+        return min(_required_labels(selector), key=self._registered_count, default=None)
 
-    def _crowd(self, demand: Demand) -> int:
-        key, values = demand
-        enrolled = self._by_label.get(key, {})
-        return sum(len(enrolled.get(value, ())) for value in values)
+    def _registered_count(self, label: RequiredLabel) -> int:
+        key, values = label
+        registered = self._queries_by_label.get(key, {})
+        return sum(len(registered.get(value, ())) for value in values)
 
 
-def _demands(selector: LabelSelector) -> Iterator[Demand]:
+def _required_labels(selector: LabelSelector) -> Iterator[RequiredLabel]:
     for key, value in selector.match_labels.items():
         yield key, (value,)
     for requirement in selector.match_expressions:

@@ -6,104 +6,108 @@ mean it, never by the size of the cluster.
 
 from collections.abc import Hashable, Iterator
 
-from reactive_desched.model.affinity_terms import Scope, content
+from reactive_desched.model.affinity_terms import NamespaceScope, selector_key
 from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.model.objects import Namespace, Pod
-from reactive_desched.state.indexes.anti_affinity.domains import Domains, KeysInUse
-from reactive_desched.state.indexes.anti_affinity.labels import Population
-from reactive_desched.state.indexes.anti_affinity.terms import Selection
-from reactive_desched.state.nodes import NodeTable
-from reactive_desched.state.pods import PodTable
-from reactive_desched.state.store import Table
+from reactive_desched.state.indexes.anti_affinity.domains import TopologyDomains, TopologyKeyRefs
+from reactive_desched.state.indexes.anti_affinity.labels import LabelIndex
+from reactive_desched.state.indexes.anti_affinity.terms import SelectorQuery
+from reactive_desched.state.nodes import NodeStore
+from reactive_desched.state.pods import PodStore
+from reactive_desched.state.store import Store
 
-REMEMBERED_QUESTIONS = 1_000
+MAX_UNREFERENCED_QUERIES = 1_000
 """How many selections are kept that nobody holds. At the bound the one asked for longest ago is
 forgotten; when it is asked for again it is built again, at the cost of the pods it means."""
 
 _NO_LABELS: Labels = {}
 
 
-class Selections:
+class SelectorIndex:
     """Every selection in use, one for all that say the same.
 
     A selection's domains are built when they are first asked for, and follow every change then.
     One that nobody holds may be forgotten by the next question, so use it up before that.
     """
 
-    def __init__(self, pods: PodTable, nodes: NodeTable, namespaces: Table[Namespace]) -> None:
+    def __init__(self, pods: PodStore, nodes: NodeStore, namespaces: Store[Namespace]) -> None:
         self._pods = pods
         self._nodes = nodes
         self._namespaces = namespaces
-        self._known: dict[Hashable, Selection] = {}
-        self._unheld: dict[Selection, None] = {}  # the one asked for longest ago comes first
-        self._populations: dict[str, Population] = {}
-        self._everywhere: Population | None = None
-        self.keys = KeysInUse()
+        self._queries: dict[Hashable, SelectorQuery] = {}
+        self._unreferenced: dict[
+            SelectorQuery, None
+        ] = {}  # the one asked for longest ago comes first
+        self._by_namespace: dict[str, LabelIndex] = {}
+        self._cluster_wide: LabelIndex | None = None
+        self.topology_keys = TopologyKeyRefs()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._queries)
 
-    def of(self, scope: Scope, selector: LabelSelector) -> Selection:
+    def get_or_create(self, scope: NamespaceScope, selector: LabelSelector) -> SelectorQuery:
         """Return the selection of this content, made when first asked for."""
-        key = scope.content, content(selector)
-        found = self._known.get(key)
+        key = scope.key, selector_key(selector)
+        found = self._queries.get(key)
         if found is None:
-            found = self._known[key] = Selection(scope, selector, key)
-            self._enrol(found)
-        if not found.holders:
-            self._asked_for(found)
+            found = self._queries[key] = SelectorQuery(scope, selector, key)
+            self._register(found)
+        if not found.refs:
+            self._mark_used(found)
         return found
 
-    def hold(self, selection: Selection) -> None:
+    def acquire(self, query: SelectorQuery) -> None:
         """Keep a selection until it was released as often."""
-        selection.holders += 1
-        self._unheld.pop(selection, None)
+        query.refs += 1
+        self._unreferenced.pop(query, None)
 
-    def release(self, selection: Selection) -> None:
+    def release(self, query: SelectorQuery) -> None:
         """Let go of a selection; it stays for a while, as the next pod may need it again."""
-        selection.holders -= 1
-        if not selection.holders:
-            self._asked_for(selection)
+        query.refs -= 1
+        if not query.refs:
+            self._mark_used(query)
 
-    def meaning(self, pod: Pod) -> list[Selection]:
+    def queries_matching(self, pod: Pod) -> list[SelectorQuery]:
         """Return the selections that mean a pod, by its labels and its namespace."""
-        population = self._populations.get(pod.namespace)
-        found = population.meaning(pod.labels) if population is not None else []
-        if self._everywhere is not None:
-            labels = self._labels_of(pod.namespace)
-            wide = self._everywhere.meaning(pod.labels)
+        index = self._by_namespace.get(pod.namespace)
+        found = index.queries_matching(pod.labels) if index is not None else []
+        if self._cluster_wide is not None:
+            labels = self._namespace_labels(pod.namespace)
+            wide = self._cluster_wide.queries_matching(pod.labels)
             found += [s for s in wide if s.scope.covers(pod.namespace, labels)]
         return found
 
-    def means(self, selection: Selection, pod: Pod) -> bool:
+    def matches(self, query: SelectorQuery, pod: Pod) -> bool:
         """Say whether a selection means a pod."""
         return (
-            selection.usable
-            and selection.selector.matches(pod.labels)
-            and selection.scope.covers(pod.namespace, self._labels_of(pod.namespace))
+            query.is_valid
+            and query.selector.matches(pod.labels)
+            and query.scope.covers(pod.namespace, self._namespace_labels(pod.namespace))
         )
 
-    def members(self, selection: Selection) -> Iterator[Pod]:
+    def matching_pods(self, query: SelectorQuery) -> Iterator[Pod]:
         """Return the active pods that a selection means, on whatever nodes."""
-        if not selection.usable:
+        if not query.is_valid:
             return
-        for population in self._populations_of(selection):
-            for uid in population.candidates(selection):
+        for index in self._indexes_of(query):
+            for uid in index.candidates(query):
                 pod = self._pods.get(uid)
-                if pod is not None and self.means(selection, pod):
+                if pod is not None and self.matches(query, pod):
                     yield pod
 
-    def domains(self, selection: Selection, key: str) -> Domains:
+    def domains(self, query: SelectorQuery, topology_key: str) -> TopologyDomains:
         """Return a selection's active pods by the domains of a topology label."""
-        found = selection.domains.get(key)
+        found = query.domains.get(topology_key)
         if found is None:
-            found = selection.domains[key] = Domains(key)
-            self.keys.begin(key)
-            for pod in self.members(selection):
-                found.put(pod.uid, self._nodes.standing(pod.node))
+            found = query.domains[topology_key] = TopologyDomains(topology_key)
+            self.topology_keys.acquire(topology_key)
+            for pod in self.matching_pods(query):
+                found.add_pod(pod.uid, self._nodes.topology_of(pod.node))
         return found
 
-    def follow(self, old: Pod | None, new: Pod | None) -> tuple[list[Selection], list[Selection]]:
+    def update_pod(
+        self, old: Pod | None, new: Pod | None
+    ) -> tuple[list[SelectorQuery], list[SelectorQuery]]:
         """Take in that an active pod came, went (None) or differs.
 
         Returns the selections it dropped out of and those it joined, for their domains to be told.
@@ -112,67 +116,70 @@ class Selections:
         pod = new or old
         if pod is None:
             return [], []
-        if (population := self._populations.get(pod.namespace)) is not None:
-            population.follow(old, new)
-        if self._everywhere is not None:
-            self._everywhere.follow(old, new)
-        before = self.meaning(old) if old is not None else []
-        after = self.meaning(new) if new is not None else []
+        if (index := self._by_namespace.get(pod.namespace)) is not None:
+            index.update_pod(old, new)
+        if self._cluster_wide is not None:
+            self._cluster_wide.update_pod(old, new)
+        before = self.queries_matching(old) if old is not None else []
+        after = self.queries_matching(new) if new is not None else []
         if old is None or new is None or old.node != new.node:
             return before, after
         return [s for s in before if s not in after], [s for s in after if s not in before]
 
-    def namespace_changed(self) -> None:
+    def invalidate_namespace_selectors(self) -> None:
         """Forget who is meant by the labels of namespaces: some namespace has other labels."""
-        for selection in self._everywhere or ():
-            if selection.scope.selector is not None and not selection.scope.selector.is_empty:
-                self._forget_domains(selection)
+        for query in self._cluster_wide or ():
+            if (
+                query.scope.namespace_selector is not None
+                and not query.scope.namespace_selector.is_empty
+            ):
+                self._clear_domains(query)
 
-    def _labels_of(self, namespace: str) -> Labels:
+    def _namespace_labels(self, namespace: str) -> Labels:
         found = self._namespaces.get(namespace)
         return found.labels if found is not None else _NO_LABELS
 
-    def _populations_of(self, selection: Selection) -> list[Population]:
+    def _indexes_of(self, query: SelectorQuery) -> list[LabelIndex]:
         """Return where the pods are that a selection may mean, made when first needed."""
-        if selection.scope.selector is None:
-            return [self._population(name) for name in selection.scope.namespaces]
-        if self._everywhere is None:
-            self._everywhere = Population(lambda: self._pods)
-        return [self._everywhere]
+        if query.scope.namespace_selector is None:
+            return [self._namespace_index(name) for name in query.scope.namespaces]
+        if self._cluster_wide is None:
+            self._cluster_wide = LabelIndex(lambda: self._pods)
+        return [self._cluster_wide]
 
-    def _population(self, namespace: str) -> Population:
-        found = self._populations.get(namespace)
+    def _namespace_index(self, namespace: str) -> LabelIndex:
+        found = self._by_namespace.get(namespace)
         if found is None:
-            found = Population(lambda: self._pods.in_namespace(namespace))
-            self._populations[namespace] = found
+            found = LabelIndex(lambda: self._pods.in_namespace(namespace))
+            self._by_namespace[namespace] = found
         return found
 
-    def _enrol(self, selection: Selection) -> None:
-        if selection.usable:
-            for population in self._populations_of(selection):
-                population.enrol(selection)
+    def _register(self, query: SelectorQuery) -> None:
+        if query.is_valid:
+            for index in self._indexes_of(query):
+                index.register(query)
 
-    def _asked_for(self, selection: Selection) -> None:
-        self._unheld.pop(selection, None)
-        self._unheld[selection] = None
-        if len(self._unheld) > REMEMBERED_QUESTIONS:
-            self._forget(next(iter(self._unheld)))
+    def _mark_used(self, query: SelectorQuery) -> None:
+        self._unreferenced.pop(query, None)
+        self._unreferenced[query] = None
+        if len(self._unreferenced) > MAX_UNREFERENCED_QUERIES:
+            self._remove(next(iter(self._unreferenced)))
 
-    def _forget(self, selection: Selection) -> None:
-        del self._unheld[selection]
-        del self._known[selection.content]
-        self._forget_domains(selection)
-        if not selection.usable:
+    def _remove(self, query: SelectorQuery) -> None:
+        del self._unreferenced[query]
+        del self._queries[query.key]
+        self._clear_domains(query)
+        if not query.is_valid:
             return
-        for population in self._populations_of(selection):
-            population.dismiss(selection)
-        for name in selection.scope.namespaces:
-            if name in self._populations and not len(self._populations[name]):
-                del self._populations[name]
-        if self._everywhere is not None and not len(self._everywhere):
-            self._everywhere = None
+        for index in self._indexes_of(query):
+            index.unregister(query)
+        for name in query.scope.namespaces:
+            if name in self._by_namespace and not len(self._by_namespace[name]):
+                del self._by_namespace[name]
+        if self._cluster_wide is not None and not len(self._cluster_wide):
+            self._cluster_wide = None
 
-    def _forget_domains(self, selection: Selection) -> None:
-        for key in selection.domains:
-            self.keys.end(key)
-        selection.domains.clear()
+    def _clear_domains(self, query: SelectorQuery) -> None:
+        for key in query.domains:
+            self.topology_keys.release(key)
+        query.domains.clear()

@@ -3,12 +3,12 @@
 from collections.abc import Hashable
 from enum import Enum
 
-from reactive_desched.model.affinity_terms import Scope
+from reactive_desched.model.affinity_terms import NamespaceScope
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.state.indexes.anti_affinity.domains import Domains
+from reactive_desched.state.indexes.anti_affinity.domains import TopologyDomains
 
 
-class Reading(Enum):
+class TermSemantics(Enum):
     """Who reads a term this way: the two differ where it has a namespaceSelector."""
 
     BOTH = "both"
@@ -16,7 +16,7 @@ class Reading(Enum):
     SCHEDULER = "scheduler"
 
 
-class Selection:
+class SelectorQuery:
     """The active pods that a selector means in a scope of namespaces.
 
     `domains` has them by topology domain, for each label that somebody asked about; `avoidances`
@@ -25,42 +25,42 @@ class Selection:
     """
 
     __slots__ = (
-        "avoidances",
-        "content",
+        "anti_affinity_terms",
         "domains",
-        "holders",
-        "is_plain",
+        "is_single_label",
+        "is_valid",
+        "key",
+        "refs",
         "scope",
         "selector",
-        "usable",
     )
 
-    def __init__(self, scope: Scope, selector: LabelSelector, content: Hashable) -> None:
+    def __init__(self, scope: NamespaceScope, selector: LabelSelector, key: Hashable) -> None:
         self.scope = scope
         self.selector = selector
-        self.content = content
-        self.usable = not selector.problems()
-        self.is_plain = len(selector.match_labels) == 1 and not selector.match_expressions
-        self.domains: dict[str, Domains] = {}
-        self.avoidances: list[Avoidance] = []
-        self.holders = 0
+        self.key = key
+        self.is_valid = not selector.validation_errors()
+        self.is_single_label = len(selector.match_labels) == 1 and not selector.match_expressions
+        self.domains: dict[str, TopologyDomains] = {}
+        self.anti_affinity_terms: list[AntiAffinityTerm] = []
+        self.refs = 0
 
 
-class Avoidance:
+class AntiAffinityTerm:
     """One required anti-affinity term: whom it means, and the active pods that declare it.
 
     `declarers` has those by the domains of the term's own topology label.
     """
 
-    __slots__ = ("declarers", "holders", "reading", "selection")
+    __slots__ = ("owners", "query", "refs", "semantics")
 
-    def __init__(self, selection: Selection, key: str, reading: Reading) -> None:
-        self.selection = selection
-        self.reading = reading
-        self.declarers = Domains(key)
-        self.holders = 0
+    def __init__(self, query: SelectorQuery, topology_key: str, semantics: TermSemantics) -> None:
+        self.query = query
+        self.semantics = semantics
+        self.owners = TopologyDomains(topology_key)
+        self.refs = 0
 
     @property
-    def key(self) -> str:
+    def topology_key(self) -> str:
         """The topology label."""
-        return self.declarers.key
+        return self.owners.topology_key
