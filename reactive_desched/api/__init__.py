@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from reactive_desched.api.args import PluginArgs
     from reactive_desched.api.places import PodPlugin
-    from reactive_desched.api.plugin import Plugin, PluginArgs, View
+    from reactive_desched.api.plugin import Plugin, View
     from reactive_desched.api.scope import Namespaces, ScopedArgs
 
 __all__ = ["Namespaces", "Plugin", "PluginArgs", "PodPlugin", "ScopedArgs", "View"]
@@ -17,7 +18,7 @@ _MODULES: Final = {
     "Namespaces": "scope",
     "PodPlugin": "places",
     "Plugin": "plugin",
-    "PluginArgs": "plugin",
+    "PluginArgs": "args",
     "ScopedArgs": "scope",
     "View": "plugin",
 }

@@ -9,9 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
-
+from reactive_desched.api.args import PluginArgs
 from reactive_desched.model.changes import Change
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.node_affinity import NodeAffinity
@@ -78,19 +76,6 @@ class View(Protocol):
         matter. A pod may come twice. Who is eased is not among them: AntiAffinityEased tells.
         """
         ...
-
-
-class PluginArgs(BaseModel):
-    """Base of a plugin's arguments: frozen, camelCase in files, unknown keys are errors."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        arbitrary_types_allowed=True,
-    )
 
 
 SubjectT = TypeVar("SubjectT", bound=Hashable)

@@ -11,7 +11,7 @@ from pydantic import (
     model_validator,
 )
 
-from reactive_desched.api.plugin import PluginArgs
+from reactive_desched.api.args import PluginArgs
 from reactive_desched.model.labels import LabelSelector, parse_label_selector
 from reactive_desched.model.objects import Pod
 

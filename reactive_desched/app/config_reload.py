@@ -16,10 +16,10 @@ import anyio.to_thread
 from msgspec import Struct
 from pydantic import BaseModel
 
+from reactive_desched.api.args import file_key
 from reactive_desched.controller.controller import ControllerConfig
 from reactive_desched.errors import ConfigError
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.fields import file_key
 from reactive_desched.policy.load import Configuration
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings import ReactiveSettings

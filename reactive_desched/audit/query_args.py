@@ -6,7 +6,7 @@ from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.rows import micros
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.summary import EventFilter
-from reactive_desched.policy.durations import parse_duration
+from reactive_desched.primitives.durations import parse_duration
 
 TIME_FORMATS_HELP: str = (
     "write an RFC 3339 time such as 2026-05-01T12:00:00Z, a day such as 2026-05-01 (UTC), or how"

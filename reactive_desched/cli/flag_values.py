@@ -30,7 +30,7 @@ def parse_bool(text: str) -> bool:
 
 def parse_interval(text: str) -> float:
     """Read a duration in seconds, as Go writes it."""
-    from reactive_desched.policy.durations import DurationError, parse_duration
+    from reactive_desched.primitives.durations import DurationError, parse_duration
 
     try:
         seconds = parse_duration(text)

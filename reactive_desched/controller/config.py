@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from reactive_desched.api.plugin import PluginArgs
+from reactive_desched.api.args import PluginArgs
 from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.gate.rate_limits import TokenRate

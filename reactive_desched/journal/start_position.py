@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from reactive_desched.errors import ConfigError, RecordsExpired
-from reactive_desched.policy.durations import DurationError, parse_duration
+from reactive_desched.primitives.durations import DurationError, parse_duration
 
 OLDEST: Final = "oldest"
 NOW: Final = "now"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.policy.diagnostics import quote
+from reactive_desched.primitives.hints import quote
 
 __all__ = ["format_timestamp", "parse_timestamp"]
 

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from pydantic import Field
 
+from reactive_desched.api.args import Count, Int32
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
@@ -22,7 +23,6 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import FAILED, Pod, PodStatus
 from reactive_desched.model.subjects import NodeOrPod
-from reactive_desched.policy.fields import Count, Int32
 from reactive_desched.primitives.ages import format_age
 
 T = TypeVar("T", str, int)

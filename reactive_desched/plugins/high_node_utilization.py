@@ -5,11 +5,18 @@ from enum import StrEnum
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from reactive_desched.api.plugin import PluginArgs
+from reactive_desched.api.args import (
+    FieldError,
+    Percentages,
+    PluginArgs,
+    SignedCount,
+    fraction_warnings,
+    percentage_errors,
+    prefixed,
+    raise_field_errors,
+)
 from reactive_desched.api.scope import ExcludedNamespaces
-from reactive_desched.policy.diagnostics import FieldError, prefixed, quote, raise_field_errors
-from reactive_desched.policy.fields import SignedCount
-from reactive_desched.policy.percentages import Percentages, fraction_warnings, percentage_errors
+from reactive_desched.primitives.hints import quote
 
 
 class EvictionMode(StrEnum):

@@ -9,11 +9,20 @@ from typing import Final
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from reactive_desched.api.plugin import PluginArgs
+from reactive_desched.api.args import (
+    INT64_MAX,
+    FieldError,
+    Percentages,
+    PluginArgs,
+    Seconds,
+    Section,
+    SelectorObject,
+    file_key,
+    fraction_warnings,
+    prefixed,
+    raise_field_errors,
+)
 from reactive_desched.api.scope import Namespaces
-from reactive_desched.policy.diagnostics import FieldError, prefixed, raise_field_errors
-from reactive_desched.policy.fields import INT64_MAX, Seconds, Section, SelectorObject, file_key
-from reactive_desched.policy.percentages import Percentages, fraction_warnings
 
 UINT32_MAX: Final = 2**32 - 1
 

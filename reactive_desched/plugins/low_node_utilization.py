@@ -7,12 +7,19 @@ from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from reactive_desched.api.plugin import PluginArgs
+from reactive_desched.api.args import (
+    Count,
+    FieldError,
+    Percentages,
+    PluginArgs,
+    SignedCount,
+    fraction_warnings,
+    percentage_errors,
+    prefixed,
+    raise_field_errors,
+)
 from reactive_desched.api.scope import ExcludedNamespaces
-from reactive_desched.policy.diagnostics import FieldError, prefixed, quote, raise_field_errors
-from reactive_desched.policy.fields import Count, SignedCount
-from reactive_desched.policy.hints import did_you_mean
-from reactive_desched.policy.percentages import Percentages, fraction_warnings, percentage_errors
+from reactive_desched.primitives.hints import did_you_mean, quote
 
 METRIC_RESOURCE: Final = "MetricResource"
 """What thresholds are about where a Prometheus query measures."""

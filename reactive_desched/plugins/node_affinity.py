@@ -5,6 +5,7 @@ from typing import Final, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from reactive_desched.api.args import FieldError, FieldErrors, Path, raise_field_errors
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
@@ -21,14 +22,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeOrPod
-from reactive_desched.policy.diagnostics import (
-    FieldError,
-    FieldErrors,
-    Path,
-    quote,
-    raise_field_errors,
-)
-from reactive_desched.policy.hints import did_you_mean
+from reactive_desched.primitives.hints import did_you_mean, quote
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"

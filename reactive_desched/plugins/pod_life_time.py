@@ -6,8 +6,9 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from reactive_desched.api.args import AnyOf, Count, Int32, PluginArgs
 from reactive_desched.api.places import PodPlugin
-from reactive_desched.api.plugin import PluginArgs, View
+from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     NodeAdded,
@@ -22,8 +23,6 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import ContainerStatus, Pod, PodCondition, PodStatus
 from reactive_desched.model.subjects import NodeOrPod
-from reactive_desched.policy.choices import AnyOf
-from reactive_desched.policy.fields import Count, Int32
 from reactive_desched.primitives.ages import format_age
 
 STATES: Final = (

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, field_validator
 
+from reactive_desched.api.args import AnyOf, Int32
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
@@ -20,8 +21,6 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import PodStatus
 from reactive_desched.model.subjects import NodeOrPod
-from reactive_desched.policy.choices import AnyOf
-from reactive_desched.policy.fields import Int32
 
 STATES: Final = ("CrashLoopBackOff", "Running")
 

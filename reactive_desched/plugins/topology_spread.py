@@ -5,9 +5,9 @@ from enum import StrEnum
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from reactive_desched.api.args import FieldError, raise_field_errors
 from reactive_desched.api.scope import ScopedArgs
-from reactive_desched.policy.diagnostics import FieldError, raise_field_errors
-from reactive_desched.policy.hints import nearest_name
+from reactive_desched.primitives.hints import nearest_name
 
 
 class UnsatisfiableConstraintAction(StrEnum):

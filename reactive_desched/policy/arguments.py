@@ -5,12 +5,13 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
+from reactive_desched.api.args import HasFieldWarnings, file_key
 from reactive_desched.policy.decode import Decoder, fields_by_key
-from reactive_desched.policy.diagnostics import DiagnosticList, HasFieldWarnings, quote
-from reactive_desched.policy.fields import file_key
+from reactive_desched.policy.diagnostics import DiagnosticList
 from reactive_desched.policy.registry import DEFAULT_EVICTOR, Registry, naming_diagnostic
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode
+from reactive_desched.primitives.hints import quote
 
 _TYPE_META: Final = frozenset(("apiVersion", "kind"))
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from reactive_desched.api.args import Path
 from reactive_desched.policy.comments import Comment, CommentLine, CommentPosition
-from reactive_desched.policy.diagnostics import Path, format_path
+from reactive_desched.policy.diagnostics import format_path
 from reactive_desched.policy.yaml_draft import (
     Block,
     Draft,

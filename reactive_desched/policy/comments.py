@@ -10,7 +10,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Final
 
-from reactive_desched.policy.diagnostics import Path
+from reactive_desched.api.args import Path
 from reactive_desched.policy.outline import NodeSpan, Outline
 
 _COMMENT_PATTERN: Final = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)

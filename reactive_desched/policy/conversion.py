@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from reactive_desched.api.args import Path
 from reactive_desched.policy import document
 from reactive_desched.policy.decode import known_fields_only
-from reactive_desched.policy.diagnostics import Path
 from reactive_desched.policy.registry import DEFAULT_EVICTOR
 from reactive_desched.policy.source_location import ConversionOrigin
 from reactive_desched.policy.strategies import (

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, get_args, ge
 
 from pydantic import BaseModel, ValidationError
 
+from reactive_desched.api.args import LENIENT_CONTEXT, Path
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.policy.diagnostics import LENIENT_CONTEXT, Diagnostic, DiagnosticList, Path
+from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList
 from reactive_desched.policy.explain import explain_validation_error
-from reactive_desched.policy.hints import did_you_mean
 from reactive_desched.policy.selectors import selector_errors
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import (
@@ -22,6 +22,7 @@ from reactive_desched.policy.tree import (
     YamlNode,
     to_plain,
 )
+from reactive_desched.primitives.hints import did_you_mean
 
 _ZEROS: Final[Mapping[type, object]] = {bool: False, float: 0, int: 0, str: ""}
 

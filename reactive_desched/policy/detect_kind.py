@@ -5,10 +5,10 @@ from enum import Enum
 from typing import Final
 
 from reactive_desched.policy import document, settings, v1alpha1
-from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, format_path, quote
-from reactive_desched.policy.hints import nearest_name
+from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, format_path
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode, ScalarNode, YamlNode
+from reactive_desched.primitives.hints import nearest_name, quote
 
 
 class DocumentKind(Enum):

@@ -1,19 +1,15 @@
 """What is wrong with a text a person wrote: where, what, and what to do about it."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Protocol, runtime_checkable
+from collections.abc import Iterable
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from reactive_desched.api.args import Path
 from reactive_desched.errors import ConfigError
-
-Path = tuple[str | int, ...]
+from reactive_desched.primitives.hints import quote
 
 MAX_DIAGNOSTICS: Final = 100
-LENIENT_CONTEXT: Final = "lenient"
-"""The validation context of a reading that forgives what upstream accepts."""
-
-_MAX_QUOTED_CHARS: Final = 60
 
 
 class Diagnostic(Struct, frozen=True):
@@ -118,57 +114,6 @@ class DiagnosticDeduplicator(DiagnosticList):
     def warn(self, diagnostic: Diagnostic) -> None:
         """Pass a warning on."""
         self._target.warn(diagnostic)
-
-
-class FieldError(Struct, frozen=True):
-    """What a validator finds wrong below the value it was given; `path` leads there.
-
-    Upstream accepts what is `forgivable`, though it does nothing or not what it says.
-    """
-
-    message: str
-    hint: str = ""
-    path: Path = ()
-    lenient_ok: bool = False
-
-
-class FieldErrors(ValueError):  # noqa: N818 - carries several; the plural says so
-    """Raised by a model's validator to report several complaints, each at its own place."""
-
-    def __init__(self, errors: Sequence[FieldError]) -> None:
-        self.errors = tuple(errors)
-        super().__init__("; ".join(error.message for error in errors))
-
-
-@runtime_checkable
-class HasFieldWarnings(Protocol):
-    """A model that has more to say of what it accepts."""
-
-    def warnings(self) -> Iterable[FieldError]:
-        """Say what is accepted and has no effect, or hardly the one that is meant."""
-        ...
-
-
-def raise_field_errors(errors: Iterable[FieldError], context: object = None) -> None:
-    """Raise the complaints, if there are any; in the context LENIENT forgive what can be."""
-    remaining = tuple(errors)
-    if context == LENIENT_CONTEXT:
-        remaining = tuple(error for error in remaining if not error.lenient_ok)
-    if remaining:
-        raise FieldErrors(remaining)
-
-
-def prefixed(step: str | int, errors: Iterable[FieldError]) -> Iterator[FieldError]:
-    """Move complaints one step down."""
-    for each in errors:
-        yield structs.replace(each, path=(step, *each.path))
-
-
-def quote(text: str) -> str:
-    """Show a text a person wrote on one line and within bounds."""
-    short = text if len(text) <= _MAX_QUOTED_CHARS else text[: _MAX_QUOTED_CHARS - 1] + "…"
-    escaped = short.encode("unicode_escape").decode() if not short.isprintable() else short
-    return f'"{escaped}"'
 
 
 def format_path(path: Path) -> str:

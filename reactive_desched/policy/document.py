@@ -7,10 +7,17 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from reactive_desched.api.args import (
+    INT64_MAX,
+    Count,
+    FieldError,
+    FieldErrors,
+    Section,
+    SelectorText,
+    raise_field_errors,
+)
 from reactive_desched.model.labels import EVERYTHING
-from reactive_desched.policy.diagnostics import FieldError, FieldErrors, quote, raise_field_errors
-from reactive_desched.policy.fields import INT64_MAX, Count, Section, SelectorText
-from reactive_desched.policy.hints import did_you_mean
+from reactive_desched.primitives.hints import did_you_mean, quote
 
 API_VERSION: Final = "descheduler/v1alpha2"
 KIND: Final = "DeschedulerPolicy"

@@ -7,20 +7,22 @@ from typing import Annotated, Final
 from msgspec import structs
 from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
-from reactive_desched.model.labels import EVERYTHING, NOTHING, Selector
-from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
-from reactive_desched.policy.diagnostics import FieldError, FieldErrors, quote, raise_field_errors
-from reactive_desched.policy.fields import (
+from reactive_desched.api.args import (
     AS_SELECTOR_TEXT,
     Count,
+    FieldError,
+    FieldErrors,
     Int32,
     Section,
     SelectorObject,
     SignedSeconds,
+    raise_field_errors,
     read_selector,
 )
-from reactive_desched.policy.hints import nearest_name
+from reactive_desched.model.labels import EVERYTHING, NOTHING, Selector
+from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
 from reactive_desched.policy.protections import DEFAULT_PROTECTIONS, PodProtections, Protection
+from reactive_desched.primitives.hints import nearest_name, quote
 
 _SWITCHES: Final = {
     "evict_local_storage_pods": Protection.LOCAL_STORAGE,
@@ -46,7 +48,7 @@ def _read_node_selector(written: object, info: ValidationInfo) -> Selector:
     except FieldErrors as error:
         if not isinstance(written, str):
             raise
-        errors = [structs.replace(each, forgivable=True) for each in error.errors]
+        errors = [structs.replace(each, lenient_ok=True) for each in error.errors]
         raise_field_errors(errors, info.context)
         return NOTHING
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from reactive_desched.policy.diagnostics import Diagnostic, FieldErrors, Path, quote
-from reactive_desched.policy.fields import file_key
-from reactive_desched.policy.hints import nearest_name
+from reactive_desched.api.args import FieldErrors, Path, file_key
+from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.scalars import NotFiniteError, parse_scalar
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode, ScalarNode, SequenceNode, YamlNode
+from reactive_desched.primitives.hints import nearest_name, quote
 
 _EXPECTED: Final[Mapping[str, str]] = {
     "bool_type": "true or false",

@@ -5,11 +5,10 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from reactive_desched.api.args import Path
 from reactive_desched.policy.decode import FieldHints, fields_by_key
-from reactive_desched.policy.diagnostics import Path, quote
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.hints import did_you_mean, same_ignoring_case
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.strategies import STRATEGIES
 from reactive_desched.policy.tree import (
@@ -30,6 +29,7 @@ from reactive_desched.policy.v1alpha1 import (
     StrategyParameters,
 )
 from reactive_desched.policy.wrapper_hints import WRAPPERS
+from reactive_desched.primitives.hints import did_you_mean, quote, same_ignoring_case
 
 _BLOCKS: Final[Mapping[str, type[BaseModel]]] = {
     "nodeResourceUtilizationThresholds": LegacyUtilizationThresholds,

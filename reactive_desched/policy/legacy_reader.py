@@ -5,19 +5,14 @@ from typing import Final
 
 from reactive_desched.policy.conversion import convert, is_true
 from reactive_desched.policy.decode import Decoder, known_fields_only
-from reactive_desched.policy.diagnostics import (
-    Diagnostic,
-    DiagnosticDeduplicator,
-    DiagnosticList,
-    quote,
-)
-from reactive_desched.policy.hints import did_you_mean
+from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticDeduplicator, DiagnosticList
 from reactive_desched.policy.legacy_advice import LegacyFieldHints
 from reactive_desched.policy.registry import DEFAULT_EVICTOR
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.strategies import STATES, STRATEGIES, THRESHOLDS, ParamPath
 from reactive_desched.policy.tree import MappingNode, ScalarNode, SequenceNode, YamlNode
 from reactive_desched.policy.v1alpha1 import API_VERSION, LegacyPolicy, StrategyParameters
+from reactive_desched.primitives.hints import did_you_mean, quote
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 _MAX_AGE_PARAM: Final[ParamPath] = ("podLifeTime", "maxPodLifeTimeSeconds")

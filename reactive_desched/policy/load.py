@@ -8,13 +8,13 @@ from typing import Final
 from reactive_desched.policy.decode import Decoder, FieldHints
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
-from reactive_desched.policy.hints import did_you_mean
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
 from reactive_desched.policy.registry import Registry, plugin_names, with_evictor
 from reactive_desched.policy.runnable import find_unimplemented
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
+from reactive_desched.primitives.hints import did_you_mean
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 

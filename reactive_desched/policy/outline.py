@@ -15,7 +15,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from reactive_desched.policy.diagnostics import Path
+from reactive_desched.api.args import Path
 from reactive_desched.policy.tree import SourceMark
 from reactive_desched.policy.yaml_text import YamlText, mark_of_event
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from reactive_desched.policy.decode import Decoder
 from reactive_desched.policy.detect_kind import DocumentKind
-from reactive_desched.policy.diagnostics import DiagnosticDeduplicator, DiagnosticList, quote
+from reactive_desched.policy.diagnostics import DiagnosticDeduplicator, DiagnosticList
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import Document
 from reactive_desched.policy.explain import describe
@@ -16,6 +16,7 @@ from reactive_desched.policy.registry import Registry
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode, SequenceNode
 from reactive_desched.policy.unknown_fields import PolicyFieldHints
+from reactive_desched.primitives.hints import quote
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 

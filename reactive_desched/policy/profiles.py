@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from reactive_desched.policy.arguments import ArgumentsReader
 from reactive_desched.policy.decode import Decoder
-from reactive_desched.policy.diagnostics import DiagnosticList, quote
+from reactive_desched.policy.diagnostics import DiagnosticList
 from reactive_desched.policy.document import ProfileSection
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Profile
@@ -18,6 +18,7 @@ from reactive_desched.policy.registry import (
     naming_diagnostic,
 )
 from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.primitives.hints import quote
 
 LocationsByName = Mapping[str, SourceLocation]
 

@@ -6,9 +6,8 @@ from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from reactive_desched.policy.diagnostics import FieldError, quote, raise_field_errors
-from reactive_desched.policy.fields import Section
-from reactive_desched.policy.hints import nearest_name
+from reactive_desched.api.args import FieldError, Section, raise_field_errors
+from reactive_desched.primitives.hints import nearest_name, quote
 
 
 class Protection(StrEnum):

@@ -20,7 +20,6 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from reactive_desched.policy.diagnostics import quote
 from reactive_desched.policy.scalars import NotFiniteError, parse_scalar
 from reactive_desched.policy.tree import (
     MappingEntry,
@@ -31,6 +30,7 @@ from reactive_desched.policy.tree import (
     YamlNode,
 )
 from reactive_desched.policy.yaml_text import YamlText, mark_of_event
+from reactive_desched.primitives.hints import quote
 
 MAX_DEPTH: Final = 40
 MAX_VALUES: Final = 20_000

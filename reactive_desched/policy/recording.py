@@ -5,10 +5,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
 from reactive_desched.model.event_types import full_type, type_names
-from reactive_desched.policy.diagnostics import FieldError, FieldErrors, quote
-from reactive_desched.policy.fields import Seconds, Section
 from reactive_desched.policy.webhook_url import webhook_url_error
+from reactive_desched.primitives.hints import quote
 
 ByteCount = Annotated[int, Field(ge=4096, le=2**50)]
 RecordCount = Annotated[int, Field(ge=1, le=1_000_000)]

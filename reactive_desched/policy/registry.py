@@ -6,10 +6,10 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from reactive_desched.policy.diagnostics import Diagnostic, quote
+from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.hints import did_you_mean
 from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.primitives.hints import did_you_mean, quote
 
 DEFAULT_EVICTOR: Final = "DefaultEvictor"
 

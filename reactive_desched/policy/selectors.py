@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
+from reactive_desched.api.args import FieldError, Path
 from reactive_desched.model.labels import label_key_error, label_value_error
-from reactive_desched.policy.diagnostics import FieldError, Path, quote
-from reactive_desched.policy.hints import did_you_mean, nearest_name
+from reactive_desched.primitives.hints import did_you_mean, nearest_name, quote
 
 _PARTS: Final = ("matchLabels", "matchExpressions")
 _REQUIREMENT: Final = ("key", "operator", "values")

@@ -5,10 +5,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section, raise_field_errors
 from reactive_desched.errors import ConfigError
-from reactive_desched.policy.diagnostics import FieldError, FieldErrors, quote, raise_field_errors
-from reactive_desched.policy.fields import Seconds, Section
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
+from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.listen_address import parse_listen_address
 
 API_VERSION: Final = "reactive-desched/v1alpha1"

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from reactive_desched.policy.diagnostics import Diagnostic, FieldError, Path, format_path, quote
+from reactive_desched.api.args import FieldError, Path
+from reactive_desched.policy.diagnostics import Diagnostic, format_path
 from reactive_desched.policy.tree import (
     MappingNode,
     ScalarNode,
@@ -14,6 +15,7 @@ from reactive_desched.policy.tree import (
     find,
     mark_of,
 )
+from reactive_desched.primitives.hints import quote
 
 _MAX_MESSAGE_CHARS: Final = 300
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from reactive_desched.policy.diagnostics import Path
+from reactive_desched.api.args import Path
 
 PlainValue = str | int | float | bool | None
 

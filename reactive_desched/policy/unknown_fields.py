@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from reactive_desched.api.args import Path
 from reactive_desched.policy.decode import FieldHints, fields_by_key
-from reactive_desched.policy.diagnostics import Path
 from reactive_desched.policy.document import PolicyDocument, ProfileSection
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.hints import did_you_mean, same_ignoring_case
 from reactive_desched.policy.registry import (
     DEFAULT_EVICTOR,
     EXTENSION_POINTS,
@@ -26,6 +25,7 @@ from reactive_desched.policy.tree import (
     to_plain,
 )
 from reactive_desched.policy.wrapper_hints import WRAPPERS
+from reactive_desched.primitives.hints import did_you_mean, same_ignoring_case
 
 _EVICTOR_FIELDS: Final = frozenset(fields_by_key(DefaultEvictorArgs))
 _TOP_FIELDS: Final = frozenset(fields_by_key(PolicyDocument))

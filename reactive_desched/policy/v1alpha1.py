@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import Field
 
-from reactive_desched.policy.fields import INT64_MAX, Count, Int32, Section
+from reactive_desched.api.args import INT64_MAX, Count, Int32, Section
 
 API_VERSION: Final = "descheduler/v1alpha1"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from reactive_desched.policy.diagnostics import Path
+from reactive_desched.api.args import Path
 from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.protections import Protection
 from reactive_desched.policy.registry import DEFAULT_EVICTOR

@@ -1,6 +1,6 @@
 """Where a webhook may be: nobody on the way reads the events, and its address has no password."""
 
-from reactive_desched.policy.diagnostics import FieldError
+from reactive_desched.api.args import FieldError
 from reactive_desched.primitives.url import is_loopback_host, split_url
 
 

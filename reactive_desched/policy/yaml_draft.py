@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from reactive_desched.policy.diagnostics import Path
+from reactive_desched.api.args import Path
 from reactive_desched.policy.outline import Outline
 from reactive_desched.policy.quoting import yaml_scalar, yaml_text
 from reactive_desched.policy.source_location import SourceLocation

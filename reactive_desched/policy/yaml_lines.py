@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from reactive_desched.api.args import Path
 from reactive_desched.policy.comment_placement import PartComments
 from reactive_desched.policy.comments import Comment, CommentLine, CommentPosition
-from reactive_desched.policy.diagnostics import Path
 from reactive_desched.policy.outline import NodeSpan, Outline
 from reactive_desched.policy.quoting import flow_text, yaml_text
 from reactive_desched.policy.yaml_draft import Block, Draft, DraftPart, Leaf, child_steps

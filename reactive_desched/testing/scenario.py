@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from reactive_desched.api.plugin import Plugin, PluginArgs, View
+from reactive_desched.api.args import PluginArgs
+from reactive_desched.api.plugin import Plugin, View
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance

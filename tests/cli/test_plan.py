@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
-from reactive_desched.api.plugin import PluginArgs
+from reactive_desched.api.args import PluginArgs
 from reactive_desched.cli import main
 from reactive_desched.controller import config
 from reactive_desched.controller.config import plugin_registry

@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.places import PodPlugin
-from reactive_desched.api.plugin import PluginArgs, View
+from reactive_desched.api.plugin import View
 from reactive_desched.controller.config import build_config, plugin_registry
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.changes import Resynced

@@ -6,10 +6,9 @@ from textwrap import dedent, indent
 import pytest
 from pydantic import Field
 
-from reactive_desched.api.plugin import PluginArgs
+from reactive_desched.api.args import Count, PluginArgs, Seconds, SelectorObject
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
-from reactive_desched.policy.fields import Count, Seconds, SelectorObject
 from reactive_desched.policy.load import Configuration, load_sources
 from reactive_desched.policy.registry import PluginSpec
 

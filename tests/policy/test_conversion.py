@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_desched.api.args import Path
 from reactive_desched.controller.config import plugin_registry
 from reactive_desched.policy.conversion import Conversion, convert
-from reactive_desched.policy.diagnostics import Path, PolicyErrors
+from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.reader import read_documents

@@ -6,13 +6,9 @@ from typing import TypeVar
 import pytest
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from reactive_desched.api.args import FieldError, FieldErrors
 from reactive_desched.policy.decode import Decoder, FieldHints
-from reactive_desched.policy.diagnostics import (
-    DiagnosticList,
-    FieldError,
-    FieldErrors,
-    PolicyErrors,
-)
+from reactive_desched.policy.diagnostics import DiagnosticList, PolicyErrors
 from reactive_desched.policy.reader import read_documents
 from reactive_desched.policy.source_location import SourceLocation
 

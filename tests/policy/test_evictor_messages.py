@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from reactive_desched.api.args import LENIENT_CONTEXT
 from reactive_desched.model.labels import NOTHING
-from reactive_desched.policy.diagnostics import LENIENT_CONTEXT
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 
 Ask = Callable[[str], list[str]]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from reactive_desched.policy.diagnostics import LENIENT_CONTEXT
+from reactive_desched.api.args import LENIENT_CONTEXT
 from reactive_desched.policy.document import PolicyDocument
 
 Ask = Callable[[str], list[str]]

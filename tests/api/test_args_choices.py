@@ -3,8 +3,7 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from reactive_desched.policy.choices import AnyOf
-from reactive_desched.policy.diagnostics import FieldErrors
+from reactive_desched.api.args import AnyOf, FieldErrors
 
 
 class Meal(BaseModel):

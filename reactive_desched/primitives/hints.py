@@ -1,46 +1,55 @@
-"""What a person probably meant: the nearest known name, or the place where a name belongs."""
+"""Texts of error messages: user input in quotes, and the known name that is most like another."""
 
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from typing import Final
 
 _MAX_NAME_CHARS: Final = 80
 _MAX_LISTED: Final = 8
 _MIN_SIMILARITY: Final = 0.72
+_MAX_QUOTED_CHARS: Final = 60
+
+
+def quote(text: str) -> str:
+    """Return a text in quotes, on one line and cut to 60 characters."""
+    short = text if len(text) <= _MAX_QUOTED_CHARS else text[: _MAX_QUOTED_CHARS - 1] + "…"
+    escaped = short.encode("unicode_escape").decode() if not short.isprintable() else short
+    return f'"{escaped}"'
 
 
 def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
-    """Give the known name a person most likely meant, or None when none is near."""
+    """Return the candidate that is most like the name, or None when none is similar."""
     if len(name) > _MAX_NAME_CHARS:
         return None
     by_folded = {_normalize(candidate): candidate for candidate in candidates}
     if _normalize(name) in by_folded:
         return by_folded[_normalize(name)]
+    from difflib import get_close_matches  # only an error needs it
+
     close = get_close_matches(_normalize(name), by_folded, n=1, cutoff=_MIN_SIMILARITY)
     return by_folded[close[0]] if close else None
 
 
 def same_ignoring_case(name: str, candidates: Iterable[str]) -> str | None:
-    """Give the known name that differs at most in case and separators."""
+    """Return the candidate that differs at most in case and separators."""
     return next(
         (candidate for candidate in candidates if _normalize(candidate) == _normalize(name)), None
     )
 
 
 def did_you_mean(name: str, candidates: Collection[str]) -> str:
-    """Offer the nearest known name, else the known names themselves if they are few."""
+    """Suggest the most similar candidate, else list the candidates if they are few."""
     if (candidate := nearest_name(name, candidates)) is not None:
         return f"did you mean {candidate}?"
     return list_candidates(candidates)
 
 
 def list_candidates(candidates: Collection[str]) -> str:
-    """List what is known, where that is short enough to help."""
+    """List the candidates if there are at most eight."""
     if not candidates or len(candidates) > _MAX_LISTED:
         return ""
     return f"known here: {', '.join(sorted(candidates))}"
 
 
 def _normalize(name: str) -> str:
-    """Compare without case and without the separators people put in."""
+    """Drop case, underscores and dashes."""
     return name.casefold().replace("_", "").replace("-", "")

@@ -10,7 +10,7 @@ DURATION_PATTERN: Final = (
     r"^([+-]?0|\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+"
     r"|-((0+(\.0*)?|\.0+)(ns|us|µs|μs|ms|s|m|h))+)$"
 )
-"""The durations that are not negative, for JSON Schema; the longest are not told apart."""
+"""Durations of zero or more, for JSON Schema; it does not exclude those that are too long."""
 
 _NANOSECONDS: Final = {
     "ns": 1,
@@ -30,7 +30,7 @@ _HOURS: Final = {"d": 24, "w": 168}
 
 
 class DurationError(ValueError):
-    """A text is not a duration; `hint` says how to write it."""
+    """A text is not a duration; `hint` says how to write one."""
 
     def __init__(self, message: str, hint: str) -> None:
         self.hint = hint
@@ -38,7 +38,7 @@ class DurationError(ValueError):
 
 
 def parse_duration(text: str) -> float:
-    """Give the seconds of a Go duration text; raises DurationError."""
+    """Return the seconds of a Go duration text; raises DurationError."""
     written = _DURATION.fullmatch(text) if len(text) <= _MAX_TEXT_CHARS else None
     if written is None:
         raise DurationError("is not a duration", _format_hint(text))
@@ -52,7 +52,7 @@ def parse_duration(text: str) -> float:
 
 
 def _format_hint(text: str) -> str:
-    """Guess what was meant."""
+    """Suggest what a malformed duration may stand for."""
     if days := _DAYS.fullmatch(text[:_MAX_TEXT_CHARS]):
         return f"days and weeks have no unit: write {int(days[1]) * _HOURS[days[2]]}h"
     if _BARE_NUMBER.fullmatch(text[:_MAX_TEXT_CHARS]):

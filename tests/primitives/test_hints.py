@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.policy.hints import did_you_mean, nearest_name
+from reactive_desched.primitives.hints import did_you_mean, nearest_name
 
 KNOWN = ("PodLifeTime", "RemoveDuplicates", "RemoveFailedPods")
 

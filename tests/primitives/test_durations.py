@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.policy.durations import DurationError, parse_duration
+from reactive_desched.primitives.durations import DurationError, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,275 @@
+"""Arguments of plugins and sections of settings: base classes, field types and field errors.
+
+A validator reports what is wrong as `FieldError`s, each with its own path and a remedy; the policy
+reader adds file, line and column.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Protocol, runtime_checkable
+
+from msgspec import Struct, structs
+from pydantic import (
+    AfterValidator,
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from reactive_desched.errors import SelectorError
+from reactive_desched.model.labels import (
+    LabelSelector,
+    Selector,
+    parse_label_selector,
+    parse_selector,
+)
+from reactive_desched.primitives.durations import DURATION_PATTERN, DurationError, parse_duration
+from reactive_desched.primitives.hints import nearest_name, quote
+
+Path = tuple[str | int, ...]
+"""Keys and indexes from a value to a part of it."""
+
+LENIENT_CONTEXT: Final = "lenient"
+"""The validation context in which errors that upstream does not report are left out."""
+
+INT64_MAX: Final = 2**63 - 1
+UINT64_MAX: Final = 2**64 - 1
+INT32_MAX: Final = 2**31 - 1
+_ALL: Final = 100
+
+
+class FieldError(Struct, frozen=True):
+    """What is wrong at `path` below the validated value; the hint says what to write.
+
+    `lenient_ok`: upstream accepts the value, though it has no effect or another one than it says.
+    """
+
+    message: str
+    hint: str = ""
+    path: Path = ()
+    lenient_ok: bool = False
+
+
+class FieldErrors(ValueError):  # noqa: N818 - carries several; the plural says so
+    """A model's validator found errors, each at its own path."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("; ".join(error.message for error in errors))
+
+
+@runtime_checkable
+class HasFieldWarnings(Protocol):
+    """Arguments that are valid and still deserve a warning."""
+
+    def warnings(self) -> Iterable[FieldError]:
+        """Yield the values that have no effect, or probably not the intended one."""
+        ...
+
+
+def raise_field_errors(errors: Iterable[FieldError], context: object = None) -> None:
+    """Raise FieldErrors if there are any; LENIENT_CONTEXT leaves out those that are lenient_ok."""
+    remaining = tuple(errors)
+    if context == LENIENT_CONTEXT:
+        remaining = tuple(error for error in remaining if not error.lenient_ok)
+    if remaining:
+        raise FieldErrors(remaining)
+
+
+def prefixed(step: str | int, errors: Iterable[FieldError]) -> Iterator[FieldError]:
+    """Put a step before the path of each error."""
+    for each in errors:
+        yield structs.replace(each, path=(step, *each.path))
+
+
+def file_key(field: str) -> str:
+    """Return the key of a field in a file: `max_wait_s` is written `maxWait`."""
+    return to_camel(field.removesuffix("_s"))
+
+
+class Section(BaseModel):
+    """A part of a file: frozen, camelCase when written, snake_case in code.
+
+    A field in seconds ends in `_s`; its key in a file does not, because durations are written
+    with their unit.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=AliasGenerator(validation_alias=file_key, serialization_alias=file_key),
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+
+class PluginArgs(BaseModel):
+    """Base of a plugin's arguments: frozen, camelCase in files, unknown keys are errors."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        arbitrary_types_allowed=True,
+    )
+
+
+def _read_duration(written: object, info: ValidationInfo) -> float:
+    """Parse a duration; code, unlike a file, may also pass seconds as a number."""
+    if info.mode == "python" and type(written) in (int, float):
+        return float(written)  # type: ignore[arg-type]  # the line above has looked
+    if not isinstance(written, str):
+        shown = f"write {written}s for seconds" if type(written) is int else ""
+        raise FieldErrors([FieldError("must be a duration such as 90s or 1h30m", shown)])
+    try:
+        return parse_duration(written)
+    except DurationError as error:
+        raise FieldErrors([FieldError(f"{quote(written)} {error}", error.hint)]) from error
+
+
+def _read_seconds(written: object, info: ValidationInfo) -> float:
+    """Parse a duration of zero or more."""
+    seconds = _read_duration(written, info)
+    if seconds < 0 and isinstance(written, str):
+        raise FieldErrors([FieldError(f"must not be negative; got {quote(written)}")])
+    return seconds
+
+
+def _check_count(number: int, info: ValidationInfo) -> int:
+    """Report a number below zero, which upstream treats as zero."""
+    if number < 0:
+        error = FieldError(f"must be at least 0, not {number}", "write 0", lenient_ok=True)
+        raise_field_errors([error], info.context)
+    return max(0, number)
+
+
+def read_selector(written: object) -> Selector:
+    """Parse a label selector in text form; code may also pass a parsed one."""
+    if isinstance(written, Selector):
+        return written
+    if not isinstance(written, str):
+        hint = 'write labels as one text, for example "pool=blue,zone in (a,b)"'
+        raise FieldErrors([FieldError("must be a label selector in text form", hint)])
+    try:
+        return parse_selector(written)
+    except SelectorError as error:
+        raise FieldErrors([FieldError(str(error))]) from error
+
+
+Count = Annotated[int, Field(ge=0, le=UINT64_MAX)]
+"""A whole number, zero or more."""
+
+SignedCount = Annotated[
+    int,
+    Field(ge=-INT64_MAX - 1, le=INT64_MAX, json_schema_extra={"minimum": 0}),
+    AfterValidator(_check_count),
+]
+"""A whole number, zero or more, that upstream reads as a signed one."""
+
+Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX)]
+"""A whole number of 32 bits."""
+
+_AS_DURATION: Final = WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN})
+AS_SELECTOR_TEXT: Final = WithJsonSchema({"type": "string"})
+"""The JSON Schema of a selector in text form."""
+
+Seconds = Annotated[float, PlainValidator(_read_seconds), _AS_DURATION]
+"""A Go duration text (`90s`, `1h30m`), zero or more; held in seconds."""
+
+SignedSeconds = Annotated[float, PlainValidator(_read_duration), _AS_DURATION]
+"""A Go duration text that may be negative; its model says what that means."""
+
+SelectorText = Annotated[Selector, PlainValidator(read_selector), AS_SELECTOR_TEXT]
+"""A label selector in text form, such as `pool in (blue,green),!legacy`."""
+
+SelectorObject = Annotated[
+    LabelSelector,
+    PlainValidator(parse_label_selector),
+    WithJsonSchema({"type": "object", "title": "LabelSelector"}),
+]
+"""A label selector as an object with `matchLabels` and `matchExpressions`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Annotates a list of texts of which each must be one of those allowed.
+
+    `what` is the list's name in a file. The JSON Schema lists the allowed texts.
+    """
+
+    what: str
+    allowed: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(
+        self,
+        source: Any,  # Any: an annotation
+        handler: GetCoreSchemaHandler,
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        written = handler(schema)
+        written["items"] = {"type": "string", "enum": list(self.allowed)}
+        return written
+
+    def _check(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        raise_field_errors(
+            self._error(index, value)
+            for index, value in enumerate(values)
+            if value not in self.allowed
+        )
+        return values
+
+    def _error(self, index: int, value: str) -> FieldError:
+        meant = nearest_name(value, self.allowed)
+        guess = f"did you mean {meant}? " if meant else ""
+        hint = f"{guess}{self.what} must be one of [{' '.join(self.allowed)}]"
+        return FieldError(f"{quote(value)} cannot be in {self.what}", hint, (index,))
+
+
+def _check_percent(written: object) -> object:
+    """Explain that "20%" is a text and no number."""
+    if isinstance(written, str) and written.endswith("%"):
+        hint = f"write {written.removesuffix('%').strip()} without quotes"
+        raise FieldErrors([FieldError(f"must be a number, not the text {quote(written)}", hint)])
+    return written
+
+
+Percent = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_check_percent)]
+"""A number of per cent: 20 is a fifth, 0.2 is a five-hundredth."""
+
+Percentages = Mapping[str, Percent]
+"""Per cent by resource (`cpu`, `memory`, `pods`, any extended resource)."""
+
+
+def percentage_errors(written: Percentages, prefix: str = "") -> Iterator[FieldError]:
+    """Yield an error for each value outside 0 to 100; `prefix` begins each message."""
+    if not written:
+        hint = "write per cent by resource, for example cpu: 20"
+        yield FieldError(f"{prefix}no resource threshold is configured", hint)
+    for resource, percent in written.items():
+        if not 0 <= percent <= _ALL:
+            message = f"{prefix}{resource} threshold not in [0, {_ALL}] range; it is {percent:g}"
+            yield FieldError(message, path=(resource,))
+
+
+def fraction_warnings(written: Percentages | None) -> Iterator[FieldError]:
+    """Warn of values between 0 and 1, which are probably meant as fractions."""
+    for resource, percent in (written or {}).items():
+        if 0 < percent < 1:
+            hint = f"write {percent * _ALL:g} for {percent * _ALL:g} %"
+            yield FieldError(f"{percent:g} is less than one per cent", hint, (resource,))
