@@ -76,7 +76,7 @@ def reactive_settings() -> Json:
     """Describe ReactiveSettings."""
     definitions_by_name = definitions([settings.ReactiveSettings])
     names = {"enum": sorted(plugin_registry())}
-    definitions_by_name["Debounce"]["properties"]["perPlugin"]["propertyNames"] = names
+    definitions_by_name["DebounceSettings"]["properties"]["perPlugin"]["propertyNames"] = names
     root = definitions_by_name["ReactiveSettings"]
     return _document(root, definitions_by_name, settings.API_VERSION, settings.KIND)
 
@@ -186,7 +186,7 @@ def _strategy(name: str, strategy: Strategy, args: Json) -> Json:
     thresholds = mutually_exclusive(*(path[-1] for path in THRESHOLDS.values()))
     asked = {"properties": {"params": merge_rule(params, thresholds)}}
     return {
-        "anyOf": [ref("StrategyBody"), {"type": "null"}],
+        "anyOf": [ref("LegacyStrategy"), {"type": "null"}],
         **if_then(
             require_non_empty("enabled", const=True),
             {**asked, **({"required": ["params"]} if needed else {})},

@@ -220,7 +220,7 @@ def test_a_plugin_that_is_not_built_yet_is_status_2(
     plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = PluginSpec(PluginArgs, frozenset({"deschedule"}), is_implemented=False)
-    monkeypatch.setattr(config, "registry", lambda: {**plugin_registry(), "Later": later})
+    monkeypatch.setattr(config, "plugin_registry", lambda: {**plugin_registry(), "Later": later})
     (tmp_path / "policy.yaml").write_text(POLICY.replace("RemovePodsViolatingNodeTaints", "Later"))
     status, output, errors = plan("-f", str(cluster))
 

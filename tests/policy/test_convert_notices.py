@@ -132,7 +132,7 @@ def test_helm_values_are_recognised() -> None:
 def test_a_text_that_would_say_something_else_is_not_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rewriting, "modern", lambda draft: type(draft)(draft.parts[:2]))
+    monkeypatch.setattr(rewriting, "replace_deprecated", lambda draft: type(draft)(draft.parts[:2]))
 
     with pytest.raises(ConversionError, match="would not say what the old one says"):
         convert(TWO)
@@ -142,14 +142,14 @@ def test_a_text_that_would_change_the_settings_is_not_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     changed = f"{TWO}---\n{SETTINGS}debounce: {{quiet: 7s}}\n"
-    monkeypatch.setattr(rewriting, "_spliced", lambda *_: changed)
+    monkeypatch.setattr(rewriting, "_splice", lambda *_: changed)
 
     with pytest.raises(ConversionError, match="would not say what the old one says"):
         convert(TWO)
 
 
 def test_a_text_that_could_not_be_read_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewriting, "modern", lambda draft: type(draft)(draft.parts[1:]))
+    monkeypatch.setattr(rewriting, "replace_deprecated", lambda draft: type(draft)(draft.parts[1:]))
 
     with pytest.raises(ConversionError, match=r"cannot be read: .*apiVersion: is required"):
         convert(TWO)
