@@ -12,11 +12,11 @@ from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,
+    NodeCapacityDecreased,
+    NodeCapacityIncreased,
     NodeChange,
     NodeLabelsChanged,
-    NodeRelaxed,
     NodeTaintsChanged,
-    NodeTightened,
     PodBound,
     PodChange,
     PodLabelsChanged,
@@ -30,8 +30,8 @@ _RUNS = 3
 _NODE_CHANGES: tuple[type[NodeChange], ...] = (
     NodeTaintsChanged,
     NodeLabelsChanged,
-    NodeTightened,
-    NodeRelaxed,
+    NodeCapacityDecreased,
+    NodeCapacityIncreased,
     NodeAdded,
 )
 _POD_CHANGES: tuple[type[PodChange], ...] = (PodStatusChanged, PodLabelsChanged, PodBound)

@@ -73,7 +73,7 @@ class View(Protocol):
         """Return the active pods whose required anti-affinity a subject may violate now.
 
         Pods nearby, and of the subject itself; with `keys`, only terms over these topology labels
-        matter. A pod may come twice. Who is eased is not among them: AntiAffinityEased tells.
+        matter. A pod may come twice. Who is eased is not among them: AntiAffinityResolved tells.
         """
         ...
 

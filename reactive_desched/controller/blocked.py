@@ -10,22 +10,22 @@ from typing import Generic, TypeVar
 
 from reactive_desched.model.changes import (
     Change,
-    ClaimChanged,
-    DisruptionBudgetChanged,
     NamespaceChanged,
     NodeAdded,
+    NodeCapacityIncreased,
     NodeChange,
     NodeLabelsChanged,
-    NodeRelaxed,
     NodeTaintsChanged,
     OwnerSizeChanged,
+    PdbChanged,
     PodChange,
     PodGone,
     PodLabelsChanged,
     PodSpecChanged,
     PodTerminating,
     PriorityClassChanged,
-    VolumeChanged,
+    PvcChanged,
+    PvChanged,
 )
 from reactive_desched.model.decisions import CapacityHint, Defer, Refuse, WakeKey
 from reactive_desched.model.objects import Pod
@@ -38,7 +38,7 @@ ANY_CAPACITY: WakeKey = ("room",)
 ELIGIBLE_NODES: WakeKey = ("nodes",)
 _FREES_CAPACITY: frozenset[type[Change]] = frozenset(
     {
-        *(NodeAdded, NodeRelaxed, NodeTaintsChanged, NodeLabelsChanged, PodGone),
+        *(NodeAdded, NodeCapacityIncreased, NodeTaintsChanged, NodeLabelsChanged, PodGone),
         *(PodSpecChanged, PodLabelsChanged),  # it shrank, or no longer repels
     }
 )
@@ -57,15 +57,15 @@ def wake_keys(change: Change) -> Iterator[WakeKey]:
             return
         case PodChange(pod=pod):
             yield ("pod", pod.uid)
-        case DisruptionBudgetChanged(namespace=namespace):
+        case PdbChanged(namespace=namespace):
             yield ("budgets", namespace)
         case NamespaceChanged(namespace=namespace):
             yield ("namespace", namespace)
         case OwnerSizeChanged(owner_uid=uid):
             yield ("owner", uid)
-        case ClaimChanged(namespace=namespace, name=name):
+        case PvcChanged(namespace=namespace, name=name):
             yield ("claim", f"{namespace}/{name}")
-        case VolumeChanged(name=name):
+        case PvChanged(name=name):
             yield ("volume", name)
         case PriorityClassChanged():
             yield ("priorityclasses",)

@@ -11,7 +11,7 @@ from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.blocked import BlockedDecision, BlockedFindings, may_free_capacity
 from reactive_desched.controller.evaluation import ChangeTrigger, Evaluation, OnDecision
 from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey, Subscriptions
-from reactive_desched.model.changes import Change, DisruptionBudgetChanged, Resynced, TimePassed
+from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
 from reactive_desched.model.decisions import CapacityHint, Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
@@ -163,7 +163,7 @@ class Evaluator:
         return None
 
     def _unblock(self, key: SubjectKey, trigger: ChangeTrigger, now: float) -> None:
-        if isinstance(trigger.change, DisruptionBudgetChanged):
+        if isinstance(trigger.change, PdbChanged):
             blocked = self._blocked.decision_of(key)
             assert blocked is not None
             self._backoff.pdb_changed(blocked.finding.pod.uid, now)

@@ -9,11 +9,11 @@ from reactive_desched.app.telemetry_observer import TelemetryObserver
 from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.errors import Malformed
 from reactive_desched.model.changes import (
+    BestPreferenceChanged,
     Change,
-    DisruptionBudgetChanged,
     NodeChange,
+    PdbChanged,
     PodBound,
-    PreferenceShifted,
     changed_object,
 )
 from reactive_desched.model.decisions import Defer, Evict, Refuse
@@ -121,9 +121,9 @@ def _describe(change: Change) -> str | None:
             return f"PodBound {pod} on {pod.node}"
         case NodeChange():
             return f"{change.kind} {changed_object(change)}"
-        case DisruptionBudgetChanged(namespace=namespace, name=name):
+        case PdbChanged(namespace=namespace, name=name):
             return f"{change.kind} {namespace}/{name}"
-        case PreferenceShifted():
+        case BestPreferenceChanged():
             return change.kind
         case _:
             return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from cachetools import TTLCache
 
-from reactive_desched.model.changes import Change, DisruptionBudgetChanged
+from reactive_desched.model.changes import Change, PdbChanged
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodKey
@@ -66,7 +66,7 @@ class PdbFilter:
     def apply_changes(self, changes: Iterable[Change]) -> None:
         """A budget's status changed: it shows the evictions that were accepted by now."""
         for change in changes:
-            if isinstance(change, DisruptionBudgetChanged):
+            if isinstance(change, PdbChanged):
                 self._assumed.pop(f"{change.namespace}/{change.name}", None)
 
     def _drop_assumed(self, pdb: PodDisruptionBudget, pods: set[PodKey]) -> None:

@@ -36,7 +36,7 @@ class PodSpecChanged(PodChange, frozen=True, gc=False):
     """Tolerations were added or the pod was resized."""
 
 
-class PodMarksChanged(PodChange, frozen=True, gc=False):
+class PodMetadataChanged(PodChange, frozen=True, gc=False):
     """Annotations, owners or start time differ: what the guards read."""
 
 
@@ -52,7 +52,7 @@ class PodGone(PodChange, frozen=True, gc=False):
     """The pod was deleted or has ended, and its node has room for it."""
 
 
-class PodForgotten(PodChange, frozen=True, gc=False):
+class CompletedPodDeleted(PodChange, frozen=True, gc=False):
     """A pod that had ended was deleted: it took no room, and nothing is wrong with it any more."""
 
 
@@ -80,11 +80,11 @@ class NodeLabelsChanged(NodeChange, frozen=True, gc=False):
     keys: frozenset[str] = frozenset()
 
 
-class NodeRelaxed(NodeChange, frozen=True, gc=False):
+class NodeCapacityIncreased(NodeChange, frozen=True, gc=False):
     """The node was uncordoned or its allocatable grew: more fits there."""
 
 
-class NodeTightened(NodeChange, frozen=True, gc=False):
+class NodeCapacityDecreased(NodeChange, frozen=True, gc=False):
     """The node was cordoned or its allocatable shrank: less fits there."""
 
 
@@ -94,27 +94,27 @@ class NamespaceChanged(Change, frozen=True, gc=False):
     namespace: str
 
 
-class DisruptionBudgetChanged(Change, frozen=True, gc=False):
+class PdbChanged(Change, frozen=True, gc=False):
     """A budget came, went, selects otherwise, or allows another number."""
 
     namespace: str
     name: str
 
 
-class ClaimChanged(Change, frozen=True, gc=False):
+class PvcChanged(Change, frozen=True, gc=False):
     """A persistent volume claim came, went, or its storage class differs."""
 
     namespace: str
     name: str
 
 
-class VolumeChanged(Change, frozen=True, gc=False):
+class PvChanged(Change, frozen=True, gc=False):
     """A persistent volume came, went, or differs."""
 
     name: str
 
 
-class AttachLimitsChanged(Change, frozen=True, gc=False):
+class CSINodeChanged(Change, frozen=True, gc=False):
     """What a node's storage drivers can attach came, went, or differs."""
 
     node: str
@@ -132,13 +132,13 @@ class OwnerSizeChanged(Change, frozen=True, gc=False):
     owner_uid: str
 
 
-class PreferenceShifted(Change, frozen=True, gc=False):
+class BestPreferenceChanged(Change, frozen=True, gc=False):
     """The best weight any node offers differs for these pods' preferred node affinity."""
 
     pods: tuple[str, ...]
 
 
-class AntiAffinityEased(Change, frozen=True, gc=False):
+class AntiAffinityResolved(Change, frozen=True, gc=False):
     """A pod that these pods' required anti-affinity forbids near them is not there any more."""
 
     pods: tuple[str, ...]
@@ -153,17 +153,16 @@ def changed_object(change: Change) -> str:
     match change:
         case PodChange(pod=pod):
             return f"pod {pod}"
-        case NodeChange(node=node) | AttachLimitsChanged(node=node):
+        case NodeChange(node=node) | CSINodeChanged(node=node):
             return f"node {node}"
         case (
-            DisruptionBudgetChanged(namespace=namespace, name=name)
-            | ClaimChanged(namespace=namespace, name=name)
+            PdbChanged(namespace=namespace, name=name) | PvcChanged(namespace=namespace, name=name)
         ):
             return f"{namespace}/{name}"
         case (
             NamespaceChanged(namespace=name)
             | PriorityClassChanged(name=name)
-            | VolumeChanged(name=name)
+            | PvChanged(name=name)
         ):
             return name
         case _:

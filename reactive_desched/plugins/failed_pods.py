@@ -11,12 +11,12 @@ from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
+    CompletedPodDeleted,
     NodeAdded,
     PodBound,
-    PodForgotten,
     PodGone,
     PodLabelsChanged,
-    PodMarksChanged,
+    PodMetadataChanged,
     PodStatusChanged,
     Resynced,
 )
@@ -64,9 +64,9 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
         PodBound,
         PodStatusChanged,
         PodGone,
-        PodForgotten,
+        CompletedPodDeleted,
         PodLabelsChanged,
-        PodMarksChanged,
+        PodMetadataChanged,
     )
     judges_completed_pods = True
 

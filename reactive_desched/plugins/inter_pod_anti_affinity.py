@@ -6,7 +6,7 @@ from typing import Final
 from reactive_desched.api.plugin import Plugin, View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
-    AntiAffinityEased,
+    AntiAffinityResolved,
     Change,
     NodeAdded,
     NodeLabelsChanged,
@@ -59,7 +59,7 @@ class InterPodAntiAffinityPlugin(Plugin[PodSubject, InterPodAntiAffinityArgs]):
         PodBound,
         PodLabelsChanged,
         PodSpecChanged,
-        AntiAffinityEased,
+        AntiAffinityResolved,
     )
 
     def subjects(self, change: Change, view: View) -> Iterable[PodSubject]:
@@ -73,7 +73,7 @@ class InterPodAntiAffinityPlugin(Plugin[PodSubject, InterPodAntiAffinityArgs]):
                 return (PodSubject(pod.key),)
             case PodChange(pod=pod):
                 return _by_importance(view.violated_by(PodSubject(pod.key)))
-            case AntiAffinityEased(pods=pods):
+            case AntiAffinityResolved(pods=pods):
                 return map(PodSubject, pods)
             case _:
                 return _all_subjects(view)

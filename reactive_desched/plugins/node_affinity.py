@@ -10,12 +10,12 @@ from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
+    BestPreferenceChanged,
     NodeAdded,
     NodeLabelsChanged,
     PodBound,
     PodLabelsChanged,
     PodSpecChanged,
-    PreferenceShifted,
     Resynced,
 )
 from reactive_desched.model.findings import Finding
@@ -73,7 +73,7 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
         Resynced,
         NodeAdded,
         NodeLabelsChanged,
-        PreferenceShifted,
+        BestPreferenceChanged,
         PodBound,
         PodLabelsChanged,
         PodSpecChanged,

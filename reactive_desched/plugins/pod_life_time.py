@@ -11,12 +11,12 @@ from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
+    CompletedPodDeleted,
     NodeAdded,
     PodBound,
-    PodForgotten,
     PodGone,
     PodLabelsChanged,
-    PodMarksChanged,
+    PodMetadataChanged,
     PodStatusChanged,
     Resynced,
 )
@@ -176,9 +176,9 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         PodBound,
         PodStatusChanged,
         PodGone,
-        PodForgotten,
+        CompletedPodDeleted,
         PodLabelsChanged,
-        PodMarksChanged,
+        PodMetadataChanged,
     )
     judges_completed_pods = True
     ranks_across_subjects = True

@@ -10,9 +10,9 @@ from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
+    CompletedPodDeleted,
     NodeAdded,
     PodBound,
-    PodForgotten,
     PodGone,
     PodLabelsChanged,
     PodStatusChanged,
@@ -63,7 +63,7 @@ class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
         PodBound,
         PodStatusChanged,
         PodGone,
-        PodForgotten,
+        CompletedPodDeleted,
         PodLabelsChanged,
     )
     judges_completed_pods = True

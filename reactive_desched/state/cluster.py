@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterable
 
 from reactive_desched.model.changes import (
-    AttachLimitsChanged,
     Change,
-    ClaimChanged,
-    DisruptionBudgetChanged,
+    CSINodeChanged,
     NamespaceChanged,
     NodeAdded,
     NodeGone,
     NodeLabelsChanged,
+    PdbChanged,
     PriorityClassChanged,
-    VolumeChanged,
+    PvcChanged,
+    PvChanged,
 )
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import (
@@ -87,12 +87,12 @@ class ClusterState:
         self.pod_affinity = PodAffinityIndex(self.pods, self.nodes, self.namespaces)
         self.priority_classes: Store[PriorityClass] = Store(lambda p: PriorityClassChanged(p.name))
         self.pdbs: Store[PodDisruptionBudget] = Store(
-            lambda b: DisruptionBudgetChanged(b.namespace, b.name), lambda b: b.namespace
+            lambda b: PdbChanged(b.namespace, b.name), lambda b: b.namespace
         )
         self.pdb_index = PdbIndex(self.pdbs)
-        self.pvcs: Store[PersistentVolumeClaim] = Store(lambda c: ClaimChanged(c.namespace, c.name))
-        self.pvs: Store[PersistentVolume] = Store(lambda v: VolumeChanged(v.name))
-        self.csi_nodes: Store[CSINode] = Store(lambda n: AttachLimitsChanged(n.name))
+        self.pvcs: Store[PersistentVolumeClaim] = Store(lambda c: PvcChanged(c.namespace, c.name))
+        self.pvs: Store[PersistentVolume] = Store(lambda v: PvChanged(v.name))
+        self.csi_nodes: Store[CSINode] = Store(lambda n: CSINodeChanged(n.name))
         self.replica_sets = OwnerIndex()
         self.jobs = OwnerIndex()
 

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,
+    NodeCapacityDecreased,
+    NodeCapacityIncreased,
     NodeGone,
     NodeLabelsChanged,
-    NodeRelaxed,
     NodeTaintsChanged,
-    NodeTightened,
 )
 from reactive_desched.model.labels import Labels, Selector
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Node, Pod, PodKey
@@ -290,9 +290,9 @@ def _capacity_gains(old: Node | None, new: Node) -> Iterator[Change]:
     if new.is_ready and (
         old is None
         or not old.is_ready
-        or any(not isinstance(change, NodeTightened) for change in _differences(old, new))
+        or any(not isinstance(change, NodeCapacityDecreased) for change in _differences(old, new))
     ):
-        yield NodeRelaxed(new.name)
+        yield NodeCapacityIncreased(new.name)
 
 
 def _differences(old: Node, new: Node) -> Iterator[Change]:
@@ -309,9 +309,9 @@ def _capacity_changes(old: Node, new: Node) -> Iterator[Change]:
     grew = [r for r in resources if new.allocatable.get(r, 0) > old.allocatable.get(r, 0)]
     shrank = [r for r in resources if new.allocatable.get(r, 0) < old.allocatable.get(r, 0)]
     if grew or (old.unschedulable and not new.unschedulable):
-        yield NodeRelaxed(new.name)
+        yield NodeCapacityIncreased(new.name)
     if shrank or (new.unschedulable and not old.unschedulable):
-        yield NodeTightened(new.name)
+        yield NodeCapacityDecreased(new.name)
 
 
 def changed_keys(old: Mapping[str, str], new: Mapping[str, str]) -> frozenset[str]:

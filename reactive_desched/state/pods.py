@@ -6,12 +6,12 @@ import msgspec
 
 from reactive_desched.model.changes import (
     Change,
+    CompletedPodDeleted,
     OwnerSizeChanged,
     PodBound,
-    PodForgotten,
     PodGone,
     PodLabelsChanged,
-    PodMarksChanged,
+    PodMetadataChanged,
     PodSpecChanged,
     PodStatusChanged,
     PodTerminating,
@@ -108,7 +108,7 @@ class PodStore:
         ]
         if not pod.node:
             return list(sizes)
-        return [PodGone(pod) if pod.is_active else PodForgotten(pod), *sizes]
+        return [PodGone(pod) if pod.is_active else CompletedPodDeleted(pod), *sizes]
 
     def _add_new(self, pod: Pod) -> list[Change]:
         self._store(pod)
@@ -199,7 +199,7 @@ def _differences(old: Pod, new: Pod) -> Iterator[Change]:
     if old.deletion_s is None and new.deletion_s is not None:
         yield PodTerminating(new)
     if _metadata_differs(old, new):
-        yield PodMarksChanged(new)
+        yield PodMetadataChanged(new)
 
 
 def _status_differs(old: Pod, new: Pod) -> bool:

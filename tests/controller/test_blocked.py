@@ -3,25 +3,25 @@ import pytest
 from reactive_desched.controller.blocked import BlockedFindings, wake_keys
 from reactive_desched.model.changes import (
     Change,
-    ClaimChanged,
-    DisruptionBudgetChanged,
     NamespaceChanged,
     NodeAdded,
+    NodeCapacityDecreased,
+    NodeCapacityIncreased,
     NodeGone,
     NodeLabelsChanged,
-    NodeRelaxed,
     NodeTaintsChanged,
-    NodeTightened,
     OwnerSizeChanged,
+    PdbChanged,
     PodBound,
     PodGone,
     PodLabelsChanged,
-    PodMarksChanged,
+    PodMetadataChanged,
     PodSpecChanged,
     PodStatusChanged,
     PodTerminating,
     PriorityClassChanged,
-    VolumeChanged,
+    PvcChanged,
+    PvChanged,
 )
 from reactive_desched.model.decisions import Defer, Refuse, WakeKey
 from reactive_desched.model.findings import Finding
@@ -35,7 +35,9 @@ WEB = pod("web", on="n1")
     [
         pytest.param(NodeAdded("n2"), {("room",), ("nodes",), ("node", "n2")}, id="a node joined"),
         pytest.param(
-            NodeRelaxed("n2"), {("room",), ("node", "n2")}, id="a node was uncordoned or grew"
+            NodeCapacityIncreased("n2"),
+            {("room",), ("node", "n2")},
+            id="a node was uncordoned or grew",
         ),
         pytest.param(NodeTaintsChanged("n2"), {("room",), ("node", "n2")}, id="taints changed"),
         pytest.param(NodeLabelsChanged("n2"), {("room",), ("node", "n2")}, id="labels changed"),
@@ -43,17 +45,17 @@ WEB = pod("web", on="n1")
             PodGone(WEB), {("room",), ("pod", "web"), ("node", "n1")}, id="capacity was freed"
         ),
         pytest.param(PodSpecChanged(WEB), {("room",), ("pod", "web")}, id="a pod was resized"),
-        pytest.param(PodMarksChanged(WEB), {("pod", "web")}, id="an annotation changed"),
+        pytest.param(PodMetadataChanged(WEB), {("pod", "web")}, id="an annotation changed"),
         pytest.param(PodLabelsChanged(WEB), {("room",), ("pod", "web")}, id="it may repel no more"),
         pytest.param(PodStatusChanged(WEB), {("pod", "web")}, id="a pod became ready"),
         pytest.param(PodBound(WEB), {("pod", "web")}, id="a pod landed"),
         pytest.param(PodTerminating(WEB), set(), id="terminating frees nothing yet"),
         pytest.param(NodeGone("n2"), {("node", "n2")}, id="a node left"),
-        pytest.param(NodeTightened("n2"), {("node", "n2")}, id="a node was cordoned"),
-        pytest.param(DisruptionBudgetChanged("shop", "web"), {("budgets", "shop")}, id="a budget"),
+        pytest.param(NodeCapacityDecreased("n2"), {("node", "n2")}, id="a node was cordoned"),
+        pytest.param(PdbChanged("shop", "web"), {("budgets", "shop")}, id="a budget"),
         pytest.param(NamespaceChanged("shop"), {("namespace", "shop")}, id="a namespace"),
-        pytest.param(ClaimChanged("shop", "data"), {("claim", "shop/data")}, id="a claim"),
-        pytest.param(VolumeChanged("pv-1"), {("volume", "pv-1")}, id="a volume"),
+        pytest.param(PvcChanged("shop", "data"), {("claim", "shop/data")}, id="a claim"),
+        pytest.param(PvChanged("pv-1"), {("volume", "pv-1")}, id="a volume"),
         pytest.param(OwnerSizeChanged("o1"), {("owner", "o1")}, id="an owner's size"),
         pytest.param(PriorityClassChanged("high"), {("priorityclasses",)}, id="a priority class"),
     ],
@@ -72,8 +74,8 @@ def test_only_keys_that_wait_for_the_news_are_woken() -> None:
     parking.add("budgeted", refusal(("budgets", "shop")), "", "budgeted")
 
     assert parking.affected_by(NodeAdded("n2")) == ["stuck"]
-    assert parking.affected_by(DisruptionBudgetChanged("shop", "web")) == ["budgeted"]
-    assert parking.affected_by(DisruptionBudgetChanged("bank", "web")) == []
+    assert parking.affected_by(PdbChanged("shop", "web")) == ["budgeted"]
+    assert parking.affected_by(PdbChanged("bank", "web")) == []
 
 
 def test_a_key_that_left_is_woken_by_nothing_and_leaves_nothing_behind() -> None:
@@ -136,7 +138,7 @@ def test_a_key_that_waits_for_two_things_is_woken_by_either() -> None:
     parking.add("a", refusal(("room",), ("pod", "web")), "", "a")
 
     assert parking.affected_by(NodeAdded("n2")) == ["a"]
-    assert parking.affected_by(PodMarksChanged(WEB)) == ["a"]
+    assert parking.affected_by(PodMetadataChanged(WEB)) == ["a"]
 
 
 def test_what_first_led_to_a_key_and_what_it_waits_with_can_be_asked() -> None:

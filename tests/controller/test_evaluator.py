@@ -9,7 +9,7 @@ from reactive_desched.model.changes import (
     NodeGone,
     NodeTaintsChanged,
     PodBound,
-    PodMarksChanged,
+    PodMetadataChanged,
     PodStatusChanged,
 )
 from reactive_desched.model.decisions import Evict
@@ -82,7 +82,7 @@ def test_a_sweep_is_due_at_once_until_it_is_over(make_bench: MakeBench) -> None:
 
 def test_a_change_makes_only_those_look_who_react_to_it(make_bench: MakeBench) -> None:
     bench = make_bench().start()
-    bench.see(PodMarksChanged(A), NodeAdded("n9"), now=1)
+    bench.see(PodMetadataChanged(A), NodeAdded("n9"), now=1)
     assert bench.looked() == []
 
     bench.see(PodBound(A), TAINTED, now=1)

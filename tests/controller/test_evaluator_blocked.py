@@ -7,7 +7,7 @@ from reactive_desched.model.changes import (
     NodeAdded,
     NodeTaintsChanged,
     OwnerSizeChanged,
-    PodMarksChanged,
+    PodMetadataChanged,
 )
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.subjects import PodSubject
@@ -27,7 +27,7 @@ def test_a_refused_finding_waits_for_what_its_gate_named_and_for_nothing_else(
     assert bench.engine.parked == {"Gate": 1}
     bench.looked()
 
-    bench.see(OwnerSizeChanged("other"), NodeAdded("n9"), PodMarksChanged(A), now=2)
+    bench.see(OwnerSizeChanged("other"), NodeAdded("n9"), PodMetadataChanged(A), now=2)
     assert bench.looked() == []
     bench.see(OwnerSizeChanged("rs"), now=3)
     assert bench.looked() == [PodSubject("a")]

@@ -2,11 +2,11 @@ from collections.abc import Callable
 from typing import Any
 
 from reactive_desched.model.changes import (
-    DisruptionBudgetChanged,
     NodeTaintsChanged,
     OwnerSizeChanged,
+    PdbChanged,
     PodBound,
-    PodMarksChanged,
+    PodMetadataChanged,
 )
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
@@ -76,8 +76,8 @@ def test_a_server_that_asks_for_time_is_given_it_whatever_happens_meanwhile(
     bench.see(TAINTED, now=0)
     bench.end(TOO_MANY_REQUESTS, 0, retry_after_s=40)
     for now in range(1, 40):
-        bench.see(TAINTED, PodBound(A), PodMarksChanged(A), now=now)
-        bench.see(DisruptionBudgetChanged("default", "web"), now=now)
+        bench.see(TAINTED, PodBound(A), PodMetadataChanged(A), now=now)
+        bench.see(PdbChanged("default", "web"), now=now)
 
     assert bench.evicted == ["a"]
     assert bench.engine.parked == {"Eviction": 1}
@@ -120,9 +120,9 @@ def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
         5,
     )
 
-    bench.see(TAINTED, PodMarksChanged(A), DisruptionBudgetChanged("bank", "web"), now=1)
+    bench.see(TAINTED, PodMetadataChanged(A), PdbChanged("bank", "web"), now=1)
     assert bench.evicted == ["a"]
-    bench.see(DisruptionBudgetChanged("default", "web"), now=2)
+    bench.see(PdbChanged("default", "web"), now=2)
     assert bench.evicted == ["a", "a"]
     bench.end(PDB_REFUSED, 2)
     assert bench.engine.next_due(2) == 12

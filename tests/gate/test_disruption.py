@@ -5,7 +5,7 @@ import pytest
 
 from reactive_desched.gate import disruption as disruption_module
 from reactive_desched.gate.disruption import ASSUME_TTL_S, RECHECK_AFTER_S, PdbFilter
-from reactive_desched.model.changes import DisruptionBudgetChanged, NodeAdded
+from reactive_desched.model.changes import NodeAdded, PdbChanged
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector
@@ -117,7 +117,7 @@ def test_the_booking_of_one_that_happened_stays_until_the_budgets_status_shows_i
     cluster.gate.release(A, evicted=True)
     assert cluster.says(B) is not None
 
-    cluster.gate.apply_changes([NodeAdded("n2"), DisruptionBudgetChanged("default", "other")])
+    cluster.gate.apply_changes([NodeAdded("n2"), PdbChanged("default", "other")])
     assert cluster.says(B) is not None
     cluster.change(budget(1))
     assert cluster.says(B) is None

@@ -6,16 +6,16 @@ from hypothesis import strategies as st
 
 from reactive_desched.model.changes import (
     NodeAdded,
+    NodeCapacityDecreased,
+    NodeCapacityIncreased,
     NodeGone,
     NodeLabelsChanged,
-    NodeRelaxed,
     NodeTaintsChanged,
-    NodeTightened,
     OwnerSizeChanged,
     PodBound,
     PodGone,
     PodLabelsChanged,
-    PodMarksChanged,
+    PodMetadataChanged,
     PodSpecChanged,
     PodStatusChanged,
     PodTerminating,
@@ -54,7 +54,7 @@ def test_each_difference_of_a_pod_has_its_own_change() -> None:
     assert state_with(WEB).upsert(labelled) == [PodLabelsChanged(labelled)]
     assert state_with(WEB).upsert(ended) == [PodGone(ended)]
     assert state_with(WEB).upsert(tolerant) == [PodSpecChanged(tolerant)]
-    assert state_with(WEB).upsert(started) == [PodMarksChanged(started)]
+    assert state_with(WEB).upsert(started) == [PodMetadataChanged(started)]
     assert state_with(WEB).upsert(restarted) == [PodStatusChanged(restarted)]
 
 
@@ -76,10 +76,10 @@ def test_each_difference_of_a_node_has_its_own_change() -> None:
         NodeTaintsChanged("n1"),
         NodeLabelsChanged("n1", frozenset({"x"})),
     ]
-    assert state.upsert(node("n1", unschedulable=True)) == [NodeTightened("n1")]
-    assert state.upsert(node("n1")) == [NodeRelaxed("n1")]
+    assert state.upsert(node("n1", unschedulable=True)) == [NodeCapacityDecreased("n1")]
+    assert state.upsert(node("n1")) == [NodeCapacityIncreased("n1")]
     assert state.upsert(node("n1", allocatable={"cpu": "8", "memory": "8Gi", "pods": "110"})) == [
-        NodeRelaxed("n1")
+        NodeCapacityIncreased("n1")
     ]
     assert state.upsert(node("n1", ready="False")) == [NodeGone("n1")]
     assert state.upsert(node("n1", "b:NoSchedule", ready="False")) == []
@@ -100,7 +100,7 @@ def test_only_nodes_the_policy_selects_count() -> None:
 def test_a_ready_node_the_policy_leaves_out_still_tells_that_it_takes_more() -> None:
     state = ClusterState(parse_selector("pool=a"))
     outside = {"pool": "b"}
-    more = [NodeRelaxed("n1")]
+    more = [NodeCapacityIncreased("n1")]
 
     assert state.upsert(node("n1", "x:NoSchedule", labels=outside)) == more
     assert state.upsert(node("n1", labels=outside)) == more

@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.model.changes import DisruptionBudgetChanged
+from reactive_desched.model.changes import PdbChanged
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import Pod, PodDisruptionBudget
 from reactive_desched.state.indexes import pdb as coverage_module
@@ -26,7 +26,7 @@ SIBLING = Pod("shop", "web-2", "web-2", labels=WEB.labels)
 def coverage() -> PdbIndex:
     COMPARED.clear()
     budgets: Store[PodDisruptionBudget] = Store(
-        lambda b: DisruptionBudgetChanged(b.namespace, b.name), lambda b: b.namespace
+        lambda b: PdbChanged(b.namespace, b.name), lambda b: b.namespace
     )
     budgets.upsert(CountingBudget("shop", "web", selector=LabelSelector({"app": "web"})))
     return PdbIndex(budgets)

@@ -5,11 +5,11 @@ import pytest
 
 from reactive_desched.model.changes import (
     Change,
+    CompletedPodDeleted,
     OwnerSizeChanged,
     PodBound,
-    PodForgotten,
     PodGone,
-    PodMarksChanged,
+    PodMetadataChanged,
     PodSpecChanged,
     PodStatusChanged,
     PodTerminating,
@@ -46,7 +46,7 @@ def owners(*names: str) -> tuple[OwnerReference, ...]:
     ],
 )
 def test_marks_are_what_guards_read(marks: dict[str, Any]) -> None:
-    assert state_with(WEB).upsert(changed(**marks)) == [PodMarksChanged(changed(**marks))]
+    assert state_with(WEB).upsert(changed(**marks)) == [PodMetadataChanged(changed(**marks))]
 
 
 def test_a_pod_given_to_another_owner_changes_the_size_of_both() -> None:
@@ -54,7 +54,7 @@ def test_a_pod_given_to_another_owner_changes_the_size_of_both() -> None:
     state = state_with(changed(owners=owners("web", "both")))
 
     assert state.upsert(moved) == [
-        PodMarksChanged(moved),
+        PodMetadataChanged(moved),
         OwnerSizeChanged("owner-web"),
         OwnerSizeChanged("owner-db"),
     ]
@@ -75,7 +75,7 @@ def test_an_ended_pod_whose_status_differs_is_not_gone_twice() -> None:
     evicted = changed(ended, status=PodStatus("Failed", reason="Evicted"))
 
     assert state.upsert(evicted) == [PodStatusChanged(evicted)]
-    assert state.remove(evicted) == [PodForgotten(evicted), OwnerSizeChanged("owner-web")]
+    assert state.remove(evicted) == [CompletedPodDeleted(evicted), OwnerSizeChanged("owner-web")]
 
 
 def test_a_running_pod_that_is_deleted_is_gone() -> None:
@@ -126,13 +126,13 @@ def test_a_resize_under_way_is_a_change_of_the_spec() -> None:
 def test_equally_new_news_is_taken_in() -> None:
     same = msgspec.structs.replace(changed(started_s=3), resource_version=5)
 
-    assert state_with(WEB).upsert(same) == [PodMarksChanged(same)]
+    assert state_with(WEB).upsert(same) == [PodMetadataChanged(same)]
 
 
 def test_versions_that_are_no_numbers_are_never_older() -> None:
     unversioned = msgspec.structs.replace(WEB, resource_version=0, started_s=3)
 
-    assert state_with(WEB).upsert(unversioned) == [PodMarksChanged(unversioned)]
+    assert state_with(WEB).upsert(unversioned) == [PodMetadataChanged(unversioned)]
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["in order", "the newer one first"])

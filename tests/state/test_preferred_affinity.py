@@ -3,11 +3,11 @@ from typing import Any
 import msgspec
 
 from reactive_desched.model.changes import (
+    BestPreferenceChanged,
     Change,
     NodeAdded,
     NodeGone,
     NodeLabelsChanged,
-    PreferenceShifted,
 )
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Node, Pod, PodStatus
@@ -33,7 +33,7 @@ class Bench:
         return self.state.preferred_affinity.node_and_best_weight(of.spec.node_affinity, on)
 
     def shifted(self, changes: list[Change]) -> list[tuple[str, ...]]:
-        return [change.pods for change in changes if isinstance(change, PreferenceShifted)]
+        return [change.pods for change in changes if isinstance(change, BestPreferenceChanged)]
 
 
 def test_a_node_weighs_what_its_labels_fulfil_and_the_best_is_known() -> None:
@@ -52,7 +52,7 @@ def test_a_better_node_that_joins_shifts_the_best() -> None:
 
     assert bench.state.upsert(node("n2", labels=SSD)) == [
         NodeAdded("n2"),
-        PreferenceShifted(("db",)),
+        BestPreferenceChanged(("db",)),
     ]
     assert bench.weights() == (0, 10)
 
@@ -60,7 +60,7 @@ def test_a_better_node_that_joins_shifts_the_best() -> None:
 def test_a_node_whose_labels_get_better_or_worse_shifts_the_best() -> None:
     bench = Bench(node("n2"))
     better = bench.state.upsert(node("n2", labels=SSD))
-    assert better == [NodeLabelsChanged("n2", frozenset({"disk"})), PreferenceShifted(("db",))]
+    assert better == [NodeLabelsChanged("n2", frozenset({"disk"})), BestPreferenceChanged(("db",))]
     assert bench.weights() == (0, 10)
 
     worse = bench.state.upsert(node("n2", labels=HDD))
@@ -71,7 +71,7 @@ def test_a_node_whose_labels_get_better_or_worse_shifts_the_best() -> None:
 def test_the_best_node_leaving_shifts_the_best_to_the_next() -> None:
     bench = Bench(node("n2", labels=SSD), node("n3", labels={"rack": "7"}))
 
-    assert bench.state.remove(node("n2")) == [NodeGone("n2"), PreferenceShifted(("db",))]
+    assert bench.state.remove(node("n2")) == [NodeGone("n2"), BestPreferenceChanged(("db",))]
     assert bench.weights() == (0, 3)
     assert bench.shifted(bench.state.upsert(node("n3", ready="False"))) == [("db",)]
     assert bench.weights() == (0, 0)

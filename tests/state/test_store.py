@@ -1,10 +1,10 @@
 from reactive_desched.model.changes import (
-    AttachLimitsChanged,
-    ClaimChanged,
-    DisruptionBudgetChanged,
+    CSINodeChanged,
     NamespaceChanged,
+    PdbChanged,
     PriorityClassChanged,
-    VolumeChanged,
+    PvcChanged,
+    PvChanged,
 )
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
@@ -28,10 +28,10 @@ def budget(name: str, *, allowed: int = 0, uid: str = "u", version: int = 0, app
 
 
 def table() -> Store[PodDisruptionBudget]:
-    return Store(lambda b: DisruptionBudgetChanged(b.namespace, b.name), lambda b: b.namespace)
+    return Store(lambda b: PdbChanged(b.namespace, b.name), lambda b: b.namespace)
 
 
-CHANGED = [DisruptionBudgetChanged("shop", "a")]
+CHANGED = [PdbChanged("shop", "a")]
 
 
 def test_older_news_and_the_same_again_are_ignored() -> None:
@@ -100,10 +100,10 @@ def test_each_kind_of_object_has_its_own_change() -> None:
     changes = [
         [NamespaceChanged("shop")],
         [PriorityClassChanged("high")],
-        [DisruptionBudgetChanged("shop", "a")],
-        [ClaimChanged("shop", "data")],
-        [VolumeChanged("v1")],
-        [AttachLimitsChanged("n1")],
+        [PdbChanged("shop", "a")],
+        [PvcChanged("shop", "data")],
+        [PvChanged("v1")],
+        [CSINodeChanged("n1")],
     ]
 
     assert [state.upsert(thing) for _, thing in things] == changes

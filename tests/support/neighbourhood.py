@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from reactive_desched.model.changes import AntiAffinityEased, Change
+from reactive_desched.model.changes import AntiAffinityResolved, Change
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import ZONE_LABEL, ClusterObject, Pod, PodAffinityTerm
 from reactive_desched.model.subjects import NodeSubject, PodSubject
@@ -95,5 +95,5 @@ def by_domain(domains: TopologyDomains) -> dict[str, set[str]]:
 def resolved_pods(changes: Iterable[Change]) -> set[str]:
     """Name the pods that have lost a pod they must not be near."""
     return {
-        uid for change in changes if isinstance(change, AntiAffinityEased) for uid in change.pods
+        uid for change in changes if isinstance(change, AntiAffinityResolved) for uid in change.pods
     }

@@ -8,7 +8,7 @@ Wishes nobody asked about cost nothing.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from reactive_desched.model.changes import Change, PreferenceShifted
+from reactive_desched.model.changes import BestPreferenceChanged, Change
 from reactive_desched.model.node_affinity import NodeAffinity, preferred_weight
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.state.nodes import NodeStore
@@ -130,4 +130,4 @@ def _update_weight(
     if removed is not None:
         preference.remove_node(removed)
     if preference.best_weight != best:
-        yield PreferenceShifted(tuple(preference.pods))
+        yield BestPreferenceChanged(tuple(preference.pods))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from reactive_desched.model.changes import AntiAffinityEased, Change
+from reactive_desched.model.changes import AntiAffinityResolved, Change
 from reactive_desched.model.objects import Namespace, Pod, PodKey
 from reactive_desched.state.indexes.anti_affinity.selectors import SelectorIndex
 from reactive_desched.state.indexes.anti_affinity.terms import SelectorQuery
@@ -140,4 +140,4 @@ def _domain(node: NodeTopology, key: str) -> tuple[str, bool] | None:
 
 def _resolved_changes(pods: Iterable[PodKey]) -> list[Change]:
     resolved = tuple(dict.fromkeys(pods))
-    return [AntiAffinityEased(resolved)] if resolved else []
+    return [AntiAffinityResolved(resolved)] if resolved else []
