@@ -10,8 +10,7 @@ import anyio
 
 from reactive_desched.app.telemetry_observer import TelemetryObserver
 from reactive_desched.controller.evaluation import Evaluation
-from reactive_desched.kube.decode.codec import WatchEvent
-from reactive_desched.kube.decode.codecs import ResourceCodec
+from reactive_desched.kube.codec import ResourceCodec, WatchEvent
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.outcomes import Outcome

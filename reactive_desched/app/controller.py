@@ -36,13 +36,12 @@ from reactive_desched.kube.client.config import limits_of, rate_of
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.session import Session, Transport, open_session
-from reactive_desched.kube.decode.codec import Codec
-from reactive_desched.kube.decode.codecs import make_codecs
-from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.kube.codec import make_codecs
 from reactive_desched.kube.watch.reconnect import ReconnectSignal
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.sinks.kube_events import KubeEventsSink, own_pod
-from reactive_desched.state import cluster
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.resources import RESOURCES, WATCHED_KINDS
 from reactive_desched.telemetry.deferred_log import DeferredLogger
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.metrics import Metrics, MetricSources
@@ -51,8 +50,7 @@ from reactive_desched.web.health import CheckResult, Health, beat_with_event_loo
 from reactive_desched.web.listen_socket import bound
 from reactive_desched.web.server import serve_at
 
-AnyResourceCodec = Codec[Any]  # every resource has its own records
-AnyReflector = Reflector[Any]  # as above
+AnyReflector = Reflector[Any]  # every kind has records of its own
 
 SHUTDOWN_TIMEOUT_S = 10.0
 """How long evictions under way may take to end once we are asked to stop."""
@@ -218,24 +216,11 @@ def _log_recovery(journal: Journal, log: DebugLogger) -> None:
 def make_reflectors(
     session: Transport, controller: Controller, interned: InternTables
 ) -> Mapping[str, AnyReflector]:
-    """Make the list-watch loop of every resource, feeding the core."""
-    codec = make_codecs(interned)
-    by_resource: Mapping[str, AnyResourceCodec] = {
-        cluster.NAMESPACES: codec.namespaces,
-        cluster.PRIORITY_CLASSES: codec.priority_classes,
-        cluster.PDBS: codec.pdbs,
-        cluster.PVCS: codec.pvcs,
-        cluster.PVS: codec.pvs,
-        cluster.CSI_NODES: codec.csi_nodes,
-        cluster.REPLICA_SETS: codec.replica_sets,
-        cluster.JOBS: codec.jobs,
-        cluster.NODES: codec.nodes,
-        cluster.PODS: codec.pods,
-    }
-    revival = ReconnectSignal()
+    """Make the list-watch loop of every watched kind; each feeds the controller."""
+    reconnect = ReconnectSignal()
     return {
-        resource: Reflector(session, codec, controller.event_handler(resource), reconnect=revival)
-        for resource, codec in by_resource.items()
+        resource: Reflector(session, codec, controller.event_handler(resource), reconnect=reconnect)
+        for resource, codec in make_codecs(interned).items()
     }
 
 
@@ -309,7 +294,7 @@ def _build_controller(
 
 def _health(controller: Controller, journal: Journal, active: ActiveConfig) -> Health:
     health = Health(time.monotonic)
-    for resource in cluster.RESOURCES:
+    for resource in RESOURCES:
         health.add_readiness_check(f"sync-{resource}", partial(_sync_check, controller, resource))
     health.add_readiness_check("journal", lambda: _check(journal.reason))
     health.add_readiness_check("started", lambda: _check(controller.paused_reason or ""))
@@ -371,7 +356,10 @@ def _reopen_watches(
 
 
 def _log_missing_resource(log: DeferredLogger, resource: str, reason: str) -> None:
-    log.warning(cluster.missing_resource_message(resource), resource=resource, because=reason)
+    effect = WATCHED_KINDS[resource].if_forbidden
+    log.warning(
+        "an optional resource cannot be read", resource=resource, effect=effect, reason=reason
+    )
 
 
 async def _drain(controller: Controller) -> None:

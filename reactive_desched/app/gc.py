@@ -8,8 +8,8 @@ import anyio
 from reactive_desched.controller.controller import Controller
 from reactive_desched.eviction.executor import Evictor, confirm_by_reading
 from reactive_desched.journal.recorder import JournalRecorder
-from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.outcomes import CANCELLED, EvictionRequest, Outcome
+from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.telemetry.logs import Logger
 
 SWEEP_INTERVAL_S, SWEEP_BATCH_SIZE = 1.0, 2_000

@@ -49,11 +49,11 @@ from reactive_desched.model.triggers import Trigger
 from reactive_desched.plan.live import list_snapshot
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
-from reactive_desched.state.cluster import (
+from reactive_desched.state.resources import (
     OWNER_RESOURCES,
     RESOURCES,
     STORAGE_RESOURCES,
-    missing_resource_message,
+    WATCHED_KINDS,
 )
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision
@@ -246,7 +246,10 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
     for unread in snapshot.unreadable:
         log.warning("skipped an object", kind=unread.kind, name=unread.name, reason=unread.reason)
     for resource, reason in snapshot.forbidden.items():
-        log.warning(missing_resource_message(resource), resource=resource, because=reason)
+        effect = WATCHED_KINDS[resource].if_forbidden
+        log.warning(
+            "an optional resource cannot be read", resource=resource, effect=effect, reason=reason
+        )
     log.info(
         "looking at",
         nodes=len(snapshot.nodes),

@@ -45,7 +45,8 @@ from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
 from reactive_desched.primitives.debounce import DebounceConfig
-from reactive_desched.state.cluster import OPTIONAL_RESOURCES, RESOURCES, ClusterState
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.resources import OPTIONAL_RESOURCES, RESOURCES
 from reactive_desched.state.view import ClusterView
 
 

@@ -6,7 +6,7 @@ Times are whole seconds since the epoch (UTC).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -27,6 +27,25 @@ GUARANTEED: Final = "Guaranteed"
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+
+
+class ClusterObject(Protocol):
+    """An object of any watched kind."""
+
+    @property
+    def key(self) -> str:
+        """The name, or namespace and name, or uid: what tells objects of a kind apart."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """The uid."""
+        ...
+
+    @property
+    def resource_version(self) -> int:
+        """The version, or 0 where the server's is no number."""
+        ...
 
 
 class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
@@ -363,17 +382,3 @@ class ReplicaSet(IntermediateOwner, frozen=True, gc=False):
 
 class Job(IntermediateOwner, frozen=True, gc=False):
     """One Job; a CronJob may control it."""
-
-
-ClusterObject = (
-    Pod
-    | Node
-    | Namespace
-    | PriorityClass
-    | PodDisruptionBudget
-    | PersistentVolumeClaim
-    | PersistentVolume
-    | CSINode
-    | ReplicaSet
-    | Job
-)

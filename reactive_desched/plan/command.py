@@ -30,7 +30,7 @@ from reactive_desched.plan.totals import summarize
 from reactive_desched.plan.unaffected_pods import unaffected_pods
 from reactive_desched.policy.load import Configuration
 from reactive_desched.policy.settings import ClientSettings
-from reactive_desched.state.cluster import (
+from reactive_desched.state.resources import (
     NODES,
     OWNER_RESOURCES,
     PODS,

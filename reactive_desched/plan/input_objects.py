@@ -23,11 +23,16 @@ _COMMON_HEAD: Final = re.compile(
 
 
 class InputObject(Struct, frozen=True, gc=False):
-    """One object as it was given, undecoded; without a kind nobody can say what it is."""
+    """One object of a file, not yet decoded; `kind` is empty where the file does not name it."""
 
     kind: str
     api_version: str
     raw: Raw
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
 
 
 class _Head(Struct, frozen=True, gc=False, rename="camel"):

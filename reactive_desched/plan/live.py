@@ -9,13 +9,12 @@ from reactive_desched.errors import Malformed, RequestRejected, SnapshotUnavaila
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.config import limits_of, rate_of
 from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
-from reactive_desched.kube.decode.codec import Codec, RawListPage, WatchEvent
-from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.kube.codec import Codec, RawListPage, WatchEvent, make_codecs
 from reactive_desched.kube.watch.snapshot import list_once
-from reactive_desched.plan.kinds import resource_kinds
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.policy.settings import ClientSettings
+from reactive_desched.state.kinds.interning import InternTables
 
 __all__ = ["list_snapshot", "read_live_snapshot"]
 
@@ -48,7 +47,7 @@ async def list_snapshot(
     Raises CannotLook when one is not to be had whole, naming all that are refused: half a picture
     would mislead. A `dispensable` one that is refused is done without.
     """
-    codecs = {kind.resource: kind.codec for kind in resource_kinds(InternTables()).values()}
+    codecs = make_codecs(InternTables())
     builder, missing = SnapshotBuilder(), []
     resources = tuple(resources)
     for resource in resources:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.protections import Protection
-from reactive_desched.state.cluster import NAMESPACES, PDBS, PRIORITY_CLASSES, PVCS
+from reactive_desched.state.resources import NAMESPACES, PDBS, PRIORITY_CLASSES, PVCS
 
 __all__ = ["missing_inputs", "missing_nodes"]
 

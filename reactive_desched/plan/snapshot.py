@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Raw, Struct
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.kube.codec import AnyCodec, make_codecs
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import ClusterObject, Node, Pod
 from reactive_desched.plan.defaults import (
@@ -18,15 +18,17 @@ from reactive_desched.plan.defaults import (
     with_default_uids,
 )
 from reactive_desched.plan.input_objects import InputObject
-from reactive_desched.plan.kinds import ResourceKind, resource_kinds
 from reactive_desched.plan.report import UnreadableObject
-from reactive_desched.state.cluster import (
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.kinds.kind import Purpose
+from reactive_desched.state.kinds.pod import POD
+from reactive_desched.state.resources import (
     NODES,
-    OWNER_RESOURCES,
     PODS,
     RESOURCES,
     STORAGE_RESOURCES,
-    ClusterState,
+    WATCHED_KINDS,
 )
 
 __all__ = ["MAX_NAMED", "Snapshot", "SnapshotBuilder"]
@@ -87,15 +89,16 @@ class Snapshot(Struct, frozen=True, gc=False):
 class SnapshotBuilder:
     """Takes objects in whatever order they come, and makes a picture of them.
 
-    Of those given in files, what only tells of owners' owners is ignored: no decision needs it.
+    A kind that only records need is ignored when it is given in a file.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self._kinds: Mapping[str, ResourceKind] = {
-            name: kind
-            for name, kind in resource_kinds(InternTables()).items()
-            if kind.resource not in OWNER_RESOURCES
+        self._codecs = make_codecs(InternTables())
+        self._kinds = {
+            kind.kind: kind
+            for kind in WATCHED_KINDS.values()
+            if kind.purpose is not Purpose.RECORDS
         }
         self._objects: dict[str, list[ClusterObject]] = {
             kind.resource: [] for kind in self._kinds.values()
@@ -109,11 +112,12 @@ class SnapshotBuilder:
     def add_input(self, item: InputObject, source: str) -> None:
         """Take one object as it was given in a file."""
         kind = self._kinds.get(item.kind)
-        if kind is None or not kind.accepts(item.api_version):
+        if kind is None or not (item.api_version == "" or item.group == kind.group):
             self._ignore(item, source)
             return
         try:
-            self.add(kind.resource, with_default_namespace(_decode(kind, item.raw)))
+            obj = _decode(self._codecs[kind.resource], item.raw)
+            self.add(kind.resource, with_default_namespace(obj))
         except Malformed as error:
             self.add_malformed(error)
 
@@ -166,14 +170,14 @@ class SnapshotBuilder:
             self.add_malformed(Malformed(_NO_KIND, f"in {source}", reason))
 
 
-def _decode(kind: ResourceKind, raw: Raw) -> ClusterObject:
-    """Read one object, with stand-ins for what a person left out."""
+def _decode(codec: AnyCodec, raw: Raw) -> ClusterObject:
+    """Decode one object; a pod's missing uid gets a default."""
     try:
-        obj: ClusterObject = kind.codec.decode_object(raw)
+        obj: ClusterObject = codec.decode_object(raw)
     except Malformed:
-        if kind.resource != PODS or (completed_raw := with_default_uids(raw)) is None:
+        if codec.kind != POD.kind or (completed_raw := with_default_uids(raw)) is None:
             raise
-        obj = kind.codec.decode_object(completed_raw)
+        obj = codec.decode_object(completed_raw)
     return obj
 
 

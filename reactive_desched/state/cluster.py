@@ -1,19 +1,9 @@
 """The cluster as we know it: every object taken in, every difference told as a change."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Any
 
-from reactive_desched.model.changes import (
-    Change,
-    CSINodeChanged,
-    NamespaceChanged,
-    NodeAdded,
-    NodeGone,
-    NodeLabelsChanged,
-    PdbChanged,
-    PriorityClassChanged,
-    PvcChanged,
-    PvChanged,
-)
+from reactive_desched.model.changes import Change, NodeAdded, NodeGone, NodeLabelsChanged
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import (
     ClusterObject,
@@ -34,39 +24,16 @@ from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.indexes.preferred_affinity import PreferredAffinityIndex
 from reactive_desched.state.nodes import NodeStore
 from reactive_desched.state.pods import PodStore
-from reactive_desched.state.store import Store
-
-PODS = "pods"
-NODES = "nodes"
-NAMESPACES = "namespaces"
-PRIORITY_CLASSES = "priorityclasses"
-PDBS = "poddisruptionbudgets"
-PVCS = "persistentvolumeclaims"
-PVS = "persistentvolumes"
-CSI_NODES = "csinodes"
-REPLICA_SETS = "replicasets"
-JOBS = "jobs"
-RESOURCES = (
-    *(NAMESPACES, PRIORITY_CLASSES, PDBS),
-    *(PVCS, PVS, CSI_NODES),
-    *(REPLICA_SETS, JOBS),
-    *(NODES, PODS),
+from reactive_desched.state.resources import (
+    CSI_NODES,
+    NAMESPACES,
+    PDBS,
+    PRIORITY_CLASSES,
+    PVCS,
+    PVS,
+    WATCHED_KINDS,
 )
-"""What we watch, by API resource name."""
-STORAGE_RESOURCES = frozenset({PVS, CSI_NODES})
-"""Those of them that only the kube-scheduler's way to fit a node asks about."""
-OWNER_RESOURCES = frozenset({REPLICA_SETS, JOBS})
-"""Those of them that only tell what owns a pod's owner: records name it, no decision needs it."""
-OPTIONAL_RESOURCES = STORAGE_RESOURCES | OWNER_RESOURCES
-"""Those of them that can be done without where nobody may read them."""
-
-
-def missing_resource_message(resource: str) -> str:
-    """Say what is lost where a dispensable resource may not be read."""
-    if resource in STORAGE_RESOURCES:
-        return "going without: node fit leaves this out"
-    return "going without: records name no owner above a pod's own controller"
-
+from reactive_desched.state.store import Store
 
 StorageObject = PersistentVolumeClaim | PersistentVolume | CSINode
 
@@ -83,16 +50,24 @@ class ClusterState:
         self.nodes = NodeStore(node_selector)
         self.preferred_affinity = PreferredAffinityIndex(self.nodes)
         self.pods = PodStore(self.nodes, self.preferred_affinity)
-        self.namespaces: Store[Namespace] = Store(lambda n: NamespaceChanged(n.name))
+        self._stores: dict[str, Store[Any]] = {  # every kind has records of its own
+            resource: Store(kind.make_change, kind.store_group)
+            for resource, kind in WATCHED_KINDS.items()
+            if kind.make_change is not None
+        }
+        self._store_of_type = {
+            kind.record: self._stores[resource]
+            for resource, kind in WATCHED_KINDS.items()
+            if resource in self._stores
+        }
+        self.namespaces: Store[Namespace] = self._stores[NAMESPACES]
+        self.priority_classes: Store[PriorityClass] = self._stores[PRIORITY_CLASSES]
+        self.pdbs: Store[PodDisruptionBudget] = self._stores[PDBS]
+        self.pvcs: Store[PersistentVolumeClaim] = self._stores[PVCS]
+        self.pvs: Store[PersistentVolume] = self._stores[PVS]
+        self.csi_nodes: Store[CSINode] = self._stores[CSI_NODES]
         self.pod_affinity = PodAffinityIndex(self.pods, self.nodes, self.namespaces)
-        self.priority_classes: Store[PriorityClass] = Store(lambda p: PriorityClassChanged(p.name))
-        self.pdbs: Store[PodDisruptionBudget] = Store(
-            lambda b: PdbChanged(b.namespace, b.name), lambda b: b.namespace
-        )
         self.pdb_index = PdbIndex(self.pdbs)
-        self.pvcs: Store[PersistentVolumeClaim] = Store(lambda c: PvcChanged(c.namespace, c.name))
-        self.pvs: Store[PersistentVolume] = Store(lambda v: PvChanged(v.name))
-        self.csi_nodes: Store[CSINode] = Store(lambda n: CSINodeChanged(n.name))
         self.replica_sets = OwnerIndex()
         self.jobs = OwnerIndex()
 
@@ -125,11 +100,11 @@ class ClusterState:
                 return self._upsert_pdb(obj)
             case PersistentVolumeClaim() | PersistentVolume() | CSINode():
                 return self._upsert_storage(obj)
-            case PriorityClass():
-                return self.priority_classes.upsert(obj)
             case ReplicaSet() | Job():
                 self._owner_index(obj).upsert(obj)
-                return []  # nobody's place hangs on it
+                return []  # no decision reads owners
+            case _:
+                return self._store_of_type[type(obj)].upsert(obj)
 
     def remove(self, obj: ClusterObject) -> list[Change]:
         """Forget an object, given as it was last seen, and say what differs."""
@@ -145,27 +120,25 @@ class ClusterState:
                 return self.pdbs.remove(obj)
             case PersistentVolumeClaim() | PersistentVolume() | CSINode():
                 return self._remove_storage(obj)
-            case PriorityClass():
-                return self.priority_classes.remove(obj)
             case ReplicaSet() | Job():
                 self._owner_index(obj).remove(obj.uid)
                 return []
+            case _:
+                return self._store_of_type[type(obj)].remove(obj)
 
     def keys(self, resource: str) -> Iterable[str]:
         """Return a snapshot of the keys held of a resource, to find what a new list lacks."""
-        keys: dict[str, Callable[[], Iterable[str]]] = {
-            PODS: self.pods.keys,
-            NODES: self.nodes.names,
-            NAMESPACES: self.namespaces.keys,
-            PRIORITY_CLASSES: self.priority_classes.keys,
-            PDBS: self.pdbs.keys,
-            PVCS: self.pvcs.keys,
-            PVS: self.pvs.keys,
-            CSI_NODES: self.csi_nodes.keys,
-            REPLICA_SETS: self.replica_sets.keys,
-            JOBS: self.jobs.keys,
-        }
-        return keys[resource]()
+        match resource:
+            case "pods":
+                return self.pods.keys()
+            case "nodes":
+                return self.nodes.names()
+            case "replicasets":
+                return self.replica_sets.keys()
+            case "jobs":
+                return self.jobs.keys()
+            case _:
+                return self._stores[resource].keys()
 
     def get(self, resource: str, key: str) -> ClusterObject | None:
         """Return one object by its resource and key."""
@@ -175,24 +148,15 @@ class ClusterState:
             case "nodes":
                 node_info = self.nodes.get(key)
                 return node_info.node if node_info is not None else None
-            case "namespaces":
-                return self.namespaces.get(key)
-            case "priorityclasses":
-                return self.priority_classes.get(key)
-            case "poddisruptionbudgets":
-                return self.pdbs.get(key)
-            case "persistentvolumeclaims":
-                return self.pvcs.get(key)
-            case "persistentvolumes":
-                return self.pvs.get(key)
-            case "csinodes":
-                return self.csi_nodes.get(key)
             case "replicasets":
                 above = self.replica_sets.get(key)
                 return ReplicaSet(key, controller=above) if above is not None else None
-            case _:
+            case "jobs":
                 above = self.jobs.get(key)
                 return Job(key, controller=above) if above is not None else None
+            case _:
+                obj: ClusterObject | None = self._stores[resource].get(key)
+                return obj
 
     def _upsert_pod(self, pod: Pod) -> list[Change]:
         old = self.pods.get(pod.uid)

@@ -1,34 +1,15 @@
 """Objects that need nothing but being looked up: namespaces, budgets, claims, classes."""
 
 from collections.abc import Callable, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from reactive_desched.model.changes import Change
+from reactive_desched.model.objects import ClusterObject
+
+T = TypeVar("T", bound=ClusterObject)
 
 
-class Keyed(Protocol):
-    """What a table holds."""
-
-    @property
-    def key(self) -> str:
-        """The name, or namespace and name."""
-        ...
-
-    @property
-    def uid(self) -> str:
-        """The uid."""
-        ...
-
-    @property
-    def resource_version(self) -> int:
-        """The version, or 0 where the server's is no number."""
-        ...
-
-
-T = TypeVar("T", bound=Keyed)
-
-
-def _no_group(_: Keyed) -> str:
+def _no_group(_: ClusterObject) -> str:
     return ""
 
 

@@ -18,11 +18,12 @@ from reactive_desched.model.objects import (
     PriorityClass,
 )
 from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
-from reactive_desched.state.cluster import PVS, ClusterState
+from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.anti_affinity.domains import TopologyDomains
 from reactive_desched.state.indexes.anti_affinity.terms import AntiAffinityTerm
 from reactive_desched.state.indexes.owners import resolve_owner_chain
 from reactive_desched.state.nodes import DirtyNodes, NodeInfo
+from reactive_desched.state.resources import PVS
 
 
 class ClusterView:

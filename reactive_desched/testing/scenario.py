@@ -16,7 +16,8 @@ from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.primitives.debounce import DebounceConfig
-from reactive_desched.state.cluster import NODES, PODS, ClusterState
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.resources import NODES, PODS
 from reactive_desched.state.view import ClusterView
 
 AnyPlugin = Plugin[Any, Any]  # a scenario takes any plugin

@@ -10,12 +10,12 @@ import pytest
 from bench.generate import Cluster, Dataset, ensure
 from bench.pod_json import DEDICATED_TAINT, FLAP_TAINT, PROBE_TAINT
 from bench.workloads import CANARY, generate_workloads, is_dedicated_node
-from reactive_desched.kube.decode.codecs import make_codecs
-from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.taints import Taint, untolerated
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.view import ClusterView
+from tests.support.codecs import make_codecs
 
 
 def pods_of(data: Dataset) -> list[dict[str, Any]]:

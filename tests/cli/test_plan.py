@@ -19,7 +19,7 @@ from reactive_desched.errors import SnapshotUnavailable
 from reactive_desched.plan import command, live
 from reactive_desched.plan.command import PlanOptions
 from reactive_desched.policy.registry import PluginSpec
-from reactive_desched.state.cluster import RESOURCES
+from reactive_desched.state.resources import RESOURCES
 
 NOW = "2026-05-01T12:00:00Z"
 POLICY = """\

@@ -11,7 +11,8 @@ from reactive_desched.model.objects import (
     PriorityClass,
     ReplicaSet,
 )
-from reactive_desched.state.cluster import RESOURCES, ClusterState
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.builders import node, pod
 
 ABOVE = OwnerReference("Deployment", "web", "d", controller=True)

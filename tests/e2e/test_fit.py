@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.kube.decode.codecs import make_codecs
-from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.objects import Pod
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.view import ClusterView
 from tests.support import manifests
+from tests.support.codecs import make_codecs
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.playground import OWNER, E2ENamespace
 

@@ -15,15 +15,16 @@ from reactive_desched.kube.client.session import (
     WatchStream,
     open_session,
 )
-from reactive_desched.kube.decode.codec import METADATA_ONLY, Codec
-from reactive_desched.kube.decode.codecs import make_codecs
-from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.kube.codec import METADATA_ONLY, Codec
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.model.objects import Job, Pod, ReplicaSet
-from reactive_desched.state.cluster import JOBS, NODES, PODS, REPLICA_SETS, ClusterState
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.resources import JOBS, NODES, PODS, REPLICA_SETS
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.manual_clock import wait_until
+from tests.support.codecs import make_codecs
 from tests.support.kubectl import Object
 from tests.support.playground import OWNER, E2ENamespace
 

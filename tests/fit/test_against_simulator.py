@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.kube.decode.codecs import make_codecs
-from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.objects import Pod
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.scheduling.scheduler import Scheduler
 from reactive_desched.sim.store import Store
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.view import ClusterView
 from tests.support import small_clusters as small
+from tests.support.codecs import make_codecs
 
 Obj = dict[str, Any]  # any JSON object
 

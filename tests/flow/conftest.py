@@ -39,7 +39,7 @@ from reactive_desched.model.outcomes import (
     ServerError,
     TooManyRequests,
 )
-from reactive_desched.state.cluster import RESOURCES
+from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.builders import node, pod
 from tests.support.failing_ledger import FailingIntentStore
 from tests.support.flow import RecordingObserver, resource_of
@@ -223,6 +223,7 @@ class World:
 
     def put(self, thing: ClusterObject) -> None:
         self._version += 1
+        assert isinstance(thing, msgspec.Struct)
         thing = msgspec.structs.replace(thing, resource_version=self._version)
         self.truth[resource_of(thing), thing.key] = thing
         self._tell("upsert", thing)

@@ -8,7 +8,7 @@ import trio.testing
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.state.cluster import JOBS, NODES, OWNER_RESOURCES, PODS, REPLICA_SETS
+from reactive_desched.state.resources import JOBS, NODES, OWNER_RESOURCES, PODS, REPLICA_SETS
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
 

@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode.codecs import Codecs, make_codecs
-from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     Annotations,
@@ -21,6 +19,8 @@ from reactive_desched.model.objects import (
     PriorityClass,
 )
 from reactive_desched.model.taints import Taint
+from reactive_desched.state.kinds.interning import InternTables
+from tests.support.codecs import Codecs, make_codecs
 
 JSON = dict[str, Any]  # any JSON object
 METADATA = {"name": "n1", "uid": "u1", "resourceVersion": "7", "namespace": "shop"}
@@ -36,7 +36,7 @@ def as_line(kind: str, obj: Any) -> bytes:  # any JSON value
 
 
 def all_of(made: Codecs) -> list[Any]:  # codecs of different records
-    return [getattr(made, name) for name in made.__struct_fields__]
+    return list(made.all())
 
 
 # --- pods --------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.kube.decode.codecs import make_codecs
-from reactive_desched.kube.decode.interning import Interner, InternTable, InternTables
 from reactive_desched.model.objects import Pod
+from reactive_desched.state.kinds.interning import Interner, InternTable, InternTables
+from tests.support.codecs import make_codecs
 
 JSON = dict[str, Any]  # any JSON object
 # There is one empty text in the whole interpreter, so it always has other holders.

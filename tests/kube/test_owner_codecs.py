@@ -5,15 +5,14 @@ import json
 import tracemalloc
 from typing import Any
 
-import msgspec
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode.codec import FULL_OBJECT, METADATA_ONLY
-from reactive_desched.kube.decode.codecs import Codecs, make_codecs
-from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.kube.codec import FULL_OBJECT, METADATA_ONLY
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.kinds.interning import InternTables
+from tests.support.codecs import Codecs, make_codecs
 
 JSON = dict[str, Any]  # any JSON object
 DEPLOYMENT: JSON = {
@@ -133,8 +132,7 @@ def test_what_cannot_be_read_is_named(members: JSON, reason: str) -> None:
 
 
 def test_only_those_two_are_asked_for_their_metadata_alone() -> None:
-    made: list[Any] = list(msgspec.structs.astuple(fresh()))  # codecs of different records
-    forms = {each.kind: each.accept for each in made}
+    forms = {each.kind: each.accept for each in fresh().all()}
 
     assert {kind for kind, form in forms.items() if form == METADATA_ONLY} == {"ReplicaSet", "Job"}
     assert {form for kind, form in forms.items() if form != METADATA_ONLY} == {FULL_OBJECT}

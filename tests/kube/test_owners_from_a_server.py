@@ -12,8 +12,6 @@ import pytest
 from reactive_desched.controller.event_handler import ResourceEventHandler
 from reactive_desched.controller.sync import SyncStatus
 from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
-from reactive_desched.kube.decode.codecs import make_codecs
-from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.model.objects import OwnerReference, ReplicaSet
@@ -21,10 +19,13 @@ from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import serve
 from reactive_desched.sim.store import DeleteOptions, Store
-from reactive_desched.state.cluster import OWNER_RESOURCES, REPLICA_SETS, ClusterState
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.resources import OWNER_RESOURCES, REPLICA_SETS
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
 from reactive_desched.testing.manual_clock import wait_until
+from tests.support.codecs import make_codecs
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.kube.decode.codecs import make_codecs
-from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.state.kinds.interning import InternTables
+from tests.support.codecs import make_codecs
 from tests.support.plain_pods import reference_pod
 from tests.support.pods_as_json import PODS
 

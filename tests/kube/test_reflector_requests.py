@@ -2,7 +2,7 @@
 
 import pytest
 
-from reactive_desched.kube.decode.codec import METADATA_ONLY
+from reactive_desched.kube.codec import METADATA_ONLY
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from tests.support.mirror import PAGED_LIST, STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode.codecs import Codecs, make_codecs
-from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.labels import Requirement
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import CSINode, PersistentVolume, PersistentVolumeClaim
+from reactive_desched.state.kinds.interning import InternTables
+from tests.support.codecs import Codecs, make_codecs
 
 METADATA = {"name": "x", "uid": "u1", "resourceVersion": "7", "namespace": "shop"}
 ZONE, BETA = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"

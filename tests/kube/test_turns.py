@@ -6,7 +6,7 @@ from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.session import Session, WatchStream
-from reactive_desched.kube.decode.codec import WatchEvent
+from reactive_desched.kube.codec import WatchEvent
 from reactive_desched.kube.watch.lister import Lister, ListResult, ListSettings
 from reactive_desched.kube.watch.watch_end import StopReason, WatchEnd
 from reactive_desched.kube.watch.watcher import WatchReader

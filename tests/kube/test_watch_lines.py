@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.decode.codecs import Codecs, make_codecs
-from reactive_desched.kube.decode.interning import InternTables
+from reactive_desched.state.kinds.interning import InternTables
+from tests.support.codecs import Codecs, make_codecs
 
 JSON = dict[str, Any]  # any JSON object
 METADATA = {"name": "n1", "uid": "u1", "resourceVersion": "7", "namespace": "shop"}
@@ -19,7 +19,7 @@ def fresh() -> Codecs:
 
 
 def all_of(made: Codecs) -> list[Any]:  # codecs of different records
-    return [getattr(made, name) for name in made.__struct_fields__]
+    return list(made.all())
 
 
 def as_line(kind: str, obj: Any) -> bytes:  # any JSON value

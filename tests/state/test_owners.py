@@ -13,15 +13,15 @@ from reactive_desched.model.objects import (
     ReplicaSet,
     controller_of,
 )
-from reactive_desched.state.cluster import (
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.owners import MAX_OWNER_CHAIN
+from reactive_desched.state.resources import (
     JOBS,
     OPTIONAL_RESOURCES,
     OWNER_RESOURCES,
     REPLICA_SETS,
     RESOURCES,
-    ClusterState,
 )
-from reactive_desched.state.indexes.owners import MAX_OWNER_CHAIN
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
 

@@ -30,13 +30,12 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.primitives.debounce import DebounceConfig
-from reactive_desched.state.cluster import RESOURCES
+from reactive_desched.state.resources import RESOURCES, WATCHED_KINDS
 
 
 def resource_of(obj: ClusterObject) -> str:
-    """Name an object's API resource: its kind, small and many."""
-    kind = type(obj).__name__.lower()
-    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    """Return the name of the object's API resource."""
+    return next(name for name, kind in WATCHED_KINDS.items() if isinstance(obj, kind.record))
 
 
 class MemoryIntentStore:

@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from reactive_desched.kube.decode.codecs import make_codecs
-from reactive_desched.kube.decode.interning import InternTables
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.kinds.interning import InternTables
+from tests.support.codecs import make_codecs
 
 Obj = dict[str, Any]  # any JSON object
 NODES = ("n1", "n2", "n3", "n4")

@@ -5,7 +5,7 @@ from msgspec import Raw, Struct
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.responses import parse_status
-from reactive_desched.kube.decode.codec import FULL_OBJECT, RawListPage, WatchEvent
+from reactive_desched.kube.codec import FULL_OBJECT, RawListPage, WatchEvent
 
 __all__ = ["FakeCodec", "FakeObject", "RecordingEventHandler"]
 

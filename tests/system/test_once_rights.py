@@ -15,6 +15,7 @@ from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import serve
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import Store
+from reactive_desched.state.kinds.owners import JOB
 
 pytestmark = pytest.mark.anyio
 
@@ -61,10 +62,10 @@ async def test_a_sweep_goes_without_replica_sets_and_jobs_and_says_so(
     assert await swept(tmp_path, "replicasets", "jobs") == run_once.COMPLETED
 
     said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    without = {line["resource"]: line for line in said if line["event"].startswith("going without")}
+    without = {line["resource"]: line for line in said if "effect" in line}
     assert without.keys() == {"replicasets", "jobs"}
-    assert "no owner above a pod's own controller" in without["jobs"]["event"]
-    assert "403 jobs is forbidden" in without["jobs"]["because"]
+    assert without["jobs"]["effect"] == JOB.if_forbidden
+    assert "403 jobs is forbidden" in without["jobs"]["reason"]
 
 
 async def test_a_sweep_does_not_go_without_what_decisions_need(tmp_path: Path) -> None:

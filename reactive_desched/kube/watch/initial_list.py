@@ -4,7 +4,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from reactive_desched.kube.decode.codec import WatchEvent
+from reactive_desched.kube.codec import WatchEvent
 from reactive_desched.kube.watch.watch_end import StopReason, WatchEnd, end_from_status
 
 __all__ = ["Deleted", "InitialList"]

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 from reactive_desched.errors import ClusterError, Malformed
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.kube.decode.codec import Codec, RawListPage
+from reactive_desched.kube.codec import Codec, RawListPage
 from reactive_desched.kube.watch.watch_end import (
     StopReason,
     WatchEnd,

@@ -13,7 +13,7 @@ from reactive_desched.errors import ClusterError, Malformed
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport, WatchStream
-from reactive_desched.kube.decode.codec import Codec, ReflectorStore, WatchEvent
+from reactive_desched.kube.codec import Codec, ReflectorStore, WatchEvent
 from reactive_desched.kube.watch.backoff import ExponentialBackoff
 from reactive_desched.kube.watch.initial_list import Deleted, InitialList
 from reactive_desched.kube.watch.lister import Lister

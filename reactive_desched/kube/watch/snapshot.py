@@ -6,7 +6,7 @@ from typing import TypeVar
 from reactive_desched.errors import Malformed, RequestRejected
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.kube.decode.codec import Codec
+from reactive_desched.kube.codec import Codec
 from reactive_desched.kube.watch.lister import Lister, ListResult, ListSettings
 from reactive_desched.kube.watch.watch_end import StopReason, WatchEnd
 from reactive_desched.kube.watch.yielding import YieldPolicy

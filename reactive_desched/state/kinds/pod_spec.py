@@ -1,24 +1,12 @@
-"""Makes the spec of a pod's record, once for all pods of a template, and what a resize adds."""
+"""A pod's spec: its JSON, and the PodSpec that all pods of a template share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from cachetools import LRUCache
-from msgspec import Raw
+from msgspec import Raw, field
 from msgspec.json import Decoder
 
-from reactive_desched.kube.decode.fields import intern_field, quantity_texts
-from reactive_desched.kube.decode.interning import InternTables
-from reactive_desched.kube.decode.pod_wire import (
-    Affinity,
-    Container,
-    ContainerPort,
-    WireContainerStatus,
-    WirePodSpec,
-    WirePodStatus,
-    WireResources,
-)
-from reactive_desched.kube.decode.wire import EMPTY_OBJECT, NULL
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import (
     HostPort,
@@ -30,21 +18,101 @@ from reactive_desched.model.qos import ResourceRequirements, compute_qos_class
 from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.resources import ContainerRequests, ResourceList, pod_requests
 from reactive_desched.model.taints import Tolerations
+from reactive_desched.state.kinds.interning import InternTables, intern_field, quantity_texts
+from reactive_desched.state.kinds.kind import (
+    EMPTY_LIST,
+    EMPTY_OBJECT,
+    NULL,
+    Presence,
+    WireStruct,
+)
+from reactive_desched.state.kinds.pod_status import WireContainerStatus, WirePodStatus
 
-__all__ = ["SpecReader"]
+__all__ = ["SpecReader", "Volume", "WirePodSpec"]
 
 _NO_AMOUNTS: Final[ResourceList] = {}
 QOS_CACHE_SIZE: Final = 10_000
-"""For so many different sums of requests and limits the class of service is kept; beyond that the
-one not used for longest is worked out again."""
+"""How many QoS classes are cached, by the texts of requests and limits."""
 
 _REQUESTS_KEY: Final = b'"requests":'
 # NUL cannot occur in JSON, so joined texts never run into each other.
 _SEPARATOR: Final = b"\0"
 
 
+class Container(WireStruct, frozen=True, gc=False):
+    """A container of a pod's spec; a sidecar is an init container with its own restart policy."""
+
+    name: str = ""
+    resources: Raw = EMPTY_OBJECT
+    ports: Raw = EMPTY_LIST
+    restart_policy: str = ""
+
+
+class WireResources(WireStruct, frozen=True, gc=False):
+    """Requests and limits of a container or pod; a quantity is a text or a bare number."""
+
+    requests: dict[str, Raw] = field(default_factory=dict)
+    limits: dict[str, Raw] = field(default_factory=dict)
+
+
+class ContainerPort(WireStruct, frozen=True, gc=False):
+    """A port of a container; only one with a host port takes a port of the node."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = field(name="hostIP", default="")
+
+
+class RequiredTerms(WireStruct, frozen=True, gc=False):
+    """The required terms of a pod's affinity or anti-affinity to other pods."""
+
+    required: Raw = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=EMPTY_LIST)
+
+
+NO_REQUIRED_TERMS: Final = RequiredTerms()
+
+
+class Affinity(WireStruct, frozen=True, gc=False):
+    """A pod's affinity; each kind of affinity is interned on its own."""
+
+    node_affinity: Raw = NULL
+    pod_affinity: RequiredTerms = NO_REQUIRED_TERMS
+    pod_anti_affinity: RequiredTerms = NO_REQUIRED_TERMS
+
+
+class PvcVolumeSource(WireStruct, frozen=True, gc=False):
+    """The PVC behind a volume."""
+
+    claim_name: str = ""
+
+
+class Volume(WireStruct, frozen=True, gc=False):
+    """The source of a volume, where it matters for moving the pod."""
+
+    empty_dir: Presence | None = None
+    host_path: Presence | None = None
+    persistent_volume_claim: PvcVolumeSource | None = None
+
+
+class WirePodSpec(WireStruct, frozen=True, gc=False):
+    """A pod's spec, split into the parts that are interned."""
+
+    node_name: str = ""
+    priority: Raw = NULL
+    node_selector: Raw = EMPTY_OBJECT
+    tolerations: Raw = EMPTY_LIST
+    affinity: Raw = EMPTY_OBJECT
+    topology_spread_constraints: Raw = EMPTY_LIST
+    overhead: Raw = EMPTY_OBJECT
+    resources: Raw = EMPTY_OBJECT
+    resource_claims: tuple[Presence, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+
+
 class SpecReader:
-    """Looks specs up by the texts that decide them; a new one is decoded part by part."""
+    """Looks a spec up by the texts of its parts; decodes the parts of a new one."""
 
     def __init__(self, tables: InternTables) -> None:
         self._tables: Final = tables
@@ -61,7 +129,7 @@ class SpecReader:
         self._qos_cache: Final[LRUCache[bytes, str]] = LRUCache(QOS_CACHE_SIZE)
 
     def spec(self, wire: WirePodSpec, *, has_local_storage: bool) -> PodSpec:
-        """Return the spec that these parts come to."""
+        """Return the interned PodSpec of these parts."""
         request_key = _SEPARATOR.join(_request_texts(wire))
         key = (
             _SEPARATOR.join([*_placement_texts(wire), request_key]),
@@ -107,7 +175,7 @@ class SpecReader:
         )
 
     def _host_ports(self, parts: WirePodSpec) -> Iterator[HostPort]:
-        """Give the node's ports that containers and sidecars listen on, as NodePorts."""
+        """Yield the host ports of containers and sidecars, as the NodePorts filter sees them."""
         for container in (*parts.containers, *filter(_is_sidecar, parts.init_containers)):
             yield from intern_field(self._tables.host_ports, container.ports, self._host_ports_of)
 
@@ -115,7 +183,7 @@ class SpecReader:
         return tuple(_host_port(port) for port in self._decode_ports(text) if port.host_port > 0)
 
     def _qos_class(self, parts: WirePodSpec, request_key: bytes) -> str:
-        """Return the computed class; DaemonSets have a spec per pod, which ask the same."""
+        """Return the QoS class; it is cached for pods whose specs differ elsewhere."""
         found = self._qos_cache.get(request_key)
         if found is None:
             containers = (*parts.containers, *parts.init_containers)
@@ -139,7 +207,7 @@ class SpecReader:
     def _sum_requests(
         self, parts: WirePodSpec, requests_of: Callable[[Container], dict[str, str]]
     ) -> ResourceList:
-        """Sum a pod's requests, each container's as given by a function."""
+        """Sum the requests of a pod; `requests_of` returns those of one container."""
         return pod_requests(
             map(requests_of, parts.containers),
             [
@@ -156,10 +224,11 @@ class SpecReader:
     # --- what an in-place resize adds ----------------------------------------------------------
 
     def resize_delta(self, parts: WirePodSpec, status: WirePodStatus) -> ResourceList:
-        """Return what the pod holds beyond its spec's requests; nothing in all but a few cases.
+        """Return what an in-place resize makes the pod hold beyond the requests of its spec.
 
-        As kube-scheduler since 1.35: a container holds the most of what its spec says, what the
-        kubelet has allocated and what is in force; an infeasible spec does not count.
+        As kube-scheduler since 1.35: a container holds the largest of the spec's requests, the
+        resources allocated by the kubelet and the actual resources; an infeasible spec does not
+        count.
         """
         if _status_matches_spec(parts.containers, status.container_statuses) and (
             _status_matches_spec(parts.init_containers, status.init_container_statuses)
@@ -220,7 +289,7 @@ class SpecReader:
 def _status_matches_spec(
     containers: Sequence[Container], statuses: Sequence[WireContainerStatus]
 ) -> bool:
-    """Say whether every status repeats its container's resources to the letter, as most do."""
+    """Say whether every status repeats the resources of its container verbatim, as most do."""
     if len(containers) != len(statuses):
         return False
     for container, status in zip(containers, statuses, strict=True):
@@ -251,7 +320,7 @@ def _max_quantities(lists: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _placement_texts(parts: WirePodSpec) -> Iterator[Raw]:
-    """Give the texts that decide where the pod may go."""
+    """Yield the texts that decide on which nodes the pod fits."""
     yield from (parts.tolerations, parts.node_selector, parts.affinity, parts.priority)
     yield parts.topology_spread_constraints
     for container in parts.containers:
@@ -261,7 +330,7 @@ def _placement_texts(parts: WirePodSpec) -> Iterator[Raw]:
 
 
 def _request_texts(parts: WirePodSpec) -> Iterator[Raw | bytes]:
-    """Give the texts that decide what the pod requests."""
+    """Yield the texts that decide what the pod requests."""
     yield parts.overhead
     yield parts.resources
     for container in parts.containers:
@@ -272,7 +341,7 @@ def _request_texts(parts: WirePodSpec) -> Iterator[Raw | bytes]:
 
 
 def _status_texts(parts: WirePodSpec, reported: Mapping[str, WireContainerStatus]) -> Iterator[Raw]:
-    """Give the texts that say what each container holds."""
+    """Yield the texts that say what each container holds."""
     for container in (*parts.containers, *parts.init_containers):
         status = reported.get(container.name)
         yield NULL if status is None else status.resources

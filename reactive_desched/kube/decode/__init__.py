@@ -1,1 +1,0 @@
-"""Decode the API server's JSON into the model's objects and intern what objects share."""

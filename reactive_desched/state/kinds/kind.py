@@ -1,0 +1,133 @@
+"""What a watched kind declares about itself, and the JSON members that all kinds share."""
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Final, Generic, Protocol, TypeVar
+
+from msgspec import Meta, Raw, Struct
+
+from reactive_desched.model.changes import Change
+from reactive_desched.model.labels import Labels
+from reactive_desched.model.objects import ClusterObject
+from reactive_desched.state.kinds.interning import InternTables
+
+__all__ = [
+    "EMPTY_LIST",
+    "EMPTY_OBJECT",
+    "NULL",
+    "Metadata",
+    "NonEmptyStr",
+    "Presence",
+    "Purpose",
+    "Timestamp",
+    "WatchedKind",
+    "WireObject",
+    "WireStruct",
+]
+
+NonEmptyStr = Annotated[str, Meta(min_length=1)]
+Timestamp = Annotated[datetime, Meta(tz=True)]
+
+EMPTY_LIST: Final = Raw(b"[]")
+EMPTY_OBJECT: Final = Raw(b"{}")
+NULL: Final = Raw(b"null")
+
+
+class WireStruct(Struct, frozen=True, gc=False, rename="camel"):
+    """Base of every JSON type: camel case on the wire; msgspec skips unknown members unread.
+
+    A `Raw` member repeats in thousands of objects: it stays text until it is looked up by content.
+    Timestamps are decoded with their time zone.
+    """
+
+
+class Presence(WireStruct, frozen=True, gc=False):
+    """A JSON object of which only the presence matters."""
+
+
+class Metadata(WireStruct, frozen=True, gc=False):
+    """The metadata that most kinds need."""
+
+    name: NonEmptyStr
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: Labels = {}
+
+
+class _HasResourceVersion(Protocol):
+    @property
+    def resource_version(self) -> str: ...
+
+
+class WireObject(Protocol):
+    """The JSON type of any kind."""
+
+    @property
+    def metadata(self) -> _HasResourceVersion:
+        """The object's metadata."""
+        ...
+
+
+T = TypeVar("T", bound=ClusterObject)
+W = TypeVar("W", bound=WireObject)
+
+
+def _no_group(_: ClusterObject) -> str:
+    return ""
+
+
+class Purpose(Enum):
+    """What reads the objects of a kind."""
+
+    DECISIONS = "decisions"
+    """Plugins and the gate: no pod is evicted while the kind is not in sync."""
+    NODE_FIT = "node fit"
+    """Only node fit in its scheduler mode."""
+    RECORDS = "records"
+    """Only the records, which name a pod's topmost owner."""
+
+
+class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
+    """One kind of object: how the API server serves it, how it is read, and who needs it.
+
+    `make_reader` returns the function that turns the decoded JSON (`wire`) into the object that
+    the state keeps (`record`). `make_change` returns the change that the state announces when an
+    object is added, differs or is deleted; a kind without it has a store of its own that finds
+    finer changes. A kind with `if_forbidden` is optional: where the API server refuses to list it,
+    the controller goes on and logs that text. Every other kind is required.
+    """
+
+    kind: str
+    resource: str
+    api_version: str
+    namespaced: bool
+    record: type[T]
+    wire: type[W]
+    make_reader: Callable[[InternTables], Callable[[W], T]]
+    make_change: Callable[[T], Change] | None = None
+    store_group: Callable[[T], str] = _no_group
+    """The group under which the state also finds the object, as a namespace's PDBs."""
+    purpose: Purpose = Purpose.DECISIONS
+    read_for: str
+    """Why the controller reads the kind, as SECURITY.md says it."""
+    if_forbidden: str = ""
+    metadata_only: bool = False
+    """Whether the API server is asked for PartialObjectMetadata instead of whole objects."""
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def path(self) -> str:
+        """The URL path that lists the kind in all namespaces."""
+        root = "apis" if self.group else "api"
+        return f"/{root}/{self.api_version}/{self.resource}"
+
+    @property
+    def optional(self) -> bool:
+        """Whether the controller works without the right to list the kind."""
+        return bool(self.if_forbidden)

@@ -1,0 +1,39 @@
+"""Namespaces: their labels decide which pods a namespaceSelector selects."""
+
+from typing import Final
+
+from reactive_desched.model.changes import NamespaceChanged
+from reactive_desched.model.objects import Namespace
+from reactive_desched.state.kinds.interning import parse_resource_version
+from reactive_desched.state.kinds.kind import Metadata, WatchedKind, WireStruct
+
+__all__ = ["NAMESPACE"]
+
+
+class WireNamespace(WireStruct, frozen=True, gc=False):
+    """A namespace's JSON."""
+
+    metadata: Metadata
+
+
+def _read(wire: WireNamespace) -> Namespace:
+    metadata = wire.metadata
+    return Namespace(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=parse_resource_version(metadata.resource_version),
+        labels=metadata.labels,
+    )
+
+
+NAMESPACE: Final = WatchedKind(
+    kind="Namespace",
+    resource="namespaces",
+    api_version="v1",
+    namespaced=False,
+    record=Namespace,
+    wire=WireNamespace,
+    make_reader=lambda _: _read,
+    make_change=lambda namespace: NamespaceChanged(namespace.name),
+    read_for="label selectors of namespaces in policies and in pod affinity",
+)

@@ -1,0 +1,79 @@
+"""The table of watched kinds, by API resource name: every `WatchedKind` in `state/kinds/`.
+
+Informers, readiness, health checks, RBAC checks, `plan`, the bench and the documentation derive
+from it. The names below exist because code asks for these resources one by one.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from types import MappingProxyType
+from typing import Any, Final
+
+from reactive_desched.state import kinds
+from reactive_desched.state.kinds.csi_node import CSI_NODE
+from reactive_desched.state.kinds.kind import Purpose, WatchedKind
+from reactive_desched.state.kinds.namespace import NAMESPACE
+from reactive_desched.state.kinds.node import NODE
+from reactive_desched.state.kinds.owners import JOB, REPLICA_SET
+from reactive_desched.state.kinds.pdb import PDB
+from reactive_desched.state.kinds.pod import POD
+from reactive_desched.state.kinds.priority_class import PRIORITY_CLASS
+from reactive_desched.state.kinds.pv import PV
+from reactive_desched.state.kinds.pvc import PVC
+
+__all__ = [
+    "CSI_NODES",
+    "JOBS",
+    "NAMESPACES",
+    "NODES",
+    "OPTIONAL_RESOURCES",
+    "OWNER_RESOURCES",
+    "PDBS",
+    "PODS",
+    "PRIORITY_CLASSES",
+    "PVCS",
+    "PVS",
+    "REPLICA_SETS",
+    "RESOURCES",
+    "STORAGE_RESOURCES",
+    "WATCHED_KINDS",
+    "AnyWatchedKind",
+    "resources_read_for",
+]
+
+AnyWatchedKind = WatchedKind[Any, Any]  # every kind has JSON and records of its own
+
+PODS: Final = POD.resource
+NODES: Final = NODE.resource
+NAMESPACES: Final = NAMESPACE.resource
+PRIORITY_CLASSES: Final = PRIORITY_CLASS.resource
+PDBS: Final = PDB.resource
+PVCS: Final = PVC.resource
+PVS: Final = PV.resource
+CSI_NODES: Final = CSI_NODE.resource
+REPLICA_SETS: Final = REPLICA_SET.resource
+JOBS: Final = JOB.resource
+
+
+def _find_kinds() -> Iterator[AnyWatchedKind]:
+    for module in iter_modules(kinds.__path__, f"{kinds.__name__}."):
+        for value in vars(import_module(module.name)).values():
+            if isinstance(value, WatchedKind):
+                yield value
+
+
+WATCHED_KINDS: Final[Mapping[str, AnyWatchedKind]] = MappingProxyType(
+    {kind.resource: kind for kind in sorted(_find_kinds(), key=lambda kind: kind.resource)}
+)
+RESOURCES: Final = tuple(WATCHED_KINDS)
+OPTIONAL_RESOURCES: Final = frozenset(name for name, kind in WATCHED_KINDS.items() if kind.optional)
+
+
+def resources_read_for(purpose: Purpose) -> frozenset[str]:
+    """Return the resources that are read for this purpose alone."""
+    return frozenset(name for name, kind in WATCHED_KINDS.items() if kind.purpose is purpose)
+
+
+STORAGE_RESOURCES: Final = resources_read_for(Purpose.NODE_FIT)
+OWNER_RESOURCES: Final = resources_read_for(Purpose.RECORDS)

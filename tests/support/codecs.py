@@ -1,0 +1,65 @@
+"""The codecs of the watched kinds by name, each with the type of its records."""
+
+from dataclasses import dataclass, fields
+
+from reactive_desched.kube.codec import AnyCodec, Codec, ResourceCodec
+from reactive_desched.model.objects import (
+    CSINode,
+    Job,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicaSet,
+)
+from reactive_desched.state.kinds.csi_node import CSI_NODE
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.kinds.namespace import NAMESPACE
+from reactive_desched.state.kinds.node import NODE
+from reactive_desched.state.kinds.owners import JOB, REPLICA_SET
+from reactive_desched.state.kinds.pdb import PDB
+from reactive_desched.state.kinds.pod import POD
+from reactive_desched.state.kinds.priority_class import PRIORITY_CLASS
+from reactive_desched.state.kinds.pv import PV
+from reactive_desched.state.kinds.pvc import PVC
+
+__all__ = ["Codecs", "make_codecs"]
+
+
+@dataclass(frozen=True)
+class Codecs:
+    """One codec for each kind; all share the same intern tables."""
+
+    pods: Codec[Pod]
+    nodes: Codec[Node]
+    namespaces: Codec[Namespace]
+    priority_classes: Codec[PriorityClass]
+    pdbs: Codec[PodDisruptionBudget]
+    pvcs: Codec[PersistentVolumeClaim]
+    pvs: Codec[PersistentVolume]
+    csi_nodes: Codec[CSINode]
+    replica_sets: Codec[ReplicaSet]
+    jobs: Codec[Job]
+
+    def all(self) -> list[AnyCodec]:
+        """Return all of them."""
+        return [getattr(self, each.name) for each in fields(self)]
+
+
+def make_codecs(tables: InternTables) -> Codecs:
+    """Return all codecs over these tables."""
+    return Codecs(
+        pods=ResourceCodec(POD, tables),
+        nodes=ResourceCodec(NODE, tables),
+        namespaces=ResourceCodec(NAMESPACE, tables),
+        priority_classes=ResourceCodec(PRIORITY_CLASS, tables),
+        pdbs=ResourceCodec(PDB, tables),
+        pvcs=ResourceCodec(PVC, tables),
+        pvs=ResourceCodec(PV, tables),
+        csi_nodes=ResourceCodec(CSI_NODE, tables),
+        replica_sets=ResourceCodec(REPLICA_SET, tables),
+        jobs=ResourceCodec(JOB, tables),
+    )
