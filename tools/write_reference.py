@@ -3,18 +3,20 @@
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from types import UnionType
-from typing import ClassVar, Union, get_args, get_origin
+from typing import Union, get_args, get_origin
 
-from prometheus_client import Metric
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+import reactive_desched
 from reactive_desched.controller.config import BUILT_IN_PLUGINS
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.telemetry.metrics import Metrics, MetricSources
+from reactive_desched.telemetry.metrics import PREFIX, Family
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 _SKIPPED = ("apiVersion", "kind")
@@ -89,10 +91,10 @@ def metrics_page() -> str:
         "| name | type | labels | meaning |",
         "|---|---|---|---|",
     ]
-    for family in _families():
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        labels = ", ".join(f"`{label}`" for label in _labels(family)) or "-"
-        lines.append(f"| `{name}` | {family.type} | {labels} | {family.documentation} |")
+    for family in declared_families():
+        name = PREFIX + family.name + ("_total" if family.kind == "counter" else "")
+        labels = ", ".join(f"`{label}`" for label in family.labels) or "-"
+        lines.append(f"| `{name}` | {family.kind} | {labels} | {family.help} |")
     lines += _next_links(
         {
             "under the SIG descheduler's names": "../howto/from-the-sig-descheduler.md#metrics",
@@ -111,41 +113,12 @@ def _next_links(links: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _families() -> Iterator[Metric]:
-    metrics = Metrics()
-    metrics.policy_loaded("policy.yaml", "0")
-    metrics.sources = MetricSources(
-        journal=_JournalStub(),
-        journal_dir=_JournalFolderStub(),
-        stream=_StreamStub(),
-        http=_HttpStub(),
-    )
-    yield from metrics.collect()
-
-
-def _labels(family: Metric) -> tuple[str, ...]:
-    """Return the names of a family's labels, which it keeps to itself while it has no sample."""
-    return tuple(vars(family).get("_labelnames", ()))
-
-
-class _JournalStub:
-    records_written = records_refused = records_unrecorded = 0
-    last_seq = torn_bytes = damaged_lines = checkpoint_size = 0
-    checkpoint_root = ""
-    healthy = True
-
-
-class _JournalFolderStub:
-    bytes = segments = oldest_seq = removed = 0
-    faults: ClassVar[Mapping[str, int]] = {}
-
-
-class _StreamStub:
-    clients = turned_away = cut = sent = resets = 0
-
-
-class _HttpStub:
-    malformed = crowded_out = 0
+def declared_families() -> list[Family]:
+    """Return the families that any module of the package declares, by name."""
+    modules = walk_packages(reactive_desched.__path__, "reactive_desched.")
+    declared = (vars(import_module(m.name)) for m in modules if not m.name.endswith("__main__"))
+    found = {one for names in declared for one in names.values() if isinstance(one, Family)}
+    return sorted(found)
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:

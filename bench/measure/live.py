@@ -22,7 +22,7 @@ from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 
 _POLL_INTERVAL_S = 0.002
 _SYNC_TIMEOUT_S = 300
@@ -83,7 +83,7 @@ async def run_controller(target: Target) -> AsyncIterator[RunningController]:
 
 
 def _dependencies(target: Target) -> tuple[StampingObserver, Dependencies]:
-    log, metrics = DeferredLogger(logs.logger("bench"), time.time), Metrics()
+    log, metrics = DeferredLogger(logs.logger("bench"), time.time), MetricsRegistry()
     stamps = StampingObserver(metrics, log)
     parts = Dependencies(
         configuration=target.configuration(),

@@ -15,13 +15,13 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.telemetry.logs import DebugLogger
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 
 
 class StampingObserver(TelemetryObserver):
     """The application's own reporter, with nanoseconds of the monotonic clock by pod name."""
 
-    def __init__(self, metrics: Metrics, log: DebugLogger) -> None:
+    def __init__(self, metrics: MetricsRegistry, log: DebugLogger) -> None:
         """Report to these, as the application does."""
         super().__init__(metrics, log)
         self.changes = 0

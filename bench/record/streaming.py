@@ -17,7 +17,6 @@ from bench.record.writing import open_bench_recording, write_at_pace
 from reactive_desched.app.recording import utc_now
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.primitives.listen_address import ListenAddress
-from reactive_desched.telemetry.metrics import Metrics
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import serve
@@ -43,7 +42,7 @@ async def stream_speed_filtered(task: Task) -> Results:
 
 async def _measure_stream(task: Task, reading: str) -> Results:
     log, limits = WarningLog(), StreamLimits(stall_timeout_s=min(STALLED_AFTER_S, task.seconds / 2))
-    async with open_bench_recording(task, Metrics()) as kept:
+    async with open_bench_recording(task) as kept:
         stream = EventStream(kept.journal.tail, limits, utc_now, log)
         async with (
             serve(ListenAddress("127.0.0.1", 0), Health(time.monotonic), None, stream) as url,

@@ -12,7 +12,7 @@ from bench.record.evictions import RECORDS_EACH, decision_contexts, record_evict
 from bench.record.lateness import watch_lateness
 from bench.record.task import Results, Task, WarningLog, freeze_gc
 from reactive_desched.app.recording import Recording, journal_config, open_recording, utc_now
-from reactive_desched.journal.journal import open_journal
+from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Evict
@@ -20,60 +20,59 @@ from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.metrics import Histogram
+from reactive_desched.telemetry.registry import MetricsRegistry
 
 _WARM_UP = 500
 _AT_ONCE = ReactiveSettings().evictions.max_in_flight
 _VERDICTS = TokenRate(200.0, 20_000)
 
 
-class _CommitMetrics(Metrics):
-    """The controller's metrics, which also keep how long each write took."""
+class _WriteTimes(Histogram):
+    """The journal's histogram of writes, which also keeps each of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal) -> None:
+        """Measure this journal from now on."""
         super().__init__()
         self.took_ms: list[float] = []
+        journal.write_times = self
 
-    def observe_journal_write(self, records: int, seconds: float) -> None:
-        """Keep how long it took."""
-        super().observe_journal_write(records, seconds)
+    def observe(self, seconds: float) -> None:
+        """Keep how long a write took."""
+        super().observe(seconds)
         self.took_ms.append(seconds * 1e3)
 
 
 async def write_speed_alone(task: Task) -> Results:
     """Write flat out, nobody following; what is written stays for others to read."""
-    commits = _CommitMetrics()
-    async with open_journal(
-        task.folder,
-        journal_config(ReactiveSettings()),
-        clock=utc_now,
-        on_commit=commits.observe_journal_write,
-    ) as journal:
+    config = journal_config(ReactiveSettings())
+    async with open_journal(task.folder, config, clock=utc_now) as journal:
+        writes = _WriteTimes(journal)
         ledger = JournalRecorder(journal, utc_now, verdict_rate=_VERDICTS)
-        return {"runs": [await _flat_out(ledger, it, commits) for it in _portions(task)]}
+        return {"runs": [await _flat_out(ledger, it, writes) for it in _portions(task)]}
 
 
 async def write_speed_followed(task: Task) -> Results:
     """Write flat out beside the followers that every controller has: the index, and the keeper."""
-    commits = _CommitMetrics()
-    async with open_bench_recording(task, commits) as kept:
-        runs = [await _flat_out(kept.recorder, it, commits) for it in _portions(task)]
+    async with open_bench_recording(task) as kept:
+        writes = _WriteTimes(kept.journal)
+        runs = [await _flat_out(kept.recorder, it, writes) for it in _portions(task)]
     return {"runs": runs}
 
 
 async def paced_write_latency(task: Task) -> Results:
     """Tell of evictions at an even pace, as the controller does; time each until it is safe."""
-    commits = _CommitMetrics()
-    async with open_bench_recording(task, commits) as kept:
+    async with open_bench_recording(task) as kept:
+        writes = _WriteTimes(kept.journal)
         await record_evictions(kept.recorder, decision_contexts(0, _WARM_UP), _AT_ONCE)
-        return {"runs": [await _paced(task, kept.recorder, commits) for _ in range(task.runs)]}
+        return {"runs": [await _paced(task, kept.recorder, writes) for _ in range(task.runs)]}
 
 
-async def _paced(task: Task, recorder: JournalRecorder, commits: _CommitMetrics) -> Results:
-    before = len(commits.took_ms)
+async def _paced(task: Task, recorder: JournalRecorder, writes: _WriteTimes) -> Results:
+    before = len(writes.took_ms)
     async with watch_lateness() as late:
         results = await write_at_pace(recorder, task.count, task.seconds)
-    took_ms = commits.took_ms[before:]
+    took_ms = writes.took_ms[before:]
     return results | {"write_ms": quantiles(took_ms), "loop_late_ms": late.summary()}
 
 
@@ -123,13 +122,13 @@ def _portions(task: Task) -> Iterator[list[DecisionContext]]:
 
 
 async def _flat_out(
-    recorder: JournalRecorder, contexts: list[DecisionContext], commits: _CommitMetrics
+    recorder: JournalRecorder, contexts: list[DecisionContext], writes: _WriteTimes
 ) -> Results:
     freeze_gc()
-    before, watch = len(commits.took_ms), Stopwatch()
+    before, watch = len(writes.took_ms), Stopwatch()
     await record_evictions(recorder, contexts, _AT_ONCE)
     records, wall_s, cpu_s = len(contexts) * RECORDS_EACH, watch.wall_s, watch.cpu_s
-    took_ms = commits.took_ms[before:]
+    took_ms = writes.took_ms[before:]
     return {
         "records_per_s": round(records / wall_s),
         "cpu_us_per_record": round(cpu_s / records * 1e6, 1),
@@ -139,10 +138,10 @@ async def _flat_out(
 
 
 @asynccontextmanager
-async def open_bench_recording(task: Task, metrics: Metrics) -> AsyncIterator[Recording]:
+async def open_bench_recording(task: Task) -> AsyncIterator[Recording]:
     """Keep a journal with the followers that every controller has, while the block runs."""
     settings = ReactiveSettings()
     async with open_recording(
-        task.folder, settings, metrics, WarningLog(), (), dry_run=False
+        task.folder, settings, MetricsRegistry(), WarningLog(), (), dry_run=False
     ) as recording:
         yield recording

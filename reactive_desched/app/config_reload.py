@@ -25,10 +25,16 @@ from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
 from reactive_desched.telemetry.logs import Logger
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 POLL_INTERVAL_S = 1.0
 """How often the files are read. What differs counts once two looks in a row agree on it."""
+
+RELOADS = counter(
+    "policy_reloads", "Changed policy and settings files, taken or refused.", "result"
+)
+POLICY = gauge("policy_info", "The policy in force; always 1.", "policy", "digest")
+KEPT = gauge("policy_kept", "1 while the files are refused and an earlier policy stays in force.")
 
 RESTART_ONLY = (
     *("client.", "server.", "journal.", "logging.", "evictions.maxInFlight"),
@@ -80,11 +86,32 @@ class ConfigFiles:
 
 
 class ActiveConfig:
-    """The configuration that counts now; `refused` says what is wrong with newer files."""
+    """The configuration in force; `problems` says why newer files were refused."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.problems: tuple[str, ...] = ()
+        self._results = {"ok": 0, "rejected": 0}
+
+    def replace(self, configuration: Configuration) -> None:
+        """Put another configuration in force."""
+        self.configuration, self.problems = configuration, ()
+        self._results["ok"] += 1
+
+    def reject(self, problems: tuple[str, ...]) -> None:
+        """Keep the configuration in force: the files have these problems."""
+        self.problems = problems
+        self._results["rejected"] += 1
+
+    def restore(self) -> None:
+        """Note that the files say again what is in force."""
+        self.problems = ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield which policy is in force, and what became of changed files."""
+        yield RELOADS.by_label(self._results)
+        yield POLICY.value(1, self.policy.source, self.policy.revision)
+        yield KEPT.value(bool(self.problems))
 
     @property
     def policy(self) -> Policy:
@@ -125,7 +152,6 @@ class ConfigReloader:
         active: ActiveConfig,
         reconfigure: Callable[[ControllerConfig], None],
         listener: ReloadListener,
-        metrics: Metrics,
         log: Logger,
     ) -> None:
         self._source = source
@@ -135,7 +161,6 @@ class ConfigReloader:
         self._active = active
         self._reconfigure = reconfigure
         self._listener = listener
-        self._metrics = metrics
         self._log = log
         self._settings_at_start = active.configuration.settings
 
@@ -182,9 +207,7 @@ class ConfigReloader:
         before, policy = self._active.policy.revision, new.configuration.policy
         self._listener.policy_loaded(policy.source, policy.revision)
         self._reconfigure(new.controller_config)
-        self._active.configuration = new.configuration
-        self._active.problems = ()
-        self._metrics.policy_reloaded(policy.source, policy.revision)
+        self._active.replace(new.configuration)
         self._log.info(
             "policy reloaded", policy=policy.source, revision=policy.revision, before=before
         )
@@ -194,8 +217,7 @@ class ConfigReloader:
             self._log.warning("a restart is needed", **kept)
 
     def _reject(self, problems: tuple[str, ...]) -> None:
-        self._active.problems = problems
-        self._metrics.policy_rejected()
+        self._active.reject(problems)
         revision = self._active.policy.revision
         self._log.warning("policy rejected", kept=revision, problems=len(problems))
         for problem in problems:
@@ -203,10 +225,8 @@ class ConfigReloader:
         self._listener.policy_rejected(self._active.policy.source, problems)
 
     def _restore_good(self) -> None:
-        self._active.problems = ()
-        policy = self._active.policy
-        self._metrics.policy_loaded(policy.source, policy.revision)
-        self._log.info("policy file is good again", revision=policy.revision)
+        self._active.restore()
+        self._log.info("policy file is good again", revision=self._active.policy.revision)
 
 
 def fingerprint(paths: tuple[str, ...]) -> Fingerprint:

@@ -31,7 +31,6 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.dry_run import DryRunEvictor
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.recorder import JournalRecorder
-from reactive_desched.journal.stats import JournalStats
 from reactive_desched.kube.client.config import limits_of, rate_of
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
@@ -44,9 +43,8 @@ from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import RESOURCES, WATCHED_KINDS
 from reactive_desched.telemetry.deferred_log import DeferredLogger
 from reactive_desched.telemetry.logs import DebugLogger
-from reactive_desched.telemetry.metrics import Metrics, MetricSources
 from reactive_desched.web.event_stream import EventStream, StreamLimits
-from reactive_desched.web.health import CheckResult, Health, beat_with_event_loop
+from reactive_desched.web.health import CheckResult, EventLoopPulse, Health
 from reactive_desched.web.listen_socket import bound
 from reactive_desched.web.server import serve_at
 
@@ -119,7 +117,10 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         health = _health(controller, journal, active)
         stream = _event_stream(deps, journal)
         controller.suspend_detector.on_resume = partial(_reopen_watches, reflectors, deps.log)
-        _register_metrics(deps, controller, recording, reflectors, events, stream)
+        pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
+        deps.metrics.register(controller, *reflectors.values(), events, active, pulse)
+        controller.worker.on_idle = deps.metrics.upstream.observe_cycle
+        controller.sync_status.resource_missing = partial(_log_missing_resource, deps.log)
         async with (
             serve_at(address, health, deps.metrics if deps.serve_metrics else None, stream) as url,
             anyio.create_task_group() as tasks,
@@ -145,7 +146,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
                 tasks.start_soon(
                     _config_reloader(deps, deps.reload, active, controller, recorder).run
                 )
-            tasks.start_soon(_pulse, health, deps.metrics)
+            tasks.start_soon(pulse.run)
             try:
                 yield RunningController(controller, url)
             finally:
@@ -270,7 +271,6 @@ def _config_reloader(
         active,
         controller.reconfigure,
         recorder,
-        deps.metrics,
         deps.log,
     )
 
@@ -310,38 +310,6 @@ def _sync_check(controller: Controller, resource: str) -> CheckResult:
 
 def _check(reason: str) -> CheckResult:
     return CheckResult(not reason, reason)
-
-
-async def _pulse(health: Health, metrics: Metrics) -> None:
-    await beat_with_event_loop(
-        health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S), metrics.observe_loop_lag
-    )
-
-
-def _register_metrics(
-    deps: Dependencies,
-    controller: Controller,
-    recording: Recording,
-    reflectors: Mapping[str, AnyReflector],
-    events: EventRecorder,
-    stream: EventStream | None,
-) -> None:
-    """Tell the metrics what is in force, and where to read what is so at the moment of a scrape."""
-    policy = deps.configuration.policy
-    deps.metrics.policy_loaded(policy.source, policy.revision)
-    controller.worker.on_idle = deps.metrics.upstream.observe_cycle
-    controller.sync_status.resource_missing = partial(_log_missing_resource, deps.log)
-    deps.metrics.sources = MetricSources(
-        dirty_subjects=lambda: controller.evaluator.queued,
-        blocked=lambda: controller.evaluator.blocked_by_gate,
-        tokens=lambda: controller.rate_limiter.min_available(time.monotonic()),
-        events=events.counts_by_result,
-        journal=JournalStats(recording.journal),
-        journal_dir=recording.retention.stats,
-        stream=None if stream is None else stream.clients.counters,
-        sinks=recording.sink_runners,
-        reflectors={name: reflector.status for name, reflector in reflectors.items()},
-    )
 
 
 def _reopen_watches(

@@ -19,7 +19,7 @@ from reactive_desched.policy.load import Configuration
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 
 
 class Options(Struct, frozen=True):
@@ -57,7 +57,7 @@ class Dependencies(Struct, frozen=True):
     kube: KubeConfigOptions
     journal_dir: Path
     listen: ListenAddress
-    metrics: Metrics
+    metrics: MetricsRegistry
     observer: Observer
     log: DeferredLogger
     dry_run: bool = False
@@ -101,7 +101,7 @@ def build_controller_config(configuration: Configuration) -> ControllerConfig:
 def _build_dependencies(
     options: Options, configuration: Configuration, reload: ReloadConfig
 ) -> Dependencies:
-    settings, metrics = configuration.settings, Metrics()
+    settings, metrics = configuration.settings, MetricsRegistry()
     log = DeferredLogger(logs.logger("controller"), time.time)
     directory = options.journal_dir or settings.journal.directory
     return Dependencies(

@@ -30,7 +30,7 @@ from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.sink_runner import SinkRunner
 from reactive_desched.telemetry.logs import Logger
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 
 SINK_DRAIN_TIMEOUT_S = 3.0
 """At the end sinks have this long to get what is written; the rest follows in the next life."""
@@ -58,7 +58,7 @@ class Recording(Struct, frozen=True):
 async def open_recording(
     directory: Path,
     settings: ReactiveSettings,
-    metrics: Metrics,
+    metrics: MetricsRegistry,
     log: Logger,
     best_effort_sinks: Sequence[Sink],
     *,
@@ -71,9 +71,7 @@ async def open_recording(
     ConfigError for a key that cannot sign.
     """
     journal_settings = settings.journal
-    async with open_journal(
-        directory, journal_config(settings), clock=utc_now, on_commit=metrics.observe_journal_write
-    ) as journal:
+    async with open_journal(directory, journal_config(settings), clock=utc_now) as journal:
         decision_rate = TokenRate(
             journal_settings.verdicts.per_second, journal_settings.verdicts.burst
         )
@@ -86,6 +84,7 @@ async def open_recording(
         retention = _retention_worker(
             directory, settings, journal, recorder, [sink_runners[s.name] for s in sinks], log
         )
+        metrics.register(journal, retention, *sink_runners.values())
         async with (
             anyio.create_task_group() as runner_tasks,
             anyio.create_task_group() as retention_tasks,

@@ -4,7 +4,7 @@ Everything that touches the world comes in as an argument, so the demo, the benc
 tests drive the very same assembly that `run` does.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import anyio
@@ -34,7 +34,7 @@ from reactive_desched.gate.evictor import (
 from reactive_desched.gate.filters import pod_filters
 from reactive_desched.gate.gate import Gate, GateFilter
 from reactive_desched.gate.in_flight import InFlightEvictions
-from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
+from reactive_desched.gate.rate_limits import TOKENS, EvictionRateLimiter, TokenRate
 from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change, Resynced
@@ -48,6 +48,7 @@ from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import OPTIONAL_RESOURCES, RESOURCES
 from reactive_desched.state.view import ClusterView
+from reactive_desched.telemetry.metrics import Metric
 
 
 class ProfileConfig(Struct, frozen=True):
@@ -211,6 +212,11 @@ class Controller:
         """Judge and evict nothing, for this reason, until told None."""
         self.paused_reason = reason
         self._sync_changed()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of what waits here."""
+        yield from self.evaluator.collect()
+        yield TOKENS.by_label(self.rate_limiter.min_available(self._clock()))
 
     def size(self) -> dict[str, int]:
         """Count what we know of the cluster."""

@@ -18,6 +18,12 @@ from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.primitives.debounce import DebounceQueue
+from reactive_desched.telemetry.metrics import Metric, gauge
+
+DIRTY_SUBJECTS = gauge("dirty_subjects", "Subjects waiting to be evaluated.")
+BLOCKED = gauge(
+    "parked", "Findings waiting for something to change, by what they wait for.", "reason"
+)
 
 
 class Evaluator:
@@ -68,6 +74,11 @@ class Evaluator:
     def blocked_by_gate(self) -> dict[str, int]:
         """How many findings are blocked, by gate."""
         return self._blocked.count_by_gate()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how many subjects and findings wait."""
+        yield DIRTY_SUBJECTS.value(self.queued)
+        yield BLOCKED.by_label(self.blocked_by_gate)
 
     def resync(self, now: float) -> None:
         """Look at everything, spread over the coming work."""

@@ -32,7 +32,7 @@ from reactive_desched.policy.load import load_sources
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 
 _PIPE_WIDTH = 130
 
@@ -87,7 +87,7 @@ async def _play(listen: ListenAddress) -> int:
 async def _run_scenes(
     console: Console, cluster: DemoCluster, listen: ListenAddress, folder: Path
 ) -> list[SceneResult]:
-    metrics = Metrics()
+    metrics = MetricsRegistry()
     log = DeferredLogger(logs.logger("demo"), time.time)
     observer = ConsoleObserver(console, time.monotonic, TelemetryObserver(metrics, log))
     deps = Dependencies(

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
+from reactive_desched.telemetry.metrics import gauge
 
-__all__ = ["BucketEmpty", "EvictionRateLimiter", "TokenRate"]
+__all__ = ["TOKENS", "BucketEmpty", "EvictionRateLimiter", "TokenRate"]
+
+TOKENS = gauge("tokens_available", "Evictions a scope allows at this moment.", "scope")
 
 MAX_BUCKETS = 20_000
 """Buckets kept at most; beyond that those that are full again (so, as new) are dropped."""

@@ -1,6 +1,6 @@
 """The asynchronous half of the journal: many append, one writer puts it on disk together."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -28,6 +28,7 @@ from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.journal.write_health import WriteHealth
+from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
 
 MAX_BUFFERED = 10_000
 """So many records may be on their way to disk; further appends wait for a place."""
@@ -40,6 +41,21 @@ FIRST_RETRY_S, MAX_RETRY_S = 0.1, 5.0
 
 FLUSH_TIMEOUT_S = 5.0
 """When stopping, buffered records have this long to reach the disk."""
+
+RECORDS = counter("journal_records", "Records made durable.")
+REFUSED = counter(
+    "journal_records_refused", "Records refused because the disk failed or was stuck."
+)
+UNRECORDED = counter(
+    "journal_records_unrecorded", "Decisions not recorded, by the bound on their rate."
+)
+HEALTHY = gauge("journal_healthy", "1 while the journal can write; else nothing is evicted.")
+SEQUENCE = gauge("journal_sequence", "Sequence of the newest durable record.")
+TORN_BYTES = gauge(
+    "journal_torn_bytes", "Bytes of a torn last line, repaired when the journal was opened."
+)
+DAMAGED_LINES = gauge("journal_damaged_lines", "Damaged lines found when the journal was opened.")
+FSYNC_SECONDS = histogram("journal_fsync_seconds", "One journal write, until the disk has it.")
 
 _T = TypeVar("_T")
 _CLOSED = "the journal is closed"
@@ -59,10 +75,6 @@ class _Pending:
         self.failure = ""
 
 
-def _ignore_commit(records: int, seconds: float) -> None:
-    """Take no notice of a commit."""
-
-
 class Journal:
     """Append-only events in a directory that only this process may write to.
 
@@ -75,7 +87,6 @@ class Journal:
         self,
         opened: OpenedJournal,
         clock: Callable[[], datetime],
-        on_commit: Callable[[int, float], None],
     ) -> None:
         recovery = opened.recovery
         self.recovery = recovery
@@ -90,11 +101,11 @@ class Journal:
         self.records_written = 0
         self.records_refused = 0
         self.records_unrecorded = 0
+        self.write_times = Histogram()
         self.on_recovered: Callable[[], None] = _ignore_recovery
         self._writer = opened.writer
         self._lock = opened.lock
         self._clock = clock
-        self._on_commit = on_commit
         self._intents = OpenIntents(recovery.open_intents.values())
         self._health = WriteHealth()
         self._buffer: list[_Pending] = []
@@ -114,22 +125,32 @@ class Journal:
         config: JournalConfig,
         *,
         clock: Callable[[], datetime],
-        on_commit: Callable[[int, float], None] = _ignore_commit,
         disk: Disk = _REAL_DISK,
     ) -> "Journal":
         """Take the directory, repair a torn end, and go on behind the last record.
 
-        `clock` tells the time of day. `committed` hears of every write: how many records, how
-        many seconds. Raises JournalError when the directory is in use or cannot be written to,
-        and ConfigError for a key that cannot sign. When cancelled, nobody waits for a stuck disk;
-        a directory that is taken after all stays so until the process ends.
+        `clock` tells the time of day. Raises JournalError when the directory is in use or cannot
+        be written to, and ConfigError for a key that cannot sign. When cancelled, it does not wait
+        for a stuck disk; a directory that is locked after all stays locked until the process ends.
         """
         thread = DiskThread("journal opening")
         try:
             opened = await thread.run(partial(open_directory, directory, disk, config, clock))
         finally:
             thread.close()
-        return cls(opened, clock, on_commit)
+        return cls(opened, clock)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the journal's metrics, and those of its checkpoints."""
+        yield RECORDS.value(self.records_written)
+        yield REFUSED.value(self.records_refused)
+        yield UNRECORDED.value(self.records_unrecorded)
+        yield HEALTHY.value(self.healthy)
+        yield SEQUENCE.value(self.tail.last_seq)
+        yield TORN_BYTES.value(self.recovery.torn_bytes)
+        yield DAMAGED_LINES.value(self.recovery.damaged_lines)
+        yield FSYNC_SECONDS.value(self.write_times)
+        yield from self.checkpointer.collect()
 
     @property
     def healthy(self) -> bool:
@@ -314,7 +335,7 @@ class Journal:
             self._health.write_finished(anyio.current_time())
         self._unrecorded -= written.unrecorded_reported
         self.records_written += len(written.records)
-        self._on_commit(len(encoded), anyio.current_time() - began)
+        self.write_times.observe(anyio.current_time() - began)
         return written
 
     async def _retry_until_recovered(self, error: OSError, refused_before: int) -> None:
@@ -390,10 +411,9 @@ async def open_journal(
     config: JournalConfig,
     *,
     clock: Callable[[], datetime],
-    on_commit: Callable[[int, float], None] = _ignore_commit,
 ) -> AsyncIterator[Journal]:
     """Open a journal, write what the block appends, and flush and close it at the end."""
-    journal = await Journal.open(directory, config, clock=clock, on_commit=on_commit)
+    journal = await Journal.open(directory, config, clock=clock)
     async with anyio.create_task_group() as group:
         await group.start(journal.run)
         try:

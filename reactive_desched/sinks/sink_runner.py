@@ -1,6 +1,6 @@
 """Drives one sink along the journal at its own pace: whatever fails in between, nothing is lost."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from random import Random
@@ -17,11 +17,34 @@ from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.retry_backoff import LOG_EVERY_S, RetryBackoff
 from reactive_desched.sinks.sink import Sink
 from reactive_desched.telemetry.logs import Logger
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 SAVE_EVERY_S: Final = 1.0
 """A position is written at most this often; what is lost of it comes again, under equal ids."""
 _FINAL_SAVE_TIMEOUT_S: Final = 3.0
 _CLOSE_TIMEOUT_S: Final = 3.0
+
+DELIVERED: Final = counter(
+    "sink_delivered", "Records safely delivered; one that is sent again counts again.", "sink"
+)
+RETRIES: Final = counter("sink_retries", "Deliveries that failed and were tried again.", "sink")
+DEAD_LETTERS: Final = counter(
+    "sink_dead_letters",
+    "Records that the sink will never take, kept in its dead-letter file.",
+    "sink",
+)
+LOST: Final = counter(
+    "sink_lost", "Records removed from the journal before the sink had them.", "sink"
+)
+LAG_RECORDS: Final = gauge(
+    "sink_lag_records", "Durable records that the sink does not have yet.", "sink"
+)
+LAG_SECONDS: Final = gauge(
+    "sink_lag_seconds",
+    "Age of the oldest record that the sink does not have yet; 0 when it has all.",
+    "sink",
+)
+UP: Final = gauge("sink_up", "1 while the sink takes what it is given.", "sink")
 
 
 class SinkRunner:
@@ -89,6 +112,16 @@ class SinkRunner:
     def error(self) -> str:
         """What keeps the sink from getting its records; empty when nothing does."""
         return self._backoff.current_error
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the sink's metrics."""
+        yield DELIVERED.value(self.delivered, self.name)
+        yield RETRIES.value(self.retries, self.name)
+        yield DEAD_LETTERS.value(self.dead_letters, self.name)
+        yield LOST.value(self.lost, self.name)
+        yield LAG_RECORDS.value(self.lag_records, self.name)
+        yield LAG_SECONDS.value(self.lag_s, self.name)
+        yield UP.value(not self.error, self.name)
 
     async def run(self) -> None:
         """Follow the journal until cancelled; then keep the position and close the sink."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from reactive_desched._version import __version__
 from reactive_desched.model.objects import Pod
-from reactive_desched.telemetry.histogram import Histogram
+from reactive_desched.telemetry.metrics import Histogram
 
 SUCCESS, ERROR = "success", "error"
 TOTAL_REACHED = "maximum number of evicted pods per a descheduling cycle reached"

@@ -7,6 +7,19 @@ from typing import Final
 import anyio
 from msgspec import Struct
 
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
+
+CLIENTS: Final = gauge("stream_clients", "Clients of the event stream.")
+TURNED_AWAY: Final = counter(
+    "stream_clients_turned_away",
+    "Clients turned away because the stream had its maximum of clients.",
+)
+CUT: Final = counter("stream_clients_cut", "Clients cut because they took nothing for too long.")
+SENT: Final = counter("stream_events_sent", "Events sent to clients.")
+RESETS: Final = counter(
+    "stream_resets", "Times that a client asked for records that are not in the journal."
+)
+
 RETRY_AFTER_S: Final = 5
 """A client that found no place is told to try again after this."""
 
@@ -33,6 +46,14 @@ class StreamClients:
         self.limit = limit
         self._scopes: set[anyio.CancelScope] = set()
         self._is_closed = False
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what was counted of the stream."""
+        yield CLIENTS.value(self.counters.clients)
+        yield TURNED_AWAY.value(self.counters.turned_away)
+        yield CUT.value(self.counters.cut)
+        yield SENT.value(self.counters.sent)
+        yield RESETS.value(self.counters.resets)
 
     @property
     def has_capacity(self) -> bool:

@@ -1,13 +1,21 @@
 """A bound on connections: the descriptors they would use up are those of the cluster's watches."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final, cast
 
 from aiohttp import web
 
+from reactive_desched.telemetry.metrics import Metric, counter
 from reactive_desched.web.connection import MAX_LIFETIME_S, HttpConnection, HttpCounters
+
+MALFORMED: Final = counter(
+    "http_malformed_requests", "Requests that could not be read, answered with 400."
+)
+CROWDED_OUT: Final = counter(
+    "http_connections_crowded_out", "Connections closed because there were too many."
+)
 
 MAX_CONNECTIONS: Final = 128
 """So many there may be besides the places of the stream."""
@@ -48,6 +56,11 @@ class ConnectionLimiter:
         self._streams = streams
         self._open: dict[HttpConnection, None] = {}
         self._timer = loop.call_later(_SWEEP_EVERY_S, self._sweep)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what was refused."""
+        yield MALFORMED.value(self.counters.malformed)
+        yield CROWDED_OUT.value(self.counters.crowded_out)
 
     def new_protocol(self) -> asyncio.Protocol:
         """Return the protocol for a new connection."""

@@ -1,10 +1,14 @@
 """Is the process alive, and is it ready to evict? Named checks answer, each with its reason."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 import anyio
+
+from reactive_desched.telemetry.metrics import Histogram, Metric, histogram
+
+LOOP_LAG = histogram("loop_lag_seconds", "How late the event loop ran a timer.")
 
 
 class CheckResult(NamedTuple):
@@ -104,15 +108,25 @@ class Health:
         return _run_probe("readyz", self._ready)._replace(info=_run_checks(self._info))
 
 
-async def beat_with_event_loop(
-    heartbeat: Heartbeat, on_lag: Callable[[float], None], every_s: float = 0.25
-) -> None:
-    """Beat while the event loop turns, and tell how late it ran each timer."""
-    while True:
-        heartbeat.beat()
-        due = anyio.current_time() + every_s
-        await anyio.sleep_until(due)
-        on_lag(max(0.0, anyio.current_time() - due))
+class EventLoopPulse:
+    """Beats as long as the event loop turns, and measures how late the loop runs a timer."""
+
+    def __init__(self, heartbeat: Heartbeat, interval_s: float = 0.25) -> None:
+        self._heartbeat = heartbeat
+        self._interval_s = interval_s
+        self._lag = Histogram()
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            self._heartbeat.beat()
+            due = anyio.current_time() + self._interval_s
+            await anyio.sleep_until(due)
+            self._lag.observe(max(0.0, anyio.current_time() - due))
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the loop's lag."""
+        yield LOOP_LAG.value(self._lag)
 
 
 def _add(checks: dict[str, Check], name: str, check: Check) -> None:

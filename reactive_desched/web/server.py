@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from aiohttp import web
 
 from reactive_desched.primitives.listen_address import ListenAddress
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.web import schemas
 from reactive_desched.web.connection import HttpConnection, add_security_headers
 from reactive_desched.web.connections import MAX_CONNECTIONS, ConnectionLimiter
@@ -38,7 +38,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 async def serve(
     listen: ListenAddress,
     health: Health,
-    metrics: Metrics | None,
+    metrics: MetricsRegistry | None,
     events: EventStream | None = None,
 ) -> AsyncIterator[str]:
     """Take the address and serve there while the block runs; yield the URL.
@@ -53,7 +53,7 @@ async def serve(
 async def serve_at(
     listen_socket: ListenSocket,
     health: Health,
-    metrics: Metrics | None,
+    metrics: MetricsRegistry | None,
     events: EventStream | None = None,
 ) -> AsyncIterator[str]:
     """Serve health and, if given, metrics and events while the block runs; yield the URL.
@@ -69,7 +69,7 @@ async def serve_at(
     assert runner.server is not None, "setup made it"
     connections = _connection_limiter(runner.server, events)
     if metrics is not None:
-        metrics.sources.http = connections.counters
+        metrics.register(connections, *(() if events is None else (events.clients,)))
     try:
         url = await listen_socket.serve(connections.new_protocol)
         async with _open_events(events):
@@ -83,7 +83,7 @@ async def serve_at(
 
 
 def application(
-    health: Health, metrics: Metrics | None, events: EventStream | None = None
+    health: Health, metrics: MetricsRegistry | None, events: EventStream | None = None
 ) -> web.Application:
     """Return the routes."""
     text = _INDEX + (_INDEX_METRICS if metrics else "") + (_INDEX_EVENTS if events else "")
@@ -131,7 +131,7 @@ def _open_events(events: EventStream | None) -> AbstractAsyncContextManager[None
     return nullcontext() if events is None else events.open()
 
 
-def _metrics_handler(metrics: Metrics) -> Handler:
+def _metrics_handler(metrics: MetricsRegistry) -> Handler:
     async def scrape(request: web.Request) -> web.Response:
         body, media_type = metrics.exposition(",".join(request.headers.getall("Accept", [])))
         return web.Response(body=body, headers={"Content-Type": media_type})

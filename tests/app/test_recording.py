@@ -12,7 +12,7 @@ from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.follower import newest_records
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,9 @@ class Lines:
 
 async def test_where_a_follower_is_stands_in_the_folder_of_positions(tmp_path: Path) -> None:
     settings, log = ReactiveSettings(), Lines()
-    async with open_recording(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
+    async with open_recording(
+        tmp_path, settings, MetricsRegistry(), log, [], dry_run=False
+    ) as books:
         assert await books.sink_runners["index"].drained(10)
         last = books.journal.tail.last_seq
 
@@ -40,7 +42,9 @@ async def test_where_a_follower_is_stands_in_the_folder_of_positions(tmp_path: P
 
 async def test_a_clean_stop_hands_its_checkpoint_to_who_follows(tmp_path: Path) -> None:
     settings, log = ReactiveSettings(), Lines()
-    async with open_recording(tmp_path, settings, Metrics(), log, [], dry_run=False) as books:
+    async with open_recording(
+        tmp_path, settings, MetricsRegistry(), log, [], dry_run=False
+    ) as books:
         books.recorder.policy_loaded("policy.yaml", "1")
 
     entries = newest_records(tmp_path, 2, lambda _: True).records

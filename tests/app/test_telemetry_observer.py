@@ -26,7 +26,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.telemetry import sig_compat as upstream
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.testing.builders import pod
 
 WEB = pod("web", on="n1", namespace="shop")
@@ -55,7 +55,7 @@ class Bench:
     """A reporter, its log and its metrics."""
 
     def __init__(self) -> None:
-        self.log, self.metrics = Log(), Metrics()
+        self.log, self.metrics = Log(), MetricsRegistry()
         self.reporter = TelemetryObserver(self.metrics, self.log)
 
     def numbers(self) -> dict[str, float]:

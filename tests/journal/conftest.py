@@ -20,7 +20,7 @@ from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.log import Rotation
 from reactive_desched.journal.opened import JournalConfig
 from reactive_desched.journal.reading import read_events
-from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.records import AnyEvent, parse_header
 
 NOW = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 
@@ -36,6 +36,14 @@ class TroubledDisk(Disk):
         self.appends: list[bytes] = []
         self.free = threading.Event()
         self.free.set()
+
+    @property
+    def records_per_write(self) -> list[int]:
+        """How many records each write held, besides checkpoints."""
+        lines = ([parse_header(one + b"\n") for one in data.splitlines()] for data in self.appends)
+        return [
+            sum(one is not None and one.type != api.CHECKPOINT for one in each) for each in lines
+        ]
 
     def create(self, path: Path) -> int:
         if self.creation_fault:
@@ -73,7 +81,6 @@ def running(tmp_path: Path, clock: Callable[[], datetime], disk: TroubledDisk) -
     @asynccontextmanager
     async def run(
         max_segment_bytes: int = 1 << 20,
-        committed: Callable[[int, float], None] = lambda _records, _seconds: None,
         every_records: int = 1_000_000,
         every_s: float = 1e6,
     ) -> AsyncIterator[Journal]:
@@ -83,7 +90,6 @@ def running(tmp_path: Path, clock: Callable[[], datetime], disk: TroubledDisk) -
                 Rotation(max_segment_bytes, 1e9), every_records=every_records, every_s=every_s
             ),
             clock=clock,
-            on_commit=committed,
             disk=disk,
         )
         async with anyio.create_task_group() as group:

@@ -64,12 +64,7 @@ async def test_append_does_not_return_before_the_disk_has_the_record(
 async def test_what_arrives_during_a_write_shares_the_next_one(
     running: Running, intent: MakeIntent, disk: Any, requested: Requested
 ) -> None:
-    commits: list[int] = []
-
-    async with (
-        running(committed=lambda records, _: commits.append(records)) as book,
-        anyio.create_task_group() as group,
-    ):
+    async with running() as book, anyio.create_task_group() as group:
         disk.free.clear()
         group.start_soon(book.append, intent("first"))
         await anyio.wait_all_tasks_blocked()
@@ -78,7 +73,7 @@ async def test_what_arrives_during_a_write_shares_the_next_one(
         await anyio.wait_all_tasks_blocked()
         disk.free.set()
 
-    assert commits[:2] == [1, 100]
+    assert list(filter(None, disk.records_per_write))[:2] == [1, 100]
     assert set(requested()) == {"first", *map(str, range(100))}
 
 
@@ -86,17 +81,12 @@ async def test_a_write_takes_a_bounded_number_of_records(
     running: Running, intent: MakeIntent, disk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "MAX_BATCH", 4)
-    commits: list[int] = []
-
-    async with (
-        running(committed=lambda records, _: commits.append(records)) as book,
-        anyio.create_task_group() as group,
-    ):
+    async with running() as book, anyio.create_task_group() as group:
         for number in range(10):
             group.start_soon(book.append, intent(str(number)))
 
-    assert max(commits) == 4
-    assert sum(commits) == 10
+    assert max(disk.records_per_write) == 4
+    assert sum(disk.records_per_write) == 10
 
 
 async def test_when_the_buffer_is_full_append_waits_and_then_succeeds(
@@ -107,19 +97,14 @@ async def test_when_the_buffer_is_full_append_waits_and_then_succeeds(
     requested: Requested,
 ) -> None:
     monkeypatch.setattr(journal, "MAX_BUFFERED", 3)
-    commits: list[int] = []
-
-    async with (
-        running(committed=lambda records, _: commits.append(records)) as book,
-        anyio.create_task_group() as group,
-    ):
+    async with running() as book, anyio.create_task_group() as group:
         disk.free.clear()
         for key in "abcdef":
             group.start_soon(book.append, intent(key))
         await anyio.wait_all_tasks_blocked()
         disk.free.set()
 
-    assert max(commits) == 3
+    assert max(disk.records_per_write) == 3
     assert set(requested()) == set("abcdef")
 
 

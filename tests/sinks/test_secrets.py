@@ -30,7 +30,6 @@ from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.sink_runner import SinkRunner
 from reactive_desched.sinks.webhook.sink import WebhookSink
-from reactive_desched.telemetry.sink_metrics import sink_families
 from tests.support.authority import CertificateAuthority
 from tests.support.entries import eviction_entries
 from tests.support.parrot import (
@@ -141,7 +140,7 @@ async def everything_told(
         with anyio.fail_after(LONG_S):
             await watched.failed.wait()
         await anyio.wait_all_tasks_blocked()
-        shown = [str(list(sink_families({sink.name: relay}))), relay.error, repr(vars(relay))]
+        shown = [str(list(relay.collect())), relay.error, repr(vars(relay))]
         group.cancel_scope.cancel()
     assert all(isinstance(error, ReactiveDeschedError) for error in watched.errors)
     shown += [everything_of(error) for error in watched.errors]

@@ -8,7 +8,7 @@ import trio
 
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.sinks.dead_letters import read_dead_letters
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.entries import eviction_entries
 from tests.support.scripted_sink import SinkRunnerHarness, wait_until
 
@@ -119,8 +119,8 @@ async def test_flushing_ends_when_time_is_up(here: SinkRunnerHarness) -> None:
 
 
 async def test_metrics_tell_how_each_sink_fares(here: SinkRunnerHarness) -> None:
-    metrics = Metrics()
-    metrics.sources.sinks = {"shop": here.runner}
+    metrics = MetricsRegistry()
+    metrics.register(here.runner)
     here.sink.poison_seq = 1
     here.sink.script = [SinkUnavailable("away")]
     here.record(3)

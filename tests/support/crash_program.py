@@ -40,7 +40,7 @@ from reactive_desched.policy.recording import (
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.sinks import sink_runner
 from reactive_desched.sinks.kafka import producer
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.testing.builders import pod
 from tests.support.crash_steps import kill_at, monkeypatch, record_promises
 from tests.support.crash_world import FileApiServer
@@ -126,7 +126,7 @@ async def run(crash_run: CrashRun) -> None:
         _StartupPause(),
     )
     recording = open_recording(
-        Path(crash_run.journal), settings(crash_run), Metrics(), log, [], dry_run=False
+        Path(crash_run.journal), settings(crash_run), MetricsRegistry(), log, [], dry_run=False
     )
     async with recording as opened, anyio.create_task_group() as group:
         _print_line(

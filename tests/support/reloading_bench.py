@@ -18,7 +18,7 @@ from reactive_desched.app.config_reload import (
 from reactive_desched.controller.config import build_config, plugin_registry
 from reactive_desched.controller.controller import ControllerConfig
 from reactive_desched.policy.load import load_files
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.log_book import RecordingLogger
 
 __all__ = ["HEAD", "SETTINGS", "ReloaderBench", "policy_text"]
@@ -50,9 +50,10 @@ class ReloaderBench:
         self.logger = RecordingLogger()
         begun_with = fingerprint(self.paths)
         self.active = ActiveConfig(self._prepare().configuration)
-        self.metrics = Metrics()
+        self.metrics = MetricsRegistry()
+        self.metrics.register(self.active)
         self.reloader = ConfigReloader(
-            self, begun_with, self.active, self.configs.append, self, self.metrics, self.logger
+            self, begun_with, self.active, self.configs.append, self, self.logger
         )
         self.reads = 0
 

@@ -125,7 +125,7 @@ async def test_what_is_left_at_the_end_is_written(paper: Paper) -> None:
 async def test_lines_beyond_the_bound_are_dropped_and_counted(
     paper: Paper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deferred_log, "MOST_LINES", 2)
+    monkeypatch.setattr(deferred_log, "MAX_LINES", 2)
     log = DeferredLogger(paper, anyio.current_time)
     for word in ("one", "two", "three", "four"):
         log.info(word)

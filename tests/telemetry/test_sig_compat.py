@@ -11,9 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families as read_plai
 
 from reactive_desched._version import __version__
 from reactive_desched.telemetry import sig_compat as upstream
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.telemetry.sig_compat import FAMILIES, MAX_SERIES, UpstreamMetrics
 from reactive_desched.testing.builders import pod
+from reactive_desched.web.health import EventLoopPulse, Heartbeat
 
 ROOT = Path(__file__).parents[2]
 WEB = pod("web", on="n1", namespace="shop")
@@ -24,7 +25,7 @@ ACCEPT = {
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def served(metrics: Metrics, how: str) -> str:
+def served(metrics: MetricsRegistry, how: str) -> str:
     return metrics.exposition(ACCEPT[how])[0].decode()
 
 
@@ -38,7 +39,7 @@ def samples(text: str) -> Samples:
     }
 
 
-def families(metrics: Metrics, how: str) -> list[Metric]:
+def families(metrics: MetricsRegistry, how: str) -> list[Metric]:
     """Read what is served with a library that knows the format."""
     read = read_openmetrics if how == "OpenMetrics" else read_plain
     return list(read(served(metrics, how)))
@@ -52,7 +53,7 @@ def labelled(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]
 def test_an_eviction_counts_under_both_names_with_the_labels_of_the_sig_descheduler(
     how: str,
 ) -> None:
-    metrics = Metrics()
+    metrics = MetricsRegistry()
     for _ in range(2):
         metrics.upstream.count_eviction("default", "PodLifeTime", WEB, upstream.SUCCESS)
     metrics.upstream.count_eviction("default", "PodLifeTime", WEB, upstream.ERROR)
@@ -67,7 +68,7 @@ def test_an_eviction_counts_under_both_names_with_the_labels_of_the_sig_deschedu
 
 @pytest.mark.parametrize("how", ACCEPT)
 def test_sweeps_and_their_plugins_are_timed_under_both_names(how: str) -> None:
-    metrics = Metrics()
+    metrics = MetricsRegistry()
     metrics.upstream.observe_cycle(0.25)
     metrics.upstream.observe_cycle(700.0)
     metrics.upstream.observe_plugin("default", "PodLifeTime", 0.5)
@@ -117,14 +118,14 @@ def test_the_buckets_are_those_of_the_sig_descheduler_written_as_it_writes_them(
     ("how", "counter"), [("plain", "counter"), ("OpenMetrics", "unknown")], ids=ACCEPT
 )
 def test_the_kinds_are_those_that_a_format_can_say(how: str, counter: str) -> None:
-    told = dict(re.findall(r"^# TYPE (\S+) (\S+)$", served(Metrics(), how), re.MULTILINE))
+    told = dict(re.findall(r"^# TYPE (\S+) (\S+)$", served(MetricsRegistry(), how), re.MULTILINE))
 
     for name, kind, _ in FAMILIES:
         assert told[name] == (counter if kind == "counter" else kind)
 
 
 def test_the_build_is_ours_and_its_value_is_one() -> None:
-    found = samples(served(Metrics(), "plain"))
+    found = samples(served(MetricsRegistry(), "plain"))
     version = {"AppVersion": __version__, "DeschedulerVersion": f"reactive-desched {__version__}"}
 
     assert found[labelled("descheduler_build_info", **version)] == 1
@@ -132,12 +133,12 @@ def test_the_build_is_ours_and_its_value_is_one() -> None:
 
 @pytest.mark.parametrize("how", ACCEPT)
 def test_our_own_metrics_stand_beside_them(how: str) -> None:
-    metrics = Metrics()
-    metrics.count_finding("PodLifeTime")
+    metrics = MetricsRegistry()
+    metrics.register(EventLoopPulse(Heartbeat(1, lambda: 0)))
 
     names = {family.name for family in families(metrics, how)}
 
-    assert "reactive_desched_findings" in names
+    assert "reactive_desched_loop_lag_seconds" in names
     assert "descheduler_loop_duration_seconds" in names
 
 
@@ -151,7 +152,7 @@ def test_the_texts_of_the_limits_are_the_sig_deschedulers() -> None:
 
 @pytest.mark.parametrize("how", ACCEPT)
 def test_label_values_are_escaped(how: str) -> None:
-    metrics = Metrics()
+    metrics = MetricsRegistry()
     metrics.upstream.count_eviction('odd"\n\\name', "P", WEB, "success")
     metrics.upstream.observe_plugin('odd"\n\\name', "P", 1)
 

@@ -131,7 +131,7 @@ async def test_when_the_last_client_has_gone_nobody_reads_the_journal_any_more(
 async def test_what_a_stuck_client_does_not_take_at_the_end_is_let_go(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "_LAST_BYTES_S", 0.01)
+    monkeypatch.setattr(connections, "_FLUSH_TIMEOUT_S", 0.01)
     async with serving(3000, heartbeat_s=60, stalled_after_s=60) as served:
         one = await stuck(served.url)
         transport = await connection_of_the_only_client(served)

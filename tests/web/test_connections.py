@@ -177,7 +177,7 @@ async def test_a_stream_is_not_ended_and_has_time_to_be_taken_when_it_is_over(
 async def test_what_was_handed_over_has_a_moment_to_be_taken(
     counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LAST_BYTES_S", 0.01)
+    monkeypatch.setattr(module, "_FLUSH_TIMEOUT_S", 0.01)
     slow, idle = counter.let_in(), counter.let_in()
     slow.untaken = 1
 

@@ -9,9 +9,9 @@ from yarl import URL
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.listen_address import ListenAddress
-from reactive_desched.telemetry.metrics import Metrics
+from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.web import server
-from reactive_desched.web.health import CheckResult, Health
+from reactive_desched.web.health import CheckResult, EventLoopPulse, Health, Heartbeat
 from reactive_desched.web.server import serve
 
 pytestmark = pytest.mark.anyio
@@ -26,12 +26,12 @@ def health() -> Health:
 
 
 @pytest.fixture
-def metrics() -> Metrics:
-    return Metrics()
+def metrics() -> MetricsRegistry:
+    return MetricsRegistry()
 
 
 @pytest.fixture
-async def url(health: Health, metrics: Metrics) -> AsyncIterator[str]:
+async def url(health: Health, metrics: MetricsRegistry) -> AsyncIterator[str]:
     async with serve(ANYWHERE, health, metrics) as url:
         yield url
 
@@ -70,13 +70,13 @@ async def test_probes_tell_the_state_in_status_and_text(
 
 
 async def test_metrics_come_in_the_format_asked_for(
-    client: aiohttp.ClientSession, metrics: Metrics
+    client: aiohttp.ClientSession, metrics: MetricsRegistry
 ) -> None:
-    metrics.count_change("PodBound")
+    metrics.register(EventLoopPulse(Heartbeat(1, lambda: 0)))
 
     async with client.get("/metrics") as plain:
         assert plain.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-        assert 'reactive_desched_changes_total{change="PodBound"} 1.0' in await plain.text()
+        assert "reactive_desched_loop_lag_seconds_count 0.0" in await plain.text()
     accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
     async with client.get("/metrics", headers=accept) as open_metrics:
         assert "openmetrics-text; version=1.0.0" in open_metrics.headers["Content-Type"]
@@ -172,7 +172,7 @@ async def test_an_outsized_or_senseless_request_is_refused_and_the_next_one_serv
     ],
 )
 async def test_what_is_no_request_is_counted_not_logged_and_its_answer_says_little(
-    url: str, metrics: Metrics, caplog: pytest.LogCaptureFixture, request_: bytes
+    url: str, metrics: MetricsRegistry, caplog: pytest.LogCaptureFixture, request_: bytes
 ) -> None:
     caplog.set_level("DEBUG")
     with anyio.fail_after(4):  # it is hung up at once
@@ -191,7 +191,7 @@ async def test_what_is_no_request_is_counted_not_logged_and_its_answer_says_litt
 
 async def test_a_fault_of_our_own_is_logged_and_answered_500(
     client: aiohttp.ClientSession,
-    metrics: Metrics,
+    metrics: MetricsRegistry,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -207,7 +207,7 @@ async def test_a_fault_of_our_own_is_logged_and_answered_500(
 
 
 async def test_who_asks_is_answered_however_many_say_nothing(
-    health: Health, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+    health: Health, metrics: MetricsRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
     async with serve(ANYWHERE, health, metrics) as url:
@@ -225,7 +225,7 @@ async def test_who_asks_is_answered_however_many_say_nothing(
 
 
 async def test_ending_does_not_wait_for_clients_that_hold_on(
-    health: Health, metrics: Metrics
+    health: Health, metrics: MetricsRegistry
 ) -> None:
     with anyio.fail_after(10):
         async with serve(ANYWHERE, health, metrics) as url:
@@ -242,7 +242,9 @@ async def test_ending_does_not_wait_for_clients_that_hold_on(
             writer.close()
 
 
-async def test_an_address_in_use_is_named_with_the_remedy(health: Health, metrics: Metrics) -> None:
+async def test_an_address_in_use_is_named_with_the_remedy(
+    health: Health, metrics: MetricsRegistry
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
@@ -251,6 +253,6 @@ async def test_an_address_in_use_is_named_with_the_remedy(health: Health, metric
                 pass
 
 
-async def test_it_listens_on_ipv6_too(health: Health, metrics: Metrics) -> None:
+async def test_it_listens_on_ipv6_too(health: Health, metrics: MetricsRegistry) -> None:
     async with serve(ListenAddress("::1", 0), health, metrics) as url:
         assert url.startswith("http://[::1]:")

@@ -1,12 +1,21 @@
 """Writes checkpoints into the journal: when one is due, and what it says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from reactive_desched.api.event import CHECKPOINT, Checkpoint
 from reactive_desched.journal.envelope import journal_event
 from reactive_desched.journal.records import EncodedEvent, encode
+from reactive_desched.telemetry.metrics import Metric, gauge
+
+SIZE: Final = gauge("journal_checkpoint_size", "Records covered by the last signed checkpoint.")
+ROOT_PREFIX: Final = gauge(
+    "journal_checkpoint_root_prefix",
+    "The first 48 bits of its root, as a number: `audit verify --checkpoint SIZE:HEX`.",
+)
+ROOT_DIGITS: Final = 12
+"""So many hexadecimal digits of a root make a number that a float holds exactly."""
 
 
 class CheckpointSigner(Protocol):
@@ -50,6 +59,11 @@ class Checkpointer:
         self._checkpointed_at = monotonic()
         self.size = size
         self.root = root
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of the last checkpoint."""
+        yield SIZE.value(self.size)
+        yield ROOT_PREFIX.value(int(self.root[:ROOT_DIGITS] or "0", 16))
 
     def is_due(self, records: int) -> bool:
         """Say whether so many records since the last checkpoint ask for another."""

@@ -27,9 +27,20 @@ from reactive_desched.journal.upkeep.retention import (
 from reactive_desched.journal.upkeep.trusted_clock import TrustedClock
 from reactive_desched.policy.recording import RetentionSettings
 from reactive_desched.telemetry.logs import Logger
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 INTERVAL_S: Final = 60.0
 _T = TypeVar("_T")
+
+BYTES: Final = gauge("journal_bytes", "Bytes of all segments.")
+SEGMENTS: Final = gauge("journal_segments", "Segments there are.")
+OLDEST_SEQUENCE: Final = gauge("journal_oldest_sequence", "Sequence of the oldest record there is.")
+SEGMENTS_REMOVED: Final = counter("journal_segments_removed", "Segments removed by retention.")
+UPKEEP_FAULTS: Final = counter(
+    "journal_upkeep_faults",
+    "What failed while segments were compressed or removed; it is tried again.",
+    "what",
+)
 
 
 class RetentionStats(Struct, kw_only=True):
@@ -107,6 +118,14 @@ class RetentionWorker:
         self._on_remove = on_remove
         self._loss_log = LossLog(directory)
         self._logged_faults: set[str] = set()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of the journal's folder."""
+        yield BYTES.value(self.stats.bytes)
+        yield SEGMENTS.value(self.stats.segments)
+        yield OLDEST_SEQUENCE.value(self.stats.oldest_seq)
+        yield SEGMENTS_REMOVED.value(self.stats.removed)
+        yield UPKEEP_FAULTS.by_label(self.stats.faults)
 
     async def run(self, interval_s: float = INTERVAL_S) -> None:
         """Tidy up now and for ever."""

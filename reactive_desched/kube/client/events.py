@@ -3,7 +3,7 @@
 Best effort: nothing waits for an Event, and one that cannot be written is counted and forgotten.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
 from urllib.parse import quote
@@ -18,6 +18,9 @@ from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, Re
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.kube_events import CONTROLLER, Event, Regarding
+from reactive_desched.telemetry.metrics import Metric, counter
+
+EVENTS = counter("events", "Kubernetes Events by what became of them.", "result")
 
 MAX_UNSENT, MAX_SERIES = 1000, 4096
 SERIES_IDLE_S, SERIES_UPDATE_EVERY_S, FLUSH_EVERY_S = 360.0, 1800.0, 60.0
@@ -74,9 +77,10 @@ class EventRecorder:
         if series.written_count < 2:  # noqa: PLR2004 -- the second makes it a series, more can wait
             self._enqueue(event, series)
 
-    def counts_by_result(self) -> dict[str, float]:
-        """Return how many Events had which end."""
-        return {"sent": self.sent, "dropped": self.dropped, "failed": self.failed}
+    def collect(self) -> Iterator[Metric]:
+        """Yield how many Events were sent, dropped at the bound, and refused."""
+        counts = {"sent": self.sent, "dropped": self.dropped, "failed": self.failed}
+        yield EVENTS.by_label(counts)
 
     async def run(self) -> None:
         """Write what is recorded, until cancelled."""

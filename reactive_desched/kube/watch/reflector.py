@@ -4,7 +4,7 @@ The old picture stays until a new one is whole. After anything that goes wrong t
 that it is stale, and nothing is asked more than once a second.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import Generic, TypeVar
@@ -29,10 +29,22 @@ from reactive_desched.kube.watch.watch_end import (
 )
 from reactive_desched.kube.watch.watcher import WatchReader
 from reactive_desched.kube.watch.yielding import Yielder
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 __all__ = ["Reflector", "ReflectorSettings", "ReflectorStatus"]
 
 T = TypeVar("T")
+
+SYNCED = gauge(
+    "reflector_synced", "1 while the store of this resource is complete and followed.", "resource"
+)
+RELISTS = counter("reflector_relists", "Lists after the first.", "resource")
+RECONNECTS = counter("reflector_reconnects", "Watches opened after the first.", "resource")
+EVENTS = counter("reflector_events", "Watch events applied.", "resource")
+MALFORMED = counter(
+    "reflector_malformed", "Objects and events that could not be read and were skipped.", "resource"
+)
+
 _MIN_WATCH_S = 1.0
 _MAX_EMPTY_WATCHES = 3
 _TOLERATED_DENIALS = 4
@@ -78,6 +90,15 @@ class Reflector(Generic[T]):
         self._got_bookmark = self._got_event = False
         self._empty_watches = self._denials = 0
         self._reconnect = reconnect or ReconnectSignal()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of the resource's list and watch."""
+        resource, status = self._path.rpartition("/")[2], self.status
+        yield SYNCED.value(status.synced, resource)
+        yield RELISTS.value(status.relists, resource)
+        yield RECONNECTS.value(status.reconnects, resource)
+        yield EVENTS.value(status.events, resource)
+        yield MALFORMED.value(status.malformed, resource)
 
     async def run(self) -> None:
         """Reflect for ever."""

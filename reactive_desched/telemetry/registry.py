@@ -1,0 +1,98 @@
+"""Exposes the metrics of all collectors; imports the client library at the first scrape."""
+
+import platform
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from reactive_desched._version import __version__
+from reactive_desched.telemetry.metrics import (
+    PREFIX,
+    Collector,
+    Family,
+    Histogram,
+    Metric,
+    gauge,
+)
+from reactive_desched.telemetry.sig_compat import UpstreamMetrics
+
+if TYPE_CHECKING:
+    import prometheus_client
+
+BUILD = gauge("build_info", "Always 1.", "version", "python")
+
+
+class MetricsRegistry:
+    """The collectors of one controller; an object passed in, not a global.
+
+    `upstream` exposes some of the same under the names of the SIG descheduler.
+    """
+
+    def __init__(self) -> None:
+        self.upstream = UpstreamMetrics()
+        self._collectors: list[Collector] = []
+        self._process: prometheus_client.CollectorRegistry | None = None
+
+    def register(self, *collectors: Collector) -> None:
+        """Expose what these components count."""
+        self._collectors += collectors
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each family once, with the samples of all collectors that have it."""
+        samples: dict[Family, dict[tuple[str, ...], float | Histogram]] = {}
+        for collector in self._collectors:
+            for metric in collector.collect():
+                samples.setdefault(metric.family, {}).update(metric.samples)
+        yield from (Metric(family, values) for family, values in samples.items())
+        yield BUILD.value(1, __version__, platform.python_version())
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return everything in the text format the Accept header asks for, and its media type."""
+        from prometheus_client.exposition import choose_encoder
+
+        try:
+            encode, media_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # the header names a version that does not exist
+            encode, media_type = choose_encoder("")
+        openmetrics = "openmetrics" in media_type
+        upstream = self.upstream.render(openmetrics=openmetrics).encode()
+        end = b"# EOF\n" if openmetrics else b""
+        return encode(self._with_process()).removesuffix(end) + upstream + end, media_type
+
+    def _with_process(self) -> "prometheus_client.CollectorRegistry":
+        """Return a registry of the client library with our collectors and those of the process."""
+        if self._process is None:
+            from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
+
+            self._process = CollectorRegistry(auto_describe=False)
+            ProcessCollector(registry=self._process)
+            GCCollector(registry=self._process)
+            self._process.register(_Converted(self))
+        return self._process
+
+
+class _Converted:
+    """A registry's metrics as the client library's own families."""
+
+    def __init__(self, registry: MetricsRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> "Iterator[prometheus_client.Metric]":
+        return map(_converted, self._registry.collect())
+
+
+def _converted(metric: Metric) -> "prometheus_client.Metric":
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    name, text, labels = PREFIX + metric.family.name, metric.family.help, metric.family.labels
+    if metric.family.kind == "histogram":
+        histograms = HistogramMetricFamily(name, text, labels=labels)
+        for values, timing in metric.samples.items():
+            assert isinstance(timing, Histogram), f"{name} takes histograms"
+            histograms.add_metric(values, timing.cumulative(), timing.total_s)
+        return histograms
+    kind = CounterMetricFamily if metric.family.kind == "counter" else GaugeMetricFamily
+    numbers = kind(name, text, labels=labels)
+    for values, value in metric.samples.items():
+        assert not isinstance(value, Histogram), f"{name} takes numbers"
+        numbers.add_metric(values, value)
+    return numbers
