@@ -28,6 +28,12 @@ GUARANTEED: Final = "Guaranteed"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
+_READY_STATUS_BEHIND: Final = {
+    "node.kubernetes.io/not-ready": "False",
+    "node.kubernetes.io/unreachable": "Unknown",
+}
+"""The taints that only repeat the Ready condition, and the status that each one repeats."""
+
 
 class ClusterObject(Protocol):
     """An object of any watched kind."""
@@ -246,6 +252,18 @@ class Node(Struct, frozen=True, gc=False):
     def is_ready(self) -> bool:
         """Say whether no Ready condition says otherwise (upstream: absent counts as ready)."""
         return self.ready_status in (None, "True")
+
+    @property
+    def confirmed_taints(self) -> tuple[Taint, ...]:
+        """The taints, but for a `not-ready` or `unreachable` that the Ready condition contradicts.
+
+        A node that comes back is Ready before the node lifecycle controller removes these two.
+        """
+        return tuple(
+            taint
+            for taint in self.taints
+            if _READY_STATUS_BEHIND.get(taint.key, self.ready_status) == self.ready_status
+        )
 
     @property
     def zone(self) -> str:

@@ -43,7 +43,11 @@ class NodeTaintsArgs(ScopedArgs):
 
 
 class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
-    """Pods that fail to tolerate a relevant NoSchedule taint; NoExecute is the cluster's own."""
+    """Pods that fail to tolerate a relevant NoSchedule taint; NoExecute is the cluster's own.
+
+    The taints `node.kubernetes.io/not-ready` and `node.kubernetes.io/unreachable` count only while
+    the node's Ready condition agrees (False, or Unknown): they lag behind when a node comes back.
+    """
 
     name = "RemovePodsViolatingNodeTaints"
     reacts_to = (
@@ -60,7 +64,7 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
         if (node_and_pods := view.pods_of(subject)) is None:
             return
         node, pods = node_and_pods
-        taints = tuple(filter(self._is_relevant, node.taints))
+        taints = tuple(filter(self._is_relevant, node.confirmed_taints))
         if not taints:
             return
         for pod, taint in first_untolerated(pods, taints):

@@ -15,6 +15,7 @@ from reactive_desched.model.objects import (
     PodStatus,
     PriorityClass,
 )
+from reactive_desched.model.taints import Taint
 from reactive_desched.model.triggers import Trigger
 
 READY = PodCondition("Ready", "True")
@@ -134,3 +135,22 @@ def test_pods_and_owners_are_written_as_people_name_them() -> None:
 )
 def test_a_trigger_is_told_as_the_change_and_what_it_is_about(trigger: Trigger, words: str) -> None:
     assert str(trigger) == words
+
+
+@pytest.mark.parametrize(
+    ("ready", "confirmed"),
+    [
+        pytest.param("True", {"gpu"}, id="ready"),
+        pytest.param("False", {"gpu", "not-ready"}, id="not ready"),
+        pytest.param("Unknown", {"gpu", "unreachable"}, id="silent"),
+        pytest.param(None, {"gpu"}, id="never reported"),
+    ],
+)
+def test_a_taint_that_repeats_the_ready_condition_is_confirmed_by_it_alone(
+    ready: str | None, confirmed: set[str]
+) -> None:
+    keys = ("gpu", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    taints = tuple(Taint(key, effect) for key in keys for effect in ("NoSchedule", "NoExecute"))
+    found = Node("n1", ready_status=ready, taints=taints).confirmed_taints
+
+    assert found == tuple(t for t in taints if t.key.rpartition("/")[2] in confirmed)

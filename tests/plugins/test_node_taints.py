@@ -3,10 +3,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from reactive_desched.api.scope import Namespaces
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.objects import ClusterObject, Node, Pod
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
@@ -73,6 +74,31 @@ def test_a_pod_on_a_node_that_is_not_ready_is_left_alone() -> None:
     cluster.apply(node("n1", "gpu:NoSchedule"))
 
     assert cluster.flagged() == {"web"}
+
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+
+
+@pytest.mark.parametrize(
+    ("ready", "taint"), [("False", NOT_READY), ("Unknown", UNREACHABLE), (None, NOT_READY)]
+)
+def test_a_node_that_is_ready_again_keeps_its_pods_while_its_taint_lags_behind(
+    ready: str | None, taint: str
+) -> None:
+    tainted = (f"{taint}:NoSchedule", f"{taint}:NoExecute", "gpu:NoSchedule")
+    cluster = Scenario(
+        plugin(), node("n1", *tainted[:2], ready=ready), pod("web", on="n1"), pod("db", on="n1")
+    )
+
+    cluster.apply(node("n1", *tainted[:2], ready="True"))
+    assert cluster.flagged() == set()
+
+    cluster.apply(node("n1", *tainted, ready="True"), pod("ml", on="n1", tolerates=("gpu",)))
+    assert cluster.flagged() == {"web", "db"}
+
+    cluster.apply(node("n1", ready="True"))
+    assert cluster.flagged() == set()
 
 
 FRONT = {"label_selector": LabelSelector({"tier": "front"})}
@@ -174,13 +200,22 @@ def test_both_taint_lists_at_once_are_refused() -> None:
 
 # A tiny world that is full from the start, so that generated objects collide often.
 taints = st.lists(
-    st.sampled_from(["a:NoSchedule", "b:NoSchedule", "a:PreferNoSchedule"]), max_size=2
+    st.sampled_from(
+        [
+            "a:NoSchedule",
+            "b:NoSchedule",
+            "a:PreferNoSchedule",
+            f"{NOT_READY}:NoSchedule",
+            f"{UNREACHABLE}:NoSchedule",
+        ]
+    ),
+    max_size=2,
 )
 nodes = st.builds(
     lambda name, taints, ready: node(name, *taints, ready=ready),
     st.sampled_from(["n1", "n2"]),
     taints,
-    st.sampled_from(["True", "True", "False"]),
+    st.sampled_from(["True", "True", "True", "False", "Unknown", None]),
 )
 pods = st.builds(
     lambda name, on, tolerates, labels: pod(name, on=on, tolerates=tolerates, labels=labels),
@@ -220,6 +255,18 @@ def test_reacting_finds_exactly_what_a_full_scan_finds(
 
         assert cluster.flagged() == cluster.flagged_by_full_scan()
         assert cluster.flagged() == Scenario(plugin(**args), *all_things(cluster)).flagged()
+        assert cluster.flagged() == without_lagging_taints(cluster, args).flagged()
+
+
+def without_lagging_taints(cluster: Scenario, args: dict[str, object]) -> Scenario:
+    """Build the same cluster as it is once the node lifecycle controller has caught up."""
+    things = [
+        structs.replace(thing, taints=tuple(t for t in thing.taints if t.key in "ab"))
+        if isinstance(thing, Node)
+        else thing
+        for thing in all_things(cluster)
+    ]
+    return Scenario(plugin(**args), *things)
 
 
 def all_things(cluster: Scenario) -> Iterator[ClusterObject]:
