@@ -49,6 +49,10 @@ class LiveTail:
         """Take in that this is now the oldest record there is."""
         self.oldest_seq = seq
 
+    def removed_after(self, seq: int) -> int:
+        """Count the records after `seq` that can never be read again."""
+        return 0 if self._recent.reaches(seq) else max(0, self.oldest_seq - 1 - seq)
+
     async def read_after(self, seq: int, limit: int = 500) -> list[JournalRecord]:
         """Return the records behind this place, none if there is none yet, in order.
 
@@ -89,9 +93,13 @@ class _RecentRecords:
         if len(self._records) > 2 * MEMORY_RECORDS or self._bytes > 2 * MEMORY_BYTES:
             self._trim()
 
+    def reaches(self, seq: int) -> bool:
+        """Say whether the record after `seq`, and each later one, is in memory."""
+        return bool(self._records) and seq + 1 >= self._records[0].seq
+
     def read_after(self, seq: int, limit: int) -> list[JournalRecord] | None:
         """Return the records behind a place; None when that is further back than this reaches."""
-        if not self._records or seq + 1 < self._records[0].seq:
+        if not self.reaches(seq):
             return None
         start = seq + 1 - self._records[0].seq
         return list(_limit_bytes(self._records[start : start + limit]))

@@ -68,7 +68,6 @@ class SinkRunner:
         self.delivered = 0
         self.retries = 0
         self.dead_letters = 0
-        self.lost = 0
         self.cursor = 0
         self._sink = sink
         self._tail = tail
@@ -79,6 +78,8 @@ class SinkRunner:
         self._log = log
         self._backoff = RetryBackoff(sink.name, rng, clock, log)
         self._started = False
+        self._skipped = 0
+        self._batch_end: int | None = None  # the last record of the batch that is being delivered
         self._oldest_undelivered: bytes | None = (
             None  # the oldest record that the sink does not have
         )
@@ -96,6 +97,12 @@ class SinkRunner:
     def saved_cursor(self) -> int:
         """The last record that is durably known to be with the sink; 0 before that is known."""
         return max(0, self._saved_cursor)
+
+    @property
+    def lost(self) -> int:
+        """How many records were removed before the sink had them, as soon as that is certain."""
+        batch_end = self._batch_end
+        return self._skipped + (0 if batch_end is None else self._tail.removed_after(batch_end))
 
     @property
     def lag_records(self) -> int:
@@ -187,6 +194,7 @@ class SinkRunner:
         self._advance(self._initial_cursor())
 
     async def _index_batch(self) -> None:
+        self._batch_end = None  # read_after reports what was removed after the cursor
         try:
             entries = await self._tail.read_after(self.cursor)
         except RecordsExpired as gone:
@@ -207,6 +215,7 @@ class SinkRunner:
         await self._save_cursor_if_due()
 
     async def _deliver_all(self, entries: Sequence[JournalRecord]) -> None:
+        self._batch_end = entries[-1].seq
         while entries:
             self._oldest_undelivered = entries[0].raw
             count = await self._deliver(entries)
@@ -257,7 +266,7 @@ class SinkRunner:
         if (gone := oldest - 1 - self.cursor) <= 0:  # not behind the oldest: beyond the newest
             self._start_over(self.cursor)
             return
-        self.lost += gone
+        self._skipped += gone
         name, first = self._sink.name, self.cursor + 1
         text = "records were removed before the sink had them"
         self._log.warning(text, sink=name, lost=gone, first=first, goes_on_at=oldest)

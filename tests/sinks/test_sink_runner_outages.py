@@ -8,7 +8,7 @@ import pytest
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.sinks.retry_backoff import MAX_RETRY_AFTER_S
-from tests.support.scripted_sink import SinkRunnerHarness
+from tests.support.scripted_sink import SinkRunnerHarness, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -116,6 +116,30 @@ async def test_a_journal_that_cannot_be_read_is_trouble_until_it_can(
             await here.caught_up()
 
     assert here.sink.delivered == [1, 2]
+
+
+async def test_what_is_removed_while_a_sink_is_away_counts_as_lost_at_once(
+    here: SinkRunnerHarness,
+) -> None:
+    here.sink.always_raise = SinkUnavailable("away")
+    here.record(500)
+    async with here.running():
+        await wait_until(lambda: bool(here.sink.attempts))
+        here.record(9_500)
+        line = [here.runner.lost]
+        for oldest in (400, 2_001, 9_001):
+            here.tail.set_oldest(oldest)
+            line.append(here.runner.lost)
+        assert line == [0, 0, 1_500, 8_500], "the first 500 are with the runner"
+        assert here.runner.error == "away"
+
+        here.sink.always_raise = None
+        while here.runner.cursor < here.tail.last_seq:
+            await anyio.sleep(0.01)
+            line.append(here.runner.lost)
+
+    assert here.sink.delivered == [*range(1, 501), *range(9_001, 10_001)]
+    assert set(line[3:]) == {8_500}
 
 
 async def test_stopping_closes_the_sink_and_keeps_the_position_in_the_middle_of_an_outage(
