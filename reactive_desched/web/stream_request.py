@@ -84,8 +84,10 @@ def _values(request: web.Request, key: str) -> Iterator[str]:
 
 
 def _follow(request: web.Request) -> bool:
-    value = request.query.get("follow", "")
-    if value not in _BOOLEANS:
+    values = request.query.getall("follow", [""])
+    if len(values) > 1:
+        raise ConfigError("follow can be said only once: write follow=true or follow=false")
+    if (value := values[0]) not in _BOOLEANS:
         raise ConfigError(f"follow={value} is neither true nor false")
     return _BOOLEANS[value]
 
