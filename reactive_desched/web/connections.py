@@ -103,9 +103,15 @@ class ConnectionLimiter:
         self._timer = self._loop.call_later(_SWEEP_EVERY_S, self._sweep)
 
 
-def close_connection(connection: web.RequestHandler, loop: asyncio.AbstractEventLoop) -> None:
-    """Close a connection; what was handed over already has seconds to be taken."""
+def close_connection(
+    connection: web.RequestHandler,
+    loop: asyncio.AbstractEventLoop,
+    flush_timeout_s: float | None = None,
+) -> None:
+    """Close a connection; what was written has `flush_timeout_s`, or 5 s, to be taken."""
     transport = connection.transport
     connection.force_close()
     if transport is not None and transport.get_write_buffer_size():
-        loop.call_later(_FLUSH_TIMEOUT_S, transport.abort)
+        loop.call_later(
+            _FLUSH_TIMEOUT_S if flush_timeout_s is None else flush_timeout_s, transport.abort
+        )

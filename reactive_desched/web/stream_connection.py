@@ -20,6 +20,9 @@ SOCKET_BUFFER_BYTES: Final = 64 << 10
 It passes on that a client takes something when about a third of this is free again.
 """
 
+_MIN_CLOSE_TIMEOUT_S: Final = 5.0
+"""A client that is cut has its stall timeout again to take the rest, and at least this."""
+
 _CHECKS_PER_TIMEOUT: Final = 8
 """Whether a client takes anything is looked at so often before it is cut."""
 
@@ -39,6 +42,7 @@ class StreamConnection:
         self._request = request
         self._writer: StreamWriter | None = None
         self._stall_timeout_s = stall_timeout_s
+        self._close_timeout_s = max(_MIN_CLOSE_TIMEOUT_S, stall_timeout_s)
         self._written_bytes = self._sent_bytes = 0
         self._progress_at = anyio.current_time()
 
@@ -46,7 +50,7 @@ class StreamConnection:
         """Begin the answer; raises ConnectionError when the client has gone."""
         if (transport := self._request.transport) is None:
             raise ConnectionResetError
-        _configure_socket(transport, self._stall_timeout_s)
+        _configure_socket(transport, self._stall_timeout_s + self._close_timeout_s)
         writer = await response.prepare(self._request)
         assert isinstance(writer, StreamWriter), "aiohttp's server has no other"
         self._writer = writer
@@ -95,19 +99,22 @@ class StreamConnection:
             raise ClientStalled
 
     async def disconnect(self, message: bytes) -> None:
-        """End the connection, after these words if they can still be written within seconds."""
-        if self._writer is not None and message:
-            with suppress(ConnectionError):
-                await self._writer.write(message, drain=False)
-        close_connection(self._request.protocol, asyncio.get_running_loop())
+        """End the connection, after this message if the client takes what comes before it."""
+        loop = asyncio.get_running_loop()
+        if self._writer is None or not message:
+            close_connection(self._request.protocol, loop)
+            return
+        with suppress(ConnectionError):
+            await self._writer.write(message, drain=False)
+        close_connection(self._request.protocol, loop, self._close_timeout_s)
 
 
-def _configure_socket(transport: asyncio.Transport, stall_timeout_s: float) -> None:
+def _configure_socket(transport: asyncio.Transport, user_timeout_s: float) -> None:
     """Bound what is held for a client, and have a dead link noticed even if little is said."""
     transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
     sock = transport.get_extra_info("socket")
     with suppress(OSError):  # these make it better; a system that has them not is no reason to fail
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            timeout_ms = int(2000 * stall_timeout_s)
+            timeout_ms = int(1000 * user_timeout_s)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)

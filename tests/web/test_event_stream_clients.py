@@ -103,6 +103,18 @@ async def test_a_client_that_takes_nothing_is_cut_with_its_place(serving: ServeS
         assert found == list(map(to_sse_event, served.records[line["at"] :]))
 
 
+async def test_a_client_that_was_cut_has_time_to_take_its_last_words(
+    serving: ServeStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_FLUSH_TIMEOUT_S", 0.0)  # other connections have no time left
+    async with serving(3000, stalled_after_s=0.4) as served:
+        with await lazy(served.url) as one:
+            await wait_until(lambda: served.stream.clients.counters.cut == 1)
+            text = await rest_of(one)
+
+    assert b": cut: nothing was taken for 0.4 s; the last id is" in text
+
+
 async def test_a_client_that_takes_a_little_now_and_then_is_not_cut(serving: ServeStream) -> None:
     async with serving(3000, stalled_after_s=1) as served:
         with await lazy(served.url, room=1 << 16) as one:
