@@ -123,6 +123,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         controller.sync_status.resource_missing = partial(_log_missing_resource, deps.log)
         async with (
             serve_at(address, health, deps.metrics if deps.serve_metrics else None, stream) as url,
+            _last_records(journal, stream),
             anyio.create_task_group() as tasks,
         ):
             await tasks.start(controller.evictions.run)  #          decisions -> outcomes
@@ -256,6 +257,17 @@ def _event_stream(deps: Dependencies, journal: Journal) -> EventStream | None:
         return None
     limits = StreamLimits(config.max_clients, config.heartbeat_s, config.stalled_after_s)
     return EventStream(journal.tail, limits, utc_now, deps.log)
+
+
+@asynccontextmanager
+async def _last_records(journal: Journal, stream: EventStream | None) -> AsyncIterator[None]:
+    """After the block write the last checkpoint, and let the open streams get it."""
+    try:
+        yield
+    finally:
+        await journal.finish()
+        if stream is not None:
+            await stream.finish()
 
 
 def _config_reloader(

@@ -93,7 +93,13 @@ async def open_recording(
                 runner_tasks.start_soon(relay.run)
             retention_tasks.start_soon(retention.run)
             retention_tasks.start_soon(
+<<<<<<< ours
                 log_transitions, lambda: journal.reason, log, *JOURNAL_HEALTH_MESSAGES
+||||||| base
+                log_transitions, lambda: journal.get_reason, log, *JOURNAL_HEALTH_MESSAGES
+=======
+                log_transitions, lambda: journal.fault, log, *JOURNAL_HEALTH_MESSAGES
+>>>>>>> theirs
             )
             try:
                 yield Recording(journal, recorder, sink_runners, retention)

@@ -160,8 +160,11 @@ class Journal:
     @property
     def reason(self) -> str:
         """Why records cannot be written now; empty when they can."""
-        if self._stop.is_set():
-            return _CLOSED
+        return _CLOSED if self._stop.is_set() else self.fault
+
+    @property
+    def fault(self) -> str:
+        """Why the disk does not take records; empty when it does, also after `finish`."""
         return self._health.reason(anyio.current_time)
 
     @property

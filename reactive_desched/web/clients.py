@@ -46,6 +46,7 @@ class StreamClients:
         self.limit = limit
         self._scopes: set[anyio.CancelScope] = set()
         self._is_closed = False
+        self._left = anyio.Event()
 
     def collect(self) -> Iterator[Metric]:
         """Yield what was counted of the stream."""
@@ -75,9 +76,20 @@ class StreamClients:
                 self._scopes.discard(scope)
                 self.connections.discard(connection)
                 self.counters.clients -= 1
+                self._left.set()
+
+    def refuse_new(self) -> None:
+        """Refuse each client that connects from now on."""
+        self._is_closed = True
+
+    async def wait_until_empty(self) -> None:
+        """Return when there is no client."""
+        while self._scopes:
+            self._left = anyio.Event()
+            await self._left.wait()
 
     def close(self) -> None:
         """End all streams now, and let nobody in any more."""
-        self._is_closed = True
+        self.refuse_new()
         for scope in self._scopes:
             scope.cancel()

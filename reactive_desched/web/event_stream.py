@@ -22,6 +22,9 @@ from reactive_desched.web.stream_request import StreamRequest, parse_stream_requ
 MIN_INTERVAL_S: Final = 0.02
 """No heartbeat comes sooner, and nobody is cut sooner, whatever the settings say."""
 
+LAST_RECORDS_S: Final = 1.0
+"""At shutdown a stream has this long to get the last records."""
+
 
 class StreamLimits(Struct, frozen=True):
     """How many clients there may be, how often each hears something, and how long one may stall."""
@@ -51,6 +54,7 @@ class EventStream:
         self._stall_timeout_s = max(MIN_INTERVAL_S, limits.stall_timeout_s)
         self._clock = clock
         self._log = log
+        self._is_finishing = False
         self._live = LiveBuffer(records)
         self._pages = PageCache(records)
 
@@ -63,6 +67,15 @@ class EventStream:
                 yield
             finally:
                 group.cancel_scope.cancel()
+
+    async def finish(self, within_s: float = LAST_RECORDS_S) -> None:
+        """Refuse new clients; end each stream after the newest record, or when time is up."""
+        self._is_finishing = True
+        self.clients.refuse_new()
+        self._live.notify()
+        with anyio.move_on_after(within_s, shield=True):
+            await self.clients.wait_until_empty()
+        self.close()
 
     def close(self) -> None:
         """End all streams now, and let nobody in any more."""
@@ -116,7 +129,7 @@ class EventStream:
         return response
 
     async def _serve_client(self, client: "_Client") -> None:
-        """Send what a client wants until it has everything, if it does not want to follow."""
+        """Send what a client wants until it has everything; one that follows has it at the end."""
         await client.connection.send(client.framing.preamble())
         try:
             client.seq = await self._pages.resolve_start(client.stream_request.start)
@@ -134,11 +147,17 @@ class EventStream:
             if found.data:
                 self.clients.counters.sent += found.records
                 await client.connection.send(found.data)
-            if client.stream_request.follow:
-                await self._wait_for_records(client)
-            elif client.seq >= until:
+            if self._ends(client, until):
                 await client.connection.send(client.framing.heartbeat(client.seq))
                 return
+            if client.stream_request.follow:
+                await self._wait_for_records(client)
+
+    def _ends(self, client: "_Client", until: int) -> bool:
+        """Say whether a client has everything it wants, or everything there will be."""
+        if self._is_finishing:
+            return client.seq >= self._records.last_seq
+        return not client.stream_request.follow and client.seq >= until
 
     async def _next_chunk(self, client: "_Client") -> Chunk:
         position = client.seq, client.stream_request.event_filter, client.framing

@@ -158,8 +158,7 @@ class LiveBuffer:
             except (JournalError, OSError):
                 self._restart_at(self._source.last_seq)  # clients see by themselves what is missing
                 await anyio.sleep(_RETRY_S)
-            self._updated.set()
-            self._updated = anyio.Event()
+            self.notify()
             await anyio.sleep(NOTIFY_INTERVAL_S)
 
     async def chunk(self, seq: int, event_filter: EventFilter, framing: Framing) -> Chunk | None:
@@ -171,6 +170,11 @@ class LiveBuffer:
         """Return when there may be something behind this place."""
         if seq >= self._seq:
             await self._updated.wait()
+
+    def notify(self) -> None:
+        """Wake every client that waits for records."""
+        self._updated.set()
+        self._updated = anyio.Event()
 
     def _make_chunk(self, seq: int, event_filter: EventFilter, framing: Framing) -> Chunk | None:
         if seq >= self._seq:

@@ -245,6 +245,40 @@ async def test_when_the_server_ends_so_do_the_streams_at_once_and_whole(
         quiet.close()
 
 
+@pytest.mark.parametrize("query", ["", "?from=oldest", "?from=oldest&type=policy"])
+async def test_streams_that_are_finished_end_behind_the_newest_record(
+    serving: ServeStream, query: str
+) -> None:
+    async with (
+        aiohttp.ClientSession() as session,
+        serving(900, there=890, heartbeat_s=60) as served,
+        session.get(f"{served.url}/events{query}") as followed,
+    ):
+        source = EventSource(followed)
+        events = aiter(source)
+        await anext(events)
+        served.publish(10)
+        with anyio.fail_after(10):
+            await served.stream.finish(within_s=60)
+            found = [event async for event in events if event.type != "heartbeat"]
+
+        assert source.last_id == f"{EPOCH}.900"
+        if "type" not in query:
+            assert found[-10:] == [to_sse_event(record) for record in served.records[890:900]]
+        async with session.get(f"{served.url}/events") as late:
+            assert late.status == 503
+
+
+async def test_finishing_does_not_wait_longer_than_it_may_for_a_client_that_takes_nothing(
+    serving: ServeStream,
+) -> None:
+    async with serving(3000, heartbeat_s=60, stalled_after_s=60) as served:
+        with await lazy(served.url):
+            await wait_until(lambda: served.stream.clients.counters.sent > 100)
+            with anyio.fail_after(10):
+                await served.stream.finish(within_s=0.05)
+
+
 async def test_a_journal_that_cannot_be_read_ends_that_answer_and_is_logged(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
