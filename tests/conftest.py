@@ -1,6 +1,7 @@
 """What every test shares: the event loop of its async tests, and how hard hypothesis tries."""
 
 import os
+import signal
 from typing import Any
 
 import hypothesis
@@ -17,6 +18,16 @@ VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever ev
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", VIRTUAL_TIME)
+    _let_children_be_interrupted()
+
+
+def _let_children_be_interrupted() -> None:
+    """Restore SIGINT, which a shell has ignored by what it starts in the background.
+
+    The programs that tests start would inherit that, and ignore the SIGINT that tests send.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class ManualClock:
             heappop(self._sleepers)[2].set()
 
 
-async def wait_until(condition: Callable[[], bool], within_s: float = 5.0) -> None:
+async def wait_until(condition: Callable[[], bool], within_s: float = 30.0) -> None:
     """Come back as soon as something holds; fail when it never does."""
     with anyio.fail_after(within_s):
         while not condition():  # noqa: ASYNC110  what is waited for knows nothing of events

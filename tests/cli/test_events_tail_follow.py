@@ -58,7 +58,7 @@ def test_following_shows_every_line_once_while_files_are_torn_begun_and_compress
     write_on(folder, unwritten, Random(7))
     shown = next_lines(tail, len(unwritten))
     tail.send_signal(signal.SIGINT)
-    rest, complaints = tail.communicate(timeout=20)
+    rest, complaints = tail.communicate(timeout=60)
 
     assert shown == raw(unwritten)
     assert (rest, complaints, tail.returncode) == (b"", b"", 130)
@@ -110,4 +110,4 @@ def test_a_reader_that_has_gone_ends_it_without_a_word(
     with segment_at(folder, 1).path.open("ab") as file:
         file.write(unwritten[20].raw + b"\n")
 
-    assert (tail.stderr.read(), tail.wait(20)) == (b"", 141)
+    assert (tail.stderr.read(), tail.wait(60)) == (b"", 141)

@@ -9,7 +9,7 @@ import anyio
 
 __all__ = ["DispatchedEvent", "EventSource", "read_all_events", "take_events"]
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 HEARTBEAT = "heartbeat"
 
 

@@ -63,7 +63,7 @@ class Program:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            return self.process.wait(20)
+            return self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(20)

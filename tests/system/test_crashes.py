@@ -34,7 +34,7 @@ from tests.support.crash_steps import (
 from tests.support.lives import AcknowledgedWrite, CrashRuns, CrashSupervisor, ReceivedMessage
 from tests.support.mock_kafka import mock_kafka
 
-pytestmark = pytest.mark.timeout(110)
+pytestmark = pytest.mark.timeout(300)
 
 SHARDS, KILLS = 8, 25
 KILLED = -9

@@ -7,7 +7,7 @@ def test_the_demo_ends_well_and_reads_well_in_a_pipe() -> None:
         [sys.executable, "-m", "reactive_desched", "demo"],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
         check=False,
     )
 

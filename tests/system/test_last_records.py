@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.api.event import CHECKPOINT
-from reactive_desched.journal.reading import read
+from reactive_desched.journal.reading import read_events
 
 
 @pytest.fixture
@@ -25,11 +25,11 @@ def test_an_open_stream_gets_every_record_up_to_the_checkpoint_of_the_stop(
     request = urllib.request.Request(
         f"{url}/events?from=oldest", headers={"Accept": "application/x-ndjson"}
     )
-    with urllib.request.urlopen(request, timeout=20) as stream:
+    with urllib.request.urlopen(request, timeout=60) as stream:
         assert program.stop() == 0
         streamed = [line for line in stream.read().split(b"\n") if line]
 
     files = sorted((tmp_path / "journal").glob("*.jsonl"))
     assert streamed == [line for file in files for line in file.read_bytes().splitlines()]
-    assert list(read(tmp_path / "journal"))[-1].type == CHECKPOINT
+    assert list(read_events(tmp_path / "journal"))[-1].type == CHECKPOINT
     assert "the journal is closed" not in program.output

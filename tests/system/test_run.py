@@ -139,7 +139,7 @@ def test_a_kubeconfig_that_is_not_there_ends_with_status_2(policy: Path, tmp_pat
     ended = run(
         "run",
         *("--policy", str(policy), "--kubeconfig", str(tmp_path / "none")),
-        *("--journal-dir", str(tmp_path / "journal")),
+        *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
     )
 
     assert ended.returncode == 2
