@@ -56,6 +56,9 @@ SHUTDOWN_TIMEOUT_S = 10.0
 EVENT_FLUSH_TIMEOUT_S = 2.0
 """How long Events of what we did may take to be written after that."""
 
+STABLE_POLLS = 4
+"""A reason not to be ready is logged once so many polls found it: then it names every resource."""
+
 LIVENESS_TIMEOUT_S = 10.0
 """When the event loop has not turned for so long, /livez asks for a restart."""
 
@@ -137,8 +140,8 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             )
             tasks.start_soon(freeze_gc_after_sync, controller, interned, deps.log)
             tasks.start_soon(
-                log_transitions,
-                controller.not_ready_reason,
+                partial(log_transitions, stable_polls=STABLE_POLLS),
+                controller.all_not_ready_reasons,
                 deps.log,
                 "holding back",
                 "judging again",
@@ -261,7 +264,7 @@ def _event_stream(deps: Dependencies, journal: Journal) -> EventStream | None:
 
 @asynccontextmanager
 async def _last_records(journal: Journal, stream: EventStream | None) -> AsyncIterator[None]:
-    """After the block write the last checkpoint, and let the open streams get it."""
+    """Write the last checkpoint after the block, and send it to the open streams."""
     try:
         yield
     finally:
@@ -317,6 +320,10 @@ def _health(controller: Controller, journal: Journal, active: ActiveConfig) -> H
 
 
 def _sync_check(controller: Controller, resource: str) -> CheckResult:
+    refusal = controller.sync_status.missing().get(resource)
+    if refusal is not None:
+        message = f"going without: {WATCHED_KINDS[resource].if_forbidden} ({refusal})"
+        return CheckResult(ok=True, message=message)
     return _check(controller.sync_status.reasons()[resource])
 
 

@@ -93,13 +93,7 @@ async def open_recording(
                 runner_tasks.start_soon(relay.run)
             retention_tasks.start_soon(retention.run)
             retention_tasks.start_soon(
-<<<<<<< ours
-                log_transitions, lambda: journal.reason, log, *JOURNAL_HEALTH_MESSAGES
-||||||| base
-                log_transitions, lambda: journal.get_reason, log, *JOURNAL_HEALTH_MESSAGES
-=======
                 log_transitions, lambda: journal.fault, log, *JOURNAL_HEALTH_MESSAGES
->>>>>>> theirs
             )
             try:
                 yield Recording(journal, recorder, sink_runners, retention)
@@ -111,18 +105,27 @@ async def open_recording(
 
 
 async def log_transitions(
-    get_reason: Callable[[], str], log: Logger, fault_message: str, recovery_message: str
+    get_reason: Callable[[], str],
+    log: Logger,
+    fault_message: str,
+    recovery_message: str,
+    stable_polls: int = 1,
 ) -> None:
-    """Log why something stands still, and its end; what passes between two looks is not told."""
-    last_reason = ""
+    """Log why something stands still, and its end; a change between two polls is not logged.
+
+    A reason is logged once `stable_polls` polls in a row found it.
+    """
+    last_reason, polled, polls = "", "", 0
     while True:
         await anyio.sleep(POLL_INTERVAL_S)
         because = get_reason()
-        if because and because != last_reason:
+        polls, polled = polls + 1 if because == polled else 1, because
+        if because and because != last_reason and polls >= stable_polls:
             log.warning(fault_message, because=because)
+            last_reason = because
         elif last_reason and not because:
             log.info(recovery_message, after=last_reason)
-        last_reason = because
+            last_reason = ""
 
 
 def journal_config(settings: ReactiveSettings) -> JournalConfig:

@@ -200,6 +200,10 @@ class Controller:
         """Say what we were told to wait for, or what our picture lacks; empty for nothing."""
         return self.paused_reason or self.sync_status.first_reason() or ""
 
+    def all_not_ready_reasons(self) -> str:
+        """Return the pause's reason, or every resource that is not synced and why."""
+        return self.paused_reason or self.sync_status.all_reasons()
+
     def _may_evaluate(self) -> bool:
         self.suspend_detector.check()
         return self._reported_pause is None and self._write_block_reason() is None

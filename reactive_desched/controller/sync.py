@@ -20,7 +20,7 @@ class SyncStatus:
     ) -> None:
         self.resource_missing: Callable[[str, str], None] = lambda *_: None
         self._optional = optional
-        self._missing: set[str] = set()
+        self._missing: dict[str, str] = {}
         self._list_and_watch = dict.fromkeys(resources, False)
         self._reasons = dict.fromkeys(self._list_and_watch, _NOT_LISTED)
         self._on_change = on_change
@@ -38,6 +38,23 @@ class SyncStatus:
     def reasons(self) -> dict[str, str]:
         """Return what each resource lacks; an empty text is in order."""
         return dict(self._reasons)
+
+    def missing(self) -> dict[str, str]:
+        """Return the optional resources that the API server refuses, and why."""
+        return dict(self._missing)
+
+    def all_reasons(self) -> str:
+        """Name every resource that is not in order, and why; empty when all are synced.
+
+        Missing optional resources are named too, so that the text is the same when one is refused.
+        """
+        if self.is_synced:
+            return ""
+        by_reason: dict[str, list[str]] = {}
+        for resource, own_reason in self._reasons.items():
+            if reason := own_reason or self._missing.get(resource):
+                by_reason.setdefault(reason, []).append(resource)
+        return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
 
     def list_started(self, resource: str) -> None:
         """A new picture is being swapped in."""
@@ -57,13 +74,13 @@ class SyncStatus:
     def denied(self, resource: str, reason: str) -> None:
         """The server refuses it: go without it where that can be."""
         if resource in self._optional and resource not in self._missing:
-            self._missing.add(resource)
+            self._missing[resource] = reason
             self.resource_missing(resource, reason)
             self._set_reason(resource, "")
 
     def watch_started(self, resource: str) -> None:
         """A watch is open; this counts only on a whole picture."""
-        self._missing.discard(resource)
+        self._missing.pop(resource, None)
         if self._list_and_watch[resource]:
             self._set_reason(resource, "")
 

@@ -12,7 +12,10 @@ LOOP_LAG = histogram("loop_lag_seconds", "How late the event loop ran a timer.")
 
 
 class CheckResult(NamedTuple):
-    """What a check says now; the reason is for a person, on one line."""
+    """What a check says now; the message is for a person, on one line.
+
+    A check that passes with a message has a reservation: its line is that of an info check.
+    """
 
     ok: bool
     message: str = ""
@@ -152,7 +155,7 @@ def _run_check(check: Check) -> CheckResult:
 
 def _line(name: str, result: CheckResult) -> str:
     if result.ok:
-        return f"[+]{name} ok"
+        return _info_line(name, result._replace(ok=False)) if result.message else f"[+]{name} ok"
     return f"[-]{name} failed: {_on_one_line(result.message) or 'no reason given'}"
 
 

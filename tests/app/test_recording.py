@@ -74,6 +74,23 @@ class TestTelling:
             "stopped {'because': 'full'}",
         ]
 
+    async def test_a_reason_that_still_grows_is_told_when_it_has_stood_for_some_looks(self) -> None:
+        log, reasons = Lines(), iter(("a", "a, b", "a, b", "a, b, c", "", "d", "d", "d", ""))
+        async with anyio.create_task_group() as group:
+            held = partial(
+                log_transitions,
+                partial(next, reasons, ""),
+                log,
+                "stopped",
+                "resumed",
+                stable_polls=3,
+            )
+            group.start_soon(held)
+            await anyio.sleep(12 * POLL_INTERVAL_S)
+            group.cancel_scope.cancel()
+
+        assert log.lines == ["stopped {'because': 'd'}", "resumed {'after': 'd'}"]
+
     async def test_what_passes_between_two_looks_is_not_told(self) -> None:
         log, reasons = Lines(), ["not listed yet"]
         async with anyio.create_task_group() as group:

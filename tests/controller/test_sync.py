@@ -119,6 +119,32 @@ def test_a_dispensable_resource_that_is_refused_is_done_without_until_it_can_be_
     assert bench.synced.first_reason() == "nodes: lost"
 
 
+def test_all_that_is_refused_is_named_at_once_also_what_was_given_up() -> None:
+    synced = Bench().synced
+    assert synced.all_reasons() == "nodes, pods: not listed yet"
+    synced.stale("nodes", "403")
+    assert synced.all_reasons() == "nodes: 403; pods: not listed yet"
+    synced.stale("pods", "403")
+    assert synced.all_reasons() == "nodes, pods: 403"
+
+    synced.denied("nodes", "403")
+    assert synced.all_reasons() == "nodes, pods: 403"
+    assert synced.missing() == {"nodes": "403"}
+
+    synced.list_started("nodes")
+    synced.list_finished("nodes")
+    synced.watch_started("nodes")
+    assert (synced.all_reasons(), synced.missing()) == ("pods: 403", {})
+
+
+def test_nothing_is_held_up_for_what_was_given_up() -> None:
+    bench = Bench()
+    bench.list_and_watch("pods")
+    bench.synced.denied("nodes", "403")
+
+    assert bench.synced.all_reasons() == ""
+
+
 def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_refused() -> None:
     bench = Bench()
     bench.list_and_watch("nodes")

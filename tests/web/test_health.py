@@ -44,6 +44,20 @@ def test_the_verbose_answer_lists_every_check_in_order() -> None:
     )
 
 
+def test_what_passes_with_a_reservation_is_told_with_it_and_is_not_called_ok() -> None:
+    health = Health(Clock())
+    health.add_readiness_check(
+        "sync-csinodes", lambda: CheckResult(ok=True, message="going without (403)")
+    )
+
+    report = health.readyz()
+
+    assert (report.ok, report.text(verbose=False)) == (True, "ok")
+    assert report.text(verbose=True) == (
+        "[!]sync-csinodes: going without (403)\nreadyz check passed\n"
+    )
+
+
 def test_a_failure_is_told_with_its_reason_on_one_line_even_if_not_asked_for_more() -> None:
     health = Health(Clock())
     health.add_readiness_check("sync-pods", lambda: GOOD)

@@ -1,0 +1,75 @@
+"""A controller that may read nothing: what it cannot read is named, all at once."""
+
+import re
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.state.resources import RESOURCES
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
+clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
+users: [{{name: u, user: {{token: t}}}}]
+"""
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Answers 403 to whatever is asked."""
+
+    def do_GET(self) -> None:
+        self.send_response(403)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet."""
+
+
+class CrowdServer(ThreadingHTTPServer):
+    """Lets as many connect at once as there are resources."""
+
+    request_queue_size = 100
+    daemon_threads = True
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    """Lead to an API server that refuses everything."""
+    path = tmp_path / "kubeconfig"
+    with CrowdServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        path.write_text(KUBECONFIG.format(url=f"http://127.0.0.1:{server.server_port}"))
+        yield path
+        server.shutdown()
+
+
+def test_everything_that_may_not_be_read_is_named_in_one_line_and_by_readyz(
+    start: Callable[..., Any], kubeconfig: Path, policy: Path, tmp_path: Path
+) -> None:
+    program = start(
+        "run",
+        *("--policy", str(policy), "--kubeconfig", str(kubeconfig)),
+        *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
+    )
+    url = program.wait_for(r"url=(http://\S+)")[1]
+    line = program.wait_for(r".*holding back.*")[0]
+
+    assert line.count("403") == len(RESOURCES)
+    assert set(RESOURCES) <= set(re.findall(r"[a-z]+", line))
+    with pytest.raises(urllib.error.HTTPError) as answer:
+        urllib.request.urlopen(f"{url}/readyz?verbose", timeout=30)
+    text = answer.value.read().decode()
+    assert not re.search(r"\[\+\]sync-", text)
+    assert text.count("403") == len(RESOURCES)
+    assert program.stop() == 0
+    assert program.output.count("holding back") == 1
