@@ -31,13 +31,14 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.dry_run import DryRunEvictor
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.config import limits_of, rate_of
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.session import Session, Transport, open_session
 from reactive_desched.kube.codec import make_codecs
-from reactive_desched.kube.watch.reconnect import ReconnectSignal
 from reactive_desched.kube.watch.reflector import Reflector
+from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.sinks.kube_events import KubeEventsSink, own_pod
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import RESOURCES, WATCHED_KINDS
@@ -116,7 +117,8 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         journal, recorder = recording.journal, recording.recorder
         controller = _build_controller(deps, session, journal, recorder)
         interned = InternTables()
-        reflectors = make_reflectors(session, controller, interned)
+        probe = ServerProbe(session, SystemClock())
+        reflectors = make_reflectors(session, controller, interned, probe)
         health = _health(controller, journal, active)
         stream = _event_stream(deps, journal)
         controller.suspend_detector.on_resume = partial(_reopen_watches, reflectors, deps.log)
@@ -132,6 +134,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             await tasks.start(controller.evictions.run)  #          decisions -> outcomes
             tasks.start_soon(controller.suspend_detector.run)
             tasks.start_soon(controller.worker.run)  #               subjects  -> decisions
+            tasks.start_soon(probe.run)  #                      ends back-offs after an outage
             for reflector in reflectors.values():
                 tasks.start_soon(reflector.run)  #            cluster   -> changes
             evictor = ApiEvictor(session)
@@ -219,12 +222,11 @@ def _log_recovery(journal: Journal, log: DebugLogger) -> None:
 
 
 def make_reflectors(
-    session: Transport, controller: Controller, interned: InternTables
+    session: Transport, controller: Controller, interned: InternTables, probe: ServerProbe
 ) -> Mapping[str, AnyReflector]:
     """Make the list-watch loop of every watched kind; each feeds the controller."""
-    reconnect = ReconnectSignal()
     return {
-        resource: Reflector(session, codec, controller.event_handler(resource), reconnect=reconnect)
+        resource: Reflector(session, codec, controller.event_handler(resource), probe=probe)
         for resource, codec in make_codecs(interned).items()
     }
 

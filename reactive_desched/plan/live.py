@@ -1,6 +1,6 @@
 """From a live cluster to a picture: everything is listed once, and nothing else is asked for."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from msgspec import Raw
@@ -9,8 +9,8 @@ from reactive_desched.errors import Malformed, RequestRejected, SnapshotUnavaila
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.config import limits_of, rate_of
 from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
-from reactive_desched.kube.codec import Codec, RawListPage, WatchEvent, make_codecs
-from reactive_desched.kube.watch.snapshot import list_once
+from reactive_desched.kube.codec import Codec, ListPage, WatchEvent, make_codecs
+from reactive_desched.kube.watch.initial_list import list_once
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.policy.settings import ClientSettings
@@ -113,12 +113,17 @@ class _CountingCodec:
         """Decode one watch line."""
         return self._codec.decode_event(line)
 
-    def split_page(self, body: bytes) -> RawListPage:
-        """Split one list page into undecoded items."""
-        return self._codec.split_page(body)
+    def read_page(self, body: bytes) -> ListPage:
+        """Read the metadata of one list page."""
+        return self._codec.read_page(body)
 
-    def decode_object(self, raw: Raw | bytes) -> Any:  # a record of any resource
-        """Decode one object and count it."""
-        self._count += 1
-        self._progress.update(self._what, self._count)
+    def decode_page(self, page: ListPage) -> Iterator[Any]:  # records of any resource
+        """Yield the objects of a page, and count them."""
+        for obj in self._codec.decode_page(page):
+            self._count += 1
+            self._progress.update(self._what, self._count)
+            yield obj
+
+    def decode_object(self, raw: Raw | bytes | memoryview) -> Any:  # a record of any resource
+        """Decode one object."""
         return self._codec.decode_object(raw)

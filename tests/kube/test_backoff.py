@@ -3,7 +3,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.kube.watch.backoff import ExponentialBackoff
+from reactive_desched.kube.watch.resume import ExponentialBackoff
 
 
 def waits(backoff: ExponentialBackoff, count: int, now: float = 0.0) -> list[float]:

@@ -353,15 +353,16 @@ def test_the_kubeconfigs_own_proxy_wins(tmp_path: Path) -> None:
 def test_the_client_librarys_models_are_never_imported(tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "from reactive_desched.kube.auth.client_config import AccessReader\n"
+        "from reactive_desched.kube.auth.client_config import ClientConfigLoader\n"
         "from reactive_desched.kube.auth.kubeconfig import KubeconfigFiles\n"
-        f"AccessReader(KubeconfigFiles(({str(kubeconfig(tmp_path))!r},), None), {{}}).read()\n"
+        f"files = KubeconfigFiles(({str(kubeconfig(tmp_path))!r},), None)\n"
+        "ClientConfigLoader(files, {}).load()\n"
         "assert not [name for name in sys.modules if name.startswith('kubernetes_asyncio')]\n"
         "import kubernetes_asyncio\n"
         "whole = kubernetes_asyncio.client\n"
         "assert whole.CoreV1Api\n"
-        "from reactive_desched.kube.auth.lean_import import ConfigLoaders\n"
-        "ConfigLoaders()\n"
+        "from reactive_desched.kube.auth.lean_import import LibraryLoaders\n"
+        "LibraryLoaders()\n"
         "assert sys.modules['kubernetes_asyncio.client'] is whole\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

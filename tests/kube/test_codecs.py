@@ -294,11 +294,12 @@ def test_one_malformed_object_does_not_spoil_its_page() -> None:
     read_ones: list[Pod] = []
     refused: list[str] = []
 
-    for raw in codec.split_page(json.dumps({"metadata": {}, "items": items}).encode()).items:
-        try:
-            read_ones.append(codec.decode_object(raw))
-        except Malformed as error:
-            refused.append(error.name)
+    body = json.dumps({"metadata": {}, "items": items}).encode()
+    for obj in codec.decode_page(codec.read_page(body)):
+        if isinstance(obj, Malformed):
+            refused.append(obj.name)
+        else:
+            read_ones.append(obj)
 
     assert ([pod.node for pod in read_ones], refused) == (["n1", "n2"], ["bad", ""])
 
@@ -322,7 +323,7 @@ json_values = st.recursive(
 @given(json_values.map(json.dumps).map(str.encode) | st.binary(max_size=30))
 def test_whatever_arrives_nothing_but_malformed_is_raised(text: bytes) -> None:
     for codec in all_of(fresh()):
-        for read_it in (codec.item, codec.event, codec.page):
+        for read_it in (codec.decode_object, codec.decode_event, read_whole_page(codec)):
             try:
                 read_it(text)
             except Malformed as error:
@@ -343,21 +344,87 @@ def test_whatever_arrives_nothing_but_malformed_is_raised(text: bytes) -> None:
 def test_a_page_says_where_it_stands_and_how_to_go_on(
     metadata: JSON, version: str, token: str
 ) -> None:
-    body = json.dumps({"kind": "PodList", "metadata": metadata, "items": [POD, 5]}).encode()
+    body = as_page(named("web"), 5, **metadata)
 
-    page = fresh().pods.split_page(body)
+    page = fresh().pods.read_page(body)
 
     assert (page.resource_version, page.continue_token) == (version, token)
-    assert [json.loads(bytes(raw)) for raw in page.items] == [POD, 5]
 
 
 @pytest.mark.parametrize("items", [[], None])
 def test_an_empty_page_may_be_a_list_or_null(items: list[JSON] | None) -> None:
-    assert (
-        fresh().pods.split_page(json.dumps({"metadata": {}, "items": items}).encode()).items == []
-    )
+    codec = fresh().pods
+    page = codec.read_page(json.dumps({"metadata": {}, "items": items}).encode())
+
+    assert list(codec.decode_page(page)) == []
 
 
 def test_a_reply_without_items_is_not_taken_for_an_empty_cluster() -> None:
     with pytest.raises(Malformed, match="items"):
-        fresh().pods.split_page(b'{"kind":"Status","metadata":{},"status":"Failure","code":500}')
+        fresh().pods.read_page(b'{"kind":"Status","metadata":{},"status":"Failure","code":500}')
+
+
+MISLEADING = [{"metadata": {"name": "no item"}}, {"metadata": {"name": "nor this"}}]
+odd_members = st.sampled_from(
+    [
+        {},
+        {"spec": {"nodeName": "n1"}},
+        {"spec": {"unknown": MISLEADING}},
+        {"unknown": {"deeper": [MISLEADING, MISLEADING]}},
+        {"status": {"message": json.dumps(MISLEADING)}},
+        {"spec": 5},
+        {"metadata": None},
+        {"metadata": {"name": "without-a-uid"}},
+    ]
+)
+
+
+@given(st.lists(odd_members, max_size=6), st.sampled_from(["", "\n"]))
+def test_a_page_decodes_as_its_objects_one_by_one(members: list[JSON], tail: str) -> None:
+    items = [named(f"pod-{number}") | more for number, more in enumerate(members)]
+    codec = fresh().pods
+
+    page = codec.read_page(as_page(*items, resourceVersion="9", tail=tail))
+
+    assert list(map(outcome, codec.decode_page(page))) == [one_by_one(each) for each in items]
+
+
+def test_the_objects_of_a_page_from_an_api_server_are_cut_out() -> None:
+    items = [named("a") | {"spec": {"unknown": MISLEADING}}, named("b")]
+
+    assert fresh().pods.read_page(as_page(named("a"))).items_at > 0
+    assert fresh().pods.read_page(as_page(*items)).items_at > 0
+    assert fresh().pods.read_page(as_page(5, *items)).items_at < 0
+
+
+@pytest.mark.parametrize("cut", [-1, -2, -3, -40])
+def test_a_page_that_was_cut_short_is_malformed(cut: int) -> None:
+    body, codec = as_page(named("a"), named("b"))[:cut], fresh().pods
+
+    with pytest.raises(Malformed):
+        list(codec.decode_page(codec.read_page(body)))
+
+
+def named(name: str) -> JSON:
+    return {"metadata": {"name": name, "namespace": "shop", "uid": name}}
+
+
+def as_page(*items: object, tail: str = "", **metadata: object) -> bytes:
+    """Write a list as an API server does."""
+    listed = {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}
+    return json.dumps(listed, separators=(",", ":")).encode() + tail.encode()
+
+
+def outcome(found: Pod | Malformed) -> object:
+    return (found.kind, found.name, found.message) if isinstance(found, Malformed) else found
+
+
+def one_by_one(item: JSON) -> object:
+    try:
+        return fresh().pods.decode_object(json.dumps(item).encode())
+    except Malformed as error:
+        return outcome(error)
+
+
+def read_whole_page(codec: Any) -> Any:  # of any kind
+    return lambda text: list(codec.decode_page(codec.read_page(text)))

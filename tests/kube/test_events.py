@@ -268,7 +268,7 @@ async def test_the_pace_is_kept_after_a_burst(bench: Bench) -> None:
 async def test_beyond_the_bound_events_are_dropped_and_counted(
     api: ScriptedApi, session: Session, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_module, "UNSENT", 2)
+    monkeypatch.setattr(events_module, "MAX_UNSENT", 2)
     bench = Bench(api, session, clock)
     bench.api.answer_next("POST", CREATED, CREATED, CREATED)
     for note in ("a", "b", "c", "a"):
@@ -284,7 +284,7 @@ async def test_beyond_the_bound_events_are_dropped_and_counted(
 async def test_at_the_bound_the_event_not_seen_for_longest_is_forgotten(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_module, "REMEMBERED", 2)
+    monkeypatch.setattr(events_module, "MAX_SERIES", 2)
     bench.api.answer_next("POST", *[CREATED] * 4)
     await bench.record("a", "b", "c", "a")
 

@@ -76,7 +76,7 @@ async def test_a_grace_period_is_passed_on_also_when_it_is_zero(
     api: ScriptedApi, session: Session
 ) -> None:
     api.answer_next("POST", ScriptedReply(201))
-    request = msgspec.structs.replace(WEB, grace_period_s=0, reason="")
+    request = msgspec.structs.replace(WEB, grace_period_s=0, message="")
     await ApiEvictor(session, dry_run=True).evict(request)
     body = msgspec.json.decode(api.requests[0].body)
     assert body["deleteOptions"] == {

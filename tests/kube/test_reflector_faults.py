@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import KubeConfigOptions, open_session
-from reactive_desched.kube.watch.lister import ListSettings
+from reactive_desched.kube.watch.initial_list import ListSettings
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.kube.watch.yielding import YieldPolicy
@@ -78,14 +78,14 @@ faults = st.one_of(
     st.builds(repeat, st.sampled_from([-1, -2])),
     st.sampled_from(
         [
-            lambda api, _: api.cut(),
-            lambda api, _: api.cut(b'{"type":"ADDED","object":{"metad'),
-            lambda api, _: api.end(),
+            lambda api, _: api.cut_watches(),
+            lambda api, _: api.cut_watches(b'{"type":"ADDED","object":{"metad'),
+            lambda api, _: api.end_watches(),
             lambda api, _: api.compact(),
             lambda api, _: api.bookmark(),
-            lambda api, _: api.tell(b"nonsense\n"),
-            lambda api, _: api.tell(error_line(500, "InternalError", "etcd")),
-            lambda api, _: api.tell(error_line(429, "TooManyRequests", "later")),
+            lambda api, _: api.send_raw(b"nonsense\n"),
+            lambda api, _: api.send_raw(error_line(500, "InternalError", "etcd")),
+            lambda api, _: api.send_raw(error_line(429, "TooManyRequests", "later")),
             lambda api, _: api.answer_next("watch", ScriptedReply()),
             lambda api, _: api.answer_next(
                 "list", ScriptedReply(body=b'{"metadata":', after_body="cut")

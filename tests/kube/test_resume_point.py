@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.kube.watch.resume_point import ResumePoint, is_older
+from reactive_desched.kube.watch.resume import ResumePoint, is_older
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 
 from reactive_desched.errors import Malformed, RequestRejected
 from reactive_desched.kube.client.session import Session
-from reactive_desched.kube.watch.snapshot import list_once
+from reactive_desched.kube.watch.initial_list import list_once
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
 from tests.support.things import FakeCodec, FakeObject
 

@@ -7,8 +7,8 @@ from anyio.lowlevel import checkpoint
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.session import Session, WatchStream
 from reactive_desched.kube.codec import WatchEvent
-from reactive_desched.kube.watch.lister import Lister, ListResult, ListSettings
-from reactive_desched.kube.watch.watch_end import StopReason, WatchEnd
+from reactive_desched.kube.watch.initial_list import Lister, ListResult, ListSettings
+from reactive_desched.kube.watch.resume import StopReason, WatchEnd
 from reactive_desched.kube.watch.watcher import WatchReader
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 from reactive_desched.testing.manual_clock import ManualClock
@@ -104,7 +104,7 @@ async def test_a_page_is_decoded_in_turns(
     loop = Loop()
 
     class Counting(FakeCodec):
-        def item(self, raw: object) -> FakeObject:
+        def decode_object(self, raw: object) -> FakeObject:
             loop.done += 1
             return super().decode_object(raw)  # type: ignore[arg-type]  # passed on as it came
 
@@ -129,7 +129,7 @@ async def test_dear_objects_end_a_turn_by_their_time(
     loop = Loop()
 
     class Dear(FakeCodec):
-        def item(self, raw: object) -> FakeObject:
+        def decode_object(self, raw: object) -> FakeObject:
             loop.done += 1
             clock.advance(0.0004)
             return super().decode_object(raw)  # type: ignore[arg-type]  # passed on as it came

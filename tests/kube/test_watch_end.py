@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from reactive_desched.errors import RateLimited, Unreachable
 from reactive_desched.kube.client.responses import ApiResponse, parse_status
-from reactive_desched.kube.watch.watch_end import (
+from reactive_desched.kube.watch.resume import (
     StopReason,
     WatchEnd,
     end_from_error,

@@ -87,7 +87,7 @@ def test_a_change_with_a_null_is_read_as_if_it_were_absent() -> None:
 )
 def test_a_bookmark_carries_only_its_version(obj: JSON, version: str, *, ends: bool) -> None:
     for codec in all_of(fresh()):
-        event = codec.event(as_line("BOOKMARK", obj))
+        event = codec.decode_event(as_line("BOOKMARK", obj))
 
         assert (event.type, event.object, event.status) == ("BOOKMARK", None, None)
         assert (event.resource_version, event.initial_events_end) == (version, ends)
@@ -104,7 +104,7 @@ def test_an_error_carries_the_servers_status() -> None:
     }
 
     for codec in all_of(fresh()):
-        event = codec.event(as_line("ERROR", status))
+        event = codec.decode_event(as_line("ERROR", status))
 
         assert (event.type, event.object, event.resource_version) == ("ERROR", None, "")
         assert (event.status.code, event.status.reason) == (410, "Expired")
@@ -140,4 +140,4 @@ def test_an_error_that_looks_like_an_object_is_still_an_error() -> None:
 def test_a_line_that_cannot_be_read_is_malformed(line: bytes) -> None:
     for codec in all_of(fresh()):
         with pytest.raises(Malformed):
-            codec.event(line)
+            codec.decode_event(line)

@@ -9,8 +9,8 @@ from typing import Final
 import anyio
 
 from reactive_desched.kube.client.session import Session
-from reactive_desched.kube.watch.reconnect import ReconnectSignal
 from reactive_desched.kube.watch.reflector import Reflector
+from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.settings import ReflectorSettings, ReflectorStatus
 from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.things import FakeCodec, FakeObject, RecordingEventHandler
@@ -36,7 +36,7 @@ class ReflectorHarness:
         settings: ReflectorSettings = PAGED_LIST,
         *,
         codec: FakeCodec | None = None,
-        reconnect: ReconnectSignal | None = None,
+        probe: ServerProbe | None = None,
     ) -> AsyncIterator[None]:
         """Reflect while the block runs; in pages unless told otherwise."""
         reflector: Reflector[FakeObject] = Reflector(
@@ -46,7 +46,7 @@ class ReflectorHarness:
             clock=self.clock,
             rng=Random(1),
             settings=settings,
-            reconnect=reconnect,
+            probe=probe,
         )
         self.status, self.reopen = reflector.status, reflector.reopen
         async with anyio.create_task_group() as beside:

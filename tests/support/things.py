@@ -1,11 +1,13 @@
 """A resource nobody has, `things`: its codec and a feed that remembers."""
 
+from collections.abc import Iterator
+
 import msgspec
 from msgspec import Raw, Struct
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.responses import parse_status
-from reactive_desched.kube.codec import FULL_OBJECT, RawListPage, WatchEvent
+from reactive_desched.kube.codec import FULL_OBJECT, ListPage, WatchEvent
 
 __all__ = ["FakeCodec", "FakeObject", "RecordingEventHandler"]
 
@@ -67,16 +69,26 @@ class FakeCodec:
             return WatchEvent("BOOKMARK", None, meta.resource_version, ended)
         return WatchEvent(line_data.type, FakeObject(meta.name, wire.value), meta.resource_version)
 
-    def split_page(self, body: bytes) -> RawListPage:
-        """Split one page."""
+    def read_page(self, body: bytes) -> ListPage:
+        """Read the metadata of one page."""
+        meta = self._page(body).metadata
+        return ListPage(body, meta.resource_version, meta.continue_token)
+
+    def decode_page(self, page: ListPage) -> Iterator[FakeObject | Malformed]:
+        """Yield the objects of one page."""
+        for raw in self._page(page.body).items:
+            try:
+                yield self.decode_object(raw)
+            except Malformed as error:
+                yield error
+
+    def _page(self, body: bytes) -> _List:
         try:
-            page = msgspec.json.decode(body, type=_List)
+            return msgspec.json.decode(body, type=_List)
         except msgspec.MsgspecError as error:
             raise Malformed("ThingList", "", str(error)) from error
-        meta = page.metadata
-        return RawListPage(page.items, meta.resource_version, meta.continue_token)
 
-    def decode_object(self, raw: Raw | bytes) -> FakeObject:
+    def decode_object(self, raw: Raw | bytes | memoryview) -> FakeObject:
         """Decode one object."""
         try:
             wire = msgspec.json.decode(raw, type=_Wire)

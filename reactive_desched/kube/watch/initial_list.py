@@ -1,28 +1,172 @@
-"""Hold the initial events of a streaming list until they make a whole picture."""
+"""Reads all objects of a resource: in pages, or as the initial events of a watch.
 
+Either way the objects are staged in memory: the store keeps its objects until the new list is
+complete, and a list that breaks off changes nothing.
+"""
+
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
+import anyio
+from anyio.lowlevel import checkpoint
+from anyio.streams.memory import MemoryObjectSendStream
 from msgspec import Struct
 
-from reactive_desched.kube.codec import WatchEvent
-from reactive_desched.kube.watch.watch_end import StopReason, WatchEnd, end_from_status
+from reactive_desched.errors import ClusterError, Malformed, RequestRejected
+from reactive_desched.kube.client.clock import Clock, SystemClock
+from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.codec import Codec, ListPage, WatchEvent
+from reactive_desched.kube.watch.resume import (
+    StopReason,
+    WatchEnd,
+    end_from_error,
+    end_from_response,
+    end_from_status,
+)
+from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 
-__all__ = ["Deleted", "InitialList"]
+__all__ = ["Deleted", "InitialList", "ListResult", "ListSettings", "Lister", "list_once"]
 
 T = TypeVar("T")
 
 
+# --- in pages -----------------------------------------------------------------------------------
+
+
+class ListSettings(Struct, frozen=True, gc=False):
+    """The size of a page, and how often its decoding yields to the event loop."""
+
+    page_size: int
+    yield_policy: YieldPolicy
+
+
+class ListResult(Struct, Generic[T], gc=False):
+    """All objects that the server had at `resource_version`."""
+
+    items: list[T]
+    resource_version: str
+
+
+class Lister(Generic[T]):
+    """Lists one resource; fetches the next page while it decodes one.
+
+    It sends no resourceVersion: with any other the server may return an older list than the
+    objects we have. An object that cannot be decoded goes to `on_malformed` and is left out.
+    """
+
+    def __init__(
+        self,
+        session: Transport,
+        codec: Codec[T],
+        on_malformed: Callable[[Malformed], None],
+        clock: Clock,
+    ) -> None:
+        self._session = session
+        self._codec = codec
+        self._on_malformed = on_malformed
+        self._clock = clock
+
+    async def list_all(self, settings: ListSettings) -> ListResult[T] | WatchEnd:
+        """Read every page, or return why the list broke off."""
+        result: ListResult[T] = ListResult([], "")
+        async with anyio.create_task_group() as ahead:
+            send, receive = anyio.create_memory_object_stream[ListPage | WatchEnd](0)
+            ahead.start_soon(self._fetch_pages, send, settings.page_size)
+            async with receive:
+                async for page in receive:
+                    if isinstance(page, WatchEnd):
+                        return page
+                    result.resource_version = result.resource_version or page.resource_version
+                    try:
+                        await self._decode(page, result.items, settings.yield_policy)
+                    except Malformed as error:
+                        return WatchEnd(StopReason.BROKEN, f"list {self._codec.path}: {error}")
+        if result.resource_version in ("", "0"):
+            return WatchEnd(
+                StopReason.BROKEN, f"list {self._codec.path}: it names no resourceVersion"
+            )
+        return result
+
+    async def _fetch_pages(
+        self, send: MemoryObjectSendStream[ListPage | WatchEnd], size: int
+    ) -> None:
+        token = ""
+        async with send:
+            while True:
+                page = await self._fetch_page(token, size)
+                await send.send(page)
+                if isinstance(page, WatchEnd) or not page.continue_token:
+                    return
+                token = page.continue_token
+
+    async def _fetch_page(self, token: str, size: int) -> ListPage | WatchEnd:
+        call = f"list {self._codec.path}"
+        params = {"limit": str(size)} | ({"continue": token} if token else {})
+        try:
+            response = await self._session.request(
+                "GET", self._codec.path, params=params, accept=self._codec.accept.list
+            )
+        except ClusterError as error:
+            return end_from_error(error)
+        if not response.ok:
+            return end_from_response(response, call, self._clock.wall())
+        await checkpoint()  # joining the body and splitting it take one slice each
+        try:
+            page = self._codec.read_page(response.body)
+        except Malformed as error:
+            return WatchEnd(StopReason.BROKEN, f"{call}: {error}")
+        if token and page.continue_token == token:
+            return WatchEnd(StopReason.BROKEN, f"{call}: the server repeats its continue token")
+        return page
+
+    async def _decode(self, page: ListPage, into: list[T], yield_policy: YieldPolicy) -> None:
+        yielder = Yielder(self._clock, yield_policy)
+        for obj in self._codec.decode_page(page):
+            if isinstance(obj, Malformed):
+                self._on_malformed(obj)
+            else:
+                into.append(obj)
+            if yielder.slice_over():
+                await yielder.yield_now()
+
+
+_ONCE = ListSettings(page_size=500, yield_policy=YieldPolicy(steps_per_slice=50))
+_NOT_RETRYABLE = frozenset({StopReason.DENIED, StopReason.REJECTED, StopReason.UNAUTHORIZED})
+
+
+async def list_once(
+    session: Transport,
+    codec: Codec[T],
+    on_malformed: Callable[[Malformed], None],
+    *,
+    clock: Clock | None = None,
+) -> ListResult[T]:
+    """List a resource once, for a command that works on a snapshot and ends.
+
+    Raises RequestRejected, with `retryable`, when the list breaks off. An object that cannot be
+    decoded goes to `on_malformed` and is left out.
+    """
+    result = await Lister(session, codec, on_malformed, clock or SystemClock()).list_all(_ONCE)
+    if isinstance(result, WatchEnd):
+        raise RequestRejected(result.message, retryable=result.reason not in _NOT_RETRYABLE)
+    return result
+
+
+# --- as the initial events of a watch -----------------------------------------------------------
+
+
 class Deleted(Struct, Generic[T], frozen=True, gc=False):
-    """An object that went away while the initial events were still coming."""
+    """An object that was deleted while the initial events were still coming."""
 
     obj: T
 
 
 class InitialList(Generic[T]):
-    """The changes to make, in order; bounded by the size of the resource and one watch's time.
+    """The staged changes of a streaming list, in order.
 
-    A bookmark without the end mark before the end comes from a server that ignores our wish for
-    initial events: what it sends is not known to be whole, so it counts as a refusal.
+    Holds at most the objects of one resource and the changes of one watch's time. A bookmark
+    without the annotation that ends the initial events comes from a server that ignores
+    `sendInitialEvents`: its events may be incomplete, so they count as rejected.
     """
 
     def __init__(self, path: str) -> None:
@@ -31,10 +175,10 @@ class InitialList(Generic[T]):
         self._path = path
 
     def add(self, event: WatchEvent[T]) -> WatchEnd | None:
-        """Stage one event; the end mark ends the reading with COMPLETE."""
+        """Stage one event; the final bookmark returns INITIAL_EVENTS_DONE."""
         if event.object is not None:
-            removed = event.type == "DELETED"
-            self.changes.append(Deleted(event.object) if removed else event.object)
+            deleted = event.type == "DELETED"
+            self.changes.append(Deleted(event.object) if deleted else event.object)
             return None
         if event.type == "ERROR":
             return end_from_status(event.status, f"streaming list {self._path}")
@@ -44,6 +188,9 @@ class InitialList(Generic[T]):
 
     def _finish(self, event: WatchEvent[T]) -> WatchEnd:
         if not event.initial_events_end or event.resource_version in ("", "0"):
-            return WatchEnd(StopReason.REJECTED, f"streaming list {self._path}: it has no end mark")
+            return WatchEnd(
+                StopReason.REJECTED,
+                f"streaming list {self._path}: its bookmark does not end the initial events",
+            )
         self.resource_version = event.resource_version
         return WatchEnd(StopReason.INITIAL_EVENTS_DONE)

@@ -1,7 +1,7 @@
-"""Keep a picture of one resource true to the server: list, watch, resume, and list anew.
+"""Keeps a store equal to one resource of the API server: list, watch, resume, list again.
 
-The old picture stays until a new one is whole. After anything that goes wrong the feed is told
-that it is stale, and nothing is asked more than once a second.
+The store keeps its objects until a new list is complete. After every failure the store is marked
+stale until a watch is open again, and no call is repeated more than once a second.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,19 +14,19 @@ from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport, WatchStream
 from reactive_desched.kube.codec import Codec, ReflectorStore, WatchEvent
-from reactive_desched.kube.watch.backoff import ExponentialBackoff
-from reactive_desched.kube.watch.initial_list import Deleted, InitialList
-from reactive_desched.kube.watch.lister import Lister
-from reactive_desched.kube.watch.reconnect import ReconnectSignal
-from reactive_desched.kube.watch.resume_point import ResumePoint, is_older
-from reactive_desched.kube.watch.settings import ReflectorSettings, ReflectorStatus
-from reactive_desched.kube.watch.watch_end import (
+from reactive_desched.kube.watch.initial_list import Deleted, InitialList, Lister
+from reactive_desched.kube.watch.resume import (
+    ExponentialBackoff,
+    ResumePoint,
+    ServerProbe,
     StopReason,
     WatchEnd,
     end_from_error,
     end_from_response,
     end_from_status,
+    is_older,
 )
+from reactive_desched.kube.watch.settings import ReflectorSettings, ReflectorStatus
 from reactive_desched.kube.watch.watcher import WatchReader
 from reactive_desched.kube.watch.yielding import Yielder
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
@@ -48,15 +48,24 @@ MALFORMED = counter(
 _MIN_WATCH_S = 1.0
 _MAX_EMPTY_WATCHES = 3
 _TOLERATED_DENIALS = 4
-"""A server that has just started denies what it will grant once it has read the roles."""
+"""A server that has just started denies requests until it has read the RBAC roles."""
 _RELIST_REASONS = frozenset({StopReason.GONE, StopReason.FAILED, StopReason.REJECTED})
+_OUTAGES = frozenset(
+    {
+        StopReason.UNREACHABLE,
+        StopReason.BROKEN,
+        StopReason.IDLE_TIMEOUT,
+        StopReason.THROTTLED,
+    }
+)
+"""How calls end while the API server is down, or a proxy stands before it."""
 _NOT_STREAMING_ERRORS = frozenset(
     {StopReason.UNREACHABLE, StopReason.THROTTLED, StopReason.UNAUTHORIZED, StopReason.GONE}
 )
 
 
 class Reflector(Generic[T]):
-    """One resource's list-watch loop; `run` never returns and lets only bugs escape."""
+    """The list-watch loop of one resource; `run` never returns and raises nothing but bugs."""
 
     def __init__(
         self,
@@ -67,7 +76,7 @@ class Reflector(Generic[T]):
         clock: Clock | None = None,
         rng: Random | None = None,
         settings: ReflectorSettings | None = None,
-        reconnect: ReconnectSignal | None = None,
+        probe: ServerProbe | None = None,
     ) -> None:
         self.status = ReflectorStatus(codec.kind, codec.path)
         self._session = session
@@ -89,7 +98,7 @@ class Reflector(Generic[T]):
         self._watch_s = 0.0
         self._got_bookmark = self._got_event = False
         self._empty_watches = self._denials = 0
-        self._reconnect = reconnect or ReconnectSignal()
+        self._probe = probe or ServerProbe(session, self._clock)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the resource's list and watch."""
@@ -101,18 +110,21 @@ class Reflector(Generic[T]):
         yield MALFORMED.value(status.malformed, resource)
 
     async def run(self) -> None:
-        """Reflect for ever."""
+        """List and watch, until cancelled."""
         while True:
             self._opened_at = None
             self._got_event = False
+            recoveries = self._probe.recoveries
             ending = await self._list_or_watch()
-            await self._recover(ending)
+            if self._opened_at is not None:
+                recoveries = self._probe.recoveries
+            await self._recover(ending, recoveries)
 
     def reopen(self, reason: str) -> None:
-        """Trust the picture again only when a new watch is open on it and has settled.
+        """Mark the store stale until a new watch is open and has had time to send changes.
 
-        For when this process stood still: what happened meanwhile may not be read yet, and the
-        link may be dead without a word.
+        For a process that was suspended: changes of that time may not be read yet, and the
+        connection may be dead without an error.
         """
         self._last_list_at = float("-inf")
         self._suspect_reason = self.status.last_error = reason
@@ -121,7 +133,7 @@ class Reflector(Generic[T]):
         if self.status.state == "watching":
             self._reader.stop(reason)
 
-    # --- one cycle: from where we are to the end of a watch ---
+    # --- one cycle: from the resume point to the end of a watch ---
 
     async def _list_or_watch(self) -> WatchEnd:
         if self._resume_point.can_resume:
@@ -133,7 +145,7 @@ class Reflector(Generic[T]):
         return await self._list_and_watch()
 
     def _needs_paged_list(self, ending: WatchEnd) -> bool:
-        """Whether a streaming list failed in a way that a paged list may not."""
+        """Whether a streaming list failed in a way that a paged list may not fail."""
         if self._resume_point.can_resume or ending.reason in _NOT_STREAMING_ERRORS:
             return False
         if ending.reason in (StopReason.REJECTED, StopReason.IDLE_TIMEOUT):
@@ -156,7 +168,7 @@ class Reflector(Generic[T]):
         return await self._watch()
 
     async def _stream_list_and_watch(self) -> WatchEnd:
-        """Read the initial events of a streaming list, swap them in, and read on."""
+        """Read the initial events of a streaming list, replace the store, and read on."""
         self._last_list_at = self._clock.now()
         self.status.state = "listing"
         initial_list: InitialList[T] = InitialList(self._path)
@@ -195,7 +207,7 @@ class Reflector(Generic[T]):
         return self._session.stream(self._path, params, accept=self._watch_accept)
 
     async def _read_unless_suspect(self, stream: WatchStream) -> WatchEnd:
-        """Read a watch to its end; one that is in doubt was opened before we stood still."""
+        """Read a watch to its end, unless it was opened before the process was suspended."""
         if not self._suspect_reason:
             ending = await self._read_watch(stream)
         return (
@@ -216,7 +228,7 @@ class Reflector(Generic[T]):
         return await self._reader.read(stream, self._apply, self._idle_limit_s, background)
 
     async def _mark_synced_after_delay(self) -> None:
-        """Trust an older picture only after what it lacks, or a refusal, had time to arrive."""
+        """Mark older objects synced once missed changes, or a 410, have had time to arrive."""
         await self._clock.sleep(self._settings.sync_delay_s)
         if not self._suspect_reason:
             self._mark_synced()
@@ -227,7 +239,7 @@ class Reflector(Generic[T]):
             self.status.synced = True
             self._denials = 0
             self._store.mark_synced()
-            self._reconnect.notify()
+            self._probe.report_success()
 
     def _watch_params(self) -> dict[str, str]:
         self._watch_s = self._settings.watch_s * (1.0 + self._rng.random())
@@ -245,15 +257,15 @@ class Reflector(Generic[T]):
             return self._settings.idle_after_bookmark_s
         return self._watch_s + self._settings.idle_slack_s
 
-    # --- what comes in ---
+    # --- events ---
 
     def _apply(self, event: WatchEvent[T]) -> WatchEnd | None:
-        """Take one event of a watch; the hot path."""
+        """Apply one event of a watch to the store; the hot path."""
         if event.object is None:
             return self._apply_control_event(event)
         version, resume_point = event.resource_version, self._resume_point
         if version == resume_point.resource_version:
-            return None  # told twice
+            return None  # sent twice
         if is_older(version, resume_point.resource_version):
             return self._version_regressed(version)
         if event.type == "DELETED":
@@ -281,7 +293,7 @@ class Reflector(Generic[T]):
         )
 
     async def _replace_store(self, changes: Sequence[T | Deleted[T]], version: str) -> None:
-        """Put the new picture in place of the old one, turn by turn."""
+        """Replace the store's objects by those of a new list, slice by slice."""
         self.status.state = "swapping"
         sizes = (
             self._settings.relist if self.status.completed_lists else self._settings.initial_list
@@ -306,10 +318,10 @@ class Reflector(Generic[T]):
         self.status.malformed += 1
         self._store.report_malformed(error)
 
-    # --- what goes wrong ---
+    # --- failures ---
 
-    async def _recover(self, ending: WatchEnd) -> None:
-        """Decide what an ending means: whether to stay fresh, how long to wait, where to go on."""
+    async def _recover(self, ending: WatchEnd, recoveries: int) -> None:
+        """Decide whether the objects are stale, from where to resume, and how long to wait."""
         self.status.resource_version = self._resume_point.resource_version
         if ending.reason is StopReason.REOPENED:
             return
@@ -325,8 +337,9 @@ class Reflector(Generic[T]):
             return
         self._record_failure(ending)
         wait_s = self._wait_s(ending, lived_s)
-        if ending.reason is StopReason.UNREACHABLE:
-            await self._reconnect.wait(self._clock.sleep, wait_s)
+        if ending.reason in _OUTAGES and ending.retry_after_s is None:
+            if await self._probe.wait(wait_s, recoveries):
+                self._backoff.reset()
         elif wait_s > 0:
             await self._clock.sleep(wait_s)
 

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from reactive_desched.kube.watch.backoff import BackoffConfig
-from reactive_desched.kube.watch.lister import ListSettings
+from reactive_desched.kube.watch.initial_list import ListSettings
+from reactive_desched.kube.watch.resume import BackoffConfig
 from reactive_desched.kube.watch.yielding import YieldPolicy
 
 __all__ = ["ReflectorSettings", "ReflectorStatus"]

@@ -15,7 +15,7 @@ from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.failures import CONNECTION_ERRORS, describe_error
 from reactive_desched.kube.client.session import WatchStream
 from reactive_desched.kube.codec import Codec, WatchEvent
-from reactive_desched.kube.watch.watch_end import StopReason, WatchEnd
+from reactive_desched.kube.watch.resume import StopReason, WatchEnd
 
 __all__ = ["EventHandler", "WatchReader"]
 

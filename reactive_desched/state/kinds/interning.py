@@ -1,6 +1,6 @@
-"""Equal parts of many objects are kept once, and let go when the last object that had them goes.
+"""Interning: equal parts of many objects are kept once, until the last object with them is gone.
 
-Pods of one template differ in little more than their names. Parts are looked up by their content,
+Pods of one template differ in little more than their names. A part is looked up by its content,
 never by owner or template hash: webhooks and resizes change single pods.
 """
 
@@ -49,18 +49,18 @@ _MAX_VERSION_DIGITS: Final = 20
 
 
 class SweepResult(Struct, frozen=True, gc=False):
-    """What a sweep did."""
+    """How many entries a sweep examined and dropped."""
 
     examined: int
     dropped: int
 
 
 class InternTable(Generic[K, V]):
-    """Values by content: whoever asks for the same gets the same one.
+    """Maps content to one shared value.
 
-    Holds `limit` entries; when full, new values are handed out without being kept (counted in
-    `refused`) until a sweep has made room. `get` answers None for what is not there, so no value
-    may be None.
+    Holds `limit` entries; when full, new values are returned without being kept (counted in
+    `rejected`) until a sweep has made room. `get` returns None for a missing key, so no value may
+    be None.
     """
 
     def __init__(self, name: str, limit: int = _MAX_ENTRIES) -> None:
@@ -70,28 +70,28 @@ class InternTable(Generic[K, V]):
         self._unswept: list[K] = []
         self._unshared_refcount = _count_unshared_references({object(): object()})
         self.rejected = 0
-        self.get: Final = self._entries.get  # the dict's own method: nothing is called more often
+        self.get: Final = self._entries.get  # the method called most often: no wrapper
 
     def __len__(self) -> int:
         return len(self._entries)
 
     @property
     def is_swept(self) -> bool:
-        """Say whether every entry has been examined since the last round began."""
+        """Whether every entry has been examined since the last round began."""
         return not self._unswept
 
     def put(self, key: K, value: V) -> V:
-        """Keep a value that `get` did not find, and return it."""
+        """Keep a value whose key is new, and return it."""
         if len(self._entries) >= self._limit:
             self.rejected += 1
             return value
         return self._entries.setdefault(key, value)
 
     def sweep(self, budget: int) -> SweepResult:
-        """Examine up to `budget` entries, going on where the last call stopped.
+        """Examine up to `budget` entries, from where the last call stopped.
 
-        An entry is dropped when nothing but this shelf holds its value. A new round begins by
-        listing the keys, about a millisecond per 100,000.
+        Drops an entry when only this table refers to its value. A new round begins by listing
+        the keys, about a millisecond per 100,000.
         """
         entries = self._entries
         unswept = self._unswept = self._unswept or list(entries)
@@ -104,22 +104,22 @@ class InternTable(Generic[K, V]):
 
 
 class Interner(InternTable[K, K]):
-    """One object for all that are equal to it: here the key is the value itself."""
+    """Maps a value to the one object that stands for all equal ones."""
 
     def __init__(self, name: str, limit: int = _MAX_ENTRIES) -> None:
         super().__init__(name, limit)
-        self._alone = _count_unshared_references({text: text for text in [repr(0.5)]})
+        self._unshared_refcount = _count_unshared_references({text: text for text in [repr(0.5)]})
 
     def intern(self, value: K) -> K:
-        """Return the one that is equal to this."""
+        """Return the object that is kept for this value."""
         found = self.get(value)
         return self.put(value, value) if found is None else found
 
 
 def _count_unshared_references(entries: dict[Any, Any]) -> int:
-    """Count the references to a value that only its dict holds, as `Shelf.sweep` sees them.
+    """Count the references to a value that only its dict holds, as `InternTable.sweep` does.
 
-    Interpreters differ in what they count, so the count is taken rather than known.
+    Interpreters count differently, so the number is measured here.
     """
     unswept = list(entries)
     key = unswept.pop()
@@ -127,7 +127,7 @@ def _count_unshared_references(entries: dict[Any, Any]) -> int:
 
 
 class InternTables:
-    """Every shelf that the readers of one process share. Not for use from several threads."""
+    """The tables that all readers of a process share. Not for use from several threads."""
 
     def __init__(self, limit: int = _MAX_ENTRIES) -> None:
         self.specs: InternTable[Hashable, PodSpec] = InternTable("specs", limit)
@@ -154,24 +154,24 @@ class InternTables:
         self.transitions: Interner[tuple[int | None, ...]] = Interner("transitions", limit)
         self.allocatable: InternTable[bytes, ResourceList] = InternTable("allocatable", limit)
         self.conditions: Interner[tuple[PodCondition, ...]] = Interner("conditions", limit)
-        # Wholes before their parts, so that one round frees both.
+        # A table of whole parts stands before the tables of their members: one round frees both.
         self._tables: Final[list[InternTable[Any, Any]]] = [
-            shelf for shelf in vars(self).values() if isinstance(shelf, InternTable)
+            table for table in vars(self).values() if isinstance(table, InternTable)
         ]
         self._next_table = 0
 
     def sizes(self) -> dict[str, int]:
-        """Count the entries of each shelf."""
-        return {shelf.name: len(shelf) for shelf in self._tables}
+        """Count the entries of each table."""
+        return {table.name: len(table) for table in self._tables}
 
     def rejected(self) -> dict[str, int]:
-        """Count, for each shelf, the values not kept because it was full."""
-        return {shelf.name: shelf.rejected for shelf in self._tables}
+        """Count, for each table, the values not kept because it was full."""
+        return {table.name: table.rejected for table in self._tables}
 
     def sweep(self, budget: int) -> SweepResult:
-        """Examine up to `budget` entries, shelf after shelf, and drop those nobody uses.
+        """Examine up to `budget` entries, table after table, and drop the unused ones.
 
-        Takes about a third of a microsecond per entry; call it now and then, forever.
+        Takes about a third of a microsecond per entry; `app.gc` calls it regularly.
         """
         examined = dropped = 0
         for _ in self._tables:
@@ -189,9 +189,9 @@ class InternTables:
 
 
 def intern_field(table: InternTable[bytes, V], raw: Raw, decode: Callable[[bytes], V]) -> V:
-    """Return the shelf's value for this text, decoding it when it is new.
+    """Return the table's value for this text; a new text is decoded.
 
-    The text is copied: a Raw would keep its whole page alive.
+    The text is copied: a Raw would keep its whole page in memory.
     """
     text = bytes(raw)
     found = table.get(text)
@@ -209,7 +209,7 @@ def _decode_and_intern(
 
 
 def quantity_texts(resources: Mapping[str, Raw]) -> dict[str, str]:
-    """Return a resource list as texts; a bare JSON number counts as its text."""
+    """Return a resource list as texts; a bare JSON number becomes its text."""
     texts = ((resource, bytes(raw)) for resource, raw in resources.items())
     return {
         resource: msgspec.json.decode(text, type=str) if text[:1] == b'"' else text.decode()
@@ -218,7 +218,7 @@ def quantity_texts(resources: Mapping[str, Raw]) -> dict[str, str]:
 
 
 def epoch_seconds(moment: datetime | None) -> int | None:
-    """Return whole seconds since the epoch, None when there is no such moment."""
+    """Return whole seconds since the epoch; None for None."""
     if moment is None:
         return None
     since = moment - _EPOCH
