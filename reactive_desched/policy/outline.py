@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ruamel.yaml.events import (
+from yaml.events import (  # type: ignore[import-untyped]  # PyYAML ships no types
     CollectionEndEvent,
     DocumentEndEvent,
     DocumentStartEvent,
@@ -131,7 +131,7 @@ class _OutlineBuilder:
         at, text = _untyped(event), self._outline.text
         begin: int = at.start_mark.index
         end = begin + len(text[begin : at.end_mark.index].rstrip())
-        is_block = at.style is not None and at.style in "|>"
+        is_block = at.style in ("|", ">")
         self._outline.opaque_spans.append(
             (_after_block_header(text, begin) if is_block else begin, end)
         )

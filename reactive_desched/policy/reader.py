@@ -7,7 +7,7 @@ words into dates, and expands aliases before anyone can count them.
 from collections.abc import Iterator
 from typing import Final
 
-from ruamel.yaml.events import (
+from yaml.events import (  # type: ignore[import-untyped]  # PyYAML ships no types
     AliasEvent,
     DocumentEndEvent,
     DocumentStartEvent,
@@ -138,7 +138,7 @@ class _TreeReader:
         while not isinstance(step := next(self._events), MappingEndEvent):
             key = self._key(step)
             value = self._node(next(self._events), level + 1)
-            if key == _MERGE and isinstance(step, ScalarEvent) and step.style is None:
+            if key == _MERGE and isinstance(step, ScalarEvent) and not step.style:
                 merged.extend(self._merged_entries(step, value))
             else:
                 entries.append(MappingEntry(key, mark_of_event(step), value))
@@ -174,7 +174,7 @@ class _TreeReader:
 
     def _value(self, event: ScalarEvent, text: str, tag: str | None) -> PlainValue:
         """Give the value; an explicit tag must agree with what is written."""
-        if tag == f"{_TAGS}str" or (tag is None and event.style is not None):
+        if tag == f"{_TAGS}str" or (tag is None and event.style):
             return text
         try:
             value = parse_scalar(text)

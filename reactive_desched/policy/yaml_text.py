@@ -1,14 +1,15 @@
-"""Text to parser events: decodes, bounds, and explains what is no YAML."""
+"""Text to parser events: decodes, checks the size, and explains syntax errors.
+
+The parser is libyaml, of which the parser of the SIG descheduler is a translation: both take the
+same texts, tabs included.
+"""
 
 import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.events import Event
-from ruamel.yaml.reader import ReaderError
+import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 
 from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.policy.tree import SourceMark
@@ -16,14 +17,19 @@ from reactive_desched.policy.tree import SourceMark
 MAX_TEXT_BYTES: Final = 1024 * 1024
 
 _SYNTAX_HINTS: Final = {
-    "<block end>": "compare its indentation with the lines above",
+    "block mapping did not find expected key": "compare its indentation with the lines above",
+    "block collection did not find expected": "compare its indentation with the lines above",
     "an alias": "a text that begins with * needs quotes",
     "an anchor": "a text that begins with & needs quotes",
     "cannot start any token": "a text that begins with it needs quotes",
     "mapping values are not allowed": "quote a text with a colon in it, or look at the indentation",
     "parsing a flow": "a bracket or brace before it is not closed",
+    "expected <document start>": "begin every document after the first with ---",
 }
-_IDLE_TABS: Final = re.compile(r"(?<=\S)[ \t]+(?=[#\r\n]|\Z)|(?<=:)[ \t]+")
+_SURROGATES: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_SURROGATE: Final = re.compile(r"\\?u?[dD][89a-fA-F][0-9a-fA-F]{2}")
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is there with libyaml
+Event = Any  # PyYAML's events are not typed
 
 
 class YamlText:
@@ -35,17 +41,17 @@ class YamlText:
         self._lines = self._text.splitlines()
 
     def events(self) -> Iterator[Event]:
-        """Run the parser; whatever it raises becomes PolicyErrors with a place."""
+        """Yield the parser's events; whatever the parser raises becomes PolicyErrors."""
         try:
-            yield from YAML(typ="safe", pure=True).parse(_without_idle_tabs(self._text))
-        except MarkedYAMLError as error:
+            yield from yaml.parse(_for_libyaml(self._text), Loader=_LOADER)
+        except yaml.MarkedYAMLError as error:
             raise self._syntax_error(error) from error
-        except ReaderError as error:
-            before = self._text[: error.position]
+        except yaml.reader.ReaderError as error:
+            before = self._text.encode()[: error.position].decode(errors="replace")
             mark = SourceMark(before.count("\n") + 1, len(before) - before.rfind("\n"))
             message = f"the character {_code_point(error.character)} is not allowed"
             raise self.fatal_error(message, "", mark) from error
-        except Exception as error:  # the parser lets odd errors escape on odd input
+        except Exception as error:  # the parser raises other errors on odd input
             error_message = " ".join(str(error).split())
             raise self.fatal_error(f"not readable as YAML: {error_message}") from error
 
@@ -75,11 +81,16 @@ class YamlText:
             mark = SourceMark(line, error.start - text.rfind(b"\n", 0, error.start))
             raise self.fatal_error("the text is not UTF-8", "save it as UTF-8", mark) from error
 
-    def _syntax_error(self, error: MarkedYAMLError) -> PolicyErrors:
-        """Describe what the parser stumbled over, and where."""
+    def _syntax_error(self, error: yaml.MarkedYAMLError) -> PolicyErrors:
+        """Describe where the parser stopped, and why."""
         at = error.problem_mark or error.context_mark
         mark = SourceMark(at.line + 1, at.column + 1) if at else None
         what = " ".join(filter(None, (error.context, error.problem)))
+        if "Unicode character escape" in what and _SURROGATE.match(self._line(mark), at.column - 1):
+            begin = SourceMark(error.context_mark.line + 1, error.context_mark.column + 1)
+            return self.fatal_error("half of a surrogate pair is not a character", "", begin)
+        if "cannot start any token" in what:
+            what = what.replace("character that", f"character {self._text_at(at)!r} that")
         return self.fatal_error(f"not valid YAML: {what}", self._syntax_hint(what, mark), mark)
 
     def _syntax_hint(self, what: str, mark: SourceMark | None) -> str:
@@ -96,17 +107,22 @@ class YamlText:
         line = self._line(mark)
         return "this is a template: render it first" if "{{" in line or "{%" in line else ""
 
+    def _text_at(self, mark: Any) -> str:  # Any: PyYAML's marks are not typed
+        """Return the character at a place."""
+        character: str = self._lines[mark.line][mark.column : mark.column + 1]
+        return character
+
     def _line(self, mark: SourceMark | None) -> str:
         return self._lines[mark.line - 1] if mark and mark.line <= len(self._lines) else ""
 
 
-def mark_of_event(event: Any) -> SourceMark:  # Any: ruamel's events are not typed
-    """Give the place where an event begins."""
+def mark_of_event(event: Event) -> SourceMark:
+    """Return the place where an event begins."""
     return SourceMark(event.start_mark.line + 1, event.start_mark.column + 1)
 
 
 def _is_ellipsis(line: str) -> bool:
-    """Say whether a line holds nothing but the dots that stand for "and so on"."""
+    """Return whether a line holds nothing but the dots that stand for "and so on"."""
     return "..." in line and not line.strip(" -[].")
 
 
@@ -115,21 +131,17 @@ def _code_point(character: int | str) -> str:
     return f"U+{character if isinstance(character, int) else ord(character[0]):04X}"
 
 
-def _without_idle_tabs(text: str) -> str:
-    """Make spaces of tabs that mean nothing, which the parser refuses; every place stays the same.
-
-    They are those after a value or a key, as upstream's parser has them, and all around in JSON.
-    """
-    if "\t" not in text:
+def _for_libyaml(text: str) -> str:
+    """Return JSON as YAML: spaces for the tabs around it, and one escape for a surrogate pair."""
+    if not text.lstrip().startswith("{") or not ("\t" in text or _SURROGATES.search(text)):
         return text
-    if text.lstrip().startswith("{") and _is_json(text):
-        return text.replace("\t", " ")
-    return _IDLE_TABS.sub(lambda tabs: " " * len(tabs[0]), text)
-
-
-def _is_json(text: str) -> bool:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return text
+    return _SURROGATES.sub(_one_escape, text.replace("\t", " "))
+
+
+def _one_escape(pair: "re.Match[str]") -> str:
+    character: str = json.loads(f'"{pair[0]}"')
+    return f"\\U{ord(character):08x}"

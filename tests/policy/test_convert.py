@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from reactive_desched.controller.config import plugin_registry
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.rewriting import ConvertOptions, ConvertResult, convert_policy
 
@@ -310,9 +310,8 @@ def test_json_becomes_yaml() -> None:
         (f"# x\n---  # y\n{SETTINGS}---\n", ""),
         ("%YAML 1.1\n--- # z\n", "...\n"),
         ("---\n# nothing\n---\n", f"\n---\n{SETTINGS}"),
-        (f"{SETTINGS}... # z\n", ""),
     ],
-    ids=["after", "before", "directives", "an empty one", "without a beginning"],
+    ids=["after", "before", "directives", "an empty one"],
 )
 def test_what_is_beside_the_policy_stays_as_it_is(before: str, after: str) -> None:
     new = converted(f"{before}{TWO}{after}")

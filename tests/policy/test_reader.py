@@ -146,8 +146,8 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
         (
             "a:\n  b: 1\n c: 2",
             (
-                "p.yaml:3:2: not valid YAML: while parsing a block mapping expected <block end>, "
-                "but found '<block mapping start>'; compare its indentation with the lines above"
+                "p.yaml:3:2: not valid YAML: while parsing a block mapping did not find expected "
+                "key; compare its indentation with the lines above"
             ),
         ),
         (
@@ -161,7 +161,7 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
         (
             "a: b: c",
             (
-                "p.yaml:1:5: not valid YAML: mapping values are not allowed here; "
+                "p.yaml:1:5: not valid YAML: mapping values are not allowed in this context; "
                 "quote a text with a colon in it, or look at the indentation"
             ),
         ),
@@ -172,7 +172,11 @@ def test_what_cannot_be_read_is_told_with_its_place(text: str | bytes, told: str
 
 
 def test_an_error_inside_the_parser_is_a_problem_too() -> None:
-    assert refusal('"\\UFFFFFFFF"').startswith("p.yaml: not readable as YAML: ")
+    assert refusal("a: \ud800").startswith("p.yaml: not readable as YAML: ")
+
+
+def test_an_escape_of_no_character_is_a_syntax_error() -> None:
+    assert refusal('a: "\\UFFFFFFFF"').startswith("p.yaml:1:")
 
 
 def test_an_anchor_does_not_reach_into_the_next_document() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 
 from reactive_desched.sim.patches.json_patch import apply_json_patch
 
@@ -29,7 +29,7 @@ def render(folder: Path) -> list[Object]:
 
 def documents(path: Path) -> list[Object]:
     """Return every document of a YAML file."""
-    return list(YAML(typ="safe").load_all(path))
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
 def pod_template(workload: Object) -> Object:
@@ -47,7 +47,7 @@ def _resource(path: Path) -> list[Object]:
 
 def _patched(manifests: list[Object], patch: Object) -> list[Object]:
     """Patch exactly one object: a patch that meets none would be lost without a word."""
-    target, steps = patch["target"], YAML(typ="safe").load(patch["patch"])
+    target, steps = patch["target"], yaml.safe_load(patch["patch"])
     wanted = [each for each in manifests if _matches(each, target)]
     if len(wanted) != 1:
         raise ValueError(f"{target} is met {len(wanted)} times")
