@@ -2,6 +2,7 @@
 
 ReactiveDeschedError
 ├── ConfigError            what a person wrote is wrong: policy, settings, arguments (exit status 2)
+│   ├── PluginError        an installed package offers a plugin that cannot be used
 │   ├── QuantityError
 │   └── SelectorError
 ├── ClusterError           the cluster edge failed; `retryable` says whether trying again can help
@@ -29,6 +30,10 @@ class ReactiveDeschedError(Exception):
 
 class ConfigError(ReactiveDeschedError, ValueError):
     """Something a person wrote is wrong; the text names the place and the remedy."""
+
+
+class PluginError(ConfigError):
+    """An installed package offers a plugin that cannot be used; the text names the package."""
 
 
 class QuantityError(ConfigError):

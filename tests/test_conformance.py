@@ -15,10 +15,10 @@ import msgspec
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
-from reactive_desched.controller.config import plugin_registry
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan.command import PlanOptions, build_report
 from reactive_desched.plan.progress import Progress
+from reactive_desched.plugins.registry import plugin_registry
 
 FOLDER = Path(__file__).parent.parent.parent / "shared" / "conformance"
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.cli import parser
-from reactive_desched.controller.config import plugin_registry
 from reactive_desched.model.kube_events import Regarding
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.sinks.kube_events import own_pod

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.controller.config import BUILT_IN_PLUGINS
+from reactive_desched.plugins.registry import plugin_registry
 from tools.write_reference import REFERENCE, metrics_page, plugins_page, settings_page
 
 ROOT = Path(__file__).parent.parent
@@ -61,7 +61,7 @@ def test_the_metrics_page_names_the_labels_of_each(name: str, labels: str) -> No
     assert row[2] == labels
 
 
-@pytest.mark.parametrize("name", BUILT_IN_PLUGINS)
+@pytest.mark.parametrize("name", sorted(plugin_registry().built_in()))
 def test_the_readme_names_every_plugin(name: str) -> None:
     assert name in (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import reactive_desched
-from reactive_desched.controller.config import BUILT_IN_PLUGINS
+from reactive_desched.api.args import needs_restart
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
@@ -41,9 +42,12 @@ def settings_page() -> str:
         "",
         "Durations are written as `90s` or `1h30m`. Unknown keys are errors.",
         "",
-        "| field | default | meaning |",
-        "|---|---|---|",
-        *_rows(ReactiveSettings, ""),
+        "The controller reads changed files [while it runs](../howto/reload.md).",
+        "The last column says whether a field takes effect then, or only after a restart.",
+        "",
+        "| field | default | meaning | takes effect |",
+        "|---|---|---|---|",
+        *_setting_rows(ReactiveSettings, "", after_restart=False),
         *_next_links(
             {
                 "change them while it runs": "../howto/reload.md",
@@ -64,7 +68,10 @@ def plugins_page() -> str:
         "Names and arguments are those of the SIG descheduler.",
         "",
     ]
-    for name, (plugin, args) in BUILT_IN_PLUGINS.items():
+    plugins = plugin_registry()
+    for name in sorted(plugins.built_in()):
+        plugin, args = plugins[name].plugin, plugins[name].args
+        assert plugin is not None
         lines += [f"## {name}", "", inspect.getdoc(plugin) or "", ""]
         lines += ["Reacts to: " + ", ".join(f"`{c.__name__}`" for c in plugin.reacts_to) + ".", ""]
         lines += ["| argument | default | meaning |", "|---|---|---|", *_rows(args, ""), ""]
@@ -132,6 +139,22 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:
         else:
             meaning = re.sub(r"\s+", " ", field.description or "").replace("|", "\\|")
             yield f"| `{prefix}{written}` | {_default(name, field)} | {meaning} |"
+
+
+def _setting_rows(model: type[BaseModel], prefix: str, *, after_restart: bool) -> Iterator[str]:
+    """Yield a row for each setting, with when a change of it takes effect."""
+    for name, field in model.model_fields.items():
+        written = str(field.serialization_alias or field.alias or name)
+        if written in _SKIPPED:
+            continue
+        section, late = _section(field), after_restart or needs_restart(field)
+        if section is not None and get_origin(field.annotation) is not dict:
+            yield from _setting_rows(section, f"{prefix}{written}.", after_restart=late)
+        else:
+            [row] = [
+                row for row in _rows(model, prefix) if row.startswith(f"| `{prefix}{written}`")
+            ]
+            yield f"{row} {'after a restart' if late else 'on reload'} |"
 
 
 def _section(field: FieldInfo) -> type[BaseModel] | None:

@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched import policy
-from reactive_desched.controller.config import plugin_registry
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy import document, settings, v1alpha1
 from reactive_desched.policy.registry import (
     EXTENSION_POINTS,

@@ -15,7 +15,6 @@ from bench.measure.stamps import StampingObserver
 from bench.measure.target import Target
 from reactive_desched.app.controller import open_controller
 from reactive_desched.app.options import Dependencies
-from reactive_desched.controller.config import build_config
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
@@ -42,8 +41,7 @@ class RunningController:
     @property
     def plugins(self) -> list[AnyPlugin]:
         """Every plugin of the policy, made as the application makes them."""
-        read = self.target.configuration()
-        profiles = build_config(read.policy, read.settings).profiles
+        profiles = self.target.configuration().policy.profiles
         return [plugin for profile in profiles for plugin in profile.plugins]
 
     def phase(self, name: str) -> AbstractContextManager[None]:

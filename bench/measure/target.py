@@ -4,8 +4,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from reactive_desched.controller.config import plugin_registry
-from reactive_desched.policy.load import Configuration, load_files
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.load import load_files
+from reactive_desched.policy.policy import Configuration
 
 _KUBECONFIG = """\
 apiVersion: v1

@@ -23,6 +23,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -111,6 +112,19 @@ class Section(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
     )
+
+
+class _NeedsRestart:
+    """Marks a field of the settings, with all below it, that is read at start-up alone."""
+
+
+NEEDS_RESTART: Final = _NeedsRestart()
+"""`Annotated[int, NEEDS_RESTART]`: a reload keeps the old value and logs a warning."""
+
+
+def needs_restart(field: FieldInfo) -> bool:
+    """Return whether a changed value of the field has an effect after a restart alone."""
+    return NEEDS_RESTART in field.metadata
 
 
 class PluginArgs(BaseModel):

@@ -13,15 +13,12 @@ from typing import Protocol
 
 import anyio
 import anyio.to_thread
-from msgspec import Struct
 from pydantic import BaseModel
 
-from reactive_desched.api.args import file_key
-from reactive_desched.controller.controller import ControllerConfig
+from reactive_desched.api.args import file_key, needs_restart
 from reactive_desched.errors import ConfigError
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.load import Configuration
-from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
 from reactive_desched.telemetry.logs import Logger
@@ -36,21 +33,8 @@ RELOADS = counter(
 POLICY = gauge("policy_info", "The policy in force; always 1.", "policy", "digest")
 KEPT = gauge("policy_kept", "1 while the files are refused and an earlier policy stays in force.")
 
-RESTART_ONLY = (
-    *("client.", "server.", "journal.", "logging.", "evictions.maxInFlight"),
-    *("events.cluster", "sinks."),
-)
-"""The settings that are read at the start alone."""
-
 Fingerprint = tuple[str, ...]
 """What identifies the contents of some files."""
-
-
-class LoadedConfig(Struct, frozen=True):
-    """What was read, checked and found good, and what it comes down to."""
-
-    configuration: Configuration
-    controller_config: ControllerConfig
 
 
 class PolicySource(Protocol):
@@ -60,7 +44,7 @@ class PolicySource(Protocol):
         """Identify what the files hold now."""
         ...
 
-    async def read(self) -> LoadedConfig:
+    async def read(self) -> Configuration:
         """Read all of it; raises ConfigError for what a person has to put right."""
         ...
 
@@ -71,7 +55,7 @@ class ConfigFiles:
     A thread that hangs with its disk is left behind at the end.
     """
 
-    def __init__(self, paths: tuple[str, ...], read: Callable[[], LoadedConfig]) -> None:
+    def __init__(self, paths: tuple[str, ...], read: Callable[[], Configuration]) -> None:
         self._paths = paths
         self._read = read
 
@@ -80,7 +64,7 @@ class ConfigFiles:
         compute = partial(fingerprint, self._paths)
         return await anyio.to_thread.run_sync(compute, abandon_on_cancel=True)
 
-    async def read(self) -> LoadedConfig:
+    async def read(self) -> Configuration:
         """Read all of it; raises ConfigError for what a person has to put right."""
         return await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
 
@@ -150,7 +134,7 @@ class ConfigReloader:
         source: PolicySource,
         initial_fingerprint: Fingerprint,
         active: ActiveConfig,
-        reconfigure: Callable[[ControllerConfig], None],
+        reconfigure: Callable[[Configuration], None],
         listener: ReloadListener,
         log: Logger,
     ) -> None:
@@ -187,13 +171,13 @@ class ConfigReloader:
         if await self._source.fingerprint() != fingerprint:
             return
         self._checked_fingerprint = fingerprint
-        if isinstance(result, LoadedConfig):
+        if isinstance(result, Configuration):
             self._good_fingerprint = fingerprint
             self._apply(result)
         else:
             self._reject(result)
 
-    async def _read(self) -> LoadedConfig | tuple[str, ...]:
+    async def _read(self) -> Configuration | tuple[str, ...]:
         try:
             return await self._source.read()
         except PolicyErrors as error:
@@ -203,17 +187,17 @@ class ConfigReloader:
         except Exception as error:  # noqa: BLE001 -- no text may end what runs on the last good one
             return (f"cannot be read: {error!r}",)
 
-    def _apply(self, new: LoadedConfig) -> None:
-        before, policy = self._active.policy.revision, new.configuration.policy
+    def _apply(self, new: Configuration) -> None:
+        before, policy = self._active.policy.revision, new.policy
         self._listener.policy_loaded(policy.source, policy.revision)
-        self._reconfigure(new.controller_config)
-        self._active.replace(new.configuration)
+        self._reconfigure(new)
+        self._active.replace(new)
         self._log.info(
             "policy reloaded", policy=policy.source, revision=policy.revision, before=before
         )
-        for warning in new.configuration.warnings:
+        for warning in new.warnings:
             self._log.warning(str(warning))
-        for kept in restart_needed(self._settings_at_start, new.configuration.settings):
+        for kept in restart_needed(self._settings_at_start, new.settings):
             self._log.warning("a restart is needed", **kept)
 
     def _reject(self, problems: tuple[str, ...]) -> None:
@@ -249,18 +233,18 @@ def _fingerprint(path: str) -> str:
 
 def restart_needed(initial: ReactiveSettings, new: ReactiveSettings) -> Iterator[dict[str, str]]:
     """Name each setting that cannot change while we run: what stays, and what is written now."""
-    for field, old, written in _differences(initial, new):
-        if field.startswith(RESTART_ONLY):
-            yield {"field": field, "in_force": str(old), "written": str(written)}
+    for field, old, written in _restart_differences(initial, new, marked=False):
+        yield {"field": field, "in_force": str(old), "written": str(written)}
 
 
-def _differences(
-    old: BaseModel, new: BaseModel, prefix: str = ""
+def _restart_differences(
+    old: BaseModel, new: BaseModel, prefix: str = "", *, marked: bool
 ) -> Iterator[tuple[str, object, object]]:
-    for name in type(old).model_fields:
+    """Yield the fields that differ and are marked NEEDS_RESTART, themselves or around them."""
+    for name, info in type(old).model_fields.items():
         before, after = getattr(old, name), getattr(new, name)
-        field = f"{prefix}{file_key(name)}"
+        field, needed = f"{prefix}{file_key(name)}", marked or needs_restart(info)
         if isinstance(before, BaseModel) and type(before) is type(after):
-            yield from _differences(before, after, f"{field}.")
-        elif before != after:
+            yield from _restart_differences(before, after, f"{field}.", marked=needed)
+        elif before != after and needed:
             yield field, before, after

@@ -22,7 +22,6 @@ from reactive_desched.app.options import (
     Dependencies,
     Options,
     ReloadConfig,
-    build_controller_config,
     load_dependencies,
 )
 from reactive_desched.app.recording import Recording, log_transitions, open_recording, utc_now
@@ -296,7 +295,7 @@ def _build_controller(
     deps: Dependencies, session: Session, journal: Journal, recorder: JournalRecorder
 ) -> Controller:
     controller = Controller(
-        build_controller_config(deps.configuration),
+        deps.configuration,
         recorder=recorder,
         evictor=DryRunEvictor() if deps.dry_run else ApiEvictor(session),
         observer=deps.observer,

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reactive_desched.app.config_reload import ConfigFiles, Fingerprint, LoadedConfig, fingerprint
+from reactive_desched.app.config_reload import ConfigFiles, Fingerprint, fingerprint
 from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.app.telemetry_observer import TelemetryObserver
-from reactive_desched.controller.config import build_config, read_runnable
-from reactive_desched.controller.controller import ControllerConfig, Observer
+from reactive_desched.controller.controller import Observer
 from reactive_desched.journal.paths import default_journal_directory
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
-from reactive_desched.policy.load import Configuration
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.load import load_runnable
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
@@ -74,7 +75,7 @@ def load_dependencies(options: Options) -> Dependencies:
     paths = (options.policy, *([options.settings] if options.settings else []))
     prepare = partial(_load_config, options, paths)
     reload = ReloadConfig(ConfigFiles(paths, prepare), fingerprint(paths))
-    configuration = prepare().configuration
+    configuration = prepare()
     logging = configuration.settings.logging
     style = options.log_format or logging.format
     level = options.log_level or logging.level
@@ -86,16 +87,10 @@ def load_dependencies(options: Options) -> Dependencies:
     return _build_dependencies(options, configuration, reload)
 
 
-def _load_config(options: Options, paths: tuple[str, ...]) -> LoadedConfig:
-    """Read and check files and flags, and plan; the same at the start and at every reload."""
-    read = read_runnable(paths, lenient=options.lenient)
-    configuration = options.overrides.apply_to(read)
-    return LoadedConfig(configuration, build_controller_config(configuration))
-
-
-def build_controller_config(configuration: Configuration) -> ControllerConfig:
-    """Turn a configuration into a plan."""
-    return build_config(configuration.policy, configuration.settings)
+def _load_config(options: Options, paths: tuple[str, ...]) -> Configuration:
+    """Read and check files and flags; the same at the start and at every reload."""
+    read = load_runnable(paths, plugin_registry(), lenient=options.lenient)
+    return options.overrides.apply_to(read)
 
 
 def _build_dependencies(

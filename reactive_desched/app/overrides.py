@@ -1,13 +1,11 @@
 """What flags say about things that files may say too, and which of the two counts."""
 
-from dataclasses import replace
-
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.model.labels import Selector
 from reactive_desched.policy.diagnostics import Diagnostic
-from reactive_desched.policy.load import Configuration
-from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.recording import JournalSettings
 from reactive_desched.policy.settings import ClientSettings, ReactiveSettings, ServerSettings
 

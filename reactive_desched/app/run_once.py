@@ -20,12 +20,10 @@ from reactive_desched.app.gc import resolve_open_intents
 from reactive_desched.app.options import (
     Dependencies,
     Options,
-    build_controller_config,
     load_dependencies,
 )
 from reactive_desched.app.telemetry_observer import TelemetryObserver
 from reactive_desched.controller.controller import (
-    ControllerConfig,
     DecisionRecorder,
     Observer,
     decision_context,
@@ -49,6 +47,7 @@ from reactive_desched.model.triggers import Trigger
 from reactive_desched.plan.live import list_snapshot
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.policy.policy import Policy
 from reactive_desched.state.resources import (
     OWNER_RESOURCES,
     RESOURCES,
@@ -104,7 +103,7 @@ async def _until_done(deps: Dependencies) -> int:
             session, needed, Progress(), optional_resources=OWNER_RESOURCES
         )
         one_shot = OneShotRun(
-            build_controller_config(deps.configuration),
+            deps.configuration.policy,
             EvictionExecutor(
                 recorder, DryRunEvictor() if deps.dry_run else evictor, time.monotonic
             ),
@@ -128,7 +127,7 @@ class OneShotRun:
 
     def __init__(
         self,
-        config: ControllerConfig,
+        policy: Policy,
         executor: EvictionExecutor,
         recorder: DecisionRecorder,
         observer: Observer,
@@ -137,7 +136,7 @@ class OneShotRun:
         node_fit: str = UPSTREAM,
     ) -> None:
         self._node_fit = node_fit
-        self._config = config
+        self._policy = policy
         self._executor = executor
         self._recorder = recorder
         self._observer = observer
@@ -145,7 +144,7 @@ class OneShotRun:
         self._timings = timings
         self._instances = {
             (profile.name, plugin.name): PluginInstance(profile.name, plugin, _AlreadyDecidedGate())
-            for profile in config.profiles
+            for profile in policy.profiles
             for plugin in profile.plugins
         }
         self._results: Counter[str] = Counter()
@@ -155,11 +154,11 @@ class OneShotRun:
 
         Raises ConfigError when the policy names a PriorityClass that the cluster does not have.
         """
-        started_at, state = time.monotonic(), snapshot.build_state(self._config.node_selector)
+        started_at, state = time.monotonic(), snapshot.build_state(self._policy.node_selector)
         view = ClusterView(state, time.time)
-        check_thresholds(self._config.profiles, view)
+        check_thresholds(self._policy.profiles, view)
         fit = SchedulerNodeFit(view, time.monotonic) if self._node_fit == SCHEDULER else None
-        cycle = Cycle(self._config, state, view, fit, plugin_context=self._timed)
+        cycle = Cycle(self._policy, state, view, fit, plugin_context=self._timed)
         if (skipped := cycle.skip_reason()) is not None:
             log.warning("nothing to do", because=skipped)
         await self._run_cycle(cycle, view)
@@ -197,7 +196,7 @@ class OneShotRun:
         if not isinstance(decided.decision, Evict):
             self._results["refused"] += 1
             return False
-        intent = Intent(context, self._config.grace_period_s)
+        intent = Intent(context, self._policy.grace_period_s)
         outcome, sent_at = await self._executor.execute(intent, self._stop_reason)
         self._observer.on_outcome(evaluation, outcome, sent_at)
         self._results[outcome.result] += 1

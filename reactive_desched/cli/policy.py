@@ -59,7 +59,7 @@ def _add_check(commands: Commands) -> None:
 
 def _check(arguments: argparse.Namespace) -> int:
     from reactive_desched.cli.verdicts import as_json, as_text, has_no_errors
-    from reactive_desched.controller.config import plugin_registry
+    from reactive_desched.plugins.registry import plugin_registry
     from reactive_desched.policy.load import check_source
 
     plugins, lenient = plugin_registry(), arguments.lenient_policy

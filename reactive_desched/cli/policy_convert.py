@@ -72,7 +72,7 @@ def _add_how(command: argparse.ArgumentParser) -> None:
 
 def _convert(arguments: argparse.Namespace) -> int:
     from reactive_desched.cli.verdicts import format_diagnostic
-    from reactive_desched.controller.config import plugin_registry
+    from reactive_desched.plugins.registry import plugin_registry
     from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
 
     if arguments.in_place and arguments.file == _STDIO:

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import CANCELLED, PDB_REFUSED, Outcome
+from reactive_desched.policy.settings import RetrySettings
 
 MAX_BACKOFF_ENTRIES = 50_000
 
@@ -23,23 +24,21 @@ class PodBackoff:
     remembered; at the bound the one whose failure is oldest starts over, too.
     """
 
-    def __init__(self, initial_s: float = 5.0, max_s: float = 300.0) -> None:
-        self._initial_s = initial_s
-        self._max_s = max_s
+    def __init__(self, retry: RetrySettings) -> None:
+        self._retry = retry
         self._entries: dict[PodKey, BackoffEntry] = {}
 
-    def reconfigure(self, initial_s: float, max_s: float) -> None:
-        """Let future waits be of other lengths; rests that have begun stay as they are."""
-        self._initial_s = initial_s
-        self._max_s = max_s
+    def reconfigure(self, retry: RetrySettings) -> None:
+        """Use other waits for later failures; a wait that has begun keeps its length."""
+        self._retry = retry
 
     def record_failure(self, pod: PodKey, outcome: Outcome, now: float) -> float:
         """Count one more failure and return when to try again, never before the server said."""
         last = self._entries.pop(pod, None)
-        failures = last.failures if last and now < last.until + self._max_s else 0
+        failures = last.failures if last and now < last.until + self._retry.max_s else 0
         if len(self._entries) >= MAX_BACKOFF_ENTRIES:
             del self._entries[next(iter(self._entries))]
-        wait_s = min(self._max_s, self._initial_s * 2.0 ** min(failures, 30))
+        wait_s = min(self._retry.max_s, self._retry.initial_s * 2.0 ** min(failures, 30))
         until = now + max(wait_s, outcome.retry_after_s or 0.0)
         counts = outcome.result != CANCELLED  # nobody was asked
         self._entries[pod] = BackoffEntry(failures + counts, until, outcome)

@@ -4,17 +4,16 @@ Everything that touches the world comes in as an argument, so the demo, the benc
 tests drive the very same assembly that `run` does.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import anyio
-from msgspec import Struct
 
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.event_handler import ResourceEventHandler
-from reactive_desched.controller.subscriptions import AnyPlugin, PluginInstance
+from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.sync import SyncStatus
 from reactive_desched.controller.worker import MonotonicClock, Worker
@@ -22,7 +21,7 @@ from reactive_desched.errors import Malformed
 from reactive_desched.eviction.executor import EvictionPool, Evictor
 from reactive_desched.eviction.executor import IntentStore as IntentLedger
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM, NodeFit, UpstreamNodeFit
+from reactive_desched.fit.upstream import UPSTREAM, NodeFit, UpstreamNodeFit
 from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import (
@@ -34,44 +33,20 @@ from reactive_desched.gate.evictor import (
 from reactive_desched.gate.filters import pod_filters
 from reactive_desched.gate.gate import Gate, GateFilter
 from reactive_desched.gate.in_flight import InFlightEvictions
-from reactive_desched.gate.rate_limits import TOKENS, EvictionRateLimiter, TokenRate
+from reactive_desched.gate.rate_limits import TOKENS, EvictionRateLimiter
 from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import CapacityHint, Decision, Evict
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import OPTIONAL_RESOURCES, RESOURCES
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric
-
-
-class ProfileConfig(Struct, frozen=True):
-    """One profile, ready to be put together: its plugins in order and its evictor."""
-
-    name: str
-    plugins: tuple[AnyPlugin, ...]
-    evictor: DefaultEvictorArgs
-
-
-class ControllerConfig(Struct, frozen=True):
-    """What a policy and settings come down to; times in seconds."""
-
-    profiles: tuple[ProfileConfig, ...]
-    node_selector: Selector
-    eviction_rates: Mapping[str, TokenRate | None]
-    eviction_limits: Mapping[str, int | None]
-    debounce_for: Callable[[str], DebounceConfig]
-    backoff_first_s: float = 5.0
-    backoff_longest_s: float = 300.0
-    max_concurrent: int = 50
-    grace_period_s: int | None = None
-    node_fit: str = SCHEDULER
 
 
 class Observer(Protocol):
@@ -115,7 +90,7 @@ class Controller:
 
     def __init__(
         self,
-        config: ControllerConfig,
+        config: Configuration,
         *,
         recorder: DecisionRecorder,
         evictor: Evictor,
@@ -125,11 +100,12 @@ class Controller:
         write_block_reason: Callable[[], str | None] = lambda: None,
         suspend_detector: SuspendDetector | None = None,
     ) -> None:
-        self.state = ClusterState(config.node_selector)
+        policy, settings = config.policy, config.settings
+        self.state = ClusterState(policy.node_selector)
         self.view = ClusterView(self.state, wall_clock)
         self.sync_status = SyncStatus(RESOURCES, self._sync_changed, optional=OPTIONAL_RESOURCES)
-        self.rate_limiter = EvictionRateLimiter(config.eviction_rates)
-        self._window_limits = SlidingWindowLimits(config.eviction_limits)
+        self.rate_limiter = EvictionRateLimiter(settings.budgets.by_scope())
+        self._window_limits = SlidingWindowLimits(policy.limits.by_scope())
         self.in_flight = InFlightEvictions(clock)
         self.suspend_detector = suspend_detector or SuspendDetector(clock)
         self._config = config
@@ -137,14 +113,14 @@ class Controller:
         self._observer = observer
         self._recorder = recorder
         self._node_fits: dict[str, NodeFit] = {}
-        self._node_fit = self._node_fit_for(config.node_fit)
+        self._node_fit = self._node_fit_for(settings.node_fit)
         self._pdb_filter = PdbFilter(self.view, clock)
         self._evicting: dict[PodKey, Evaluation] = {}
         self.initial_sync_done = anyio.Event()
         self._write_block_reason = write_block_reason
         self.paused_reason: str | None = "still starting"
         self._reported_pause: str | None = self.paused_reason
-        self._backoff = PodBackoff(config.backoff_first_s, config.backoff_longest_s)
+        self._backoff = PodBackoff(settings.evictions.retry)
         self.evaluator = Evaluator(
             self._instances(),
             self.view,
@@ -160,24 +136,24 @@ class Controller:
             self.idle_reason,
             self._on_outcome,
             clock,
-            max_concurrent=config.max_concurrent,
+            max_concurrent=settings.evictions.max_in_flight,
         )
 
-    def reconfigure(self, config: ControllerConfig) -> None:
-        """Go on by another plan and look at everything again.
+    def reconfigure(self, config: Configuration) -> None:
+        """Use another policy and other settings, and evaluate everything again.
 
         The picture stays, and so does every memory that protects: evictions under way, what was
         counted and spent, rests after failures, bookings. What was decided and not yet asked for
         is withheld. How many evictions may be under way at once stays as it was at the start.
         """
         now = self._clock()
-        self._config = config
+        self._config, policy, settings = config, config.policy, config.settings
         self.evictions.cancel_pending("the policy changed")
-        self.rate_limiter.reconfigure(config.eviction_rates, self.in_flight.pods(), now)
-        self._window_limits.reconfigure(config.eviction_limits, self.in_flight.pods())
-        self._backoff.reconfigure(config.backoff_first_s, config.backoff_longest_s)
-        changes = self.state.set_node_selector(config.node_selector)
-        self._node_fit = self._node_fit_for(config.node_fit)
+        self.rate_limiter.reconfigure(settings.budgets.by_scope(), self.in_flight.pods(), now)
+        self._window_limits.reconfigure(policy.limits.by_scope(), self.in_flight.pods())
+        self._backoff.reconfigure(settings.evictions.retry)
+        changes = self.state.set_node_selector(policy.node_selector)
+        self._node_fit = self._node_fit_for(settings.node_fit)
         self._node_fit.clear_unschedulable()
         self.evaluator.reconfigure(self._instances(), now)
         if self.evaluator.started:
@@ -264,7 +240,7 @@ class Controller:
             context = decision_context(evaluation, self.view)
             if isinstance(evaluation.decision, Evict):
                 self._evicting[evaluation.finding.pod.uid] = evaluation
-                self.evictions.submit(Intent(context, self._config.grace_period_s))
+                self.evictions.submit(Intent(context, self._config.policy.grace_period_s))
             self._recorder.record_decision(context, evaluation.decision)
         self._observer.on_decision(evaluation)
 
@@ -276,9 +252,10 @@ class Controller:
         self.worker.wake(now)
 
     def _instances(self) -> list[PluginInstance]:
+        debounce = self._config.settings.debounce
         return [
-            PluginInstance(profile.name, plugin, gate, self._config.debounce_for(plugin.name))
-            for profile in self._config.profiles
+            PluginInstance(profile.name, plugin, gate, debounce.for_plugin(plugin.name))
+            for profile in self._config.policy.profiles
             for gate in [self._gate(profile.evictor)]
             for plugin in profile.plugins
         ]

@@ -13,7 +13,6 @@ from rich.table import Table
 from reactive_desched.app.controller import RunningController, open_controller
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.telemetry_observer import TelemetryObserver
-from reactive_desched.controller.config import plugin_registry
 from reactive_desched.demo import epilogue
 from reactive_desched.demo.cluster import open_demo_cluster
 from reactive_desched.demo.narrator import ConsoleObserver
@@ -27,6 +26,7 @@ from reactive_desched.demo.scenes import (
 )
 from reactive_desched.demo.town import DemoCluster
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address

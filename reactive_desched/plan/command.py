@@ -13,8 +13,6 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.controller.config import build_config, read_runnable
-from reactive_desched.controller.controller import ControllerConfig
 from reactive_desched.errors import ConfigError
 from reactive_desched.fit.upstream import UPSTREAM
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
@@ -28,7 +26,9 @@ from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.plan.timestamps import format_timestamp, parse_timestamp
 from reactive_desched.plan.totals import summarize
 from reactive_desched.plan.unaffected_pods import unaffected_pods
-from reactive_desched.policy.load import Configuration
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.load import load_runnable
+from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.settings import ClientSettings
 from reactive_desched.state.resources import (
     NODES,
@@ -99,20 +99,20 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     """
     moment = None if options.now is None else parse_timestamp(options.now)
     configuration = _configuration(options)
-    config = _build_config(configuration, options)
+    policy = _selected_profiles(configuration.policy, options)
     loaded = _load_snapshot(options, configuration.settings.client, progress)
     moment = moment or datetime.now(UTC)
     result = run_sweeps(
-        config, loaded.snapshot, moment.timestamp(), options.node_fit, options.passes
+        policy, loaded.snapshot, moment.timestamp(), options.node_fit, options.passes
     )
     unaffected = (
-        unaffected_pods(config, loaded.snapshot, result) if options.show_unaffected else None
+        unaffected_pods(policy, loaded.snapshot, result) if options.show_unaffected else None
     )
     return PlanReport(
         looked_at=_describe_inputs(
             options, configuration, loaded, result, format_timestamp(moment)
         ),
-        warnings=tuple(_warnings(configuration, config, loaded)),
+        warnings=tuple(_warnings(configuration, policy, loaded)),
         skipped=result.skipped,
         decisions=result.decisions,
         others=None if unaffected is None else tuple(unaffected),
@@ -122,21 +122,20 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
 
 def _configuration(options: PlanOptions) -> Configuration:
     files = [options.policy, *([options.settings] if options.settings else [])]
-    return read_runnable(files, lenient=options.lenient)
+    return load_runnable(files, plugin_registry(), lenient=options.lenient)
 
 
-def _build_config(configuration: Configuration, options: PlanOptions) -> ControllerConfig:
-    """Make the plan, of one profile only if one is named."""
-    config = build_config(configuration.policy, configuration.settings)
+def _selected_profiles(policy: Policy, options: PlanOptions) -> Policy:
+    """Return the policy, with the profile that --profile names alone."""
     if options.profile is None:
-        return config
-    profiles = tuple(each for each in config.profiles if each.name == options.profile)
+        return policy
+    profiles = tuple(each for each in policy.profiles if each.name == options.profile)
     if not profiles:
-        names = ", ".join(each.name for each in config.profiles) or "none at all"
+        names = ", ".join(each.name for each in policy.profiles) or "none at all"
         raise ConfigError(
             f'--profile: the policy has no profile "{options.profile}"; its profiles are: {names}'
         )
-    return msgspec.structs.replace(config, profiles=profiles)
+    return msgspec.structs.replace(policy, profiles=profiles)
 
 
 def _load_snapshot(
@@ -174,7 +173,7 @@ def _load_live_snapshot(
 
 
 def _warnings(
-    configuration: Configuration, config: ControllerConfig, loaded: LoadedSnapshot
+    configuration: Configuration, policy: Policy, loaded: LoadedSnapshot
 ) -> Iterator[str]:
     """Say what is worth knowing about the policy and the picture."""
     yield from map(str, configuration.warnings)
@@ -186,7 +185,7 @@ def _warnings(
     yield from snapshot.partial_lists
     yield from missing_nodes(snapshot)
     if loaded.server is None:
-        yield from missing_inputs(config, snapshot)
+        yield from missing_inputs(policy, snapshot)
 
 
 def _describe_inputs(

@@ -5,7 +5,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.evictor import EvictorFilters
@@ -15,6 +14,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.plan.defaults import is_default_uid
 from reactive_desched.plan.report import PlannedDecision, PodRef, Rejection
 from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.sweep.thresholds import check_thresholds
@@ -31,27 +31,25 @@ class SweepResult(Struct, frozen=True):
 
 
 def run_sweeps(
-    config: ControllerConfig, snapshot: Snapshot, now_s: float, node_fit: str, passes: int
+    policy: Policy, snapshot: Snapshot, now_s: float, node_fit: str, passes: int
 ) -> SweepResult:
     """Look so many times at the same picture and return what the last time came to.
 
     What plugins remember from one pass to the next they keep; evicted pods are back each time.
     Raises ConfigError where the policy needs a PriorityClass that the picture does not have.
     """
-    result = _run_sweep(config, snapshot, now_s, node_fit)
+    result = _run_sweep(policy, snapshot, now_s, node_fit)
     for _ in range(passes - 1):
-        result = _run_sweep(config, snapshot, now_s, node_fit)
+        result = _run_sweep(policy, snapshot, now_s, node_fit)
     return result
 
 
-def _run_sweep(
-    config: ControllerConfig, snapshot: Snapshot, now_s: float, node_fit: str
-) -> SweepResult:
-    state = snapshot.build_state(config.node_selector)
+def _run_sweep(policy: Policy, snapshot: Snapshot, now_s: float, node_fit: str) -> SweepResult:
+    state = snapshot.build_state(policy.node_selector)
     view = ClusterView(state, lambda: now_s)
-    check_thresholds(config.profiles, view)
+    check_thresholds(policy.profiles, view)
     fit = SchedulerNodeFit(view, lambda: now_s) if node_fit == SCHEDULER else None
-    cycle, formatter = Cycle(config, state, view, fit), _DecisionFormatter(config.profiles, view)
+    cycle, formatter = Cycle(policy, state, view, fit), _DecisionFormatter(policy.profiles, view)
     verdicts = tuple(map(formatter.format, _drive_cycle(cycle)))
     return SweepResult(verdicts, cycle.skip_reason(), view)
 
@@ -71,7 +69,7 @@ def _drive_cycle(cycle: Cycle) -> Iterator[CycleDecision]:
 class _DecisionFormatter:
     """Puts decisions into words, adding to a protection's refusal what the others say."""
 
-    def __init__(self, profiles: Sequence[ProfileConfig], view: ClusterView) -> None:
+    def __init__(self, profiles: Sequence[Profile], view: ClusterView) -> None:
         asked = {profile.name: pod_filters(profile.evictor) for profile in profiles}
         self._names: Final = {guard.name for each in asked.values() for guard in each}
         self._guards: Final[Mapping[str, EvictorFilters]] = {

@@ -2,23 +2,23 @@
 
 from collections.abc import Iterator
 
-from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.policy.protections import Protection
 from reactive_desched.state.resources import NAMESPACES, PDBS, PRIORITY_CLASSES, PVCS
 
 __all__ = ["missing_inputs", "missing_nodes"]
 
 
-def missing_inputs(config: ControllerConfig, snapshot: Snapshot) -> Iterator[str]:
+def missing_inputs(policy: Policy, snapshot: Snapshot) -> Iterator[str]:
     """Say what follows from kinds of object that were not given, where the policy needs them."""
-    for profile in config.profiles:
+    for profile in policy.profiles:
         for resource, consequence in _required_resources(profile):
             if not snapshot.objects[resource]:
                 yield f'profile "{profile.name}": no {resource} given: {consequence}'
 
 
-def _required_resources(profile: ProfileConfig) -> Iterator[tuple[str, str]]:
+def _required_resources(profile: Profile) -> Iterator[tuple[str, str]]:
     args = profile.evictor
     selector, protections = args.namespace_label_selector, args.protections
     if selector is not None and not selector.is_empty:

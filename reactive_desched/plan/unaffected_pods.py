@@ -4,26 +4,26 @@ from collections.abc import Iterator
 from functools import cache
 
 from reactive_desched.api.scope import NamespacedArgs
-from reactive_desched.controller.controller import ControllerConfig
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.objects import Pod
 from reactive_desched.plan.evaluation import SweepResult, first_owner, pod_ref
 from reactive_desched.plan.report import UnaffectedPod
 from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.policy.policy import Policy
 from reactive_desched.state.view import ClusterView
 
 __all__ = ["unaffected_pods"]
 
 
 def unaffected_pods(
-    config: ControllerConfig, snapshot: Snapshot, result: SweepResult
+    policy: Policy, snapshot: Snapshot, result: SweepResult
 ) -> Iterator[UnaffectedPod]:
     """Yield every pod of the picture that no decision is about."""
     decided = {(verdict.pod.namespace, verdict.pod.name) for verdict in result.decisions}
     placed = cache(lambda node: _node_message(node, result.view))
     plugins = [
         (f"{profile.name}/{plugin.name}", plugin)
-        for profile in config.profiles
+        for profile in policy.profiles
         for plugin in profile.plugins
     ]
     for pod in snapshot.pods:

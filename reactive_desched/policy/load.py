@@ -8,10 +8,10 @@ from typing import Final
 from reactive_desched.policy.decode import Decoder, FieldHints
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
-from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
 from reactive_desched.policy.registry import Registry, plugin_names, with_evictor
-from reactive_desched.policy.runnable import find_unimplemented
+from reactive_desched.policy.runnable import find_unimplemented, require_runnable
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
 from reactive_desched.primitives.hints import did_you_mean
@@ -20,24 +20,11 @@ _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """All a person configured, and what is worth telling them about it.
-
-    `unbuilt` says what keeps a sound policy from running; see `runnable.require_runnable`.
-    """
-
-    policy: Policy
-    settings: ReactiveSettings
-    warnings: tuple[Diagnostic, ...] = ()
-    unimplemented: tuple[Diagnostic, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class PolicyCheckResult:
-    """What is to be said of one text; it is sound if there are no problems.
+    """The errors and warnings of one text.
 
-    `complete` is False when reading stopped at the hundredth problem; `unbuilt` names the plugins
-    that keep a sound policy from running.
+    `complete` is False when reading stopped at the hundredth error; `unimplemented` names the
+    plugins that keep a valid policy from running.
     """
 
     errors: tuple[Diagnostic, ...] = ()
@@ -67,6 +54,15 @@ def load_sources(
     Lenient as for `load`. Raises PolicyErrors.
     """
     return _load(list(sources), registry, DiagnosticList(lenient=lenient))
+
+
+def load_runnable(
+    paths: Iterable[Path | str], registry: Registry, *, lenient: bool = False
+) -> Configuration:
+    """Read files as `load_files` does; a plugin that cannot run yet raises PolicyErrors too."""
+    configuration = load_files(paths, registry, lenient=lenient)
+    require_runnable(configuration.unimplemented)
+    return configuration
 
 
 def load_policy(text: str | bytes, source: str, registry: Registry) -> Policy:

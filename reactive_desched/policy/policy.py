@@ -1,13 +1,20 @@
-"""What a policy file comes to: everything decided, checked and in order."""
+"""A policy and its settings as they were read: checked, in order, ready for the controller."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from msgspec import Struct
 from pydantic import BaseModel
 
+from reactive_desched.api.plugin import Plugin
 from reactive_desched.model.labels import EVERYTHING, Selector
+from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.document import MetricsProvider
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.settings import ReactiveSettings
+
+AnyPlugin = Plugin[Any, Any]  # plugins of every subject and argument type stand side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,37 +22,54 @@ class Profile:
     """A set of plugins with their arguments; DefaultEvictor is in both filter lists.
 
     The lists are in order, each name once. `args` has the arguments of every plugin enabled at
-    `deschedule` or `balance`, or at a filter point beside DefaultEvictor.
+    `deschedule` or `balance`, or at a filter point beside DefaultEvictor. `plugins` are those of
+    `deschedule` and then `balance`, ready to run; planned ones, which cannot run, are not in it.
     """
 
     name: str
-    deschedule: tuple[str, ...]
-    balance: tuple[str, ...]
-    filter: tuple[str, ...]
-    pre_eviction_filter: tuple[str, ...]
-    args: Mapping[str, BaseModel]
+    deschedule: tuple[str, ...] = ()
+    balance: tuple[str, ...] = ()
+    filter: tuple[str, ...] = ()
+    pre_eviction_filter: tuple[str, ...] = ()
+    args: Mapping[str, BaseModel] = field(default_factory=dict)
     evictor: DefaultEvictorArgs = field(default_factory=DefaultEvictorArgs)
+    plugins: tuple[AnyPlugin, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyEvictionLimits:
+class PolicyEvictionLimits(Struct, frozen=True):
     """The most evictions per cycle (or window); None means no limit, 0 means none at all."""
 
     per_node: int | None = None
     per_namespace: int | None = None
     total: int | None = None
 
+    def by_scope(self) -> Mapping[str, int | None]:
+        """Return the limits by the scopes that the gate counts in."""
+        return {"cluster": self.total, "node": self.per_node, "namespace": self.per_namespace}
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+
+class Policy(Struct, frozen=True):
     """A whole policy; `revision` identifies the text it was read from."""
 
     profiles: tuple[Profile, ...]
-    revision: str
+    revision: str = ""
     source: str = ""
     node_selector: Selector = EVERYTHING
-    limits: PolicyEvictionLimits = field(default_factory=PolicyEvictionLimits)
+    limits: PolicyEvictionLimits = PolicyEvictionLimits()
     grace_period_s: int | None = None
     eviction_failure_event_notification: bool = False
     metrics_collector_enabled: bool = False
     metrics_providers: tuple[MetricsProvider, ...] = ()
+
+
+class Configuration(Struct, frozen=True):
+    """A policy with its settings, and the warnings about both.
+
+    Each part of the controller is given the section it needs. `unimplemented` names what keeps a
+    valid policy from running; see `runnable.require_runnable`.
+    """
+
+    policy: Policy
+    settings: ReactiveSettings
+    warnings: tuple[Diagnostic, ...] = ()
+    unimplemented: tuple[Diagnostic, ...] = ()

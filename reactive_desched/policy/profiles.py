@@ -1,14 +1,16 @@
 """One profile: which plugins run where; names that are wrong or in the wrong place show here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
+
+from pydantic import BaseModel
 
 from reactive_desched.policy.arguments import ArgumentsReader
 from reactive_desched.policy.decode import Decoder
 from reactive_desched.policy.diagnostics import DiagnosticList
 from reactive_desched.policy.document import ProfileSection
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.policy import Profile
+from reactive_desched.policy.policy import AnyPlugin, Profile
 from reactive_desched.policy.registry import (
     DEFAULT_EVICTOR,
     EXTENSION_POINTS,
@@ -50,7 +52,15 @@ class ProfileReader:
             pre_eviction_filter=_with_evictor(enabled["preevictionfilter"]),
             args=MappingProxyType(args),
             evictor=evictor if isinstance(evictor, DefaultEvictorArgs) else DefaultEvictorArgs(),
+            plugins=tuple(self._plugins((*enabled["deschedule"], *enabled["balance"]), args)),
         )
+
+    def _plugins(self, names: Iterable[str], args: Mapping[str, BaseModel]) -> Iterator[AnyPlugin]:
+        """Make the plugins that can run, each with its arguments."""
+        for name in names:
+            spec = self._registry.get(name)
+            if spec is not None and spec.plugin is not None and name in args:
+                yield spec.plugin(args[name])
 
     def _enabled_plugins(self, plugins: SourceLocation, point: str) -> LocationsByName:
         """Give the names enabled at a point, in order and each once, after checking them."""

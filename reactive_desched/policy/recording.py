@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
+from reactive_desched.api.args import NEEDS_RESTART, FieldError, FieldErrors, Seconds, Section
 from reactive_desched.model.event_types import full_type, type_names
 from reactive_desched.policy.webhook_url import webhook_url_error
 from reactive_desched.primitives.hints import quote
@@ -149,7 +149,7 @@ class EventSettings(Section):
         description="Write Kubernetes Events beside evicted pods, their owners and our own pod; "
         "not in a dry run.",
     )
-    cluster: str = Field(
+    cluster: Annotated[str, NEEDS_RESTART] = Field(
         default="kubernetes",
         description="The cluster's name in the source of every event; taken when a journal begins.",
     )

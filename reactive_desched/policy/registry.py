@@ -1,11 +1,12 @@
 """Which plugins a policy may name, with their arguments: those passed in, and the evictor."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
+from msgspec import Struct
 from pydantic import BaseModel
 
+from reactive_desched.api.plugin import Plugin
 from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.source_location import SourceLocation
@@ -29,25 +30,47 @@ SUPPORTED_POINTS: Final = ("deschedule", "balance", "filter", "preevictionfilter
 _FILTERS: Final = frozenset(("filter", "preevictionfilter"))
 
 
-@dataclass(frozen=True, slots=True)
-class PluginSpec:
-    """What a policy needs to know of a plugin: its arguments, and where it may be enabled.
+class PluginSpec(Struct, frozen=True):
+    """What the policy reader needs of a plugin: its arguments, extension points, and class.
 
-    A plugin that is not built yet can be configured and checked, but a policy that enables it
-    cannot run.
+    A plugin that is not implemented yet can be configured and checked, but a policy that enables
+    it cannot run.
     """
 
     args: type[BaseModel]
     points: frozenset[str]
     is_implemented: bool = True
+    plugin: type[Plugin[Any, Any]] | None = None  # of every subject and argument type
 
 
 Registry = Mapping[str, PluginSpec]
+"""Plugins by name; a lookup may import the plugin, so only what a policy names is looked up."""
+
+
+class _WithEvictor(Mapping[str, PluginSpec]):
+    """A registry and DefaultEvictor."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._evictor = PluginSpec(DefaultEvictorArgs, _FILTERS)
+
+    def __getitem__(self, name: str) -> PluginSpec:
+        return self._evictor if name == DEFAULT_EVICTOR else self._registry[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name == DEFAULT_EVICTOR or name in self._registry
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._registry
+        yield DEFAULT_EVICTOR
+
+    def __len__(self) -> int:
+        return len(self._registry) + 1
 
 
 def with_evictor(registry: Registry) -> Registry:
-    """Add the evictor, which is in every profile."""
-    return {**registry, DEFAULT_EVICTOR: PluginSpec(DefaultEvictorArgs, _FILTERS)}
+    """Add DefaultEvictor, which is in every profile."""
+    return _WithEvictor(registry)
 
 
 def extension_points_of(name: str, registry: Registry) -> frozenset[str] | None:
@@ -67,6 +90,6 @@ def naming_diagnostic(name: str, at: SourceLocation, registry: Registry) -> Diag
         return None
     hint = (
         did_you_mean(name, plugin_names(registry))
-        or "remove it: only what is built in can be named"
+        or "remove it, or install the package that offers it"
     )
     return at.diagnostic(f"there is no plugin {quote(name)}", hint)

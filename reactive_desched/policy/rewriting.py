@@ -13,9 +13,10 @@ from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
 from reactive_desched.policy.document import KIND, PolicyDocument
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
-from reactive_desched.policy.load import Configuration, load_sources
+from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.merging import merge_profiles
 from reactive_desched.policy.outline import Outline, outline_document
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.policy_reader import PolicyReader
 from reactive_desched.policy.registry import Registry, with_evictor
 from reactive_desched.policy.semantics import policy_semantics, policy_semantics_by_plugin

@@ -5,11 +5,20 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section, raise_field_errors
+from reactive_desched.api.args import (
+    NEEDS_RESTART,
+    FieldError,
+    FieldErrors,
+    Seconds,
+    Section,
+    raise_field_errors,
+)
 from reactive_desched.errors import ConfigError
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.listen_address import parse_listen_address
+from reactive_desched.primitives.token_bucket import TokenRate
 
 API_VERSION: Final = "reactive-desched/v1alpha1"
 KIND: Final = "ReactiveSettings"
@@ -43,20 +52,20 @@ class DebounceSettings(Section):
         raise_field_errors(self._field_errors())
         return self
 
-    def delays_for(self, plugin: str) -> tuple[float, float]:
-        """Give the quiet time and the longest wait for a plugin, in seconds."""
+    def for_plugin(self, plugin: str) -> DebounceConfig:
+        """Return how long the subjects of a plugin wait."""
         own = self.per_plugin.get(plugin, PluginDebounceSettings())
         quiet_s = self.quiet_s if own.quiet_s is None else own.quiet_s
         max_wait_s = self.max_wait_s if own.max_wait_s is None else own.max_wait_s
-        return quiet_s, max_wait_s
+        return DebounceConfig(quiet_s, max_wait_s)
 
     def _field_errors(self) -> Iterator[FieldError]:
         """Refuse a quiet time that can never pass before the longest wait ends."""
         if self.quiet_s > self.max_wait_s:
             yield FieldError("quiet is longer than maxWait", "shorten quiet", ("quiet",))
         for plugin in self.per_plugin:
-            quiet_s, max_wait_s = self.delays_for(plugin)
-            if quiet_s > max_wait_s:
+            wait = self.for_plugin(plugin)
+            if wait.quiet_s > wait.max_wait_s:
                 message = f"quiet is longer than maxWait for {plugin}"
                 yield FieldError(message, "set both", ("perPlugin", plugin))
 
@@ -76,9 +85,9 @@ class RateLimitSettings(Section):
         return seconds
 
     @property
-    def per_second(self) -> float:
-        """Give the steady rate."""
-        return self.evictions / self.per_s
+    def rate(self) -> TokenRate:
+        """The rate of a token bucket, one token for each eviction."""
+        return TokenRate(self.evictions / self.per_s, self.burst)
 
 
 class ClusterRateLimit(RateLimitSettings):
@@ -120,6 +129,15 @@ class EvictionRateLimits(Section):
     namespace: NamespaceRateLimit | None = Field(
         default=NamespaceRateLimit(), description="For each namespace; null: unlimited."
     )
+
+    def by_scope(self) -> Mapping[str, TokenRate | None]:
+        """Return the rate of each scope, None for an unlimited one."""
+        limits: dict[str, RateLimitSettings | None] = {
+            "cluster": self.cluster,
+            "node": self.node,
+            "namespace": self.namespace,
+        }
+        return {scope: None if limit is None else limit.rate for scope, limit in limits.items()}
 
 
 class ClientSettings(Section):
@@ -207,7 +225,7 @@ class RetrySettings(Section):
 class EvictionSettings(Section):
     """How many evictions are under way at once, and how refused ones are retried."""
 
-    max_in_flight: ConcurrencyLimit = Field(
+    max_in_flight: Annotated[ConcurrencyLimit, NEEDS_RESTART] = Field(
         default=50, description="Evictions asked for and not yet settled, at most."
     )
     retry: RetrySettings = Field(default=RetrySettings(), description="Waits after a refusal.")
@@ -222,12 +240,16 @@ class ReactiveSettings(Section):
     budgets: EvictionRateLimits = Field(
         default=EvictionRateLimits(), description="Rates of eviction."
     )
-    client: ClientSettings = Field(
+    client: Annotated[ClientSettings, NEEDS_RESTART] = Field(
         default=ClientSettings(), description="Requests to the API server."
     )
-    server: ServerSettings = Field(default=ServerSettings(), description="What we serve.")
-    journal: JournalSettings = Field(default=JournalSettings(), description="The durable record.")
-    logging: LoggingSettings = Field(
+    server: Annotated[ServerSettings, NEEDS_RESTART] = Field(
+        default=ServerSettings(), description="What we serve."
+    )
+    journal: Annotated[JournalSettings, NEEDS_RESTART] = Field(
+        default=JournalSettings(), description="The durable record."
+    )
+    logging: Annotated[LoggingSettings, NEEDS_RESTART] = Field(
         default=LoggingSettings(), description="What we say while running."
     )
     evictions: EvictionSettings = Field(
@@ -239,4 +261,6 @@ class ReactiveSettings(Section):
         "kube-scheduler with promised room counted in, or as upstream does.",
     )
     events: EventSettings = Field(default=EventSettings(), description="Saying what was done.")
-    sinks: SinkSettings = Field(default=SinkSettings(), description="Who follows the journal.")
+    sinks: Annotated[SinkSettings, NEEDS_RESTART] = Field(
+        default=SinkSettings(), description="Who follows the journal."
+    )

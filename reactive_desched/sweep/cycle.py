@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 
 from msgspec import Struct
 
-from reactive_desched.controller.controller import ControllerConfig
-from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.fit.upstream import NodeFit, UpstreamNodeFit
 from reactive_desched.gate.evictor import EvictorFilters, NamespaceFilter, NodeFitFilter
 from reactive_desched.gate.filters import pod_filters
@@ -20,6 +18,7 @@ from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
+from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.limits import CycleLimits
@@ -55,7 +54,7 @@ class Cycle:
 
     def __init__(
         self,
-        config: ControllerConfig,
+        policy: Policy,
         state: ClusterState,
         view: ClusterView,
         node_fit: NodeFit | None = None,
@@ -63,13 +62,13 @@ class Cycle:
         plugin_context: PluginContext = lambda *_: nullcontext(),
     ) -> None:
         self._plugin_context = plugin_context
-        self._limits = CycleLimits(config.eviction_limits)
+        self._limits = CycleLimits(policy.limits.by_scope())
         self._state = state
         self._view = view
         self._node_fit: NodeFit = UpstreamNodeFit(view) if node_fit is None else node_fit
         self._reserves_capacity = node_fit is not None
         self._profiles = [
-            (profile, self._evictor_filters(profile.evictor)) for profile in config.profiles
+            (profile, self._evictor_filters(profile.evictor)) for profile in policy.profiles
         ]
 
     def skip_reason(self) -> str | None:

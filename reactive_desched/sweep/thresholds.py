@@ -2,20 +2,20 @@
 
 from collections.abc import Iterable, Iterator
 
-from reactive_desched.controller.controller import ProfileConfig
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
+from reactive_desched.policy.policy import Profile
 from reactive_desched.state.view import ClusterView
 
 
-def check_thresholds(profiles: Iterable[ProfileConfig], view: ClusterView) -> None:
+def check_thresholds(profiles: Iterable[Profile], view: ClusterView) -> None:
     """Raise ConfigError for every class that a profile names and the cluster cannot answer for."""
     problems = [problem for profile in profiles for problem in _problems(profile, view)]
     if problems:
         raise ConfigError("\n".join(problems))
 
 
-def _problems(profile: ProfileConfig, view: ClusterView) -> Iterator[str]:
+def _problems(profile: Profile, view: ClusterView) -> Iterator[str]:
     name = profile.evictor.priority_threshold.name
     if name is None:
         return

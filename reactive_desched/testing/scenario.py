@@ -15,6 +15,7 @@ from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.policy.settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import NODES, PODS
@@ -92,7 +93,7 @@ class Scenario:
             [instance],
             self.view,
             lambda _: None,
-            backoff=PodBackoff(),
+            backoff=PodBackoff(RetrySettings()),
             on_capacity_increase=lambda: None,
         )
         for obj in objects:

@@ -7,9 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reactive_desched.app.config_reload import ConfigFiles, LoadedConfig, fingerprint
-from reactive_desched.controller.config import build_config, plugin_registry
+from reactive_desched.app.config_reload import ConfigFiles, fingerprint
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_files
+from reactive_desched.policy.policy import Configuration
 from tests.support.reloading_bench import HEAD, SETTINGS, ReloaderBench, policy_text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -55,7 +56,7 @@ async def test_a_text_is_not_judged_while_it_is_being_written(path: Path) -> Non
         await anyio.sleep(2.1)
 
     assert bench.names == ["second"]
-    assert str(bench.configs[0].node_selector) == "pool in (a)"
+    assert str(bench.configs[0].policy.node_selector) == "pool in (a)"
 
 
 async def test_a_text_that_changes_while_it_is_read_is_read_again(path: Path) -> None:
@@ -130,7 +131,7 @@ async def test_a_config_map_that_swaps_its_symlink_changes_all_its_files_at_once
         )
         await anyio.sleep(3)
         assert bench.names == ["2nd"]
-        assert bench.configs[0].debounce_for("any").quiet_s == 2
+        assert bench.configs[0].settings.debounce.quiet_s == 2
 
         publish(
             tmp_path, 3, policy=policy_text("3rd"), settings=SETTINGS + "debounce: {quiet: x}\n"
@@ -163,15 +164,12 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 async def test_files_are_read_in_a_thread(path: Path) -> None:
     threads = []
 
-    def read() -> LoadedConfig:
+    def read() -> Configuration:
         threads.append(threading.current_thread())
-        configuration = load_files([path], plugin_registry())
-        return LoadedConfig(
-            configuration, build_config(configuration.policy, configuration.settings)
-        )
+        return load_files([path], plugin_registry())
 
     files = ConfigFiles((str(path),), read)
 
     assert await files.fingerprint() == fingerprint((str(path),))
-    assert (await files.read()).configuration.policy.profiles[0].name == "first"
+    assert (await files.read()).policy.profiles[0].name == "first"
     assert threads != [threading.main_thread()]

@@ -5,11 +5,9 @@ import pytest
 import trio.testing
 
 from reactive_desched.app.run_once import COMPLETED, NOT_COMPLETED, OneShotRun
-from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
-from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import (
     Conflict,
@@ -24,9 +22,9 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.plan.snapshot import SnapshotBuilder
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.telemetry.sig_compat import UpstreamMetrics
 from reactive_desched.testing.builders import node, pod
+from tests.support.configurations import make_policy, make_profile_of
 from tests.support.flow import FakeEvictor, MemoryIntentStore, RecordingObserver
 
 pytestmark = pytest.mark.anyio
@@ -68,8 +66,8 @@ class Bench:
         self.log, self.timings = Log(), UpstreamMetrics()
         self._stop_after = stop_after
         evictor = DefaultEvictorArgs.model_validate(evictor_args)
-        profile = ProfileConfig("night", (NodeTaintsPlugin(NodeTaintsArgs()),), evictor)
-        plan = ControllerConfig((profile,), EVERYTHING, {}, {"node": 5}, lambda _: DebounceConfig())
+        profile = make_profile_of("night", (NodeTaintsPlugin(NodeTaintsArgs()),), evictor)
+        plan = make_policy((profile,), limits={"node": 5})
         means = EvictionExecutor(self.ledger, self.evictor, lambda: 0.0)
         self.sweep = OneShotRun(
             plan, means, self.ledger, self.diary, self.why_stop, self.timings, node_fit

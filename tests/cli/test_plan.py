@@ -13,11 +13,10 @@ import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.cli import main
-from reactive_desched.controller import config
-from reactive_desched.controller.config import plugin_registry
 from reactive_desched.errors import SnapshotUnavailable
 from reactive_desched.plan import command, live
 from reactive_desched.plan.command import PlanOptions
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.registry import PluginSpec
 from reactive_desched.state.resources import RESOURCES
 
@@ -220,7 +219,7 @@ def test_a_plugin_that_is_not_built_yet_is_status_2(
     plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = PluginSpec(PluginArgs, frozenset({"deschedule"}), is_implemented=False)
-    monkeypatch.setattr(config, "plugin_registry", lambda: {**plugin_registry(), "Later": later})
+    monkeypatch.setattr(command, "plugin_registry", lambda: {**plugin_registry(), "Later": later})
     (tmp_path / "policy.yaml").write_text(POLICY.replace("RemovePodsViolatingNodeTaints", "Later"))
     status, output, errors = plan("-f", str(cluster))
 

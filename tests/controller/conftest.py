@@ -16,6 +16,7 @@ from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeOrPod
+from reactive_desched.policy.settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
@@ -92,7 +93,7 @@ class Bench:
             self.instances,
             ClusterView(self.state, lambda: 0),
             self.judgements.append,
-            backoff=PodBackoff(5, 300),
+            backoff=PodBackoff(RetrySettings(initial_s=5, max_s=300)),
             on_capacity_increase=self._grow,
             capacity_hints=self._news,
         )

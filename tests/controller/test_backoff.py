@@ -9,6 +9,7 @@ from reactive_desched.model.outcomes import (
     TOO_MANY_REQUESTS,
     Outcome,
 )
+from reactive_desched.policy.settings import RetrySettings
 
 NO = Outcome(DENIED, "403: no")
 
@@ -24,18 +25,27 @@ def waits(backoff: PodBackoff, pod: str, tries: int, outcome: Outcome = NO) -> l
 
 
 def test_waits_double_up_to_the_longest() -> None:
-    assert waits(PodBackoff(5, 300), "a", 8) == [5, 10, 20, 40, 80, 160, 300, 300]
+    assert waits(PodBackoff(RetrySettings(initial_s=5, max_s=300)), "a", 8) == [
+        5,
+        10,
+        20,
+        40,
+        80,
+        160,
+        300,
+        300,
+    ]
 
 
 def test_each_pod_has_waits_of_its_own() -> None:
-    backoff = PodBackoff(5, 300)
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     waits(backoff, "a", 3)
 
     assert waits(backoff, "b", 1) == [5]
 
 
 def test_a_pod_rests_until_its_wait_is_over() -> None:
-    backoff = PodBackoff(5, 300)
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     backoff.record_failure("a", NO, 100)
     rest = backoff.backing_off("a", 104.9)
 
@@ -54,15 +64,22 @@ def test_a_pod_rests_until_its_wait_is_over() -> None:
     ],
 )
 def test_the_server_can_only_make_the_wait_longer(asked: float, waited: float) -> None:
-    assert waits(PodBackoff(5, 300), "a", 1, Outcome(TOO_MANY_REQUESTS, "", asked)) == [waited]
+    assert waits(
+        PodBackoff(RetrySettings(initial_s=5, max_s=300)),
+        "a",
+        1,
+        Outcome(TOO_MANY_REQUESTS, "", asked),
+    ) == [waited]
 
 
 def test_being_withheld_is_nobodys_refusal_and_does_not_make_the_next_wait_longer() -> None:
-    assert waits(PodBackoff(5, 300), "a", 3, Outcome(CANCELLED, "disk full")) == [5, 5, 5]
+    assert waits(
+        PodBackoff(RetrySettings(initial_s=5, max_s=300)), "a", 3, Outcome(CANCELLED, "disk full")
+    ) == [5, 5, 5]
 
 
 def test_a_success_starts_over() -> None:
-    backoff = PodBackoff(5, 300)
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     waits(backoff, "a", 2)
     backoff.reset("a")
 
@@ -71,14 +88,14 @@ def test_a_success_starts_over() -> None:
 
 
 def test_who_had_rest_for_the_longest_wait_starts_over() -> None:
-    backoff = PodBackoff(5, 300)
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     backoff.record_failure("a", NO, 0)
     assert backoff.record_failure("a", NO, 304.9) == 314.9
     assert backoff.record_failure("a", NO, 614.9) == 619.9
 
 
 def test_news_of_a_budget_ends_the_rest_of_those_a_budget_stopped_and_of_nobody_else() -> None:
-    backoff = PodBackoff(5, 300)
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     backoff.record_failure("budgeted", Outcome(PDB_REFUSED, "needs 2"), 0)
     backoff.record_failure("denied", NO, 0)
     for pod in ("budgeted", "denied", "unheard of"):
@@ -89,7 +106,7 @@ def test_news_of_a_budget_ends_the_rest_of_those_a_budget_stopped_and_of_nobody_
 
 
 def test_a_budget_that_refuses_again_makes_the_wait_longer() -> None:
-    backoff = PodBackoff(5, 300)
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     refused = Outcome(PDB_REFUSED, "needs 2")
     backoff.record_failure("a", refused, 0)
     backoff.pdb_changed("a", 1)
@@ -99,7 +116,7 @@ def test_a_budget_that_refuses_again_makes_the_wait_longer() -> None:
 
 def test_the_oldest_failure_is_forgotten_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff_module, "REMEMBERED_FAILURES", 3)
-    backoff = PodBackoff(5, 300)
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     for pod in ("old", "a", "b", "c"):
         backoff.record_failure(pod, NO, 0)
 
@@ -109,7 +126,7 @@ def test_the_oldest_failure_is_forgotten_at_the_bound(monkeypatch: pytest.Monkey
 
 def test_failing_again_makes_a_pod_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff_module, "REMEMBERED_FAILURES", 2)
-    backoff = PodBackoff(5, 300)
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     for pod in ("a", "b", "a", "c"):
         backoff.record_failure(pod, NO, 0)
 
@@ -118,9 +135,9 @@ def test_failing_again_makes_a_pod_the_newest(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_other_lengths_hold_for_coming_waits_and_rests_go_on() -> None:
-    backoff = PodBackoff(5, 300)
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     backoff.record_failure("a", NO, 0)
-    backoff.reconfigure(1, 2)
+    backoff.reconfigure(RetrySettings(initial_s=1, max_s=2))
 
     rest = backoff.backing_off("a", 4.9)
     assert rest is not None

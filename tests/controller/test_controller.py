@@ -20,6 +20,7 @@ from reactive_desched.model.objects import Annotations
 from reactive_desched.model.outcomes import Denied
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.plugins.node_affinity import PREFERRED, NodeAffinityArgs, NodeAffinityPlugin
+from reactive_desched.policy.settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import TAINTED, TAINTS, ControllerBench, make_profile
@@ -80,9 +81,7 @@ async def test_plugins_of_a_profile_share_its_gate_and_profiles_do_not() -> None
 async def test_every_plugin_has_its_own_patience() -> None:
     bench = ControllerBench(
         make_profile("day", TAINTS, AFFINITY),
-        pause=lambda plugin: (
-            DebounceConfig(1, 2) if plugin == TAINTS.name else DebounceConfig(3, 4)
-        ),
+        debounce={TAINTS.name: DebounceConfig(1, 2), AFFINITY.name: DebounceConfig(3, 4)},
     )
 
     assert [i.debounce for i in instances(bench)] == [DebounceConfig(1, 2), DebounceConfig(3, 4)]
@@ -236,7 +235,7 @@ async def test_all_profiles_share_the_policys_limits() -> None:
 
 
 async def test_at_most_so_many_calls_are_open() -> None:
-    bench = ControllerBench(at_once=2)
+    bench = ControllerBench(max_concurrent=2)
     bench.server.slow_s = 5
     await bench.run_with_taint(*(pod(name, on="n1") for name in "abc"), seconds=60)
 
@@ -245,7 +244,7 @@ async def test_at_most_so_many_calls_are_open() -> None:
 
 
 async def test_retries_wait_as_the_plan_says() -> None:
-    bench = ControllerBench(backoff_first_s=2.0, backoff_longest_s=4.0)
+    bench = ControllerBench(retry=RetrySettings(initial_s=2.0, max_s=4.0))
     bench.server.script["web"] = [Denied(403, "no")] * 4
     await bench.run_with_taint(pod("web", on="n1"), seconds=60)
 

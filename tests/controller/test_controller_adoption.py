@@ -17,6 +17,7 @@ from reactive_desched.plugins.node_affinity import (
     NodeAffinityArgs,
     NodeAffinityPlugin,
 )
+from reactive_desched.policy.settings import RetrySettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import TAINTED, ControllerBench, make_config, make_profile
 
@@ -102,7 +103,7 @@ async def test_who_fitted_nowhere_among_the_old_nodes_may_fit_among_the_new(stre
 
 
 async def test_what_stands_in_line_when_the_policy_changes_is_judged_by_the_new_one() -> None:
-    bench = ControllerBench(make_profile("day"), at_once=1)
+    bench = ControllerBench(make_profile("day"), max_concurrent=1)
     bench.server.slow_s = 5
     async with bench.running():
         bench.sync_and_resume(TAINTED, node("n2"), *(pod(name, on="n1") for name in "abc"))
@@ -132,12 +133,12 @@ async def test_tokens_limits_and_rests_outlive_the_plan() -> None:
 
 
 async def test_waits_between_tries_follow_the_new_plan() -> None:
-    bench = ControllerBench(backoff_first_s=2.0, backoff_longest_s=4.0)
+    bench = ControllerBench(retry=RetrySettings(initial_s=2.0, max_s=4.0))
     bench.server.script["web"] = [Denied(403, "no")] * 4
     async with bench.running():
         bench.sync_and_resume(TAINTED, node("n2"), pod("web", on="n1"))
         await anyio.sleep(1)
-        bench.controller.reconfigure(make_config(backoff_first_s=10.0, backoff_longest_s=40.0))
+        bench.controller.reconfigure(make_config(retry=RetrySettings(initial_s=10.0, max_s=40.0)))
         await anyio.sleep(90)
 
     times = [at for _, at in bench.server.calls]

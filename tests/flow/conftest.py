@@ -11,7 +11,7 @@ import pytest
 import trio
 from anyio.abc import TaskGroup
 
-from reactive_desched.controller.controller import Controller, ControllerConfig
+from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
@@ -39,6 +39,7 @@ from reactive_desched.model.outcomes import (
     ServerError,
     TooManyRequests,
 )
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.builders import node, pod
 from tests.support.failing_ledger import FailingIntentStore
@@ -75,7 +76,7 @@ class World:
 
     group: TaskGroup
 
-    def __init__(self, plan: ControllerConfig, replies: Iterable[tuple[str, float]]) -> None:
+    def __init__(self, plan: Configuration, replies: Iterable[tuple[str, float]]) -> None:
         self.plan = plan
         self.replies = list(replies)
         self.truth: dict[tuple[str, str], ClusterObject] = {}
@@ -188,7 +189,7 @@ class World:
         self.pause_reason = reason
         self.core.set_paused(reason)
 
-    async def reconfigure(self, plan: ControllerConfig) -> None:
+    async def reconfigure(self, plan: Configuration) -> None:
         """Let another policy be in force from now on."""
         self.plan = plan
         self.core.reconfigure(plan)

@@ -9,21 +9,22 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.controller.controller import Controller, ControllerConfig, ProfileConfig
+from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.decisions import Evict
-from reactive_desched.model.labels import EVERYTHING, LabelSelector
+from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import ClusterObject, Pod, PodDisruptionBudget
 from reactive_desched.model.outcomes import Denied, PdbRefused
 from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
     InterPodAntiAffinityPlugin,
 )
-from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
 from reactive_desched.testing.builders import node, pod
+from tests.support.configurations import make_configuration, make_profile_of
 from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
@@ -154,17 +155,14 @@ async def test_a_conflict_that_time_resolves_before_it_is_judged_evicts_nobody()
 # --- whatever happens: every eviction leaves one, and in the end none has to go ---
 
 PLUGIN = InterPodAntiAffinityPlugin(InterPodAntiAffinityArgs())
-NONE = {"cluster": None, "node": None, "namespace": None}
 BY_POOL = anti_affinity_term("app=web", "pool")
 
 
-def plan(pause: DebounceConfig, rate: TokenRate | None) -> ControllerConfig:
-    return ControllerConfig(
-        (ProfileConfig("one", (PLUGIN,), DefaultEvictorArgs()),),
-        node_selector=EVERYTHING,
-        eviction_rates={**NONE, "cluster": rate},
-        eviction_limits=NONE,
-        debounce_for=lambda _: pause,
+def plan(pause: DebounceConfig, rate: TokenRate | None) -> Configuration:
+    return make_configuration(
+        (make_profile_of("one", (PLUGIN,)),),
+        rates={"cluster": rate},
+        debounce=pause,
         node_fit="upstream",
     )
 
@@ -251,7 +249,7 @@ replies = st.lists(
 )
 def test_every_eviction_leaves_one_and_in_the_end_none_has_to_go(
     make_world: Any,  # the class World
-    plan: ControllerConfig,
+    plan: Configuration,
     story: list[tuple[Any, ...]],
     replies: list[tuple[str, float]],
 ) -> None:

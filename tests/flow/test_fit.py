@@ -172,11 +172,13 @@ async def test_another_plan_leaves_what_is_booked() -> None:
     async with fitting().running() as flow:
         flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B)
         await anyio.sleep(1)
-        flow.controller.reconfigure(msgspec.structs.replace(flow.config, grace_period_s=9))
+        policy = msgspec.structs.replace(flow.config.policy, grace_period_s=9)
+        flow.controller.reconfigure(msgspec.structs.replace(flow.config, policy=policy))
         await anyio.sleep(1)
         assert flow.evicted_names == ["a"]
 
-        flow.controller.reconfigure(msgspec.structs.replace(flow.config, node_fit=UPSTREAM))
+        settings = flow.config.settings.model_copy(update={"node_fit": UPSTREAM})
+        flow.controller.reconfigure(msgspec.structs.replace(flow.config, settings=settings))
         await anyio.sleep(1)
 
     assert flow.evicted_names == ["a", "b"]

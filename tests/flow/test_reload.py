@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.gate.rate_limits import TokenRate
@@ -25,7 +24,9 @@ from reactive_desched.plugins.node_affinity import (
 )
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.debounce import DebounceConfig
+from tests.support.configurations import make_configuration, make_profile_of
 
 Story = list[tuple[Any, ...]]  # verbs of World with their arguments
 EXAMPLES = int(os.environ.get("EXAMPLES", "100"))
@@ -50,10 +51,10 @@ def make_plan(
     limit: int,
     pause: DebounceConfig,
     fit: str = SCHEDULER,
-) -> ControllerConfig:
-    profile = ProfileConfig("one", plugins, DefaultEvictorArgs.model_validate(evictor))
+) -> Configuration:
+    profile = make_profile_of("one", plugins, DefaultEvictorArgs.model_validate(evictor))
     rates, limits = dict.fromkeys(SCOPES, rate), dict.fromkeys(SCOPES, limit)
-    return ControllerConfig((profile,), selects, rates, limits, lambda _: pause, node_fit=fit)
+    return make_configuration((profile,), selects, rates, limits, pause, node_fit=fit)
 
 
 def some(*choices: Any) -> st.SearchStrategy[Any]:  # choices of any kind
@@ -125,12 +126,20 @@ def times_by_scope(evicted: list[tuple[float, Pod]]) -> Iterator[list[float]]:
     yield from groups.values()
 
 
-def assert_never_faster(times: list[float], plans: list[ControllerConfig]) -> None:
+def assert_never_faster(times: list[float], plans: list[Configuration]) -> None:
     """Check every stretch against the most that any of the plans allows."""
-    rates = [rate for plan in plans for rate in plan.eviction_rates.values() if rate is not None]
+    rates = [
+        rate
+        for plan in plans
+        for rate in plan.settings.budgets.by_scope().values()
+        if rate is not None
+    ]
     burst, pace = max(r.burst for r in rates), max(r.per_second for r in rates)
     limit = max(
-        limit for plan in plans for limit in plan.eviction_limits.values() if limit is not None
+        limit
+        for plan in plans
+        for limit in plan.policy.limits.by_scope().values()
+        if limit is not None
     )
     for start, earlier in enumerate(times):
         for count, later in enumerate(times[start:], 1):
@@ -152,7 +161,7 @@ def assert_all_is_well(world: Any) -> None:  # a World
 @given(plan=plans, story=st.lists(steps, min_size=3, max_size=25), replies=replies)
 def test_after_any_reloads_all_is_as_if_the_last_policy_had_been_there_from_the_start(
     make_world: Any,  # the class World
-    plan: ControllerConfig,
+    plan: Configuration,
     story: Story,
     replies: list[tuple[str, float]],
 ) -> None:
@@ -181,7 +190,7 @@ tight = st.builds(
 )
 def test_no_number_of_reloads_grants_more_than_the_most_generous_policy(
     make_world: Any,  # the class World
-    plans: list[ControllerConfig],
+    plans: list[Configuration],
     waits: list[float],
     replies: list[tuple[str, float]],
 ) -> None:

@@ -5,16 +5,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import anyio
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.gate.windows import WINDOW_S
-from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
+from reactive_desched.model.labels import LabelSelector, parse_selector
 from reactive_desched.model.objects import (
     Namespace,
     PersistentVolumeClaim,
@@ -31,8 +29,10 @@ from reactive_desched.plugins.node_affinity import (
 )
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import READY
+from tests.support.configurations import make_configuration, make_profile_of
 
 Story = list[tuple[Any, ...]]  # verbs of World with their arguments
 Steps = st.SearchStrategy[tuple[Any, ...]]
@@ -99,18 +99,12 @@ BOTH = (
 
 def plan(
     first: Mapping[str, Any], second: Mapping[str, Any] | None = None, **more: Any
-) -> ControllerConfig:
-    """Make a plan of two profiles, alike unless told; `more` are fields of a plan."""
+) -> Configuration:
+    """Make a plan of two profiles, alike unless told; `more` as make_configuration takes it."""
     one, two = map(DefaultEvictorArgs.model_validate, (first, second or first))
-    pause = more.pop("pause", DebounceConfig(0, 0))
-    made = ControllerConfig(
-        (ProfileConfig("one", BOTH, one), ProfileConfig("two", BOTH[:1], two)),
-        node_selector=EVERYTHING,
-        eviction_rates=NONE,
-        eviction_limits=NONE,
-        debounce_for=lambda _: pause,
+    return make_configuration(
+        (make_profile_of("one", BOTH, one), make_profile_of("two", BOTH[:1], two)), **more
     )
-    return msgspec.structs.replace(made, **more)
 
 
 # --- what must hold in the end; what must hold at every call is in World ---
@@ -144,7 +138,8 @@ def assert_all_is_well(world: Any) -> None:  # a World
     assert world.under_way == set()
     for scope in ("cluster", "node", "namespace"):
         for times in by_scope(world.evicted, scope):
-            rate, limit = world.plan.rates[scope], world.plan.limits[scope]
+            rate = world.plan.settings.budgets.by_scope()[scope]
+            limit = world.plan.policy.limits.by_scope()[scope]
             assert rate is None or is_within_rate(times, rate), (scope, times)
             assert limit is None or is_within_limit(times, limit), (scope, times)
     assert world.allowed_afresh() == set()
@@ -181,7 +176,7 @@ slow: Steps = st.tuples(st.just("fail"), st.just(""), some(0, 0.4, 3))
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(
     plan=st.builds(
-        lambda rates, limits, at_once: plan({}, rates=rates, limits=limits, at_once=at_once),
+        lambda rates, limits, at_once: plan({}, rates=rates, limits=limits, max_concurrent=at_once),
         rates,
         limits,
         some(1, 50),
@@ -191,7 +186,7 @@ slow: Steps = st.tuples(st.just("fail"), st.just(""), some(0, 0.4, 3))
 )
 def test_evictions_keep_to_every_rate_and_limit_in_any_stretch(
     make_world: Any,  # the class World
-    plan: ControllerConfig,
+    plan: Configuration,
     story: Story,
     replies: list[tuple[str, float]],
 ) -> None:
@@ -224,7 +219,7 @@ scenes = st.builds(
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(
     plan=st.builds(
-        lambda at_once, pause: plan({}, at_once=at_once, pause=pause),
+        lambda at_once, pause: plan({}, max_concurrent=at_once, debounce=pause),
         some(1, 50),
         some(DebounceConfig(0, 0), DebounceConfig(0.5, 2)),
     ),
@@ -234,7 +229,7 @@ scenes = st.builds(
 )
 def test_nobody_is_called_in_any_trouble_and_everything_is_made_up_for(
     make_world: Any,  # the class World
-    plan: ControllerConfig,
+    plan: Configuration,
     slow_s: float,
     scenes: list[Story],
     replies: list[tuple[str, float]],
@@ -283,7 +278,7 @@ def claims() -> Iterator[PersistentVolumeClaim]:
 class Obstacle(NamedTuple):
     """What stops evictions from n1 at first, and the steps that may clear the way."""
 
-    plan: ControllerConfig
+    plan: Configuration
     first: Story
     then: list[Steps]
 
@@ -298,7 +293,7 @@ OBSTACLES: dict[str, Obstacle] = {
         [some(*CROWD, *THIN), drop("pods", "p-n2", "p-n3"), small],
     ),
     "taints beyond the policy": Obstacle(
-        plan(FIT, selects=parse_selector("kubernetes.io/hostname in (n1,n2)")),
+        plan(FIT, node_selector=parse_selector("kubernetes.io/hostname in (n1,n2)")),
         all_others(taints=(A,)),
         [taken, cordoned],
     ),

@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +8,6 @@ from msgspec import structs
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
-from reactive_desched.controller.config import build_config, plugin_registry
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.findings import Finding
@@ -16,6 +16,7 @@ from reactive_desched.plan.evaluation import run_sweeps
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.reading import read_files
 from reactive_desched.plan.report import DecisionCounts, PlannedDecision, PodRef, Rejection
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_files
 
 TWO = """\
@@ -169,8 +170,8 @@ def test_plugins_remember_from_pass_to_pass_and_the_last_is_told(
 ) -> None:
     path = world.file(world.listed([world.node("n1"), world.node("n2"), world.pod("a")]))
     configuration = load_files([world.policy], plugin_registry())
-    ours = build_config(configuration.policy, configuration.settings)
-    profile = structs.replace(ours.profiles[0], plugins=(Patient(),))
+    ours = configuration.policy
+    profile = dataclasses.replace(ours.profiles[0], plugins=(Patient(),))
     picture = read_files([path], Progress())
     judged = run_sweeps(
         structs.replace(ours, profiles=(profile,)), picture, 0.0, "upstream", passes

@@ -6,10 +6,11 @@ from textwrap import dedent, indent
 import pytest
 from pydantic import BaseModel
 
-from reactive_desched.controller.config import plugin_registry
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
-from reactive_desched.policy.load import Configuration, load_sources
+from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.policy import Configuration
 
 Read = Callable[[str, str], BaseModel]
 Ask = Callable[[str, str], list[str]]

@@ -1,8 +1,8 @@
 import pytest
 from pydantic import ValidationError
 
-from reactive_desched.controller.config import plugin_registry
 from reactive_desched.plugins.pod_life_time import STATES, PodLifeTimeArgs, PodLifeTimePlugin
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources

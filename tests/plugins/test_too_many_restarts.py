@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from reactive_desched.controller.config import plugin_registry
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node, Pod, PodStatus
 from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.plugins.too_many_restarts import TooManyRestartsArgs, TooManyRestartsPlugin
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText

@@ -9,7 +9,8 @@ from pydantic import Field
 from reactive_desched.api.args import Count, PluginArgs, Seconds, SelectorObject
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
-from reactive_desched.policy.load import Configuration, load_sources
+from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.registry import PluginSpec
 
 HEAD = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"

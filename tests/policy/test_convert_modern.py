@@ -5,7 +5,7 @@ from difflib import unified_diff
 import pytest
 
 from reactive_desched.api.args import PluginArgs
-from reactive_desched.controller.config import plugin_registry
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.registry import PluginSpec
 from reactive_desched.policy.rewriting import ConvertOptions, ConvertResult, convert_policy

@@ -4,8 +4,8 @@ from textwrap import dedent
 
 import pytest
 
-from reactive_desched.controller.config import plugin_registry
 from reactive_desched.errors import ConversionError
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy import rewriting
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from reactive_desched.model.labels import EVERYTHING, LabelSelector
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
-from reactive_desched.policy.load import Configuration
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.protections import Protection
 
 Ask = Callable[[str], list[str]]

@@ -4,15 +4,15 @@ from textwrap import dedent
 
 import pytest
 
-from reactive_desched.controller.config import plugin_registry
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import (
-    Configuration,
     PolicyCheckResult,
     check_source,
     load_sources,
 )
+from reactive_desched.policy.policy import Configuration
 
 NEW = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 OLD = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"

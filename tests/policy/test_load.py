@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.controller.config import BUILT_IN_PLUGINS
 from reactive_desched.errors import ConfigError
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_files, load_policy, load_sources
@@ -137,10 +137,7 @@ def test_json_is_read_as_yaml_is(registry: Registry) -> None:
 
 
 def test_the_plugins_built_in_read_their_arguments(head: str) -> None:
-    registry = {
-        name: PluginSpec(args, frozenset({plugin.extension_point}))
-        for name, (plugin, args) in BUILT_IN_PLUGINS.items()
-    }
+    registry = plugin_registry()
     taints, affinity = "RemovePodsViolatingNodeTaints", "RemovePodsViolatingNodeAffinity"
     text = f"""\
 {head}profiles:

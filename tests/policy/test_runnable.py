@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.load import Configuration
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.runnable import require_runnable
 
 Read = Callable[[str], Configuration]

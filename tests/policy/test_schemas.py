@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.cli.policy_schema import FORMATS, text
-from reactive_desched.controller.config import plugin_registry
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source
 from reactive_desched.policy.registry import with_evictor

@@ -10,8 +10,8 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from reactive_desched.controller.config import plugin_registry
 from reactive_desched.model.labels import LabelSelector, Selector
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.decode import fields_by_key
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import SourceText

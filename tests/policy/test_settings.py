@@ -8,12 +8,14 @@ from pydantic import BaseModel
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.load import Configuration, load_settings
+from reactive_desched.policy.load import load_settings
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.settings import (
     DebounceSettings,
     PluginDebounceSettings,
     ReactiveSettings,
 )
+from reactive_desched.primitives.debounce import DebounceConfig
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
 
@@ -37,9 +39,9 @@ def test_without_a_word_everything_is_paced() -> None:
     assert cluster is not None
     assert node is not None
     assert namespace is not None
-    assert (cluster.per_second, cluster.burst) == (0.5, 10)
-    assert (node.per_second, node.burst) == (0.1, 3)
-    assert (namespace.per_second, namespace.burst) == (0.2, 5)
+    assert (cluster.rate.per_second, cluster.burst) == (0.5, 10)
+    assert (node.rate.per_second, node.burst) == (0.1, 3)
+    assert (namespace.rate.per_second, namespace.burst) == (0.2, 5)
     assert (read.client.requests_per_second, read.client.burst) == (50, 100)
     assert read.server.listen == "127.0.0.1:10258"
     assert read.evictions.max_in_flight == 50
@@ -60,11 +62,11 @@ evictions: {maxInFlight: 7, retry: {initial: 1s, max: 1m}}
 events: {kubernetes: false}
 """
     )
-    assert read.debounce.delays_for("A") == (2.0, 60.0)
-    assert read.debounce.delays_for("B") == (0.5, 120.0)
-    assert read.debounce.delays_for("C") == (0.5, 60.0)
+    assert read.debounce.for_plugin("A") == DebounceConfig(2.0, 60.0)
+    assert read.debounce.for_plugin("B") == DebounceConfig(0.5, 120.0)
+    assert read.debounce.for_plugin("C") == DebounceConfig(0.5, 60.0)
     assert read.budgets.cluster is not None
-    assert read.budgets.cluster.per_second == 20 / 3600
+    assert read.budgets.cluster.rate.per_second == 20 / 3600
     assert read.budgets.cluster.burst == 5
     assert read.client.requests_per_second == 2.5
     assert read.client.total_timeout_s == 3
@@ -264,8 +266,8 @@ def test_settings_and_a_policy_share_a_text_in_any_order(
 
 def test_code_gives_seconds_as_numbers() -> None:
     debounce = DebounceSettings(quiet_s=2, per_plugin={"A": PluginDebounceSettings(quiet_s=0.5)})
-    assert debounce.delays_for("A") == (0.5, 10.0)
-    assert debounce.delays_for("B") == (2.0, 10.0)
+    assert debounce.for_plugin("A") == DebounceConfig(0.5, 10.0)
+    assert debounce.for_plugin("B") == DebounceConfig(2.0, 10.0)
 
 
 def sections(model: type[BaseModel]) -> Iterator[type[BaseModel]]:

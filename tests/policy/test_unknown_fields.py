@@ -2,7 +2,7 @@
 
 import pytest
 
-from reactive_desched.controller.config import plugin_registry
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
-from reactive_desched.policy.load import Configuration
+from reactive_desched.policy.policy import Configuration
 
 TAINTS = "RemovePodsViolatingNodeTaints"
 AFFINITY = "RemovePodsViolatingNodeAffinity"

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from reactive_desched.api import event as api
-from reactive_desched.controller.config import plugin_registry
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.model.kube_events import Event, Regarding
 from reactive_desched.model.outcomes import (
@@ -21,8 +20,10 @@ from reactive_desched.model.outcomes import (
     TOO_MANY_REQUESTS,
     UNKNOWN,
 )
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
-from reactive_desched.policy.load import Configuration, load_sources
+from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.sinks.kube_events import (
     BATCH_SIZE,
     MAX_EVENTS_PER_OWNER,

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from reactive_desched.controller.controller import Controller, ControllerConfig, ProfileConfig
+from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import Malformed
@@ -16,8 +16,9 @@ from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.policy.policy import Configuration, Profile
 from reactive_desched.testing.builders import node
+from tests.support.configurations import make_configuration, make_profile_of
 from tests.support.flow import FakeEvictor, FedController, MemoryIntentStore
 
 __all__ = ["TAINTED", "TAINTS", "ControllerBench", "make_config", "make_profile"]
@@ -58,25 +59,20 @@ class CountingObserver:
         return [what for recorded_kind, what in self.events if recorded_kind == kind]
 
 
-def make_profile(
-    name: str = "day", *plugins: AnyPlugin, **evictor: Any
-) -> ProfileConfig:  # any field
+def make_profile(name: str = "day", *plugins: AnyPlugin, **evictor: Any) -> Profile:  # any field
     """Build a profile of these plugins, or of taints, with these fields of its evictor."""
-    return ProfileConfig(name, plugins or (TAINTS,), DefaultEvictorArgs.model_validate(evictor))
+    return make_profile_of(name, plugins or (TAINTS,), DefaultEvictorArgs.model_validate(evictor))
 
 
 def make_config(
-    *profiles: ProfileConfig,
+    *profiles: Profile,
     selects: Selector = EVERYTHING,
     rates: Mapping[str, TokenRate | None] | None = None,
     limits: Mapping[str, int | None] | None = None,
-    pause: Callable[[str], DebounceConfig] = lambda _: DebounceConfig(0, 0),
-    **settings: Any,  # other fields of a plan
-) -> ControllerConfig:
-    """Build a plan that waits for nothing and limits nothing unless told."""
-    return ControllerConfig(
-        profiles or (make_profile(),), selects, rates or {}, limits or {}, pause, **settings
-    )
+    **settings: Any,  # as make_configuration takes them
+) -> Configuration:
+    """Build a configuration that waits for nothing and limits nothing unless told."""
+    return make_configuration(profiles or (make_profile(),), selects, rates, limits, **settings)
 
 
 class ControllerBench(FedController):
@@ -84,7 +80,7 @@ class ControllerBench(FedController):
 
     def __init__(
         self,
-        *profiles: ProfileConfig,
+        *profiles: Profile,
         may_write: Callable[[], str | None] = lambda: None,
         **settings: Any,  # as make_plan takes them
     ) -> None:

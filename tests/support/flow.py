@@ -7,7 +7,7 @@ from typing import Self
 import anyio
 import msgspec
 
-from reactive_desched.controller.controller import Controller, ControllerConfig, ProfileConfig
+from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import JournalUnavailable, Malformed
@@ -17,7 +17,6 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Decision, Defer, Refuse
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.outcomes import (
     Accepted,
@@ -31,6 +30,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.resources import RESOURCES, WATCHED_KINDS
+from tests.support.configurations import make_configuration, make_profile_of
 
 
 def resource_of(obj: ClusterObject) -> str:
@@ -196,12 +196,11 @@ class FakeEdgesController(FedController):
         self.intent_store = MemoryIntentStore()
         self.evictor = FakeEvictor()
         self.observer = RecordingObserver()
-        self.config = ControllerConfig(
-            (ProfileConfig("test", plugins, evictor_args or DefaultEvictorArgs()),),
-            EVERYTHING,
-            rates or {},
-            limits or {},
-            lambda _: debounce,
+        self.config = make_configuration(
+            (make_profile_of("test", plugins, evictor_args),),
+            rates=rates,
+            limits=limits,
+            debounce=debounce,
             node_fit=node_fit,
         )
         core = Controller(

@@ -3,9 +3,10 @@
 from textwrap import dedent, indent
 from typing import Final
 
-from reactive_desched.controller.config import plugin_registry
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
-from reactive_desched.policy.load import Configuration, check_source, load_sources
+from reactive_desched.policy.load import check_source, load_sources
+from reactive_desched.policy.policy import Configuration
 
 __all__ = [
     "AFFINITY",

@@ -12,12 +12,11 @@ from reactive_desched.app.config_reload import (
     ActiveConfig,
     ConfigReloader,
     Fingerprint,
-    LoadedConfig,
     fingerprint,
 )
-from reactive_desched.controller.config import build_config, plugin_registry
-from reactive_desched.controller.controller import ControllerConfig
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_files
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.log_book import RecordingLogger
 
@@ -45,11 +44,11 @@ class ReloaderBench:
         self.paths = tuple(map(str, paths))
         self.before_read: Callable[[], None] = lambda: None
         self.while_read: Callable[[], None] = lambda: None
-        self.configs: list[ControllerConfig] = []
+        self.configs: list[Configuration] = []
         self.notifications: list[tuple[str, Any]] = []
         self.logger = RecordingLogger()
         begun_with = fingerprint(self.paths)
-        self.active = ActiveConfig(self._prepare().configuration)
+        self.active = ActiveConfig(self._prepare())
         self.metrics = MetricsRegistry()
         self.metrics.register(self.active)
         self.reloader = ConfigReloader(
@@ -65,20 +64,18 @@ class ReloaderBench:
         """Remove the first of the files."""
         Path(self.paths[0]).unlink()
 
-    def _prepare(self) -> LoadedConfig:
+    def _prepare(self) -> Configuration:
         self.before_read()
         configuration = load_files(self.paths, plugin_registry())
         self.while_read()
-        return LoadedConfig(
-            configuration, build_config(configuration.policy, configuration.settings)
-        )
+        return configuration
 
     async def fingerprint(self) -> Fingerprint:
         """Identify what the files hold, as a source does."""
         await anyio.lowlevel.checkpoint()
         return fingerprint(self.paths)
 
-    async def read(self) -> LoadedConfig:
+    async def read(self) -> Configuration:
         """Read and count it, as a source does."""
         await anyio.lowlevel.checkpoint()
         self.reads += 1
@@ -95,7 +92,7 @@ class ReloaderBench:
     @property
     def names(self) -> list[str]:
         """The name of the profile of every plan that was adopted."""
-        return [plan.profiles[0].name for plan in self.configs]
+        return [plan.policy.profiles[0].name for plan in self.configs]
 
     @property
     def warnings(self) -> list[str]:

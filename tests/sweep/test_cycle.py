@@ -4,21 +4,19 @@ from typing import Any
 import pytest
 
 from reactive_desched.api import PluginArgs, PodPlugin, View
-from reactive_desched.controller.controller import ControllerConfig, ProfileConfig
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.decisions import Evict, Refuse
 from reactive_desched.model.findings import Finding, RequeueAfter
-from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Namespace, PriorityClass
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.sweep.thresholds import check_thresholds
 from reactive_desched.testing.builders import node, pod
+from tests.support.configurations import make_policy, make_profile_of
 
 Things = list[ClusterObject]
 TWO_NODES: Things = [node("n1"), node("n2")]
@@ -69,12 +67,8 @@ class Picture:
         for thing in things:
             self.state.upsert(thing)
         self.view = ClusterView(self.state, lambda: 0.0)
-        self.plan = ControllerConfig(
-            tuple(ProfileConfig(*profile) for profile in profiles),
-            EVERYTHING,
-            {},
-            limits or {},
-            lambda _: DebounceConfig(),
+        self.plan = make_policy(
+            tuple(make_profile_of(*profile) for profile in profiles), limits=limits
         )
         self.cycle = Cycle(self.plan, self.state, self.view)
 

@@ -1,0 +1,139 @@
+"""Finds plugins by the entry points of installed packages; the built-in ones come the same way.
+
+A package offers a plugin with one line of its pyproject.toml; the name is the plugin's `name`:
+
+    [project.entry-points."reactive_desched.plugins"]
+    RemovePodsFromOldNodes = "old_nodes:OldNodes"
+
+The module of a plugin is imported when a policy names the plugin.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, get_args
+
+from reactive_desched.api.args import PluginArgs
+from reactive_desched.api.plugin import Plugin
+from reactive_desched.errors import PluginError
+from reactive_desched.policy.registry import PluginSpec
+
+GROUP: Final = "reactive_desched.plugins"
+_BUILT_IN: Final = f"{__package__}."
+
+PLANNED_PLUGINS: Final[Mapping[str, str]] = {
+    "RemoveDuplicates": "duplicates:DuplicatesArgs",
+    "RemovePodsViolatingTopologySpreadConstraint": "topology_spread:TopologySpreadArgs",
+    "LowNodeUtilization": "low_node_utilization:LowNodeUtilizationArgs",
+    "HighNodeUtilization": "high_node_utilization:HighNodeUtilizationArgs",
+    "LowNodeLoad": "low_node_load:LowNodeLoadArgs",
+}
+"""Balance plugins that a policy can configure and have checked before they are built."""
+
+
+class InstalledPlugins(Mapping[str, PluginSpec]):
+    """The plugins that a policy may name. Asking for a broken one raises PluginError."""
+
+    def __init__(self, found: Iterable[EntryPoint]) -> None:
+        self._entries: dict[str, list[EntryPoint]] = {name: [] for name in PLANNED_PLUGINS}
+        for entry in found:
+            self._entries.setdefault(entry.name, []).append(entry)
+        self._specs: dict[str, PluginSpec] = {}
+
+    def __getitem__(self, name: str) -> PluginSpec:
+        entries = self._entries[name]
+        if name not in self._specs:
+            self._specs[name] = _load(name, entries)
+        return self._specs[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def built_in(self) -> Iterator[str]:
+        """Name the plugins that are part of this package and can run."""
+        for name, entries in self._entries.items():
+            if any(entry.value.startswith(_BUILT_IN) for entry in entries):
+                yield name
+
+
+def plugin_registry() -> InstalledPlugins:
+    """Return the plugins of all installed packages; raises PluginError if not even ours are."""
+    plugins = InstalledPlugins(entry_points(group=GROUP))
+    if next(plugins.built_in(), None) is None:
+        raise PluginError(
+            "the plugins of reactive-desched are not installed: its package metadata is missing or "
+            "older than its code; install it again, for example with `make install` or pip"
+        )
+    return plugins
+
+
+def _load(name: str, entries: list[EntryPoint]) -> PluginSpec:
+    if not entries:
+        return PluginSpec(_planned_args(name), frozenset({"balance"}), is_implemented=False)
+    if name in PLANNED_PLUGINS or len(entries) > 1:
+        raise PluginError(_clash(name, entries))
+    [entry] = entries
+    remedy = "; upgrade that package, or uninstall it and take the plugin out of the policy"
+    try:
+        plugin = entry.load()
+    except Exception as error:  # whatever the code of another package raises
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise PluginError(
+            f"{_described(name, entry)} cannot be loaded: {reason}{remedy}"
+        ) from error
+    if (wrong := _contract_error(name, plugin)) is not None:
+        raise PluginError(f"{_described(name, entry)} is no plugin: {wrong}{remedy}")
+    return PluginSpec(_args_type(plugin), frozenset({plugin.extension_point}), plugin=plugin)
+
+
+def _contract_error(name: str, plugin: object) -> str | None:
+    """Say what keeps an object from being the plugin of this name."""
+    if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
+        return f"{plugin!r} is no subclass of reactive_desched.api.Plugin"
+    if missing := sorted(plugin.__abstractmethods__):
+        return f"{plugin.__name__} does not define {', '.join(missing)}"
+    if (own := getattr(plugin, "name", None)) != name:
+        return f"{plugin.__name__}.name is {own!r}, but its entry point is called {name!r}"
+    if not hasattr(plugin, "reacts_to"):
+        return f"{plugin.__name__} does not define reacts_to"
+    return None
+
+
+def _args_type(plugin: type[Plugin[object, PluginArgs]]) -> type[PluginArgs]:
+    """Return the arguments in `class X(Plugin[Subject, Args])`, PluginArgs where it names none."""
+    for base in plugin.__mro__:
+        for generic in getattr(base, "__orig_bases__", ()):
+            for parameter in get_args(generic):
+                if isinstance(parameter, type) and issubclass(parameter, PluginArgs):
+                    return parameter
+    return PluginArgs
+
+
+def _planned_args(name: str) -> type[PluginArgs]:
+    module, _, args = PLANNED_PLUGINS[name].partition(":")
+    loaded: type[PluginArgs] = getattr(import_module(f"{_BUILT_IN}{module}"), args)
+    return loaded
+
+
+def _clash(name: str, entries: list[EntryPoint]) -> str:
+    packages = sorted({_package(entry) for entry in entries})
+    if name in PLANNED_PLUGINS:
+        packages.append("this version of reactive-desched, which reserves the name")
+    return (
+        f"the plugin {name} is offered by {' and by '.join(packages)}; uninstall one of them, or "
+        "rename the plugin in its package"
+    )
+
+
+def _described(name: str, entry: EntryPoint) -> str:
+    return f"the plugin {name} ({entry.value}) of {_package(entry)}"
+
+
+def _package(entry: EntryPoint) -> str:
+    return "an unnamed package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"

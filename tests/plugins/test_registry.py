@@ -1,0 +1,188 @@
+"""Plugins come from entry points, our own too; what is wrong with a package is named."""
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.api.plugin import Plugin
+from reactive_desched.errors import PluginError
+from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, NodeAffinityPlugin
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.plugins.registry import (
+    GROUP,
+    PLANNED_PLUGINS,
+    InstalledPlugins,
+    plugin_registry,
+)
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.policy import Profile
+from reactive_desched.policy.registry import PluginSpec
+
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: day
+  pluginConfig:
+  - name: DefaultEvictor
+    args: {nodeFit: true}
+  - name: RemovePodsViolatingNodeTaints
+    args: {excludedTaints: [gpu]}
+  - name: RemovePodsViolatingNodeAffinity
+    args: {nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}
+  plugins:
+    deschedule:
+      enabled: [RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity]
+- name: night
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+"""
+BUILT_IN = {
+    "PodLifeTime",
+    "RemoveFailedPods",
+    "RemovePodsHavingTooManyRestarts",
+    "RemovePodsViolatingInterPodAntiAffinity",
+    "RemovePodsViolatingNodeAffinity",
+    "RemovePodsViolatingNodeTaints",
+}
+
+
+def profiles(text: str) -> tuple[Profile, ...]:
+    return load_sources([SourceText(text, "p.yaml")], plugin_registry()).policy.profiles
+
+
+def offered(**values: str) -> InstalledPlugins:
+    return InstalledPlugins(EntryPoint(name, value, GROUP) for name, value in values.items())
+
+
+def test_every_profile_has_its_plugins_in_order_with_their_arguments() -> None:
+    day, night = profiles(POLICY)
+
+    assert (day.name, night.name) == ("day", "night")
+    taints, affinity = day.plugins
+    assert isinstance(taints, NodeTaintsPlugin)
+    assert isinstance(affinity, NodeAffinityPlugin)
+    assert taints.args == NodeTaintsArgs(excluded_taints=("gpu",))
+    assert affinity.args == NodeAffinityArgs(node_affinity_type=(REQUIRED,))
+    [nightly] = night.plugins
+    assert nightly.args == NodeTaintsArgs()
+
+
+def test_every_profile_has_an_evictor_of_its_own() -> None:
+    day, night = profiles(POLICY)
+
+    assert (day.evictor.node_fit, night.evictor.node_fit) == (True, False)
+
+
+def test_the_built_in_plugins_come_through_entry_points() -> None:
+    plugins = plugin_registry()
+
+    assert set(plugins.built_in()) == BUILT_IN
+    for name in BUILT_IN:
+        spec = plugins[name]
+        assert spec.plugin is not None
+        assert (spec.plugin.name, spec.points) == (
+            name,
+            frozenset({spec.plugin.extension_point}),
+        )
+    assert plugins["RemovePodsViolatingNodeTaints"] == PluginSpec(
+        NodeTaintsArgs, frozenset({"deschedule"}), plugin=NodeTaintsPlugin
+    )
+
+
+def test_every_plugin_of_upstream_and_koordinators_low_node_load_can_be_configured() -> None:
+    plugins = plugin_registry()
+
+    assert plugins.keys() >= BUILT_IN | PLANNED_PLUGINS.keys()
+    for name in PLANNED_PLUGINS:
+        spec = plugins[name]
+        assert (spec.is_implemented, spec.plugin, spec.points) == (
+            False,
+            None,
+            frozenset({"balance"}),
+        )
+        assert spec.args.__module__.startswith("reactive_desched.plugins.")
+
+
+def test_a_plugin_is_imported_when_it_is_asked_for() -> None:
+    plugins = offered(Broken="no_such_module:Broken")
+
+    assert "Broken" in plugins
+    assert len(plugins) == 1 + len(PLANNED_PLUGINS)
+    with pytest.raises(PluginError) as caught:
+        plugins["Broken"]
+    assert str(caught.value) == (
+        "the plugin Broken (no_such_module:Broken) of an unnamed package cannot be loaded: "
+        "ModuleNotFoundError: No module named 'no_such_module'; upgrade that package, or uninstall "
+        "it and take the plugin out of the policy"
+    )
+
+
+class Unfinished(Plugin[str, NodeTaintsArgs]):
+    name = "Unfinished"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wrong"),
+    [
+        ("Path", "pathlib:Path", "is no subclass of reactive_desched.api.Plugin"),
+        ("Dumps", "json:dumps", "is no subclass of reactive_desched.api.Plugin"),
+        ("Unfinished", "tests.plugins.test_registry:Unfinished", "does not define judge, subjects"),
+        (
+            "Taints",
+            "reactive_desched.plugins.node_taints:NodeTaintsPlugin",
+            "NodeTaintsPlugin.name is 'RemovePodsViolatingNodeTaints'",
+        ),
+        ("Gone", "json:no_such_name", "AttributeError"),
+    ],
+)
+def test_what_is_no_plugin_is_refused_with_its_package(
+    name: str, value: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent.parent))
+    with pytest.raises(PluginError, match="; upgrade that package, or uninstall it") as caught:
+        offered(**{name: value})[name]
+    assert wrong in str(caught.value)
+
+
+def test_two_packages_cannot_offer_the_same_name() -> None:
+    ours = "reactive_desched.plugins.node_taints:NodeTaintsPlugin"
+    entries = [EntryPoint("PodLifeTime", value, GROUP) for value in (ours, "theirs:Plugin")]
+
+    with pytest.raises(PluginError, match=r"PodLifeTime is offered by .* uninstall one of them"):
+        InstalledPlugins(entries)["PodLifeTime"]
+
+
+def test_a_name_that_is_planned_cannot_be_taken() -> None:
+    with pytest.raises(PluginError, match=r"LowNodeLoad is offered by .* reserves the name"):
+        offered(LowNodeLoad="theirs:Plugin")["LowNodeLoad"]
+
+
+def test_without_package_metadata_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reactive_desched.plugins.registry.entry_points", lambda **_: ())
+
+    with pytest.raises(PluginError, match="install it again"):
+        plugin_registry()
+
+
+def test_a_broken_plugin_that_no_policy_names_harms_nothing() -> None:
+    text = POLICY.replace("RemovePodsViolatingNodeTaints", "RemoveFailedPods").replace(
+        "{excludedTaints: [gpu]}", "{}"
+    )
+    registry = InstalledPlugins(
+        [
+            EntryPoint("Broken", "no_such_module:Broken", GROUP),
+            EntryPoint(
+                "RemoveFailedPods", "reactive_desched.plugins.failed_pods:FailedPodsPlugin", GROUP
+            ),
+            EntryPoint(
+                "RemovePodsViolatingNodeAffinity",
+                "reactive_desched.plugins.node_affinity:NodeAffinityPlugin",
+                GROUP,
+            ),
+        ]
+    )
+    read = load_sources([SourceText(text, "p.yaml")], registry)
+    assert [p.name for p in read.policy.profiles[1].plugins] == ["RemoveFailedPods"]

@@ -1,0 +1,95 @@
+"""Configurations in few words, for a controller or a sweep without files."""
+
+from collections.abc import Mapping
+
+from reactive_desched.fit.upstream import SCHEDULER
+from reactive_desched.model.labels import EVERYTHING, Selector
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import (
+    AnyPlugin,
+    Configuration,
+    Policy,
+    PolicyEvictionLimits,
+    Profile,
+)
+from reactive_desched.policy.settings import (
+    DebounceSettings,
+    EvictionRateLimits,
+    EvictionSettings,
+    PluginDebounceSettings,
+    RateLimitSettings,
+    ReactiveSettings,
+    RetrySettings,
+)
+from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.token_bucket import TokenRate
+
+__all__ = ["make_configuration", "make_policy", "make_profile_of"]
+
+AT_ONCE = DebounceConfig(0, 0)
+
+
+def make_profile_of(
+    name: str, plugins: tuple[AnyPlugin, ...], evictor: DefaultEvictorArgs | None = None
+) -> Profile:
+    """Build a profile of these plugins."""
+    return Profile(name, plugins=plugins, evictor=evictor or DefaultEvictorArgs())
+
+
+def make_policy(
+    profiles: tuple[Profile, ...],
+    node_selector: Selector = EVERYTHING,
+    limits: Mapping[str, int | None] | None = None,
+    grace_period_s: int | None = None,
+) -> Policy:
+    """Build a policy; the limits are by scope, those left out are none."""
+    of = {"node": None, "namespace": None, "cluster": None, **(limits or {})}
+    return Policy(
+        profiles,
+        node_selector=node_selector,
+        limits=PolicyEvictionLimits(of["node"], of["namespace"], of["cluster"]),
+        grace_period_s=grace_period_s,
+    )
+
+
+def make_configuration(  # noqa: PLR0913 -- each is one part of it
+    profiles: tuple[Profile, ...],
+    node_selector: Selector = EVERYTHING,
+    rates: Mapping[str, TokenRate | None] | None = None,
+    limits: Mapping[str, int | None] | None = None,
+    debounce: DebounceConfig | Mapping[str, DebounceConfig] = AT_ONCE,
+    *,
+    retry: RetrySettings | None = None,
+    max_concurrent: int = 50,
+    grace_period_s: int | None = None,
+    node_fit: str = SCHEDULER,
+) -> Configuration:
+    """Build a configuration that waits for nothing and limits nothing unless asked to."""
+    by_scope = {"cluster": None, "node": None, "namespace": None, **(rates or {})}
+    settings = ReactiveSettings.model_construct(
+        debounce=_debounce(debounce),
+        budgets=EvictionRateLimits.model_construct(
+            None, **{scope: rate and _rate_limit(rate) for scope, rate in by_scope.items()}
+        ),
+        evictions=EvictionSettings(max_in_flight=max_concurrent, retry=retry or RetrySettings()),
+        node_fit=node_fit,
+    )
+    return Configuration(make_policy(profiles, node_selector, limits, grace_period_s), settings)
+
+
+def _rate_limit(rate: TokenRate) -> RateLimitSettings:
+    """Build a limit of exactly this rate, also of less than one eviction in its time."""
+    return RateLimitSettings.model_construct(evictions=rate.per_second, per_s=1.0, burst=rate.burst)
+
+
+def _debounce(wait: DebounceConfig | Mapping[str, DebounceConfig]) -> DebounceSettings:
+    if isinstance(wait, DebounceConfig):
+        return DebounceSettings(quiet_s=wait.quiet_s, max_wait_s=wait.max_wait_s)
+    return DebounceSettings(
+        quiet_s=0,
+        max_wait_s=0,
+        per_plugin={
+            plugin: PluginDebounceSettings(quiet_s=each.quiet_s, max_wait_s=each.max_wait_s)
+            for plugin, each in wait.items()
+        },
+    )
