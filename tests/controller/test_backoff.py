@@ -115,7 +115,7 @@ def test_a_budget_that_refuses_again_makes_the_wait_longer() -> None:
 
 
 def test_the_oldest_failure_is_forgotten_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff_module, "REMEMBERED_FAILURES", 3)
+    monkeypatch.setattr(backoff_module, "MAX_BACKOFF_ENTRIES", 3)
     backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     for pod in ("old", "a", "b", "c"):
         backoff.record_failure(pod, NO, 0)
@@ -125,7 +125,7 @@ def test_the_oldest_failure_is_forgotten_at_the_bound(monkeypatch: pytest.Monkey
 
 
 def test_failing_again_makes_a_pod_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff_module, "REMEMBERED_FAILURES", 2)
+    monkeypatch.setattr(backoff_module, "MAX_BACKOFF_ENTRIES", 2)
     backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
     for pod in ("a", "b", "a", "c"):
         backoff.record_failure(pod, NO, 0)
