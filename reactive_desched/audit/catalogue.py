@@ -75,7 +75,7 @@ class IndexCatalogue:
 
     def fetch(self, locations: Iterable[RecordLocation]) -> Iterator[JournalRecord]:
         """Yield the records themselves; those that are gone are left out and counted."""
-        for number, some in groupby(locations, attrgetter("volume")):
+        for number, some in groupby(locations, attrgetter("index_number")):
             yield from self._fetcher.read(
                 self.indexes[number], (location.span for location in some)
             )

@@ -66,14 +66,14 @@ class SchedulerNodeFit:
         """Say what the other nodes lack, and what could help."""
         among = self._other_nodes(pod, self._ready_nodes(selector))
         found = self._no_fit(pod, str(selector), among, lambda: self._ready_nodes(selector))
-        return replace(found, reason=f"no other node fits the pod: {found.message}")
+        return replace(found, message=f"no other node fits the pod: {found.message}")
 
     def diagnose_any_node(self, pod: Pod) -> NoFit:
         """Say what the nodes lack, and what could help, the pod's own node in particular."""
         among = self._nodes.eligible
         own = ("node", pod.node)
         found = self._no_fit(pod, ANY_NODE_SCOPE, among, lambda: self._nodes.eligible, own)
-        return replace(found, reason=f"no node fits the pod: {found.message}")
+        return replace(found, message=f"no node fits the pod: {found.message}")
 
     def fitting_nodes(self, pod: Pod) -> set[str]:
         """Name every node that fits the pod, ready or not, its own included."""

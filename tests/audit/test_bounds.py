@@ -17,7 +17,7 @@ from tests.support.tampering import in_files, make_journal, resigned_by, verify_
 def test_of_many_journals_that_cannot_be_written_to_the_last_used_have_an_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "KEPT", 2)
+    monkeypatch.setattr(opening, "MAX_CACHED_INDEXES", 2)
     cache = tmp_path / "cache"
     made: list[Path] = []
 
@@ -51,7 +51,7 @@ def test_an_index_that_knows_nothing_by_heart_answers_the_same(
 def test_only_so_many_unknown_keys_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint_checks, "MAX_UNKNOWN", 1)
+    monkeypatch.setattr(checkpoint_checks, "MAX_UNKNOWN_KEYS", 1)
     made = make_journal(tmp_path / "journal")
     raws = [entry.raw for entry in made.records]
     for name, since in (("second", 12), ("third", 17)):

@@ -104,7 +104,7 @@ async def test_an_index_lost_while_it_runs_is_made_anew(tmp_path: Path, how: str
 async def test_while_another_holds_the_pen_delivery_is_tried_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reactive_desched.audit.schema.BUSY_S", 0.01)
+    monkeypatch.setattr("reactive_desched.audit.schema.BUSY_TIMEOUT_S", 0.01)
     entries = write_journal(tmp_path, some_events(5))
     sink = IndexSink(tmp_path)
     await sink.deliver(entries[:1])

@@ -34,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SampleJournal:
 def listed_before(monkeypatch: pytest.MonkeyPatch, folder: Path, made: SampleJournal) -> None:
     """Let the folder's list be of the time when all files were there, uncompressed."""
     listed = [segment_at(folder, int(name[8:28])) for name in sorted(made.files)]
-    monkeypatch.setattr(verifying, "segments", lambda _: listed)
+    monkeypatch.setattr(verifying, "list_segments", lambda _: listed)
 
 
 def test_a_file_that_was_compressed_since_the_folder_was_listed_is_read(

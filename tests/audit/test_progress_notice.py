@@ -82,7 +82,7 @@ def test_the_commands_say_it_on_standard_error(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from reactive_desched.audit import progress_notice\n"
-        "progress_notice.AFTER_S = 0.0\n"
+        "progress_notice.NOTICE_AFTER_S = 0.0\n"
         "from reactive_desched.cli import main\n"
         f"main(['audit', 'query', '--limit', '1', '-o', 'json', '--journal', {str(tmp_path)!r}])"
     )

@@ -13,7 +13,7 @@ from reactive_desched.journal.signing.signed_note import parse_key
 from tests.support.journals import some_events, write_journal
 
 
-@pytest.mark.parametrize("asked", ["reached", "segments"])
+@pytest.mark.parametrize("asked", ["highest_acked", "list_segments"])
 def test_a_file_begun_and_read_by_a_follower_meanwhile_is_not_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:

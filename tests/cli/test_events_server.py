@@ -75,7 +75,7 @@ async def test_the_last_ones_wanted_are_looked_for_further_and_further_back(
     capfdbinary: pytest.CaptureFixture[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("reactive_desched.cli.events_server.FIRST_LOOK", 4)
+    monkeypatch.setattr("reactive_desched.cli.events_server.INITIAL_LOOKBACK", 4)
     wanted = [line for line in lines_about("eviction.") if b'"node":"n2"' in line]
     async with serve_stream(tail) as served:
         assert await run_on(served.url, "-n", "5", "--type", "eviction", "--node", "n2") == 0

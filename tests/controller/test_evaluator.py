@@ -43,7 +43,7 @@ def test_the_first_whole_picture_is_looked_at_node_by_node(make_bench: MakeBench
     assert bench.looked() == [NodeSubject("n1"), NodeSubject("n2")]
     [judgement] = bench.judgements
     assert judgement.decision == Evict(Finding(A, "Wrong", "wrong"))
-    assert (str(judgement.cause), judgement.at) == ("Resynced", 7)
+    assert (str(judgement.trigger), judgement.decided_at) == ("Resynced", 7)
     assert bench.engine.next_due(7) is None
     assert bench.engine.evaluations == 2
 
@@ -72,10 +72,10 @@ def test_a_sweep_is_due_at_once_until_it_is_over(make_bench: MakeBench) -> None:
     bench.engine.resync(7)
 
     assert bench.engine.next_due(9) == 9
-    bench.engine.work(9, lambda: True)
+    bench.engine.process_due(9, lambda: True)
     assert bench.looked() == [NodeSubject("n1")]
     assert bench.engine.next_due(9) == 9
-    bench.engine.work(9, lambda: False)
+    bench.engine.process_due(9, lambda: False)
     assert bench.looked() == [NodeSubject("n2")]
     assert bench.engine.next_due(9) is None
 
@@ -102,7 +102,9 @@ def test_a_burst_is_looked_at_once_with_the_first_change_as_its_cause(
     assert bench.looked() == []
     bench.work(4)
     assert bench.looked() == [PodSubject("a"), NodeSubject("n1")]
-    assert [(j.cause.change, j.cause.at, j.at) for j in bench.judgements] == [
+    assert [
+        (j.trigger.change, j.trigger.last_seen_at, j.last_seen_at) for j in bench.judgements
+    ] == [
         (PodBound(A), 2, 4),
         (TAINTED, 1, 4),
     ]
@@ -110,8 +112,8 @@ def test_a_burst_is_looked_at_once_with_the_first_change_as_its_cause(
 
 def test_work_stops_when_whoever_drives_it_has_had_enough(make_bench: MakeBench) -> None:
     bench = make_bench().start()
-    bench.engine.observe([PodBound(A), PodBound(B)], 1)
-    bench.engine.work(1, lambda: True)
+    bench.engine.apply_changes([PodBound(A), PodBound(B)], 1)
+    bench.engine.process_due(1, lambda: True)
 
     assert bench.looked() == [PodSubject("a")]
     assert bench.engine.next_due(1) == 1
@@ -128,7 +130,7 @@ def test_a_plugin_that_asks_is_made_to_look_again(make_bench: MakeBench) -> None
     bench.work(61)
     assert bench.looked() == [NodeSubject("n1")]
     [judgement] = bench.judgements
-    assert (str(judgement.cause), judgement.cause.at) == ("TimePassed", 61)
+    assert (str(judgement.trigger), judgement.trigger.seen_at) == ("TimePassed", 61)
 
 
 def test_looking_before_that_time_makes_it_void(make_bench: MakeBench) -> None:

@@ -23,11 +23,11 @@ def test_other_instances_look_at_everything_and_the_old_ones_at_nothing(
     bench.see(TAINTED, now=1)
     bench.work(3)
     bench.see(TAINTED, PodBound(B), now=8)
-    assert (bench.engine.queued, bench.engine.parked) == (3, {"Gate": 1})
+    assert (bench.engine.queued, bench.engine.blocked_by_gate) == (3, {"Gate": 1})
     bench.plugin.judged.clear()
 
     plugin, _ = bench.adopt(now=9)
-    assert (bench.engine.queued, bench.engine.parked) == (0, {})
+    assert (bench.engine.queued, bench.engine.blocked_by_gate) == (0, {})
     bench.work(9)
     bench.see(NodeAdded("n9"), now=10)
     bench.work(30)
@@ -57,7 +57,7 @@ def test_an_eviction_that_outlives_its_instance_settles_and_its_pod_goes_on_rest
     plugin, _ = bench.adopt("a", now=9)
     bench.end(DENIED, 9)
     assert bench.gate.ends == [("a", DENIED, 9)]
-    assert bench.engine.parked == {}
+    assert bench.engine.blocked_by_gate == {}
 
     bench.work(9)
     [_, rests] = bench.judgements

@@ -34,7 +34,7 @@ def test_a_pod_that_left_waits_for_nothing(make_bench: MakeBench) -> None:
         bench.end(result, 2)
 
         assert bench.gate.ends == [("a", result, 2)]
-        assert bench.engine.parked == {}
+        assert bench.engine.blocked_by_gate == {}
         assert bench.engine.next_due(2) is None
 
 
@@ -44,7 +44,7 @@ def test_an_eviction_that_failed_is_tried_again_ever_less_often(make_bench: Make
     now, waits = 0.0, []
     for _ in range(8):
         bench.end(DENIED, now)
-        assert bench.engine.parked == {"Eviction": 1}
+        assert bench.engine.blocked_by_gate == {"Eviction": 1}
         due = bench.engine.next_due(now)
         assert due is not None
         waits.append(due - now)
@@ -80,7 +80,7 @@ def test_a_server_that_asks_for_time_is_given_it_whatever_happens_meanwhile(
         bench.see(PdbChanged("default", "web"), now=now)
 
     assert bench.evicted == ["a"]
-    assert bench.engine.parked == {"Eviction": 1}
+    assert bench.engine.blocked_by_gate == {"Eviction": 1}
     bench.work(40)
     assert bench.evicted == ["a", "a"]
 
@@ -93,17 +93,17 @@ def test_while_it_rests_a_pod_shows_why(make_bench: MakeBench) -> None:
 
     [_, judgement] = bench.judgements
     assert judgement.decision == Defer(Finding(A, "Wrong", "wrong"), "Eviction", "because", 5)
-    assert not judgement.is_news
+    assert not judgement.changed
 
 
 def test_a_failure_without_words_is_told_by_its_result(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
-    bench.engine.settled(bench.judgements[0], Outcome(CANCELLED), 0)
+    bench.engine.on_outcome(bench.judgements[0], Outcome(CANCELLED), 0)
 
     waiting = bench.engine.blocked_decision((bench.instance, PodSubject("a")))
     assert waiting is not None
-    assert waiting.reason == CANCELLED
+    assert waiting.message == CANCELLED
 
 
 def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
@@ -138,12 +138,12 @@ def test_whoever_waited_for_the_end_of_an_eviction_looks_again_when_it_failed(
     bench.gates[1].verdicts.clear()
     bench.end(DENIED, 1)
     bench.work(1)
-    assert bench.engine.parked == {"Eviction": 2}
+    assert bench.engine.blocked_by_gate == {"Eviction": 2}
 
     bench.work(6)
     assert bench.evicted == ["a", "a"]
     assert bench.judgements[-1].instance is bench.instances[1]
-    assert bench.engine.parked == {}
+    assert bench.engine.blocked_by_gate == {}
 
 
 def test_whoever_waited_for_the_end_of_an_eviction_stays_quiet_when_the_pod_leaves(

@@ -36,7 +36,7 @@ class Work:
         self.asked += 1
         return min(self.due, default=None)
 
-    def work(self, now: float, enough: Callable[[], bool]) -> None:
+    def process_due(self, now: float, enough: Callable[[], bool]) -> None:
         self.bites.append(0)
         while self.due and min(self.due) <= now:
             self.due.remove(min(self.due))

@@ -30,9 +30,9 @@ def theirs(objects: dict[str, list[Obj]], mover: Obj) -> dict[str, tuple[str, ..
         picture.see_namespace(namespace)
     for node in objects["nodes"]:
         picture.see_node(node)
-    for claim in objects["claims"]:
+    for claim in objects["pvcs"]:
         volumes.see_claim(claim)
-    for volume in objects["volumes"]:
+    for volume in objects["pvs"]:
         volumes.see_volume(volume)
     for pod in objects["pods"]:
         picture.see_pod(pod)
@@ -45,7 +45,7 @@ def ours(objects: dict[str, list[Obj]], mover: Obj) -> tuple[set[str], Counter[s
     codec, state = make_codecs(InternTables()), ClusterState()
     for kind, listed in (objects | {"pods": [*objects["pods"], mover]}).items():
         for obj in listed:
-            state.upsert(getattr(codec, kind).item(json.dumps(obj).encode()))
+            state.upsert(getattr(codec, kind).decode_object(json.dumps(obj).encode()))
     fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
     pod = state.get("pods", mover["metadata"]["uid"])
     assert isinstance(pod, Pod)
@@ -59,8 +59,8 @@ def clusters(draw: st.DrawFn) -> dict[str, list[Obj]]:
     return {
         "namespaces": draw(small.namespaces()),
         "nodes": [draw(small.node(name)) for name in names],
-        "claims": draw(small.claims()),
-        "volumes": [draw(small.volume(name)) for name in small.VOLUMES],
+        "pvcs": draw(small.claims()),
+        "pvs": [draw(small.volume(name)) for name in small.VOLUMES],
         "pods": [draw(small.pod(f"p{number}")) for number in range(pods)],
     }
 

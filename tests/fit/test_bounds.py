@@ -78,7 +78,7 @@ def test_resources_beyond_the_bound_are_found_out_anew(place: Callable[..., Any]
 
     for _ in range(2):
         assert all(here.fitting(mover) == {"n2"} for mover in movers)
-    assert all(here.fit._nodes.amounts.tracks(always) for always in ("cpu", "memory", "pods"))
+    assert all(here.fit._nodes.free.tracks(always) for always in ("cpu", "memory", "pods"))
 
 
 def test_forgotten_labels_are_indexed_anew() -> None:
@@ -122,9 +122,9 @@ def test_groups_beyond_the_bound_look_again_in_time(place: Callable[..., Any]) -
     for number in range(unschedulable.MAX_GROUPS):
         here.park(msgspec.structs.replace(mover, namespace=f"ns{number}"))
 
-    assert len(here.fit._stuck) == unschedulable.MAX_GROUPS
+    assert len(here.fit._unschedulable) == unschedulable.MAX_GROUPS
     here.put(node("n2", allocatable={"cpu": "9", "pods": "9"}))
-    told = {room.wake for room in here.fit.news()}
+    told = {room.wake for room in here.fit.take_capacity_hints()}
     assert len(told) == unschedulable.MAX_GROUPS
     assert not told & first
     assert len(here.fit._stuck._feasibility) == 1
@@ -140,14 +140,14 @@ def test_a_slot_that_becomes_free_is_given_to_the_next_node(place: Callable[...,
     here.put(node("n3"))
 
     assert here.fitting(mover) == {"n3"}
-    assert here.fit._nodes.number("n3") == 1
-    assert here.fit._nodes.number("n2") is None
+    assert here.fit._nodes.slot_of("n3") == 1
+    assert here.fit._nodes.slot_of("n2") is None
 
 
 def test_many_nodes_are_looked_through_in_several_turns(place: Callable[..., Any]) -> None:
     here = place(*(node(f"n{number}") for number in range(450)))
 
-    assert [here.fit.prepare() for _ in range(4)] == [False, False, True, True]
+    assert [here.fit.sync() for _ in range(4)] == [False, False, True, True]
 
 
 def test_meanwhile_findings_are_put_off_to_the_next_turn(place: Callable[..., Any]) -> None:

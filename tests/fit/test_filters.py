@@ -34,7 +34,9 @@ EVEN = TopologySpreadConstraint(1, ZONE_LABEL, label_selector=LabelSelector(WEB)
             with_anti_affinity(MOVER, anti_affinity_term("app=web")), [], id="its own anti-affinity"
         ),
         pytest.param(
-            with_spec(MOVER, spread=(EVEN,)), [node("n2", zone="b")], id="its part in the spread"
+            with_spec(MOVER, topology_spread_constraints=(EVEN,)),
+            [node("n2", zone="b")],
+            id="its part in the spread",
         ),
         pytest.param(
             replace(MOVER, claims=("data",)),

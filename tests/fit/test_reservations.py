@@ -131,10 +131,10 @@ def test_an_eviction_that_did_not_happen_frees_its_room(place: Callable[..., Any
     here = place(N1, TIGHT, FIRST, SECOND)
     here.let_go(FIRST)
 
-    here.fit.end(FIRST, evicted=True)
+    here.fit.release(FIRST, evicted=True)
     assert here.let_go(SECOND) is None
 
-    here.fit.end(FIRST, evicted=False)
+    here.fit.release(FIRST, evicted=False)
     assert here.let_go(SECOND) == "n2"
 
 
@@ -144,11 +144,11 @@ def test_room_is_kept_for_two_minutes_and_whoever_waits_looks_then(
     here = place(N1, TIGHT, FIRST, SECOND)
     here.let_go(FIRST)
     here.now = 60.0
-    assert here.fit.elsewhere(SECOND, EVERYTHING) is None
+    assert here.fit.find_other_node(SECOND, EVERYTHING) is None
     assert here.fit.diagnose_other_nodes(SECOND, EVERYTHING).until == RESERVATION_TTL_S
 
     here.now = RESERVATION_TTL_S
-    here.fit.prepare()
+    here.fit.sync()
 
     assert here.let_go(SECOND) == "n2"
 
@@ -158,9 +158,9 @@ def test_who_waits_for_a_booked_place_is_told_when_it_is_free(place: Callable[..
     here.let_go(FIRST)
     waits_for = here.park(SECOND)
 
-    here.fit.end(FIRST, evicted=False)
+    here.fit.release(FIRST, evicted=False)
 
-    assert {room.wake for room in here.fit.news()} <= waits_for
+    assert {room.wake for room in here.fit.take_capacity_hints()} <= waits_for
     assert here.let_go(SECOND) == "n2"
 
 
@@ -174,9 +174,9 @@ def test_a_pod_that_nobody_makes_again_needs_no_room(place: Callable[..., Any]) 
 
 def test_only_the_pod_that_was_just_looked_at_is_booked(place: Callable[..., Any]) -> None:
     here = place(N1, TIGHT, FIRST, SECOND)
-    here.fit.elsewhere(FIRST, EVERYTHING)
+    here.fit.find_other_node(FIRST, EVERYTHING)
 
-    here.fit.begin(SECOND)
+    here.fit.reserve(SECOND)
 
     assert here.let_go(FIRST) == "n2"
 

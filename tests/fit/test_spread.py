@@ -25,7 +25,7 @@ def even(max_skew: int = 1, key: str = ZONE_LABEL, **more: Any) -> Pod:  # any o
     constraint = TopologySpreadConstraint(
         max_skew, key, **{"label_selector": LabelSelector(WEB), **more}
     )
-    return with_spec(MOVER, spread=(constraint,))
+    return with_spec(MOVER, topology_spread_constraints=(constraint,))
 
 
 def choosy(mover: Pod) -> Pod:

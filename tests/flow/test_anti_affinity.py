@@ -70,7 +70,7 @@ async def test_of_two_that_exclude_each_other_the_less_important_goes_and_the_ot
 @pytest.mark.parametrize("first", [LOW, HIGH], ids=["less", "more"])
 async def test_the_less_important_goes_whichever_landed_first(first: Pod) -> None:
     [second] = {LOW.name: LOW, HIGH.name: HIGH}.keys() - {first.name}
-    async with flow(pause=DebounceConfig(1, 10)).running() as running:
+    async with flow(debounce=DebounceConfig(1, 10)).running() as running:
         running.sync_and_resume(*NODES, first)
         await anyio.sleep(5)
         running.deliver(LOW if second == "low" else HIGH)
@@ -141,7 +141,7 @@ async def test_a_replacement_that_lands_there_again_is_the_next_to_be_looked_at(
 
 
 async def test_a_conflict_that_time_resolves_before_it_is_judged_evicts_nobody() -> None:
-    async with flow(pause=DebounceConfig(1, 10)).running() as running:
+    async with flow(debounce=DebounceConfig(1, 10)).running() as running:
         running.sync_and_resume(*NODES, HIGH)
         await anyio.sleep(5)
         running.deliver(LOW)

@@ -93,7 +93,7 @@ async def test_what_a_new_list_lacks_is_gone() -> None:
 
 
 async def test_a_burst_of_changes_is_judged_once_the_dust_has_settled() -> None:
-    async with taints(pause=DebounceConfig(1, 10)).running() as flow:
+    async with taints(debounce=DebounceConfig(1, 10)).running() as flow:
         flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"))
         await anyio.sleep(5)
         started = anyio.current_time()
@@ -112,7 +112,7 @@ async def test_a_burst_of_changes_is_judged_once_the_dust_has_settled() -> None:
 
 
 async def test_endless_flapping_is_judged_after_the_longest_wait() -> None:
-    async with taints(pause=DebounceConfig(1, 10)).running() as flow:
+    async with taints(debounce=DebounceConfig(1, 10)).running() as flow:
         flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"))
         await anyio.sleep(5)
         started = anyio.current_time()

@@ -145,7 +145,7 @@ def test_an_eviction_is_booked_on_every_budget_over_the_pod() -> None:
 
 
 def test_the_oldest_booking_is_dropped_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disruption_module, "BOOKED_BUDGETS", 2)
+    monkeypatch.setattr(disruption_module, "MAX_ASSUMED_PDBS", 2)
     cluster = Cluster(*(budget(1, name, selector=LabelSelector({"app": name})) for name in "xyz"))
     for name in "xyz":
         cluster.gate.reserve(pod(name, on="n1", labels={"app": name}))

@@ -133,7 +133,7 @@ def test_a_guard_says_what_could_lift_it_and_when_in_monotonic_time() -> None:
         return (("claim", about.name),)
 
     gate = EvictorFilters(
-        (named("Young", "too young", wakes=wakes, retry_at_s=lambda _: 62.0),),
+        (named("Young", "too young", wake_keys=wakes, retry_at_s=lambda _: 62.0),),
         view(),
         mandatory_no_eviction=False,
     )
@@ -169,7 +169,7 @@ def wakes_of(args: dict[str, Any], candidate: Pod) -> tuple[tuple[str, ...], ...
 def test_a_guard_over_claims_waits_for_each_of_the_pods_claims() -> None:
     import msgspec
 
-    claiming = msgspec.structs.replace(WEB, claims=("data", "logs"))
+    claiming = msgspec.structs.replace(WEB, pvc_names=("data", "logs"))
     args = {"podProtections": {"extraEnabled": ("PodsWithPVC",)}}
 
     assert wakes_of(args, claiming) == (

@@ -65,7 +65,7 @@ def test_an_eviction_that_takes_longer_than_that_is_still_under_way() -> None:
 
 
 def test_the_oldest_evicted_pod_is_forgotten_at_the_bound(monkeypatch) -> None:  # type: ignore[no-untyped-def]  # pytest's own
-    monkeypatch.setattr(in_flight_module, "REMEMBERED_EVICTIONS", 2)
+    monkeypatch.setattr(in_flight_module, "MAX_RECENT_EVICTIONS", 2)
     clock = Clock()
     memory = InFlightEvictions(clock)
     gone = [Finding(pod(name, on="n1"), "Test", "why") for name in "abc"]

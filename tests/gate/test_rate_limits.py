@@ -232,7 +232,7 @@ def test_the_lowest_level_of_a_scope_is_that_of_its_emptiest_bucket() -> None:
 
 
 def test_full_buckets_are_dropped_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets_module, "KEPT_BUCKETS", 10)
+    monkeypatch.setattr(budgets_module, "MAX_BUCKETS", 10)
     budgets = EvictionRateLimiter({"node": TokenRate(1, 1)})
     for number in range(100):
         evict(budgets, pod("web", on=f"n{number}"), now=number * 10)
@@ -243,7 +243,7 @@ def test_full_buckets_are_dropped_at_the_bound(monkeypatch: pytest.MonkeyPatch) 
 def test_a_bucket_with_a_token_held_or_promised_outlives_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(budgets_module, "KEPT_BUCKETS", 2)
+    monkeypatch.setattr(budgets_module, "MAX_BUCKETS", 2)
     budgets = EvictionRateLimiter({"node": TokenRate(1, 1)})
     budgets.reserve(pod("held", on="n1"), 0)
     evict(budgets, pod("x", on="n2"), 0)

@@ -107,7 +107,7 @@ def running(tmp_path: Path, clock: Callable[[], datetime], disk: TroubledDisk) -
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a failing disk be tried again at once."""
     monkeypatch.setattr(journal_module, "FIRST_RETRY_S", 0.01)
-    monkeypatch.setattr(journal_module, "LAST_RETRY_S", 0.02)
+    monkeypatch.setattr(journal_module, "MAX_RETRY_S", 0.02)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ MakeEvent = Callable[[str], AnyEvent]
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "FIRST_RETRY_S", 0.01)
-    monkeypatch.setattr(journal_module, "LAST_RETRY_S", 0.02)
+    monkeypatch.setattr(journal_module, "MAX_RETRY_S", 0.02)
 
 
 async def until(claim: Callable[[], bool]) -> None:

@@ -76,7 +76,7 @@ async def test_closing_tells_an_outcome_that_still_waits_for_the_disk(
 async def test_a_disk_that_never_answers_does_not_keep_the_process_from_ending(
     running: Running, intent: MakeIntent, disk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "FLUSH_WITHIN_S", 0.02)
+    monkeypatch.setattr(journal, "FLUSH_TIMEOUT_S", 0.02)
     told = []
 
     async with running() as book, anyio.create_task_group() as group:

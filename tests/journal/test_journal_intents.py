@@ -98,7 +98,7 @@ async def test_two_outcomes_at_the_same_moment_become_one(
 async def test_no_intent_is_begun_while_too_many_are_open(
     running: Running, intent: MakeIntent, outcome: MakeOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_intents, "MAX_OPEN", 2)
+    monkeypatch.setattr(open_intents, "MAX_OPEN_INTENTS", 2)
 
     async with running() as book:
         await book.append(intent("a"))

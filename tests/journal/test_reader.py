@@ -74,7 +74,7 @@ def test_lines_come_in_portions_that_say_where_they_stand(
 def test_a_portion_ends_at_the_line_that_brings_it_to_its_size(
     tmp_path: Path, reader: SegmentReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader_module, "MAX_BYTES", 4)
+    monkeypatch.setattr(reader_module, "MAX_BATCH_BYTES", 4)
     write(tmp_path, 1, A, B, C, D)
 
     assert [one.lines for one in rest(reader, (1, 0), 100)] == [[A, B], [C], [D]]

@@ -46,7 +46,7 @@ async def test_the_files_are_read_in_order_from_any_place(
 async def test_one_reading_is_bounded_in_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail_module, "MOST_BYTES", 3000)
+    monkeypatch.setattr(tail_module, "MAX_READ_BYTES", 3000)
     entries = write_journal(tmp_path, some_events(20))
     tail = tail_of(tmp_path, entries)
 
@@ -79,8 +79,8 @@ async def test_what_becomes_durable_wakes_those_who_wait_and_is_served_from_memo
 async def test_memory_is_bounded_and_what_it_dropped_comes_from_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail_module, "KEPT_RECORDS", 10)
-    monkeypatch.setattr(tail_module, "KEPT_BYTES", 1 << 20)
+    monkeypatch.setattr(tail_module, "MEMORY_RECORDS", 10)
+    monkeypatch.setattr(tail_module, "MEMORY_BYTES", 1 << 20)
     entries = write_journal(tmp_path, some_events(100), per_segment=30)
     tail = LiveTail(tmp_path, SOURCE, 1, 0)
     for at in range(0, len(entries), 5):
@@ -93,7 +93,7 @@ async def test_memory_is_bounded_and_what_it_dropped_comes_from_the_files(
 async def test_memory_is_bounded_in_bytes_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail_module, "KEPT_BYTES", 5000)
+    monkeypatch.setattr(tail_module, "MEMORY_BYTES", 5000)
     entries = write_journal(tmp_path, some_events(60))
     tail = LiveTail(tmp_path, SOURCE, 1, 0)
     for entry in entries:

@@ -107,7 +107,7 @@ def test_what_is_no_json_is_named_with_its_byte(written: bytes, said: str) -> No
 def test_a_mapped_file_is_given_back_to_the_system_behind_the_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_text, "_GIVEN_BACK_BYTES", 4 * mmap.PAGESIZE)
+    monkeypatch.setattr(json_text, "_RELEASE_EVERY_BYTES", 4 * mmap.PAGESIZE)
     path = tmp_path / "rows"
     path.write_bytes(b"".join(b'{"n": %d}\n' % n for n in range(10_000)))
     with path.open("rb") as file:

@@ -128,7 +128,7 @@ def test_what_cannot_be_read_is_named_and_left_out(thing: Any, unread: Unreadabl
 def test_all_that_cannot_be_read_is_counted_and_the_first_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(picture_module, "NAMED", 2)
+    monkeypatch.setattr(picture_module, "MAX_NAMED", 2)
     picture = gather(*({**pod(name=name), "spec": 7} for name in "dcba"))
 
     assert picture.unreadable_count == 4

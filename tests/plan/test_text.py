@@ -131,7 +131,7 @@ def test_what_is_missing_stands_out(world: Any) -> None:
 def test_of_much_that_is_missing_the_rest_is_counted(
     world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "NAMED", 2)
+    monkeypatch.setattr(snapshot, "MAX_NAMED", 2)
     broken = [{**world.pod(name), "spec": 7} for name in "vwxyz"]
     report = world.look(world.file(world.listed([*world.small(), *broken])))
 

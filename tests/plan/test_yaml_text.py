@@ -123,8 +123,8 @@ def test_what_cannot_be_read_is_named_with_line_and_column(text: str | bytes, sa
 def test_a_long_text_is_written_in_parts_and_progress_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(yaml_text, "_WRITTEN_AT_ONCE", 3)
-    monkeypatch.setattr(yaml_text, "REMEMBERED_SCALARS", 2)
+    monkeypatch.setattr(yaml_text, "_FLUSH_AFTER_PARTS", 3)
+    monkeypatch.setattr(yaml_text, "MAX_CACHED_SCALARS", 2)
     told: list[int] = []
     written = io.BytesIO()
     rows = [{"n": n, "of": [n, {}, []]} for n in range(40)]
@@ -136,7 +136,7 @@ def test_a_long_text_is_written_in_parts_and_progress_is_told(
 
 
 def test_what_is_remembered_of_scalars_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_text, "REMEMBERED_SCALARS", 2)
+    monkeypatch.setattr(yaml_text, "MAX_CACHED_SCALARS", 2)
     writer = yaml_text._JsonWriter("it")
 
     assert [writer._cached_scalar(str(number)) for number in range(9)] == list("012345678")

@@ -30,7 +30,7 @@ def book() -> Iterator[RecordingLogger]:
 def test_when_the_kafka_client_says_too_many_things_what_it_said_is_forgotten(
     book: RecordingLogger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_log, "MOST_KINDS", 3)
+    monkeypatch.setattr(client_log, "MAX_KINDS", 3)
     client = logging.getLogger("aiokafka.conn")
 
     for text in ("one", "two", "three", "one", "four", "four", "one"):
@@ -58,7 +58,7 @@ async def test_a_host_with_a_name_gets_none_of_its_cookies_back(
 async def test_of_an_answer_that_does_not_end_only_so_much_is_read(
     receiver: WebhookReceiver, webhook: WebhookSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_DRAINED_WITHIN_S", 60.0)
+    monkeypatch.setattr(module, "_DRAIN_TIMEOUT_S", 60.0)
     receiver.script.append(EndlessBody())
 
     with anyio.fail_after(10):

@@ -43,7 +43,7 @@ async def test_acknowledgements_that_stay_away_end_a_round(
     kafka: MockKafka, way: KafkaPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await way.sink.deliver([eviction_entry(1)])
-    monkeypatch.setattr(producer, "ROUND_S", 0.3)
+    monkeypatch.setattr(producer, "ACK_TIMEOUT_S", 0.3)
     kafka.set_latency(2000)
 
     with pytest.raises(SinkUnavailable, match="no acknowledgement"):
@@ -88,7 +88,7 @@ async def test_nothing_of_a_producer_is_left_when_it_is_thrown_away_in_an_outage
 ) -> None:
     before = asyncio.all_tasks()
     await way.sink.deliver([eviction_entry(1)])
-    monkeypatch.setattr(producer, "ROUND_S", 0.5)
+    monkeypatch.setattr(producer, "ACK_TIMEOUT_S", 0.5)
     kafka.stop_brokers()
     with pytest.raises(SinkUnavailable):
         await way.sink.deliver([eviction_entry(2)])
@@ -116,7 +116,7 @@ async def test_a_start_that_takes_too_long_leaves_no_connection_open(
     kafka: MockKafka, way: KafkaPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client forgets the connection on which it waits for its first answer."""
-    monkeypatch.setattr(producer, "START_S", 0.3)
+    monkeypatch.setattr(producer, "START_TIMEOUT_S", 0.3)
     kafka.set_latency(200)  # the versions come in time, the topics do not
     before = set(connections())
 

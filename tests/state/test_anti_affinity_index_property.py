@@ -248,7 +248,7 @@ def test_after_any_changes_the_answers_are_those_of_a_state_made_afresh(
 @given(steps)
 def test_no_bound_on_questions_changes_an_answer(steps: list[tuple[str, Any]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selectors, "REMEMBERED_QUESTIONS", 1)
+        patch.setattr(selectors, "MAX_UNREFERENCED_QUERIES", 1)
         story = told([*steps, ("ask", None)])
         assert story.answers() == Naive(story.state).answers()
 

@@ -57,7 +57,7 @@ def test_a_change_of_selectors_makes_it_compare_anew(coverage: PdbIndex) -> None
 def test_at_the_bound_all_is_forgotten_and_asked_again(
     coverage: PdbIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coverage_module, "REMEMBERED", 3)
+    monkeypatch.setattr(coverage_module, "MAX_LABEL_SETS", 3)
     others = [pod(name, labels={"app": name}, namespace=f"ns-{name}") for name in "abcdefg"]
     for one in others:
         assert coverage.covering(one) == []
@@ -69,7 +69,7 @@ def test_at_the_bound_all_is_forgotten_and_asked_again(
 def test_a_namespace_forgotten_makes_room_for_others(
     coverage: PdbIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coverage_module, "REMEMBERED", 2)
+    monkeypatch.setattr(coverage_module, "MAX_LABEL_SETS", 2)
     coverage.covering(WEB)
     for _ in range(5):
         coverage.covering(other := pod("x", labels={"app": "x"}, namespace="bank"))

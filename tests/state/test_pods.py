@@ -111,10 +111,12 @@ def test_other_tolerations_or_requests_are_a_change_of_the_spec() -> None:
 
 
 def test_a_condition_that_changed_again_is_a_change_of_status() -> None:
-    state = state_with(changed(transitions=(5,)))
+    state = state_with(changed(condition_transitions=(5,)))
 
-    assert [c.kind for c in state.upsert(changed(transitions=(9,)))] == ["PodStatusChanged"]
-    assert state.upsert(changed(transitions=(9,))) == []
+    assert [c.kind for c in state.upsert(changed(condition_transitions=(9,)))] == [
+        "PodStatusChanged"
+    ]
+    assert state.upsert(changed(condition_transitions=(9,))) == []
 
 
 def test_a_resize_under_way_is_a_change_of_the_spec() -> None:
@@ -175,7 +177,7 @@ def test_nodes_nobody_knows_are_forgotten_with_their_last_pod() -> None:
 
 
 def test_the_oldest_deletion_is_forgotten_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods_module, "REMEMBERED_DELETIONS", 2)
+    monkeypatch.setattr(pods_module, "MAX_TOMBSTONES", 2)
     state = state_with()
     gone = [pod(name, on="n1", owner=None) for name in "abc"]
     for one in gone:

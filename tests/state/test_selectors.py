@@ -30,7 +30,7 @@ WEB = {"app": "web"}
 @pytest.fixture
 def one_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let only the last question be remembered."""
-    monkeypatch.setattr(selectors, "REMEMBERED_QUESTIONS", 1)
+    monkeypatch.setattr(selectors, "MAX_UNREFERENCED_QUERIES", 1)
 
 
 def test_a_spread_constraint_finds_its_counts_and_they_are_kept() -> None:
@@ -54,7 +54,7 @@ def test_templates_that_say_the_same_share_a_selection() -> None:
 def test_at_the_bound_the_selection_asked_for_longest_ago_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(selectors, "REMEMBERED_QUESTIONS", 2)
+    monkeypatch.setattr(selectors, "MAX_UNREFERENCED_QUERIES", 2)
     bench = PodAffinityCluster(*ZONES, NEAR_POD)
 
     def ask(app: str) -> TopologyDomains:

@@ -286,20 +286,20 @@ class RandomCluster:
         self._version += 1
         metadata = obj["metadata"] | {"resourceVersion": str(self._version)}
         text = json.dumps(obj | {"metadata": metadata}).encode()
-        changes: ClusterObject = getattr(self._codecs, kind).item(text)
+        changes: ClusterObject = getattr(self._codecs, kind).decode_object(text)
         return changes
 
 
 _CREATED_AT = "2026-01-01T00:00:00Z"
-_KINDS = [*["pods"] * 5, *["nodes"] * 2, "namespaces", "claims", "volumes", "csi_nodes"]
+_KINDS = [*["pods"] * 5, *["nodes"] * 2, "namespaces", "pvcs", "pvs", "csi_nodes"]
 
 
 def _object_strategy(kind: str) -> SearchStrategy[Obj]:
     made: dict[str, SearchStrategy[Obj]] = {
         "nodes": node(),
         "namespaces": namespaces().flatmap(st.sampled_from),
-        "claims": claims().filter(bool).flatmap(st.sampled_from),
-        "volumes": st.sampled_from(VOLUMES).flatmap(volume),
+        "pvcs": claims().filter(bool).flatmap(st.sampled_from),
+        "pvs": st.sampled_from(VOLUMES).flatmap(volume),
         "csi_nodes": csi_node(),
     }
     return made[kind]

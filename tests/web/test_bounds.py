@@ -92,7 +92,7 @@ async def test_only_the_newest_records_are_kept(
 async def test_only_so_many_pieces_are_shared(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SHARED_PIECES", 2)
+    monkeypatch.setattr(module, "CHUNK_CACHE_SIZE", 2)
     async with following() as latest:
         filters = [EventFilter(nodes=(f"n{number}",)) for number in range(3)]
         once = [await latest.chunk(20, wanted, NdjsonFraming()) for wanted in filters]
@@ -105,7 +105,7 @@ async def test_only_so_many_pieces_are_shared(
 async def test_when_the_last_client_has_gone_nobody_reads_the_journal_any_more(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PACE_S", 0.001)
+    monkeypatch.setattr(module, "NOTIFY_INTERVAL_S", 0.001)
     read_at: list[int] = []
     after = LiveTail.read_after
 
@@ -113,7 +113,7 @@ async def test_when_the_last_client_has_gone_nobody_reads_the_journal_any_more(
         read_at.append(seq)
         return await after(tail, seq, most)
 
-    monkeypatch.setattr(LiveTail, "after", watched)
+    monkeypatch.setattr(LiveTail, "read_after", watched)
     async with serving(20, there=5) as served:
         async with aiohttp.ClientSession(served.url) as session, session.get("/events") as one:
             await anext(aiter(EventSource(one)))
@@ -144,9 +144,9 @@ async def test_what_a_stuck_client_does_not_take_at_the_end_is_let_go(
 async def test_what_waits_in_our_memory_for_a_client_is_bounded(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_connection, "WAITING_BYTES", 4096)
-    monkeypatch.setattr(stream_connection, "SYSTEM_BYTES", 4096)
-    monkeypatch.setattr(module, "PIECE_BYTES", 1)
+    monkeypatch.setattr(stream_connection, "MAX_UNSENT_BYTES", 4096)
+    monkeypatch.setattr(stream_connection, "SOCKET_BUFFER_BYTES", 4096)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 1)
     async with serving(300, stalled_after_s=0.4, heartbeat_s=60) as served:
         longest = max(len(record.raw) for record in served.records)
         with await stuck(served.url):

@@ -130,8 +130,8 @@ async def test_a_client_that_takes_a_little_now_and_then_is_not_cut(serving: Ser
 async def test_a_client_stuck_on_a_few_bytes_is_cut_though_there_is_hardly_any_news(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_buffer, "PIECE_BYTES", 1)
-    monkeypatch.setattr(stream_connection, "SYSTEM_BYTES", 4096)
+    monkeypatch.setattr(live_buffer, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(stream_connection, "SOCKET_BUFFER_BYTES", 4096)
     async with serving(300, there=1, stall_timeout_s=0.4, heartbeat_s=60) as served:
         with await lazy(served.url, "from=now"):
             await wait_until(lambda: served.stream.clients.counters.clients == 1)

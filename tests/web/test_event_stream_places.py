@@ -124,7 +124,7 @@ async def test_what_is_removed_while_a_client_is_behind_is_told_too(
             tail.set_oldest(601)
             return found
 
-        monkeypatch.setattr(LiveTail, "after", removing)
+        monkeypatch.setattr(LiveTail, "read_after", removing)
         events = await read_all_events(served.url, "&from=oldest")
 
         resets = [event for event in events if event.type == "reset"]

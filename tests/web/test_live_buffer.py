@@ -49,7 +49,7 @@ def test_what_an_event_goes_by_is_found_out_once_however_many_filters_ask(
         found_out.append((event.sequence, field))
         return names(event, field)
 
-    monkeypatch.setattr(EventSummary, "names", finding_out)
+    monkeypatch.setattr(EventSummary, "field_values", finding_out)
     records = list(map(StreamRecord, entries))
     for number in range(20):
         make_chunk(records, EventFilter(nodes=("n1", f"own-{number}")), NdjsonFraming(), 0)
@@ -80,7 +80,7 @@ def test_a_damaged_record_is_for_whoever_wants_everything() -> None:
 def test_a_piece_ends_with_the_record_that_fills_it(
     entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PIECE_BYTES", len(lines(entries[:3])))
+    monkeypatch.setattr(module, "CHUNK_BYTES", len(lines(entries[:3])))
 
     assert make_chunk(map(StreamRecord, entries), EVERYTHING, NdjsonFraming(), 0) == Chunk(
         lines(entries[:3]), 3, 3

@@ -43,7 +43,7 @@ class Watched(LiveTail):
 @pytest.fixture
 def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[JournalRecord]:
     """Return the records of a journal, which are read ten at a time."""
-    monkeypatch.setattr(page_cache, "READ_AT_ONCE", 10)
+    monkeypatch.setattr(page_cache, "PAGE_RECORDS", 10)
     return write_journal(tmp_path, some_events(95), per_segment=50)
 
 
@@ -78,7 +78,7 @@ def damage(directory: Path, entry: JournalRecord) -> None:
 async def test_from_every_place_all_that_follows_comes_in_order(
     tmp_path: Path, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch, piece_bytes: int
 ) -> None:
-    monkeypatch.setattr(live_buffer, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(live_buffer, "CHUNK_BYTES", piece_bytes)
     records = Watched(tmp_path, 1, len(entries))
     reader = PageCache(records)
 
@@ -93,7 +93,7 @@ async def test_from_every_place_all_that_follows_comes_in_order(
 async def test_clients_that_want_different_things_share_what_was_read(
     tmp_path: Path, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_buffer, "PIECE_BYTES", 4_000)  # who gets more ends within a page
+    monkeypatch.setattr(live_buffer, "CHUNK_BYTES", 4_000)  # who gets more ends within a page
     records = Watched(tmp_path, 1, len(entries) // 10 * 10)
     reader = PageCache(records)
 
@@ -108,7 +108,7 @@ async def test_clients_that_want_different_things_share_what_was_read(
 async def test_only_so_many_pages_are_kept(
     tmp_path: Path, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_cache, "KEPT_PAGES", 3)
+    monkeypatch.setattr(page_cache, "MAX_PAGES", 3)
     records = Watched(tmp_path, 1, len(entries))
     reader = PageCache(records)
     for seq in (0, 10, 20, 30):
@@ -186,7 +186,7 @@ async def test_a_disk_that_fails_is_told_and_tried_anew(
         async def fails(*_: object) -> list[JournalRecord]:
             raise OSError(5, "Input/output error")
 
-        patch.setattr(LiveTail, "after", fails)
+        patch.setattr(LiveTail, "read_after", fails)
         with pytest.raises(OSError, match="Input/output error"):
             await reader.chunk(0, EVERYTHING, NdjsonFraming())
 
