@@ -186,7 +186,7 @@ async def test_the_time_told_is_that_of_the_request() -> None:
 
 async def test_at_most_so_many_calls_are_open_and_the_others_have_their_turn_afterwards() -> None:
     names = ["a", "b", "c", "d", "e"]
-    async with Bench(max_concurrent=2).running() as bench:
+    async with Bench(at_once=2).running() as bench:
         bench.server.slow_s = 1
         bench.submit(*names)
         await anyio.sleep(1.5)
@@ -199,7 +199,7 @@ async def test_at_most_so_many_calls_are_open_and_the_others_have_their_turn_aft
 
 
 async def test_who_waited_for_a_turn_is_asked_afresh_whether_it_may_go_on() -> None:
-    async with Bench(max_concurrent=1).running() as bench:
+    async with Bench(at_once=1).running() as bench:
         bench.server.slow_s = 5
         bench.submit("a", "b")
         await anyio.sleep(1)
@@ -238,7 +238,7 @@ async def test_ended_does_not_return_while_another_has_begun_meanwhile() -> None
 
 
 async def test_ended_waits_for_those_in_line_too() -> None:
-    async with Bench(max_concurrent=1).running() as bench:
+    async with Bench(at_once=1).running() as bench:
         began = anyio.current_time()
         bench.server.slow_s = 3
         bench.submit("a", "b", "c")
@@ -270,7 +270,7 @@ async def test_a_run_cancelled_in_the_middle_of_a_call_leaves_the_intent_open() 
 
 
 async def test_after_a_cancelled_run_nobody_waits_for_those_who_stood_in_line() -> None:
-    bench = Bench(max_concurrent=1)
+    bench = Bench(at_once=1)
     async with bench.running():
         bench.server.slow_s = 60
         bench.submit("a", "b")
@@ -296,7 +296,7 @@ async def test_what_is_submitted_before_or_after_the_run_is_withheld() -> None:
 
 
 async def test_what_was_not_asked_for_yet_can_be_recalled_and_the_rest_goes_on() -> None:
-    bench = Bench(max_concurrent=1)
+    bench = Bench(at_once=1)
     bench.server.slow_s = 5
     async with bench.running():
         bench.submit("a", "b")
