@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from reactive_desched.api.plugin import ArgsT, Plugin, View
-from reactive_desched.model.changes import BestPreferenceChanged, Change, NodeChange, PodChange
+from reactive_desched.model.changes import Change, NodeChange, PodChange, PodsChange
 from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
 
 
@@ -17,7 +17,7 @@ class PodPlugin(Plugin[NodeOrPod, ArgsT]):
                 return (NodeSubject(node),)
             case PodChange(pod=pod):
                 return (PodSubject(pod.key),)
-            case BestPreferenceChanged(pods=pods):
+            case PodsChange(pods=pods):
                 return map(PodSubject, pods)
             case _:
                 return [NodeSubject(node.name) for node in view.nodes()]

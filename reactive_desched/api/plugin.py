@@ -10,10 +10,10 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from reactive_desched.api.args import PluginArgs
+from reactive_desched.api.index import Index, IndexT
 from reactive_desched.model.changes import Change
 from reactive_desched.model.findings import Finding, RequeueAfter
-from reactive_desched.model.node_affinity import NodeAffinity
-from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
+from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.subjects import NodeOrPod
 
 
@@ -49,32 +49,8 @@ class View(Protocol):
         """Return a pod in any phase and its node, or None when it is on no node that counts."""
         ...
 
-    def preferred_weights(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
-        """Return the preferred weight of this node, and the best of any node that counts."""
-        ...
-
-    def forbidden_near(
-        self, pod: Pod, node: Node
-    ) -> Iterator[tuple[PodAffinityTerm, Iterable[Pod] | None]]:
-        """Return a pod's required anti-affinity terms, each with the active pods it means nearby.
-
-        Near are pods in the same topology domain, and on the same node even where it lacks the
-        label; the pod itself may be among them. None stands for a selector that does not parse.
-        """
-        ...
-
-    def nodes_with_anti_affinity(self) -> Iterable[str]:
-        """Name the nodes that count and have an active pod with required anti-affinity."""
-        ...
-
-    def violated_by(
-        self, subject: NodeOrPod, topology_keys: frozenset[str] | None = None
-    ) -> Iterable[Pod]:
-        """Return the active pods whose required anti-affinity a subject may violate now.
-
-        Pods nearby, and of the subject itself; with `keys`, only terms over these topology labels
-        matter. A pod may come twice. Who is eased is not among them: AntiAffinityResolved tells.
-        """
+    def index(self, kind: type[IndexT], args: Hashable = None, /) -> IndexT:
+        """Return an index; name it in the plugin's `indexes`, or it is built at the first call."""
         ...
 
 
@@ -94,6 +70,7 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     name: ClassVar[str]
     extension_point: ClassVar[str] = "deschedule"
     reacts_to: ClassVar[tuple[type[Change], ...]]
+    indexes: ClassVar[tuple[type[Index], ...]] = ()
     judges_completed_pods: ClassVar[bool] = False
     ranks_across_subjects: ClassVar[bool] = False
 

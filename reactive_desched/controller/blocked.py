@@ -16,7 +16,6 @@ from reactive_desched.model.changes import (
     NodeChange,
     NodeLabelsChanged,
     NodeTaintsChanged,
-    OwnerSizeChanged,
     PdbChanged,
     PodChange,
     PodGone,
@@ -29,6 +28,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import CapacityHint, Defer, Refuse, WakeKey
 from reactive_desched.model.objects import Pod
+from reactive_desched.state.indexes.owners import OwnerSizeChanged
 
 K = TypeVar("K", bound=Hashable)
 C = TypeVar("C")

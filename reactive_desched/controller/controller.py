@@ -9,6 +9,7 @@ from typing import Protocol
 
 import anyio
 
+from reactive_desched.api.index import Index
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.evaluator import Evaluator
@@ -44,6 +45,7 @@ from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.resources import OPTIONAL_RESOURCES, RESOURCES
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric
@@ -252,13 +254,19 @@ class Controller:
         self.worker.wake(now)
 
     def _instances(self) -> list[PluginInstance]:
+        """Set up the plugins of each profile, and keep the indexes that they and the gates read."""
+        instances: list[PluginInstance] = []
+        indexes: list[type[Index]] = []
         debounce = self._config.settings.debounce
-        return [
-            PluginInstance(profile.name, plugin, gate, debounce.for_plugin(plugin.name))
-            for profile in self._config.policy.profiles
-            for gate in [self._gate(profile.evictor)]
-            for plugin in profile.plugins
-        ]
+        for profile in self._config.policy.profiles:
+            gate = self._gate(profile.evictor)
+            indexes += gate.indexes
+            for plugin in profile.plugins:
+                indexes += plugin.indexes
+                quiet = debounce.for_plugin(plugin.name)
+                instances.append(PluginInstance(profile.name, plugin, gate, quiet))
+        self.state.keep_indexes((kind, None) for kind in indexes)
+        return instances
 
     def _node_fit_for(self, mode: str) -> NodeFit:
         """Return the node fit of this strength; out of use it keeps what it booked."""
@@ -302,6 +310,6 @@ def decision_context(evaluation: Evaluation, view: ClusterView) -> DecisionConte
         evaluation.finding,
         evaluation.instance.profile,
         evaluation.trigger.record,
-        view.owner_chain(pod),
+        view.index(OwnerIndex).chain(pod),
         view.zone(pod.node),
     )

@@ -59,7 +59,7 @@ class ResourceEventHandler:
                 changes := self._state.remove(obj)
             ):
                 self._on_changes(changes, 0)
-        self._state.unreadable_resources.discard(self._resource)
+        self._state.set_readable(self._resource, readable=True)
         self._sync_status.list_finished(self._resource)
 
     def mark_stale(self, reason: str, /) -> None:
@@ -69,7 +69,7 @@ class ResourceEventHandler:
     def mark_denied(self, reason: str, /) -> None:
         """The server refuses it for good, as far as anybody can tell."""
         self._sync_status.denied(self._resource, reason)
-        self._state.unreadable_resources.add(self._resource)
+        self._state.set_readable(self._resource, readable=False)
 
     def mark_synced(self) -> None:
         """A watch is open on a whole picture."""

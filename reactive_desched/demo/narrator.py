@@ -9,7 +9,6 @@ from reactive_desched.app.telemetry_observer import TelemetryObserver
 from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.errors import Malformed
 from reactive_desched.model.changes import (
-    BestPreferenceChanged,
     Change,
     NodeChange,
     PdbChanged,
@@ -18,6 +17,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.outcomes import EVICTED, Outcome
+from reactive_desched.state.indexes.preferred_affinity import BestPreferenceChanged
 
 CHANGES_SHOWN = 4
 """Of a burst of equal changes the first few are shown, the rest are counted."""

@@ -31,7 +31,7 @@ class FreeResources:
     """What is free in each slot, by resource; negative where a node is over-committed."""
 
     def __init__(self) -> None:
-        self.changes = ChangeLog()
+        self.changes: ChangeLog[int] = ChangeLog()
         self._free: dict[str, list[int]] = {resource: [] for resource in _ALWAYS_TRACKED}
         self._levels: dict[tuple[str, int], _Level] = {}
 

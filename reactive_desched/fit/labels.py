@@ -92,7 +92,10 @@ class NodeLabels:
     """
 
     def __init__(
-        self, nodes: Sequence[Node | None], slots_by_name: Mapping[str, int], changes: ChangeLog
+        self,
+        nodes: Sequence[Node | None],
+        slots_by_name: Mapping[str, int],
+        changes: ChangeLog[int],
     ) -> None:
         self._nodes = nodes
         self._slots_by_name = slots_by_name

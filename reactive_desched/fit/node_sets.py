@@ -5,17 +5,18 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.api.index import NodeInfo
 from reactive_desched.fit import bits
 from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.fit.free_amounts import FreeResources, remaining
 from reactive_desched.fit.host_ports import NO_PORTS, HostPortIndex, Ports
 from reactive_desched.fit.labels import NodeLabels
+from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.reservations import Reservations
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import tolerates_all
 from reactive_desched.model.taints import HARD_EFFECTS, Taint, Tolerations
-from reactive_desched.state.nodes import NodeInfo
 from reactive_desched.state.view import ClusterView
 
 MAX_CACHED_TOLERATIONS: Final = 1_000
@@ -40,12 +41,14 @@ class NodeSets:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self.dirty = view.subscribe_nodes()
-        self.reservations = Reservations(self.dirty.add)
+        self._node_changes: NodeChanges | None = None
+        self._cursor = -1
+        self._dirty: dict[str, None] = {}
+        self.reservations = Reservations(self._mark_dirty)
         self.existing = self.ready = self.eligible = self.cordoned = 0
         self.free = FreeResources()
         self.ports = HostPortIndex()
-        self._label_changes = ChangeLog()
+        self._label_changes: ChangeLog[int] = ChangeLog()
         self._node_infos: list[NodeInfo | None] = []
         self._nodes: list[Node | None] = []
         self._slots_by_name: dict[str, int] = {}
@@ -100,16 +103,18 @@ class NodeSets:
 
     @property
     def is_stale(self) -> bool:
-        """Say whether any node may differ from what is known here."""
-        return bool(self.dirty.names) or self.dirty.all_dirty
+        """Say whether any node, or what is reserved there, may differ from the sets."""
+        changes = self._view.index(NodeChanges)
+        return (
+            bool(self._dirty)
+            or changes is not self._node_changes
+            or changes.log.end != self._cursor
+        )
 
     def sync(self, limit: int | None = None) -> list[NodeUpdate]:
         """Look again at nodes that may differ, at so many at most; say which ones did differ."""
-        if self.dirty.all_dirty:
-            self.dirty.all_dirty = False
-            names = [entry.name for entry in self._view.all_node_infos()]
-            self.dirty.names.update(dict.fromkeys([*names, *self._slots_by_name]))
-        pending = self.dirty.names
+        self._read_changes()
+        pending = self._dirty
         found: list[NodeUpdate] = []
         while pending and (limit is None or len(found) < limit):
             name = next(iter(pending))
@@ -117,6 +122,21 @@ class NodeSets:
             if (refreshed := self._refresh(name)) is not None:
                 found.append(refreshed)
         return found
+
+    def _read_changes(self) -> None:
+        """Mark the nodes dirty that changed since the last call; all of them at the first."""
+        changes = self._view.index(NodeChanges)
+        if changes is not self._node_changes:
+            self._node_changes, self._cursor = changes, -1
+        changed = changes.log.since(self._cursor)
+        if changed is None:
+            names = (info.name for info in self._view.node_infos())
+            changed = (*names, *self._slots_by_name)
+        self._dirty.update(dict.fromkeys(changed))
+        self._cursor = changes.log.end
+
+    def _mark_dirty(self, name: str) -> None:
+        self._dirty[name] = None
 
     def _refresh(self, name: str) -> NodeUpdate | None:
         entry, slot = self._view.node_info(name), self._slots_by_name.get(name)

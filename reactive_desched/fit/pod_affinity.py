@@ -11,8 +11,9 @@ from typing import Final
 
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.affinity_terms import scheduler_scope
-from reactive_desched.model.objects import Pod, PodAffinityTerm
-from reactive_desched.state.indexes.anti_affinity.domains import TopologyDomains
+from reactive_desched.model.objects import Namespace, Pod, PodAffinityTerm
+from reactive_desched.state.indexes.pod_affinity import PodAffinity
+from reactive_desched.state.indexes.topology_domains import TopologyDomains
 from reactive_desched.state.view import ClusterView
 
 POD_AFFINITY_UNMET: Final = "node(s) didn't match pod affinity rules"
@@ -42,7 +43,7 @@ class PodAffinityFilter:
         """Say whether a term of a pod in this namespace means a pod."""
         if term.label_selector is None or not term.label_selector.matches(pod.labels):
             return False
-        there = self._view.namespace(pod.namespace)
+        there = self._view.store(Namespace).get(pod.namespace)
         labels = {} if there is None else there.labels
         return scheduler_scope(term, namespace).covers(pod.namespace, labels)
 
@@ -56,7 +57,7 @@ class PodAffinityFilter:
         no_match_anywhere = True
         for term in terms:
             labelled &= self._nodes.labels.with_label(term.topology_key)
-            domains = self._view.pods_matching_term(term, pod.namespace)
+            domains = self._view.index(PodAffinity).matching_term(term, pod.namespace)
             others = [t for t in terms if t is not term]
             values = self._occupied_domains(domains, pod)
             if others:
@@ -81,7 +82,7 @@ class PodAffinityFilter:
     def _anti_affinity_conflicts(self, pod: Pod) -> int:
         found = 0
         for term in pod.spec.anti_affinity:
-            domains = self._view.pods_matching_term(term, pod.namespace)
+            domains = self._view.index(PodAffinity).matching_term(term, pod.namespace)
             values = self._occupied_domains(domains, pod)
             for booking in self._nodes.reservations:
                 if self.matches(term, pod.namespace, booking.pod):
@@ -91,7 +92,7 @@ class PodAffinityFilter:
 
     def _existing_anti_affinity(self, pod: Pod) -> int:
         found = 0
-        for owned_term in self._view.terms_matching(pod):
+        for owned_term in self._view.index(PodAffinity).terms_matching(pod):
             values = self._occupied_domains(owned_term.owners, pod)
             found |= self._nodes.labels.with_label_in(owned_term.topology_key, values)
         for booking in self._nodes.reservations:

@@ -1,19 +1,24 @@
 """Is there really somewhere else? The kube-scheduler's answer, with promised room counted in."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
+from reactive_desched.api.index import Index
 from reactive_desched.fit.bits import slots_in
 from reactive_desched.fit.filters import Diagnosis, NodeFilters
+from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.unschedulable import RETRY_AFTER_S, CandidateSlots, UnschedulableGroups
 from reactive_desched.fit.upstream import NoFit
 from reactive_desched.model.changes import Change, PodBound
 from reactive_desched.model.decisions import CapacityHint, WakeKey
 from reactive_desched.model.labels import Selector
-from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.objects import PersistentVolumeClaim, Pod, PodKey
+from reactive_desched.state.indexes.pod_affinity import PodAffinity
+from reactive_desched.state.indexes.pvc_users import PvcUsers
+from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.view import ClusterView
 
 NODES_PER_SYNC: Final = 200
@@ -30,6 +35,13 @@ class SchedulerNodeFit:
     Readiness is as upstream's: `elsewhere` looks at ready nodes, `anywhere` at those that count.
     Nodes are followed from the first question on. `clock` gives monotonic seconds.
     """
+
+    indexes: ClassVar[tuple[type[Index], ...]] = (
+        NodeChanges,
+        PodAffinity,
+        PvcUsers,
+        TerminatingPods,
+    )
 
     def __init__(self, view: ClusterView, clock: Callable[[], float]) -> None:
         self._view = view
@@ -165,7 +177,7 @@ class SchedulerNodeFit:
         """Name what stands behind the pod's claims, and who else holds one that serves one pod."""
         for name in pod.pvc_names:
             yield "claim", f"{pod.namespace}/{name}"
-            pvc = self._view.pvc(pod.namespace, name)
+            pvc = self._view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
             if pvc is not None and pvc.volume_name:
                 yield "volume", pvc.volume_name
             if pvc is not None and pvc.read_write_once_pod:

@@ -18,6 +18,8 @@ from reactive_desched.model.spread import (
     effective_selector,
     hard_constraints,
 )
+from reactive_desched.state.indexes.pod_affinity import PodAffinity
+from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.view import ClusterView
 
 
@@ -72,7 +74,7 @@ class TopologySpreadFilter:
     def _counts(self, pod: Pod, selector: LabelSelector, key: str, among: int) -> dict[str, int]:
         """Count the matching pods of each domain that has any."""
         counts: Counter[str] = Counter()
-        found = self._view.pods_matching_selector(pod.namespace, selector, key)
+        found = self._view.index(PodAffinity).matching_selector(pod.namespace, selector, key)
         everywhere = among == self._nodes.labels.with_label(key)
         for value in found.values():
             here = among if everywhere else self._nodes.labels.with_label_in(key, (value,))
@@ -88,7 +90,9 @@ class TopologySpreadFilter:
 
     def _corrections(self, pod: Pod) -> Iterator[tuple[Pod, str, int]]:
         """Return who sits where and does not count, and where someone will, with -1 and +1."""
-        leaving = {other.uid: other for other in self._view.terminating_pods(pod.namespace)}
+        leaving = {
+            other.uid: other for other in self._view.index(TerminatingPods).pods_of(pod.namespace)
+        }
         reservations = [b for b in self._nodes.reservations if b.pod.namespace == pod.namespace]
         for uid in (pod.uid, *(booking.pod.uid for booking in reservations)):
             if (there := self._view.pod(uid)) is not None and there.is_active:

@@ -5,17 +5,17 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from msgspec import Struct
 
+from reactive_desched.api.index import Index, NodeInfo
 from reactive_desched.fit.filters import Diagnosis
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import CapacityHint, WakeKey
 from reactive_desched.model.fits import fit_error
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Pod, PodSpec
-from reactive_desched.state.nodes import NodeInfo
 from reactive_desched.state.view import ClusterView
 
 SCHEDULER: Final = "scheduler"
@@ -52,6 +52,11 @@ class NodeFit(Protocol):
 
     A search is followed by `begin` when its pod is let go; `end` tells what came of it.
     """
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """The indexes that this mode reads."""
+        ...
 
     def sync(self) -> bool:
         """Take in what happened since, for a moment at most; say whether that was all."""
@@ -104,6 +109,8 @@ class UpstreamNodeFit:
     Where none does, that is remembered per pod template until any node has more room, so that a
     thousand stuck siblings cost one search. Nothing is booked.
     """
+
+    indexes: ClassVar[tuple[type[Index], ...]] = ()
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view

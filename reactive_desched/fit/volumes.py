@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from reactive_desched.fit.node_sets import NodeSets
-from reactive_desched.model.objects import PersistentVolume, Pod
+from reactive_desched.model.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod
 from reactive_desched.model.volumes import (
     PV_NOT_FOUND,
     READ_WRITE_ONCE_POD_CONFLICT,
@@ -17,6 +17,8 @@ from reactive_desched.model.volumes import (
     pvc_error,
     topology_requirements,
 )
+from reactive_desched.state.indexes.pvc_users import PvcUsers
+from reactive_desched.state.resources import PVS
 from reactive_desched.state.view import ClusterView
 
 Attached = dict[str, set[str]]
@@ -40,7 +42,7 @@ class VolumeFilter:
     def prefilter(self, pod: Pod) -> str | None:
         """Say why no node at all will do, whatever else is so, or None."""
         for name in pod.pvc_names:
-            claim = self._view.pvc(pod.namespace, name)
+            claim = self._view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
             if (why := pvc_error(claim, name)) is not None:
                 return why
             if claim is not None and claim.read_write_once_pod and any(self.other_users(pod, name)):
@@ -49,14 +51,14 @@ class VolumeFilter:
 
     def other_users(self, pod: Pod, claim: str) -> Iterator[Pod]:
         """Return the pods beside this one that use a claim."""
-        users = self._view.pvc_users(pod.namespace, claim)
+        users = self._view.index(PvcUsers).users_of(f"{pod.namespace}/{claim}")
         return (user for user in users if user.uid != pod.uid)
 
     def rejections(self, pod: Pod) -> Iterator[tuple[str, int]]:
         """Return the slots from which a volume of the pod cannot be reached."""
         for volume in self.volumes_of(pod):
             if volume is None:
-                if self._view.pvs_readable:
+                if self._view.is_readable(PVS):
                     yield PV_NOT_FOUND, self._nodes.existing
                 continue
             existing = self._nodes.existing
@@ -70,13 +72,14 @@ class VolumeFilter:
     def volumes_of(self, pod: Pod) -> Iterator[PersistentVolume | None]:
         """Return the volumes that a pod's claims are bound to; None for one we do not know."""
         for name in pod.pvc_names:
-            claim = self._view.pvc(pod.namespace, name)
+            claim = self._view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
             if claim is not None and claim.volume_name:
-                yield self._view.pv(claim.volume_name)
+                yield self._view.store(PersistentVolume).get(claim.volume_name)
 
     def exceeds_attach_limit(self, pod: Pod, slot: int) -> bool:
         """Say whether a pod's volumes are too many for the drivers in a slot."""
-        limits = self._view.attach_limits(self._nodes.name(slot))
+        csi_node = self._view.store(CSINode).get(self._nodes.name(slot))
+        limits = {} if csi_node is None else csi_node.attach_limits
         wanted = self._by_driver([pod]) if limits and pod.pvc_names else _NONE
         if not any(driver in limits for driver in wanted):
             return False

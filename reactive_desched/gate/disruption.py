@@ -12,6 +12,7 @@ from reactive_desched.model.changes import Change, PdbChanged
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodKey
+from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
 
 MAX_ASSUMED_PDBS = 10_000
@@ -29,6 +30,7 @@ class PdbFilter:
     """
 
     name = "DisruptionBudget"
+    indexes = (PdbIndex,)
 
     def __init__(self, view: ClusterView, clock: Callable[[], float]) -> None:
         self._view = view
@@ -39,7 +41,7 @@ class PdbFilter:
     def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse a Ready pod whose one budget allows no more."""
         pod = finding.pod
-        pdbs = self._view.pdbs_of(pod)
+        pdbs = self._view.index(PdbIndex).covering(pod)
         if len(pdbs) != 1 or not pod.status.is_ready:
             return None
         pdb = pdbs[0]
@@ -54,13 +56,13 @@ class PdbFilter:
 
     def reserve(self, pod: Pod) -> None:
         """Book an eviction that is about to be asked for."""
-        for pdb in self._view.pdbs_of(pod):
+        for pdb in self._view.index(PdbIndex).covering(pod):
             self._assumed[pdb.key] = self._assumed.get(pdb.key, frozenset()) | {pod.uid}
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
         """Drop the booking of an eviction that did not happen."""
         if not evicted:
-            for pdb in self._view.pdbs_of(pod):
+            for pdb in self._view.index(PdbIndex).covering(pod):
                 self._drop_assumed(pdb, {pod.uid})
 
     def apply_changes(self, changes: Iterable[Change]) -> None:

@@ -1,11 +1,12 @@
 """The default evictor as gates: its guards (Filter) and its last looks (PreEvictionFilter)."""
 
+from reactive_desched.api.index import Index
 from reactive_desched.fit.upstream import NodeFit, NoFit
 from reactive_desched.gate.filters import PodFilter
 from reactive_desched.model.decisions import Defer, Refuse, WakeKey
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector, Selector
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Namespace, Pod
 from reactive_desched.state.view import ClusterView
 
 ELIGIBLE_NODES: WakeKey = ("nodes",)
@@ -23,6 +24,11 @@ class EvictorFilters:
         self._filters = filters
         self._view = view
         self._mandatory = mandatory_no_eviction
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """The indexes that the filters read."""
+        return tuple(kind for pod_filter in self._filters for kind in pod_filter.indexes)
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
         """Return the first guard's refusal."""
@@ -76,6 +82,11 @@ class NodeFitFilter:
         self._selector = selector
         self._evictor_requires = evictor_requires
 
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """The indexes that node fit reads."""
+        return self._node_fit.indexes
+
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse a pod that no node would take, until that may have changed."""
         pod, fit = finding.pod, self._node_fit
@@ -112,7 +123,7 @@ class NamespaceFilter:
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse a pod of any other namespace, or of one we do not know."""
         pod = finding.pod
-        namespace = self._view.namespace(pod.namespace)
+        namespace = self._view.store(Namespace).get(pod.namespace)
         if namespace is not None and self._selector.matches(namespace.labels):
             return None
         reason = "pod's namespace does not match the policy's namespaceLabelSelector"

@@ -8,11 +8,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from reactive_desched.api.index import Index
 from reactive_desched.model.decisions import WakeKey
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import FAILED, SYSTEM_CRITICAL_PRIORITY, Pod
+from reactive_desched.model.objects import (
+    FAILED,
+    SYSTEM_CRITICAL_PRIORITY,
+    PersistentVolumeClaim,
+    Pod,
+    PriorityClass,
+)
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.protections import Protection
+from reactive_desched.state.indexes.owners import ReplicaCounts
+from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
 
 PodCheck = Callable[[Pod, ClusterView], str | None]
@@ -55,6 +64,7 @@ class PodFilter:
     check: PodCheck
     wake_keys: Callable[[Pod], tuple[WakeKey, ...]] = wake_on_pod
     retry_at_s: Callable[[Pod], float | None] = lambda _: None
+    indexes: tuple[type[Index], ...] = ()
 
 
 def mirror_pod(pod: Pod, _: ClusterView) -> str | None:
@@ -116,7 +126,7 @@ def protected_storage_class(classes: frozenset[str]) -> PodCheck:
 
     def check(pod: Pod, view: ClusterView) -> str | None:
         for name in pod.pvc_names:
-            claim = view.pvc(pod.namespace, name)
+            claim = view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
             if claim is None:
                 return f'failed to get persistent volume claim "{pod.namespace}"/"{name}"'
             if not claim.storage_class:
@@ -130,7 +140,7 @@ def protected_storage_class(classes: frozenset[str]) -> PodCheck:
 
 def no_pdb(pod: Pod, view: ClusterView) -> str | None:
     """No disruption budget covers it, so nothing would pace its eviction."""
-    if view.pdbs_of(pod):
+    if view.index(PdbIndex).covering(pod):
         return None
     return "pod does not have a PodDisruptionBudget and is protected against eviction"
 
@@ -150,7 +160,7 @@ def priority_threshold(value: int | None, class_name: str | None) -> PodCheck:
             return None
         threshold = SYSTEM_CRITICAL_PRIORITY if value is None else value
         if class_name is not None:
-            found = view.priority_class(class_name)
+            found = view.store(PriorityClass).get(class_name)
             if found is None:
                 return f"priority class {class_name!r} of the threshold does not exist"
             threshold = found.value
@@ -178,7 +188,7 @@ def too_few_replicas(minimum: int) -> PodCheck:
     def check(pod: Pod, view: ClusterView) -> str | None:
         if len(pod.owners) != 1:
             return None
-        replicas = view.owner_pod_count(pod.owners[0].uid)
+        replicas = view.index(ReplicaCounts).count(pod.owners[0].uid)
         if replicas >= minimum:
             return None
         return f"owner has {replicas} replicas which is less than minReplicas of {minimum}"
@@ -232,7 +242,7 @@ def _protection_filters(args: DefaultEvictorArgs) -> Iterator[PodFilter]:
         claims = protected_storage_class(classes) if classes else has_pvc
         yield PodFilter(Protection.PVC, claims, wake_on_pvc)
     if Protection.WITHOUT_PDB in active:
-        yield PodFilter(Protection.WITHOUT_PDB, no_pdb, wake_on_pdb)
+        yield PodFilter(Protection.WITHOUT_PDB, no_pdb, wake_on_pdb, indexes=(PdbIndex,))
     if Protection.RESOURCE_CLAIMS in active:
         yield PodFilter(Protection.RESOURCE_CLAIMS, resource_claims)
 
@@ -241,7 +251,12 @@ def _limit_filters(args: DefaultEvictorArgs) -> Iterator[PodFilter]:
     if args.label_selector is not None and not args.label_selector.is_empty:
         yield PodFilter("LabelSelector", labels_not_matching(args.label_selector))
     if args.min_replicas > 1:
-        yield PodFilter("MinReplicas", too_few_replicas(args.min_replicas), wake_on_owner)
+        yield PodFilter(
+            "MinReplicas",
+            too_few_replicas(args.min_replicas),
+            wake_on_owner,
+            indexes=(ReplicaCounts,),
+        )
     if args.min_pod_age_s is not None:
         age = args.min_pod_age_s
         yield PodFilter(

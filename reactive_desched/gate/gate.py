@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from reactive_desched.api.index import Index
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
@@ -49,6 +50,11 @@ class Gate:
         self._window_limits = window_limits
         self._rate_limiter = rate_limiter
         self._trackers = trackers
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """The indexes that the filters read."""
+        return tuple(kind for step in self.filters for kind in getattr(step, "indexes", ()))
 
     def decide(self, finding: Finding, now: float) -> Decision:
         """Return the first gate's no, or Evict; an Evict holds its tokens."""

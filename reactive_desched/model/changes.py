@@ -126,20 +126,8 @@ class PriorityClassChanged(Change, frozen=True, gc=False):
     name: str
 
 
-class OwnerSizeChanged(Change, frozen=True, gc=False):
-    """The number of pods with this owner uid differs."""
-
-    owner_uid: str
-
-
-class BestPreferenceChanged(Change, frozen=True, gc=False):
-    """The best weight any node offers differs for these pods' preferred node affinity."""
-
-    pods: tuple[str, ...]
-
-
-class AntiAffinityResolved(Change, frozen=True, gc=False):
-    """A pod that these pods' required anti-affinity forbids near them is not there any more."""
+class PodsChange(Change, frozen=True, gc=False):
+    """Base of what an index announces about several pods, given by uid."""
 
     pods: tuple[str, ...]
 

@@ -76,10 +76,11 @@ class Snapshot(Struct, frozen=True, gc=False):
     def build_state(self, selects: Selector) -> ClusterState:
         """Make a state of it, which may then be changed."""
         state = ClusterState(selects)
-        state.unreadable_resources.update(
-            resource for resource in STORAGE_RESOURCES if not self.objects[resource]
-        )
-        state.unreadable_resources.update(self.forbidden)
+        for resource in (
+            *(resource for resource in STORAGE_RESOURCES if not self.objects[resource]),
+            *self.forbidden,
+        ):
+            state.set_readable(resource, readable=False)
         for resource in RESOURCES:
             for obj in self.objects.get(resource, ()):
                 state.upsert(obj)

@@ -6,7 +6,6 @@ from typing import Final
 from reactive_desched.api.plugin import Plugin, View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
-    AntiAffinityResolved,
     Change,
     NodeAdded,
     NodeLabelsChanged,
@@ -27,6 +26,7 @@ from reactive_desched.model.objects import (
     PodKey,
 )
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.state.indexes.pod_affinity import AntiAffinityResolved, PodAffinity
 
 MAX_LISTED_CONFLICTS: Final = 32
 """A finding names so many pods that it is against; if there are more, it names none."""
@@ -52,6 +52,7 @@ class InterPodAntiAffinityPlugin(Plugin[PodSubject, InterPodAntiAffinityArgs]):
     """
 
     name = "RemovePodsViolatingInterPodAntiAffinity"
+    indexes = (PodAffinity,)
     reacts_to = (
         Resynced,
         NodeAdded,
@@ -66,13 +67,13 @@ class InterPodAntiAffinityPlugin(Plugin[PodSubject, InterPodAntiAffinityArgs]):
         """Name the pods that may be near a forbidden one, or no longer, least important first."""
         match change:
             case NodeAdded(node=node):
-                return _by_importance(view.violated_by(NodeSubject(node)))
+                return _by_importance(view.index(PodAffinity).violated_by(NodeSubject(node)))
             case NodeLabelsChanged(node=node, keys=keys):
-                return _by_importance(view.violated_by(NodeSubject(node), keys))
+                return _by_importance(view.index(PodAffinity).violated_by(NodeSubject(node), keys))
             case PodSpecChanged(pod=pod):
                 return (PodSubject(pod.key),)
             case PodChange(pod=pod):
-                return _by_importance(view.violated_by(PodSubject(pod.key)))
+                return _by_importance(view.index(PodAffinity).violated_by(PodSubject(pod.key)))
             case AntiAffinityResolved(pods=pods):
                 return map(PodSubject, pods)
             case _:
@@ -102,7 +103,7 @@ class InterPodAntiAffinityPlugin(Plugin[PodSubject, InterPodAntiAffinityArgs]):
     ) -> dict[PodKey, tuple[PodAffinityTerm, Pod]]:
         """Find the forbidden pods near this one; one more than are listed is enough to know."""
         found: dict[PodKey, tuple[PodAffinityTerm, Pod]] = {}
-        for term, nearby in view.forbidden_near(pod, node):
+        for term, nearby in view.index(PodAffinity).forbidden_near(pod, node):
             if nearby is None:
                 break
             for other in nearby:
@@ -115,7 +116,7 @@ class InterPodAntiAffinityPlugin(Plugin[PodSubject, InterPodAntiAffinityArgs]):
 
 def _all_subjects(view: View) -> Iterator[PodSubject]:
     """Name all pods with terms, node by node; each node's once it is its turn."""
-    for node in sorted(view.nodes_with_anti_affinity()):
+    for node in sorted(view.index(PodAffinity).nodes_with_terms()):
         node_and_pods = view.pods_of(NodeSubject(node))
         if node_and_pods is not None:
             yield from _by_importance([pod for pod in node_and_pods[1] if pod.spec.anti_affinity])

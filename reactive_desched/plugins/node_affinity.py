@@ -10,7 +10,6 @@ from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
-    BestPreferenceChanged,
     NodeAdded,
     NodeLabelsChanged,
     PodBound,
@@ -23,6 +22,10 @@ from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.primitives.hints import did_you_mean, quote
+from reactive_desched.state.indexes.preferred_affinity import (
+    BestPreferenceChanged,
+    PreferredAffinity,
+)
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -69,6 +72,7 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
     """
 
     name = "RemovePodsViolatingNodeAffinity"
+    indexes = (PreferredAffinity,)
     reacts_to = (
         Resynced,
         NodeAdded,
@@ -121,7 +125,7 @@ def _prefers_other_node(pod: Pod, node: Node, view: View) -> Explanation | None:
     affinity = pod.spec.node_affinity
     if affinity is None or not affinity.preferred:
         return None
-    weight, best = view.preferred_weights(affinity, node.name)
+    weight, best = view.index(PreferredAffinity).weights(affinity, node.name)
     if best <= weight:
         return None
     reason = f"prefers another node: weight {weight} on {node.name}, best is {best}"

@@ -1,8 +1,8 @@
-"""Nodes with what sits on them: pods, requested resources, topology domains."""
+"""Nodes, and what the pods bound to each of them request."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
 
+from reactive_desched.api.index import NodeState
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,
@@ -12,39 +12,20 @@ from reactive_desched.model.changes import (
     NodeLabelsChanged,
     NodeTaintsChanged,
 )
-from reactive_desched.model.labels import Labels, Selector
-from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Node, Pod, PodKey
+from reactive_desched.model.labels import Selector
+from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import PODS, add_resources, subtract_resources
-
-MAX_DIRTY_NODES = 100_000
-DOMAIN_KEYS = (ZONE_LABEL, "topology.kubernetes.io/region", HOSTNAME_LABEL)
-"""The topology labels whose domains are kept as an index."""
+from reactive_desched.state.index_registry import IndexHooks
 
 
-class NodeTopology(NamedTuple):
-    """What of a node decides who is near whom: its labels, and whether it counts."""
+class NodeRecord:
+    """What is known of one node name; `api.index.NodeInfo` describes each attribute.
 
-    labels: Labels
-    eligible: bool
-
-
-UNKNOWN_NODE: Final = NodeTopology({}, False)
-"""A node that we do not know."""
-
-
-class NodeInfo:
-    """One node name: the node, if we know it, and the pods bound to the name.
-
-    `active` and `ended` hold the pods by uid. `requested` sums the requests of the active ones,
-    terminating ones included, with their number under "pods"; `resizing` sums what in-place
-    resizes add to that, which only the kube-scheduler minds. `listening` are the active pods with
-    host ports; it is another tuple whenever they differ. `declaring` counts the active pods with
-    required anti-affinity.
+    `PodStore` and `NodeStore` write it, everything else reads it as a `NodeInfo`.
     """
 
     __slots__ = (
         "active",
-        "anti_affinity_pods",
         "completed",
         "eligible",
         "host_port_pods",
@@ -63,211 +44,164 @@ class NodeInfo:
         self.requested: dict[str, int] = {}
         self.resize_delta: dict[str, int] = {}
         self.host_port_pods: tuple[Pod, ...] = ()
-        self.anti_affinity_pods = 0
 
     @property
-    def topology(self) -> NodeTopology:
-        """What of this node decides who is near whom."""
-        return (
-            NodeTopology(self.node.labels, self.eligible) if self.node is not None else UNKNOWN_NODE
-        )
+    def state(self) -> NodeState | None:
+        """The Node and its eligibility; None where there is no Node of this name."""
+        return None if self.node is None else NodeState(self.node, self.eligible)
 
-    def all_pods(self) -> Iterator[Pod]:
-        """Return the pods bound here, those that have ended last."""
-        yield from self.active.values()
-        yield from self.completed.values()
+    @property
+    def is_empty(self) -> bool:
+        """Say whether there is neither a Node nor a pod."""
+        return self.node is None and not self.active and not self.completed
 
-    def add_pod(self, pod: Pod) -> bool:
-        """Place a pod here or replace its record; say whether what the node holds may differ."""
+    def add_pod(self, pod: Pod) -> None:
+        """Count a pod that this node does not hold yet."""
         if not pod.is_active:
-            differs = self.remove_pod(pod.uid)
             self.completed[pod.uid] = pod
-            return differs
-        old = self.active.get(pod.uid)
+            return
         self.active[pod.uid] = pod
-        self.anti_affinity_pods += _has_anti_affinity(pod) - (
-            old is not None and _has_anti_affinity(old)
-        )
-        if old is None:
-            self.completed.pop(pod.uid, None)
-        elif old.spec.requests is pod.spec.requests and old.resize_delta is pod.resize_delta:
-            return False
-        else:
-            self._subtract(old)
-        add_resources(self.requested, pod.spec.requests)
+        requested = self.requested
+        add_resources(requested, pod.spec.requests)
+        requested[PODS] = requested.get(PODS, 0) + 1
         if pod.resize_delta:
             add_resources(self.resize_delta, pod.resize_delta)
-        self.requested[PODS] = self.requested.get(PODS, 0) + 1
         if pod.spec.host_ports:
             self.host_port_pods = (*self.host_port_pods, pod)
-        return True
 
-    def remove_pod(self, uid: PodKey) -> bool:
-        """Take a pod away, if it is here; say whether the node holds less now."""
+    def replace_pod(self, pod: Pod) -> None:
+        """Replace the record of a pod that asks for the same resources and ports as before."""
+        if pod.uid in self.active:
+            self.active[pod.uid] = pod
+        else:
+            self.completed[pod.uid] = pod
+
+    def remove_pod(self, uid: PodKey) -> None:
+        """Stop counting a pod."""
         old = self.active.pop(uid, None)
         if old is None:
             self.completed.pop(uid, None)
-            return False
-        self.anti_affinity_pods -= _has_anti_affinity(old)
-        self._subtract(old)
-        return True
-
-    def _subtract(self, pod: Pod) -> None:
-        subtract_resources(self.requested, pod.spec.requests)
+            return
+        subtract_resources(self.requested, old.spec.requests)
         subtract_resources(self.requested, {PODS: 1})
-        if pod.resize_delta:
-            subtract_resources(self.resize_delta, pod.resize_delta)
-        if pod.spec.host_ports:
-            self.host_port_pods = tuple(
-                other for other in self.host_port_pods if other.uid != pod.uid
-            )
-
-
-def _has_anti_affinity(pod: Pod) -> bool:
-    return bool(pod.spec.anti_affinity)
-
-
-class DirtyNodes:
-    """The names of the nodes that may differ since they were last taken out.
-
-    Holds 100,000 names; beyond that it forgets them and says that all may differ.
-    """
-
-    __slots__ = ("all_dirty", "names")
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self.names: dict[str, None] = dict.fromkeys(names)
-        self.all_dirty = False
-
-    def add(self, name: str) -> None:
-        """Note that a node may differ."""
-        if len(self.names) >= MAX_DIRTY_NODES:
-            self.names.clear()
-            self.all_dirty = True
-        self.names[name] = None
+        if old.resize_delta:
+            subtract_resources(self.resize_delta, old.resize_delta)
+        if old.spec.host_ports:
+            self.host_port_pods = tuple(p for p in self.host_port_pods if p.uid != uid)
 
 
 class NodeStore:
-    """All nodes, and which of them count.
+    """All nodes by name, and which of them are eligible.
 
-    A node counts when it is ready and matches the policy's node selector: upstream hands only
-    such nodes to plugins, so pods elsewhere are neither judged nor evicted.
+    A node is eligible when it is ready and matches the policy's node selector: as in the SIG
+    descheduler, pods on other nodes are neither judged nor evicted.
     """
 
-    def __init__(self, selector: Selector) -> None:
+    def __init__(self, selector: Selector, hooks: IndexHooks) -> None:
         self._selector = selector
-        self._nodes: dict[str, NodeInfo] = {}
-        self._domains: dict[str, dict[str, dict[str, None]]] = {key: {} for key in DOMAIN_KEYS}
+        self._hooks = hooks
+        self._records: dict[str, NodeRecord] = {}
         self.eligible_count = 0
-        self._subscribers: list[DirtyNodes] = []
-
-    def subscribe(self) -> DirtyNodes:
-        """Begin to note which nodes may differ, for whoever keeps sums over them; never ends."""
-        dirty = DirtyNodes(self._nodes)
-        self._subscribers.append(dirty)
-        return dirty
-
-    def mark_dirty(self, name: str) -> None:
-        """Tell the followers that a node, or what it holds, may differ."""
-        for follower in self._subscribers:
-            follower.add(name)
 
     @property
     def selector(self) -> Selector:
-        """Which nodes count, if they are ready."""
+        """The policy's node selector."""
         return self._selector
 
+    def __len__(self) -> int:
+        return sum(record.node is not None for record in self._records.values())
+
+    def __iter__(self) -> Iterator[Node]:
+        return (record.node for record in self._records.values() if record.node is not None)
+
+    def get(self, key: str, /) -> Node | None:
+        """Return the Node of this name."""
+        record = self._records.get(key)
+        return None if record is None else record.node
+
+    def keys(self) -> list[str]:
+        """Return a snapshot of the names of all Nodes."""
+        return [node.name for node in self]
+
+    def info(self, name: str) -> NodeRecord | None:
+        """Return what is known of a node name, for reading."""
+        return self._records.get(name)
+
+    def infos(self) -> Iterable[NodeRecord]:
+        """Return what is known of every node name, for reading."""
+        return self._records.values()
+
+    def record(self, name: str) -> NodeRecord:
+        """Return the record of a node name, made when first asked for."""
+        record = self._records.get(name)
+        if record is None:
+            record = self._records[name] = NodeRecord(name)
+        return record
+
+    def remove_if_empty(self, record: NodeRecord) -> None:
+        """Drop a record with neither Node nor pods, so that names do not pile up."""
+        if record.is_empty:
+            self._records.pop(record.name, None)
+
     def set_selector(self, selector: Selector) -> list[Change]:
-        """Let the nodes of another selection count and say which came and went."""
+        """Replace the policy's node selector; return which nodes became eligible or ceased to."""
         self._selector = selector
-        return [
-            change
-            for node_info in self._nodes.values()
-            for change in self._update_eligibility(node_info)
-        ]
-
-    def _update_eligibility(self, node_info: NodeInfo) -> Iterator[Change]:
-        node, was_eligible = node_info.node, node_info.eligible
-        if node is None:
-            return
-        node_info.eligible = node.is_ready and self._selector.matches(node.labels)
-        self.eligible_count += node_info.eligible - was_eligible
-        self.mark_dirty(node.name)
-        if node_info.eligible != was_eligible:
-            yield NodeAdded(node.name) if node_info.eligible else NodeGone(node.name)
-
-    def get_or_create(self, name: str) -> NodeInfo:
-        """Return the entry of this name, made when first asked for."""
-        node_info = self._nodes.get(name)
-        if node_info is None:
-            node_info = self._nodes[name] = NodeInfo(name)
-        return node_info
-
-    def get(self, name: str) -> NodeInfo | None:
-        """Return the entry of this name, if there is one."""
-        return self._nodes.get(name)
-
-    def __iter__(self) -> Iterator[NodeInfo]:
-        return iter(self._nodes.values())
-
-    def names(self) -> Iterable[str]:
-        """Name every node that is known as an object."""
-        return [node_info.name for node_info in self._nodes.values() if node_info.node is not None]
-
-    def topology_of(self, name: str) -> NodeTopology:
-        """Return what of a node decides who is near whom."""
-        node_info = self._nodes.get(name)
-        return node_info.topology if node_info is not None else UNKNOWN_NODE
-
-    def nodes_in_domain(self, key: str, value: str) -> Collection[str]:
-        """Name the nodes of one topology domain; keys are those of DOMAIN_KEYS."""
-        return self._domains[key].get(value, {})
+        changes: list[Change] = []
+        for record in list(self._records.values()):
+            node, old = record.node, record.state
+            if node is None:
+                continue
+            self._set_eligible(record, node)
+            if old is not None and record.eligible != old.eligible:
+                changes.append(NodeAdded(node.name) if record.eligible else NodeGone(node.name))
+                changes += self._call_hooks(old, record.state)
+        return changes
 
     def upsert(self, node: Node) -> list[Change]:
-        """Take in a node as it is now and say what differs."""
-        node_info = self.get_or_create(node.name)
-        old, was_eligible = node_info.node, node_info.eligible
+        """Store a Node unless a later version of it is known; return the changes."""
+        record = self.record(node.name)
+        old, before = record.node, record.state
         if old is not None and old.uid == node.uid and _is_older(node, old):
             return []
-        node_info.node = node
-        node_info.eligible = node.is_ready and self._selector.matches(node.labels)
-        self.eligible_count += node_info.eligible - was_eligible
-        if old is None or not _equivalent(old, node):
-            self.mark_dirty(node.name)
-        if old is None or old.labels != node.labels:
-            self._move_domains(node.name, old.labels if old else {}, node.labels)
-        if node_info.eligible:
-            return list(_differences(old, node)) if old and was_eligible else [NodeAdded(node.name)]
-        return [*([NodeGone(node.name)] if was_eligible else []), *_capacity_gains(old, node)]
-
-    def remove(self, name: str, uid: str = "") -> list[Change]:
-        """Forget a node; an older incarnation of the name does no harm."""
-        node_info = self._nodes.get(name)
-        if node_info is None or node_info.node is None or (uid and node_info.node.uid != uid):
+        record.node = node
+        self._set_eligible(record, node)
+        if old is not None and _equivalent(old, node):
             return []
-        self._move_domains(name, node_info.node.labels, {})
-        was_eligible, node_info.node, node_info.eligible = node_info.eligible, None, False
-        self.eligible_count -= was_eligible
-        self.mark_dirty(name)
-        self.remove_if_empty(node_info)
-        return [NodeGone(name)] if was_eligible else []
+        was_eligible = before is not None and before.eligible
+        changes: list[Change] = []
+        if record.eligible:
+            if old is not None and was_eligible:
+                changes += _differences(old, node)
+            else:
+                changes.append(NodeAdded(node.name))
+        else:
+            if was_eligible:
+                changes.append(NodeGone(node.name))
+            changes += _capacity_gains(old, node)
+        return changes + self._call_hooks(before, record.state)
 
-    def remove_if_empty(self, node_info: NodeInfo) -> None:
-        """Drop an entry with neither node nor pods, so that names do not pile up."""
-        if node_info.node is None and not node_info.active and not node_info.completed:
-            self._nodes.pop(node_info.name, None)
+    def remove(self, node: Node) -> list[Change]:
+        """Remove a Node, unless its name belongs to another uid by now; return the changes."""
+        record = self._records.get(node.name)
+        if (
+            record is None
+            or (before := record.state) is None
+            or (node.uid and before.node.uid != node.uid)
+        ):
+            return []
+        record.node, record.eligible = None, False
+        self.eligible_count -= before.eligible
+        self.remove_if_empty(record)
+        changes: list[Change] = [NodeGone(node.name)] if before.eligible else []
+        return changes + self._call_hooks(before, None)
 
-    def _move_domains(self, name: str, old: Labels, new: Labels) -> None:
-        for key, domains in self._domains.items():
-            before, after = old.get(key), new.get(key)
-            if before == after:
-                continue
-            if before is not None:
-                domains[before].pop(name, None)
-                if not domains[before]:
-                    del domains[before]
-            if after is not None:
-                domains.setdefault(after, {})[name] = None
+    def _set_eligible(self, record: NodeRecord, node: Node) -> None:
+        was_eligible = record.eligible
+        record.eligible = node.is_ready and self._selector.matches(node.labels)
+        self.eligible_count += record.eligible - was_eligible
+
+    def _call_hooks(self, old: NodeState | None, new: NodeState | None) -> list[Change]:
+        return [change for hook in self._hooks.node for change in hook(old, new)]
 
 
 def _is_older(new: Node, old: Node) -> bool:
@@ -275,7 +209,7 @@ def _is_older(new: Node, old: Node) -> bool:
 
 
 def _equivalent(old: Node, new: Node) -> bool:
-    """Say whether two records of a node mean the same to every pod, as after a heartbeat."""
+    """Say whether two records of a Node mean the same to every pod, as after a heartbeat."""
     return (
         old.uid == new.uid
         and (old.is_ready, old.unschedulable) == (new.is_ready, new.unschedulable)
@@ -286,11 +220,11 @@ def _equivalent(old: Node, new: Node) -> bool:
 
 
 def _capacity_gains(old: Node | None, new: Node) -> Iterator[Change]:
-    """Say whether a node that does not count takes more: an evictor may look beyond the policy."""
+    """Report added capacity of an ineligible node: the evictor's node fit may look there, too."""
     if new.is_ready and (
         old is None
         or not old.is_ready
-        or any(not isinstance(change, NodeCapacityDecreased) for change in _differences(old, new))
+        or any(not isinstance(c, NodeCapacityDecreased) for c in _differences(old, new))
     ):
         yield NodeCapacityIncreased(new.name)
 

@@ -1,30 +1,37 @@
-"""Objects that need nothing but being looked up: namespaces, budgets, claims, classes."""
+"""The objects of one kind by key: namespaces, budgets, claims, ReplicaSets and the like."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
+from reactive_desched.api.index import ObjectT
 from reactive_desched.model.changes import Change
-from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.objects import IntermediateOwner, OwnerReference
+from reactive_desched.state.index_registry import IndexHooks
 
-T = TypeVar("T", bound=ClusterObject)
-
-
-def _no_group(_: ClusterObject) -> str:
-    return ""
+OwnerT = TypeVar("OwnerT", bound=IntermediateOwner)
 
 
-class Store(Generic[T]):
-    """Objects by key, and by group where asked; one change when an object differs."""
+class Store(Generic[ObjectT]):
+    """Objects of `kind` by key; `make_change` names the change, None where no plugin needs one."""
 
     def __init__(
-        self, make_change: Callable[[T], Change], group: Callable[[T], str] = _no_group
+        self,
+        kind: type[ObjectT],
+        hooks: IndexHooks,
+        make_change: Callable[[ObjectT], Change] | None,
     ) -> None:
+        self._kind = kind
+        self._hooks = hooks
         self._make_change = make_change
-        self._group = group
-        self._objects: dict[str, T] = {}
-        self._groups: dict[str, dict[str, T]] = {}
+        self._objects: dict[str, ObjectT] = {}
 
-    def get(self, key: str) -> T | None:
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[ObjectT]:
+        return iter(self._objects.values())
+
+    def get(self, key: str, /) -> ObjectT | None:
         """Return the object of this key."""
         return self._objects.get(key)
 
@@ -32,28 +39,68 @@ class Store(Generic[T]):
         """Return a snapshot of all keys."""
         return list(self._objects)
 
-    def by_group(self, group: str) -> Iterable[T]:
-        """Return the objects of a group, for example the budgets of a namespace."""
-        return self._groups.get(group, {}).values()
-
-    def upsert(self, obj: T) -> list[Change]:
-        """Take in an object; older news of the same uid is ignored."""
+    def upsert(self, obj: ObjectT) -> list[Change]:
+        """Store an object unless a later version of the same uid is known; return the changes."""
         old = self._objects.get(obj.key)
-        same = old is not None and old.uid == obj.uid
-        if old is not None and same and 0 < obj.resource_version <= old.resource_version:
+        if (
+            old is not None
+            and old.uid == obj.uid
+            and 0 < obj.resource_version <= old.resource_version
+        ):
             return []
         self._objects[obj.key] = obj
-        self._groups.setdefault(self._group(obj), {})[obj.key] = obj
-        return [self._make_change(obj)]
+        return self._changes(old, obj, obj)
 
-    def remove(self, obj: T) -> list[Change]:
-        """Forget an object; an older incarnation of its name does no harm."""
+    def remove(self, obj: ObjectT) -> list[Change]:
+        """Remove an object, unless its name belongs to another uid by now; return the changes."""
         old = self._objects.get(obj.key)
         if old is None or (obj.uid and old.uid != obj.uid):
             return []
         del self._objects[obj.key]
-        group = self._groups[self._group(old)]
-        del group[obj.key]
-        if not group:
-            del self._groups[self._group(old)]
-        return [self._make_change(old)]
+        return self._changes(old, None, old)
+
+    def _changes(self, old: ObjectT | None, new: ObjectT | None, subject: ObjectT) -> list[Change]:
+        changes = [] if self._make_change is None else [self._make_change(subject)]
+        for hook in self._hooks.objects.get(self._kind, ()):
+            changes += hook(old, new)
+        return changes
+
+
+class ControllerStore(Generic[OwnerT]):
+    """ReplicaSets or Jobs, of which only the controller matters.
+
+    An object without a controller is not kept. Objects with the same controller share it, so that
+    the thousands of old ReplicaSets of a cluster take little memory.
+    """
+
+    def __init__(self, kind: type[OwnerT]) -> None:
+        self._kind = kind
+        self._controllers: dict[str, OwnerReference] = {}
+
+    def __len__(self) -> int:
+        return len(self._controllers)
+
+    def __iter__(self) -> Iterator[OwnerT]:
+        return (self._kind(uid, controller=above) for uid, above in self._controllers.items())
+
+    def get(self, key: str, /) -> OwnerT | None:
+        """Return the object of this uid, with its controller."""
+        above = self._controllers.get(key)
+        return None if above is None else self._kind(key, controller=above)
+
+    def keys(self) -> list[str]:
+        """Return a snapshot of the uids."""
+        return list(self._controllers)
+
+    def upsert(self, obj: OwnerT) -> list[Change]:
+        """Store an object's controller; no decision depends on it, so nothing is announced."""
+        if obj.controller is not None:
+            self._controllers[obj.uid] = obj.controller
+        else:
+            self._controllers.pop(obj.uid, None)
+        return []
+
+    def remove(self, obj: OwnerT) -> list[Change]:
+        """Remove an object."""
+        self._controllers.pop(obj.uid, None)
+        return []

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
+from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY, PriorityClass
 from reactive_desched.policy.policy import Profile
 from reactive_desched.state.view import ClusterView
 
@@ -20,7 +20,7 @@ def _problems(profile: Profile, view: ClusterView) -> Iterator[str]:
     if name is None:
         return
     where = f'profile "{profile.name}", DefaultEvictor, priorityThreshold.name'
-    found = view.priority_class(name)
+    found = view.store(PriorityClass).get(name)
     if found is None:
         yield (
             f"{where}: unable to get priority value from the priority class: "

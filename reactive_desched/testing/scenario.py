@@ -96,6 +96,7 @@ class Scenario:
             backoff=PodBackoff(RetrySettings()),
             on_capacity_increase=lambda: None,
         )
+        self.state.keep_indexes((kind, None) for kind in plugin.indexes)
         for obj in objects:
             self.state.upsert(obj)
         self._engine.resync(self._elapsed_s)

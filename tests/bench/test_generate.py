@@ -10,9 +10,10 @@ import pytest
 from bench.generate import Cluster, Dataset, ensure
 from bench.pod_json import DEDICATED_TAINT, FLAP_TAINT, PROBE_TAINT
 from bench.workloads import CANARY, generate_workloads, is_dedicated_node
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Pod, ReplicaSet
 from reactive_desched.model.taints import Taint, untolerated
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.view import ClusterView
 from tests.support.codecs import make_codecs
@@ -155,12 +156,12 @@ def test_every_replica_set_and_job_leads_to_a_controller_and_most_have_no_pods(
 
     above = {"ReplicaSet": "Deployment", "Job": "CronJob"}
     for pod in decoded_pods(small):
-        kinds = [owner.kind for owner in view.owner_chain(pod)]
+        kinds = [owner.kind for owner in view.index(OwnerIndex).chain(pod)]
         assert kinds == [*kinds[:1], *([above[kinds[0]]] if kinds[0] in above else [])]
     with_pods = {owner.kind for owner in small.cluster.owners} & above.keys()
     assert with_pods == above.keys()
     owned = sum(owner.kind == "ReplicaSet" for owner in small.cluster.owners)
-    assert owned < len(state.replica_sets.keys()) / 3
+    assert owned < len(state.store(ReplicaSet)) / 3
 
 
 def test_the_metadata_of_a_replica_set_is_as_large_as_in_a_real_cluster(small: Dataset) -> None:

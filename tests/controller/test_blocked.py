@@ -10,7 +10,6 @@ from reactive_desched.model.changes import (
     NodeGone,
     NodeLabelsChanged,
     NodeTaintsChanged,
-    OwnerSizeChanged,
     PdbChanged,
     PodBound,
     PodGone,
@@ -25,6 +24,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Defer, Refuse, WakeKey
 from reactive_desched.model.findings import Finding
+from reactive_desched.state.indexes.owners import OwnerSizeChanged
 from reactive_desched.testing.builders import pod
 
 WEB = pod("web", on="n1")

@@ -6,11 +6,11 @@ from typing import Any
 from reactive_desched.model.changes import (
     NodeAdded,
     NodeTaintsChanged,
-    OwnerSizeChanged,
     PodMetadataChanged,
 )
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.subjects import PodSubject
+from reactive_desched.state.indexes.owners import OwnerSizeChanged
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py

@@ -3,7 +3,6 @@ from typing import Any
 
 from reactive_desched.model.changes import (
     NodeTaintsChanged,
-    OwnerSizeChanged,
     PdbChanged,
     PodBound,
     PodMetadataChanged,
@@ -20,6 +19,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.model.subjects import PodSubject
+from reactive_desched.state.indexes.owners import OwnerSizeChanged
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py

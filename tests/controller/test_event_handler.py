@@ -224,8 +224,8 @@ def test_what_nobody_may_tell_us_of_is_known_as_such_until_it_is_told_after_all(
     bench = Bench()
     volumes = bench.feeds["persistentvolumes"]
     volumes.mark_denied("403")
-    assert bench.state.unreadable_resources == {"persistentvolumes"}
+    assert not bench.state.is_readable("persistentvolumes")
 
     volumes.begin_replace()
     volumes.end_replace()
-    assert bench.state.unreadable_resources == set()
+    assert bench.state.is_readable("persistentvolumes")

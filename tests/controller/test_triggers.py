@@ -8,7 +8,6 @@ import pytest
 from reactive_desched.controller.evaluation import ChangeTrigger
 from reactive_desched.model.changes import (
     NodeTaintsChanged,
-    OwnerSizeChanged,
     PodBound,
     TimePassed,
 )
@@ -16,6 +15,7 @@ from reactive_desched.model.outcomes import DENIED
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.state.indexes.owners import OwnerSizeChanged
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py

@@ -20,6 +20,8 @@ from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.model.objects import Job, Pod, ReplicaSet
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.namespace_pods import NamespacePods
+from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import JOBS, NODES, PODS, REPLICA_SETS
 from reactive_desched.state.view import ClusterView
@@ -87,8 +89,10 @@ class Followed:
     def chains(self, space: str) -> set[tuple[str, ...]]:
         """Tell the chains of a namespace's pods, each owner as version, kind and name."""
         return {
-            tuple(f"{owner.api_version} {owner}" for owner in self.view.owner_chain(pod))
-            for pod in self.state.pods.in_namespace(space)
+            tuple(
+                f"{owner.api_version} {owner}" for owner in self.view.index(OwnerIndex).chain(pod)
+            )
+            for pod in self.state.index(NamespacePods).pods_of(space)
         }
 
 
@@ -123,7 +127,7 @@ async def test_a_pods_chain_leads_to_its_deployment_or_cron_job(
     assert [each.status.malformed for each in followed.reflectors] == [0, 0, 0, 0]
     assert [each.status.last_error for each in followed.reflectors] == ["", "", "", ""]
     deployment = kubectl.get("deployments", "-n", space)[0]["metadata"]["uid"]
-    tops = {followed.view.owner_chain(pod)[-1].uid for pod in followed.state.pods}
+    tops = {followed.view.index(OwnerIndex).chain(pod)[-1].uid for pod in followed.state.pods}
     assert deployment in tops
 
 

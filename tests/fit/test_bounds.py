@@ -37,7 +37,8 @@ def test_one_slot_comes_and_goes(slots: set[int], slot: int) -> None:
 
 
 def test_whoever_is_not_too_far_behind_learns_what_changed() -> None:
-    seen, stand = ChangeLog(), ChangeLog().end
+    seen: ChangeLog[int] = ChangeLog()
+    stand = seen.end
     for slot in (3, 1, 3):
         seen.append(slot)
 
@@ -46,7 +47,7 @@ def test_whoever_is_not_too_far_behind_learns_what_changed() -> None:
 
 
 def test_whoever_is_too_far_behind_is_told_so() -> None:
-    seen = ChangeLog()
+    seen: ChangeLog[int] = ChangeLog()
     for _ in range(change_log.KEPT_CHANGES):
         seen.append(1)
     stand = seen.end
@@ -127,7 +128,7 @@ def test_groups_beyond_the_bound_look_again_in_time(place: Callable[..., Any]) -
     told = {room.wake for room in here.fit.take_capacity_hints()}
     assert len(told) == unschedulable.MAX_GROUPS
     assert not told & first
-    assert len(here.fit._stuck._feasibility) == 1
+    assert len(here.fit._unschedulable._feasibility) == 1
 
 
 def test_a_slot_that_becomes_free_is_given_to_the_next_node(place: Callable[..., Any]) -> None:

@@ -39,7 +39,7 @@ EVEN = TopologySpreadConstraint(1, ZONE_LABEL, label_selector=LabelSelector(WEB)
             id="its part in the spread",
         ),
         pytest.param(
-            replace(MOVER, claims=("data",)),
+            replace(MOVER, pvc_names=("data",)),
             [
                 PersistentVolumeClaim("default", "data", volume_name="v", read_write_once_pod=True),
                 PersistentVolume("v", driver="disks", volume_handle="h", claim_ref="default/data"),
@@ -58,7 +58,7 @@ def test_what_it_takes_up_itself_keeps_it_off_no_node(
     room = {"cpu": "1500m" if candidate.resize_delta else "1", "pods": "1"}
     here = place(node("n1", zone="a", allocatable=room), *things, candidate)
 
-    assert "n1" in here.fit.fitting(candidate)
+    assert "n1" in here.fit.fitting_nodes(candidate)
 
 
 def test_elsewhere_is_a_ready_node_of_the_selection_and_never_its_own(
@@ -67,9 +67,9 @@ def test_elsewhere_is_a_ready_node_of_the_selection_and_never_its_own(
     nodes = node("n1"), node("n2", ready="False"), node("n3"), node("n4", labels={"pool": "b"})
     here = place(*nodes, MOVER)
 
-    assert here.fit.elsewhere(MOVER, parse_selector("pool=b")) == "n4"
-    assert here.fit.elsewhere(MOVER, parse_selector("pool=c")) is None
-    assert here.fit.elsewhere(MOVER, parse_selector("!pool")) == "n3"
+    assert here.fit.find_other_node(MOVER, parse_selector("pool=b")) == "n4"
+    assert here.fit.find_other_node(MOVER, parse_selector("pool=c")) is None
+    assert here.fit.find_other_node(MOVER, parse_selector("!pool")) == "n3"
 
 
 def test_anywhere_is_its_own_node_if_no_other_will_do(place: Callable[..., Any]) -> None:
@@ -87,7 +87,7 @@ def test_of_the_nodes_that_fit_the_one_with_most_room_is_named(place: Callable[.
     nodes = node("n1"), node("n2"), node("n3"), node("n4")
     here = place(*nodes, MOVER, pod("a", on="n2", requests={"cpu": "1"}), pod("b", on="n4"))
 
-    assert here.fit.elsewhere(MOVER, EVERYTHING) == "n3"
+    assert here.fit.find_other_node(MOVER, EVERYTHING) == "n3"
 
 
 def test_why_not_counts_each_node_once_but_for_several_shortages(
@@ -100,13 +100,13 @@ def test_why_not_counts_each_node_once_but_for_several_shortages(
         node("n4", allocatable={"cpu": "0", "pods": "9"}),
     ]
     here = place(*nodes, MOVER)
-    here.fit.elsewhere(MOVER, EVERYTHING)
+    here.fit.find_other_node(MOVER, EVERYTHING)
 
     found = here.fit.diagnose_other_nodes(MOVER, EVERYTHING)
 
-    assert str(found.why) == (
+    assert str(found.diagnosis) == (
         "0/3 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 Insufficient cpu"
     )
-    assert found.reason == (
+    assert found.message == (
         "no other node fits the pod: Insufficient cpu, Too many pods, node(s) were unschedulable"
     )

@@ -55,7 +55,7 @@ def test_the_last_place_is_promised_once(place: Callable[..., Any]) -> None:
         ),
         pytest.param(
             {
-                "spread": (
+                "topology_spread_constraints": (
                     TopologySpreadConstraint(1, HOST, label_selector=LabelSelector({"app": "web"})),
                 )
             },

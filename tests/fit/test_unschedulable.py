@@ -58,8 +58,8 @@ HERMIT = web("hermit", anti_affinity=APART)
 REPELLER = web("repeller", on="n2", anti_affinity=APART, requests={})
 RIVAL = web("rival", on="n2", requests={})
 FOREIGN = pod("foreign", on="n2", namespace="bank", labels={"app": "web"})
-MOUNTING = msgspec.structs.replace(web("mounting", requests={}), claims=("data",))
-OTHERS = msgspec.structs.replace(pod("others", on="n2"), claims=("more",))
+MOUNTING = msgspec.structs.replace(web("mounting", requests={}), pvc_names=("data",))
+OTHERS = msgspec.structs.replace(pod("others", on="n2"), pvc_names=("more",))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ OTHERS = msgspec.structs.replace(pod("others", on="n2"), claims=("more",))
             [
                 node("n2", labels={ZONE: "b"}),
                 CLAIM,
-                msgspec.structs.replace(VOLUME, places={ZONE: "a"}),
+                msgspec.structs.replace(VOLUME, topology_labels={ZONE: "a"}),
             ],
             MOUNTING,
             now(node("n2", labels={ZONE: "a"})),
@@ -225,11 +225,11 @@ def test_who_waits_is_told_of_what_could_help(
 
     change(here)
 
-    assert {room.wake for room in here.fit.news()} & waits_for == (
+    assert {room.wake for room in here.fit.take_capacity_hints()} & waits_for == (
         {wake for wake in waits_for if wake[0] == "room"} if is_told else set()
     )
     if is_told:
-        assert here.fit.elsewhere(mover, EVERYTHING) == "n2"
+        assert here.fit.find_other_node(mover, EVERYTHING) == "n2"
 
 
 def test_as_many_are_woken_as_there_is_room_for_and_nobody_from_that_node(
@@ -240,8 +240,8 @@ def test_as_many_are_woken_as_there_is_room_for_and_nobody_from_that_node(
 
     here.put(node("n3", allocatable={"cpu": "2", "memory": "1Gi", "pods": "9"}))
 
-    assert here.fit.news() == [CapacityHint(wake, 2, "n3")]
-    assert here.fit.news() == []
+    assert here.fit.take_capacity_hints() == [CapacityHint(wake, 2, "n3")]
+    assert here.fit.take_capacity_hints() == []
 
 
 def test_those_who_look_at_others_must_all_look_for_themselves(place: Callable[..., Any]) -> None:
@@ -250,7 +250,7 @@ def test_those_who_look_at_others_must_all_look_for_themselves(place: Callable[.
 
     here.put(N3)
 
-    assert here.fit.news()[0] == CapacityHint(wake)
+    assert here.fit.take_capacity_hints()[0] == CapacityHint(wake)
 
 
 def test_pods_that_ask_for_the_same_wait_for_the_same(place: Callable[..., Any]) -> None:
@@ -267,19 +267,19 @@ def test_who_finds_a_node_lets_the_next_of_its_kind_look(place: Callable[..., An
     here = place(N1, N2, FULL)
     waits_for = here.park(MOVER)
     here.remove(FULL)
-    here.fit.news()
+    here.fit.take_capacity_hints()
 
-    here.fit.elsewhere(TWIN, EVERYTHING)
+    here.fit.find_other_node(TWIN, EVERYTHING)
 
-    (news,) = here.fit.news()
+    (news,) = here.fit.take_capacity_hints()
     assert news.wake in waits_for
-    assert news.places == 1
+    assert news.slots == 1
 
 
 def test_whoever_waits_looks_again_in_the_end(place: Callable[..., Any]) -> None:
     here = place(N1, N2, FULL)
     here.now = 1000.0
-    here.fit.elsewhere(MOVER, EVERYTHING)
+    here.fit.find_other_node(MOVER, EVERYTHING)
 
     assert here.fit.diagnose_other_nodes(MOVER, EVERYTHING).until == 1000.0 + RETRY_AFTER_S
 
@@ -292,7 +292,7 @@ def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..
     here.park(web("other", requests={"cpu": 950}))
     here.remove(FULL)
 
-    assert not before & {room.wake for room in here.fit.news()}
+    assert not before & {room.wake for room in here.fit.take_capacity_hints()}
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..
             [
                 msgspec.structs.replace(CLAIM, read_write_once_pod=True),
                 VOLUME,
-                msgspec.structs.replace(OTHERS, claims=("data",)),
+                msgspec.structs.replace(OTHERS, pvc_names=("data",)),
             ],
             {("claim", "default/data"), ("volume", "v1"), ("pod", "others")},
             id="who else holds a claim for one pod",
@@ -330,15 +330,15 @@ def test_who_asks_for_any_node_waits_for_its_own_too(place: Callable[..., Any]) 
 
     found = here.fit.diagnose_any_node(MOVER)
 
-    assert ("node", "n1") in found.wakes
-    assert found.reason == "no node fits the pod: node(s) were unschedulable"
+    assert ("node", "n1") in found.wake_keys
+    assert found.message == "no node fits the pod: node(s) were unschedulable"
 
 
 def test_starting_over_forgets_who_waited(place: Callable[..., Any]) -> None:
     here = place(N1, N2, FULL)
     here.park(MOVER)
 
-    here.fit.restart()
+    here.fit.clear_unschedulable()
     here.remove(FULL)
 
-    assert here.fit.news() == ()
+    assert here.fit.take_capacity_hints() == ()

@@ -25,16 +25,16 @@ from reactive_desched.testing.builders import node, pod, term
 
 KeptOff = Callable[..., str | None]
 OLD_ZONE_LABEL = "failure-domain.beta.kubernetes.io/zone"
-CLAIMING = replace(pod("mover", on="n1"), claims=("data",))
+CLAIMING = replace(pod("mover", on="n1"), pvc_names=("data",))
 RIVAL = pod("rival", on="n2")
 
 
 def claim(name: str = "data", **fields: Any) -> PersistentVolumeClaim:  # any field of a claim
-    return PersistentVolumeClaim("default", name, **({"volume": f"v-{name}"} | fields))
+    return PersistentVolumeClaim("default", name, **({"volume_name": f"v-{name}"} | fields))
 
 
 def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field of a volume
-    more = {"driver": "disks", "handle": f"h-{name}", "claim": f"default/{name}"}
+    more = {"driver": "disks", "volume_handle": f"h-{name}", "claim_ref": f"default/{name}"}
     return PersistentVolume(f"v-{name}", **(more | fields))
 
 
@@ -56,7 +56,7 @@ def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field 
             'persistentvolumeclaim "data" bound to non-existent persistentvolume',
             id="a claim that lost its volume",
         ),
-        pytest.param([node("n2"), claim(volume="")], None, id="a claim not bound yet"),
+        pytest.param([node("n2"), claim(volume_name="")], None, id="a claim not bound yet"),
         pytest.param([node("n2"), claim()], PV_NOT_FOUND, id="a volume that is not there"),
         pytest.param(
             [node("n2"), claim(), volume(required_node_affinity=NodeSelector((term("disk=1"),)))],
@@ -64,27 +64,27 @@ def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field 
             id="a local volume",
         ),
         pytest.param(
-            [node("n2", zone="c"), claim(), volume(places={ZONE_LABEL: "a__b"})],
+            [node("n2", zone="c"), claim(), volume(topology_labels={ZONE_LABEL: "a__b"})],
             VOLUME_ZONE_CONFLICT,
             id="a volume of other zones",
         ),
         pytest.param(
-            [node("n2", zone="b"), claim(), volume(places={ZONE_LABEL: "a__b"})],
+            [node("n2", zone="b"), claim(), volume(topology_labels={ZONE_LABEL: "a__b"})],
             None,
             id="a volume of two zones",
         ),
         pytest.param(
-            [node("n2", zone="b"), claim(), volume(places={OLD_ZONE_LABEL: "a"})],
+            [node("n2", zone="b"), claim(), volume(topology_labels={OLD_ZONE_LABEL: "a"})],
             VOLUME_ZONE_CONFLICT,
             id="an old label meets a new one",
         ),
         pytest.param(
-            [node("n2", zone="b"), claim(), volume(places={OLD_ZONE_LABEL: "b"})],
+            [node("n2", zone="b"), claim(), volume(topology_labels={OLD_ZONE_LABEL: "b"})],
             None,
             id="an old label and a new one agree",
         ),
         pytest.param(
-            [node("n2"), claim(), volume(places={ZONE_LABEL: "a"})],
+            [node("n2"), claim(), volume(topology_labels={ZONE_LABEL: "a"})],
             None,
             id="a node that does not say where it is",
         ),
@@ -93,7 +93,7 @@ def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field 
                 node("n2"),
                 claim(read_write_once_pod=True),
                 volume(),
-                replace(RIVAL, claims=("data",)),
+                replace(RIVAL, pvc_names=("data",)),
             ],
             READ_WRITE_ONCE_POD_CONFLICT,
             id="a claim that serves a single pod serves another",
@@ -112,7 +112,7 @@ def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field 
             [
                 *(node("n2"), CSINode("n2", attach_limits={"disks": 1})),
                 *(claim(), volume(), claim("more"), volume("more")),
-                replace(RIVAL, claims=("more",)),
+                replace(RIVAL, pvc_names=("more",)),
             ],
             TOO_MANY_VOLUMES,
             id="all that can be are attached",
@@ -121,7 +121,7 @@ def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field 
             [
                 *(node("n2"), CSINode("n2", attach_limits={"disks": 0})),
                 *(claim(), volume()),
-                replace(RIVAL, claims=("data",)),
+                replace(RIVAL, pvc_names=("data",)),
             ],
             None,
             id="it is attached there already",
@@ -139,5 +139,5 @@ def test_a_volume_nobody_may_tell_us_of_closes_no_node(place: Callable[..., Any]
     assert here.why_not(CLAIMING) == {PV_NOT_FOUND: 1}
 
     here = place(node("n1"), node("n2"), claim(), CLAIMING)
-    here.state.unreadable_resources.add("persistentvolumes")
+    here.state.set_readable("persistentvolumes", readable=False)
     assert here.why_not(CLAIMING) == {}

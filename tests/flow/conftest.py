@@ -145,7 +145,7 @@ class World:
         if old is None:
             new = pod(name, uid=f"{name}-{self._version}", **fields)
             started = int(anyio.current_time())
-            self.put(msgspec.structs.replace(new, started_s=started, claims=("data",)))
+            self.put(msgspec.structs.replace(new, started_s=started, pvc_names=("data",)))
         elif not old.is_terminating:  # who is leaving changes no more
             new = pod(name, uid=old.uid, **{**fields, "on": old.node})
             self.put(msgspec.structs.replace(new, started_s=old.started_s, claims=old.pvc_names))

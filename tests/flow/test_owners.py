@@ -8,6 +8,7 @@ import trio.testing
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.resources import JOBS, NODES, OWNER_RESOURCES, PODS, REPLICA_SETS
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
@@ -42,9 +43,9 @@ async def test_a_judgement_names_the_version_of_what_was_told() -> None:
 async def test_a_chain_is_known_when_a_finding_is_judged_and_follows_what_is_told() -> None:
     async with made().running() as flow:
         flow.sync_and_resume(node("n1"), WEB, ReplicaSet("r1", 5, DEPLOYMENT))
-        assert flow.controller.view.owner_chain(WEB) == (SET, DEPLOYMENT)
+        assert flow.controller.view.index(OwnerIndex).chain(WEB) == (SET, DEPLOYMENT)
         flow.delete(ReplicaSet("r1", 6, DEPLOYMENT))
-        assert flow.controller.view.owner_chain(WEB) == (SET,)
+        assert flow.controller.view.index(OwnerIndex).chain(WEB) == (SET,)
 
 
 async def test_news_of_owners_makes_nobody_look() -> None:
@@ -87,5 +88,5 @@ async def test_owners_that_nobody_may_tell_of_are_done_without() -> None:
         await anyio.sleep(1)
 
     assert flow.evicted_names == ["web"]
-    assert flow.controller.view.owner_chain(WEB) == (SET,)
-    assert flow.controller.state.unreadable_resources == {REPLICA_SETS, JOBS}
+    assert flow.controller.view.index(OwnerIndex).chain(WEB) == (SET,)
+    assert not any(map(flow.controller.state.is_readable, (REPLICA_SETS, JOBS)))

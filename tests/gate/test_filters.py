@@ -54,7 +54,7 @@ STORED = with_spec(PLAIN, has_local_storage=True)
 DAEMON = pod("agent", on="n1", owner="DaemonSet/agent")
 MIRROR = change(PLAIN, annotations=Annotations(mirror="x", config_source="api"))
 STATIC = change(PLAIN, annotations=Annotations(config_source="file"))
-CLAIMING = change(PLAIN, claims=("data",))
+CLAIMING = change(PLAIN, pvc_names=("data",))
 DEVICE = with_spec(PLAIN, has_resource_claims=True)
 TWO_OWNERS = change(
     PLAIN, owners=(OwnerReference("Job", "a", "o1"), OwnerReference("Job", "b", "o2"))

@@ -162,8 +162,10 @@ def test_a_controller_outlives_a_sweep_of_shared_parts_while_it_is_held() -> Non
         shared.sweep(1_000_000)
     again = made.decode_object(text(partial(DEPLOYMENT, uid="r2")))
 
-    assert again.controller is state.replica_sets.get("r1")
-    del again
+    kept = state.store(ReplicaSet).get("r1")
+    assert kept is not None
+    assert again.controller is kept.controller
+    del again, kept
     state.remove(ReplicaSet("r1"))
     for _ in range(3):
         shared.sweep(1_000_000)
@@ -204,4 +206,4 @@ def test_a_replica_set_takes_two_hundred_bytes_and_one_without_a_controller_noth
 
     assert take(controlled=False) < 1
     assert take(controlled=True) < 210
-    assert len(state.replica_sets.keys()) == sets
+    assert len(state.store(ReplicaSet)) == sets

@@ -20,6 +20,7 @@ from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import serve
 from reactive_desched.sim.store import DeleteOptions, Store
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import OWNER_RESOURCES, REPLICA_SETS
 from reactive_desched.state.view import ClusterView
@@ -87,7 +88,7 @@ async def test_chains_follow_what_a_server_lists_and_tells(
         await wait_until(lambda: len(list(state.keys(REPLICA_SETS))) == 2)
         direct = OwnerReference("ReplicaSet", "told", told, controller=True)
         web = msgspec.structs.replace(pod("web"), owners=(direct,))
-        assert ClusterView(state, lambda: 0).owner_chain(web) == (direct, ABOVE)
+        assert ClusterView(state, lambda: 0).index(OwnerIndex).chain(web) == (direct, ABOVE)
 
         store.delete("replicasets", "default", "told", DeleteOptions())
         await wait_until(lambda: list(state.keys(REPLICA_SETS)) == [listed])

@@ -11,6 +11,7 @@ from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import WatchStream
 from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.objects import Job
 from reactive_desched.plan.live import list_snapshot
 from reactive_desched.plan.progress import Progress
 
@@ -117,8 +118,8 @@ async def test_what_is_dispensable_is_done_without_where_it_is_refused() -> None
 
     assert [str(each) for each in picture.pods] == ["shop/a"]
     assert picture.forbidden == {"replicasets": "list /apis/apps/v1/replicasets: 403 no"}
-    assert picture.build_state(EVERYTHING).unreadable_resources >= {"replicasets"}
-    assert "jobs" not in picture.build_state(EVERYTHING).unreadable_resources
+    assert not picture.build_state(EVERYTHING).is_readable("replicasets")
+    assert picture.build_state(EVERYTHING).is_readable("jobs")
 
 
 async def test_no_right_to_what_is_dispensable_is_demanded() -> None:
@@ -145,9 +146,9 @@ async def test_owners_of_owners_are_in_the_picture_where_they_are_listed() -> No
     picture = await list_snapshot(Server(jobs=[job, job], pods=[POD]), ["jobs", "pods"], Progress())
 
     state = picture.build_state(EVERYTHING)
-    above = state.jobs.get("j")
-    assert above is not None
-    assert (str(above), picture.duplicates) == ("CronJob/c", 1)
+    job_in_state = state.store(Job).get("j")
+    assert job_in_state is not None
+    assert (str(job_in_state.controller), picture.duplicates) == ("CronJob/c", 1)
 
 
 async def test_a_list_that_breaks_is_begun_anew_after_a_pause_and_counts_once() -> None:

@@ -15,6 +15,7 @@ from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityPlugin,
 )
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.topology_domains import topology_of
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
     MAIN,
@@ -146,7 +147,7 @@ def test_a_full_scan_finds_what_the_rules_say(
     seen = [
         one
         for one in state.pods
-        if one.is_active and state.nodes.topology_of(one.node).eligible and covers(one)
+        if one.is_active and topology_of(state, one.node).eligible and covers(one)
     ]
 
     wrong = {one.name for one in seen if conflicts(one, seen, state)}
@@ -155,7 +156,7 @@ def test_a_full_scan_finds_what_the_rules_say(
 
 def conflicts(one: Pod, others: list[Pod], state: ClusterState) -> bool:
     """Say what the reference's rules say, in so many words."""
-    here = state.nodes.topology_of(one.node).labels
+    here = topology_of(state, one.node).labels
     for term in one.spec.anti_affinity:
         chosen, key = term.label_selector, term.topology_key
         if chosen is None:
@@ -163,7 +164,7 @@ def conflicts(one: Pod, others: list[Pod], state: ClusterState) -> bool:
         if chosen.validation_errors():
             return False
         for other in others:
-            there = state.nodes.topology_of(other.node).labels
+            there = topology_of(state, other.node).labels
             if (
                 other.name != one.name
                 and other.namespace in (term.namespaces or (one.namespace,))

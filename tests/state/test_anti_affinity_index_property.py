@@ -21,7 +21,8 @@ from reactive_desched.model.objects import (
     PodStatus,
 )
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes.anti_affinity import selectors
+from reactive_desched.state.indexes import selectors
+from reactive_desched.state.indexes.topology_domains import topology_of
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
     anti_affinity_term,
@@ -136,17 +137,17 @@ class Naive:
     def __init__(self, state: ClusterState) -> None:
         self.state = state
         self.active = [p for p in state.pods if p.is_active]
-        self.counted = [p for p in self.active if state.nodes.topology_of(p.node).eligible]
+        self.counted = [p for p in self.active if topology_of(state, p.node).eligible]
 
     def labels(self, one: Pod) -> dict[str, str]:
-        return dict(self.state.nodes.topology_of(one.node).labels)
+        return dict(topology_of(self.state, one.node).labels)
 
     def means(self, term: PodAffinityTerm, owner: str, one: Pod, *, scheduler: bool) -> bool:
         chosen = term.label_selector
         if chosen is None or chosen.validation_errors():
             return False
         scope = (scheduler_scope if scheduler else descheduler_scope)(term, owner)
-        known = self.state.namespaces.get(one.namespace)
+        known = self.state.store(Namespace).get(one.namespace)
         labels = known.labels if known is not None else {}
         return scope.covers(one.namespace, labels) and chosen.matches(one.labels)
 
@@ -234,7 +235,7 @@ def test_after_any_changes_the_answers_are_those_of_a_state_made_afresh(
 ) -> None:
     story, afresh = told(steps), Story()
     afresh.state.set_node_selector(story.state.nodes.selector)
-    for name in afresh.state.nodes.names():
+    for name in afresh.state.keys("nodes"):
         afresh.state.remove(node(name))
     for resource in ("pods", "namespaces", "nodes"):
         for key in story.state.keys(resource):
@@ -253,7 +254,7 @@ def test_no_bound_on_questions_changes_an_answer(steps: list[tuple[str, Any]]) -
         assert story.answers() == Naive(story.state).answers()
 
         story.remove(*story.state.pods)
-        assert len(story.state.pod_affinity.selectors) <= 1
+        assert len(story.index._queries) <= 1
 
 
 @given(steps)
@@ -262,7 +263,7 @@ def test_a_node_names_every_pod_that_a_pod_of_it_conflicts_with(
 ) -> None:
     story = told(steps)
     naive = Naive(story.state)
-    for entry in story.state.nodes:
+    for entry in story.state.node_infos():
         here = {p.uid for p in entry.active.values()}
         conflicts = {
             one.uid

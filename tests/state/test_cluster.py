@@ -11,7 +11,6 @@ from reactive_desched.model.changes import (
     NodeGone,
     NodeLabelsChanged,
     NodeTaintsChanged,
-    OwnerSizeChanged,
     PodBound,
     PodGone,
     PodLabelsChanged,
@@ -21,9 +20,10 @@ from reactive_desched.model.changes import (
     PodTerminating,
 )
 from reactive_desched.model.labels import parse_selector
-from reactive_desched.model.objects import HOSTNAME_LABEL, Node, Pod, PodStatus
+from reactive_desched.model.objects import Node, Pod, PodStatus
 from reactive_desched.model.resources import PODS
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.owners import ReplicaCounts
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod, tolerations
 
@@ -61,7 +61,7 @@ def test_each_difference_of_a_pod_has_its_own_change() -> None:
 def test_a_pod_is_bound_when_it_appears_on_a_node_or_is_given_one() -> None:
     waiting = pod("web", version=5)
 
-    assert state_with().upsert(WEB) == [PodBound(WEB), OwnerSizeChanged("owner-web")]
+    assert state_with().upsert(WEB) == [PodBound(WEB)]
     assert state_with(waiting).upsert(changed()) == [PodBound(changed())]
 
 
@@ -122,7 +122,7 @@ def test_a_pod_that_runs_again_is_not_kept_among_the_ended() -> None:
     state.upsert(pod("web", on="n1"))
     state.remove(ended)
 
-    assert state.nodes.get("n1") is None
+    assert state.node_info("n1") is None
 
 
 def test_older_news_is_ignored() -> None:
@@ -147,9 +147,11 @@ def test_a_pod_recreated_under_its_name_is_another_pod() -> None:
     state.remove(WEB)
     view = ClusterView(state, lambda: 0)
 
-    assert view.pod_by_name("default", "web") == reborn
-    assert view.pods_on("n1") == []
-    assert view.pods_on("n2") == ["web-reborn"]
+    assert view.pods() == ["web-reborn"]
+    assert state.node_info("n1") is None
+    there = state.node_info("n2")
+    assert there is not None
+    assert list(there.active) == ["web-reborn"]
 
 
 def test_a_node_recreated_under_its_name_survives_the_late_deletion_of_the_old_one() -> None:
@@ -210,24 +212,20 @@ def test_indexes_and_sums_equal_those_counted_afresh(
     alive = [p for p in kept if p is not None]
 
     for name in ("n1", "n2", "n3"):
-        entry = state.nodes.get(name)
+        entry = state.nodes.info(name)
         here = [p for p in alive if p.node == name]
         active = [p for p in here if p.is_active]
-        assert {p.uid for p in active} == set(view.pods_on(name))
         if entry is None:
             assert here == []
             continue
+        assert {p.uid for p in active} == set(entry.active)
         assert {p.uid for p in here} == set(entry.active) | set(entry.completed)
         cpu = sum(p.spec.requests["cpu"] for p in active)
         assert entry.requested.get("cpu", 0) == cpu
         assert entry.requested.get(PODS, 0) == len(active)
-        domain = entry.node.labels if entry.node else {}
-        for key in ("topology.kubernetes.io/zone", HOSTNAME_LABEL):
-            if key in domain:
-                assert set(view.pods_on(name)) <= set(view.pods_in_domain(key, domain[key]))
     owners = Counter(owner.uid for p in alive for owner in p.owners)
     for owner in ("owner-a", "owner-b"):
-        assert view.owner_pod_count(owner) == owners[owner]
+        assert state.index(ReplicaCounts).count(owner) == owners[owner]
     assert state.nodes.eligible_count == len(list(view.nodes()))
 
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.state.indexes.multimap import CompactMultiMap
+from reactive_desched.state.indexes.topology_domains import CompactMultiMap
 
 
 def groups(*pairs: tuple[str, str]) -> CompactMultiMap:

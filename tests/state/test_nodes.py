@@ -2,9 +2,10 @@ import msgspec
 
 from reactive_desched.model.changes import NodeAdded, NodeGone, NodeLabelsChanged, NodeTaintsChanged
 from reactive_desched.model.labels import EVERYTHING, parse_selector
-from reactive_desched.model.objects import Pod, PodAffinityTerm, PodStatus
+from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.resources import PODS
-from reactive_desched.state.nodes import NodeInfo, NodeStore, changed_keys
+from reactive_desched.state.index_registry import IndexHooks
+from reactive_desched.state.nodes import NodeRecord, NodeStore, changed_keys
 from reactive_desched.testing.builders import node, pod
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -14,11 +15,16 @@ def web(cpu: str = "1", phase: str = "Running") -> Pod:
     return pod("web", on="n1", requests={"cpu": cpu}, status=PodStatus(phase))
 
 
-def entry(*pods: Pod) -> NodeInfo:
-    made = NodeInfo("n1")
+def entry(*pods: Pod) -> NodeRecord:
+    made = NodeRecord("n1")
     for one in pods:
-        made.add_pod(one)
+        put(made, one)
     return made
+
+
+def put(record: NodeRecord, pod: Pod) -> None:
+    record.remove_pod(pod.uid)
+    record.add_pod(pod)
 
 
 def test_a_node_sums_what_its_active_pods_request_and_counts_them() -> None:
@@ -43,27 +49,10 @@ def test_what_a_resize_adds_is_summed_apart() -> None:
     room = entry(growing)
 
     assert (room.requested, room.resize_delta) == ({"cpu": 1000, PODS: 1}, {"cpu": 500})
-    room.add_pod(msgspec.structs.replace(growing, resize_delta={"cpu": 700}))
+    put(room, msgspec.structs.replace(growing, resize_delta={"cpu": 700}))
     assert room.resize_delta == {"cpu": 700}
     room.remove_pod("web")
     assert (room.requested, room.resize_delta) == ({}, {})
-
-
-def test_pods_with_required_anti_affinity_are_counted_while_they_are_active() -> None:
-    declaring = msgspec.structs.replace(
-        web(), spec=msgspec.structs.replace(web().spec, anti_affinity=(PodAffinityTerm(ZONE),))
-    )
-    room = entry(web())
-    assert room.anti_affinity_pods == 0
-
-    for known, count in ((declaring, 1), (declaring, 1), (web(), 0), (declaring, 1)):
-        room.add_pod(known)
-        assert room.anti_affinity_pods == count
-    room.add_pod(msgspec.structs.replace(declaring, status=PodStatus("Failed")))
-    assert room.anti_affinity_pods == 0
-    room.add_pod(declaring)
-    room.remove_pod("web")
-    assert room.anti_affinity_pods == 0
 
 
 def test_a_record_of_the_same_size_is_taken_in_all_the_same() -> None:
@@ -86,7 +75,7 @@ def test_taking_a_pod_away_leaves_nothing_of_it() -> None:
 
 
 def test_older_news_of_a_node_is_ignored() -> None:
-    table = NodeStore(EVERYTHING)
+    table = NodeStore(EVERYTHING, IndexHooks())
     table.upsert(node("n1", version=5))
 
     assert table.upsert(node("n1", "a:NoSchedule", version=4)) == []
@@ -95,14 +84,14 @@ def test_older_news_of_a_node_is_ignored() -> None:
 
 
 def test_versions_that_are_no_numbers_are_never_older() -> None:
-    table = NodeStore(EVERYTHING)
+    table = NodeStore(EVERYTHING, IndexHooks())
     table.upsert(node("n1", version=5))
 
     assert table.upsert(node("n1", "a:NoSchedule", version=0)) == [NodeTaintsChanged("n1")]
 
 
 def test_versions_of_different_nodes_of_one_name_are_not_compared() -> None:
-    table = NodeStore(EVERYTHING)
+    table = NodeStore(EVERYTHING, IndexHooks())
     table.upsert(node("n1", version=5))
     reborn = msgspec.structs.replace(node("n1", "a:NoSchedule", version=4), uid="reborn")
 
@@ -110,57 +99,41 @@ def test_versions_of_different_nodes_of_one_name_are_not_compared() -> None:
 
 
 def test_a_node_that_is_not_known_cannot_go() -> None:
-    table = NodeStore(EVERYTHING)
-    table.get_or_create("n1").add_pod(web())
+    table = NodeStore(EVERYTHING, IndexHooks())
+    table.record("n1").add_pod(web())
 
-    assert table.remove("n1") == []
-    assert table.remove("n2") == []
+    assert table.remove(node("n1")) == []
+    assert table.remove(node("n2")) == []
 
 
 def test_a_node_that_did_not_count_goes_without_a_word() -> None:
-    table = NodeStore(EVERYTHING)
+    table = NodeStore(EVERYTHING, IndexHooks())
     table.upsert(node("n1", ready="False"))
-    assert table.remove("n1") == []
+    assert table.remove(node("n1")) == []
     table.upsert(node("n2"))
 
-    assert table.remove("n2") == [NodeGone("n2")]
+    assert table.remove(node("n2")) == [NodeGone("n2")]
     assert table.eligible_count == 0
 
 
 def test_a_name_is_kept_while_a_node_or_a_pod_bears_it() -> None:
-    table = NodeStore(EVERYTHING)
+    table = NodeStore(EVERYTHING, IndexHooks())
     table.upsert(node("empty"))
     table.upsert(node("busy"))
     table.upsert(node("done"))
-    table.get_or_create("busy").add_pod(pod("web", on="busy"))
-    table.get_or_create("done").add_pod(pod("job", on="done", status=PodStatus("Succeeded")))
+    table.record("busy").add_pod(pod("web", on="busy"))
+    table.record("done").add_pod(pod("job", on="done", status=PodStatus("Succeeded")))
     for name in ("empty", "busy", "done"):
-        table.remove(name)
+        table.remove(node(name))
 
-    assert table.get("empty") is None
-    assert list(table.names()) == []
+    assert table.info("empty") is None
+    assert list(table.keys()) == []
     for name, uid in (("busy", "web"), ("done", "job")):
-        left = table.get(name)
+        left = table.info(name)
         assert left is not None
         left.remove_pod(uid)
         table.remove_if_empty(left)
-        assert table.get(name) is None
-
-
-def test_domains_follow_the_labels_of_their_nodes() -> None:
-    table = NodeStore(EVERYTHING)
-    table.upsert(node("n1", labels={ZONE: "a", REGION: "r"}))
-    table.upsert(node("n2", labels={ZONE: "a"}))
-    assert list(table.nodes_in_domain(ZONE, "a")) == ["n1", "n2"]
-    assert list(table.nodes_in_domain(REGION, "r")) == ["n1"]
-
-    table.upsert(node("n1", labels={ZONE: "b", REGION: "r"}))
-    assert list(table.nodes_in_domain(ZONE, "a")) == ["n2"]
-    assert list(table.nodes_in_domain(ZONE, "b")) == ["n1"]
-    table.remove("n2")
-    table.upsert(node("n1"))
-    assert table._domains[ZONE] == table._domains[REGION] == {}
-    assert list(table.nodes_in_domain("kubernetes.io/hostname", "n1")) == ["n1"]
+        assert table.info(name) is None
 
 
 def test_changed_keys_are_those_added_removed_and_altered() -> None:
@@ -170,7 +143,7 @@ def test_changed_keys_are_those_added_removed_and_altered() -> None:
     )
 
     assert changed_keys(before, after) == {"gone", "new", "other"}
-    table = NodeStore(EVERYTHING)
+    table = NodeStore(EVERYTHING, IndexHooks())
     table.upsert(node("n1", labels=before))
     assert table.upsert(node("n1", labels=after)) == [
         NodeLabelsChanged("n1", frozenset({"gone", "new", "other"}))
@@ -178,18 +151,18 @@ def test_changed_keys_are_those_added_removed_and_altered() -> None:
 
 
 def counting(table: NodeStore) -> list[str]:
-    return [entry.name for entry in table if entry.eligible]
+    return [entry.name for entry in table.infos() if entry.eligible]
 
 
 def test_another_selection_says_which_nodes_came_and_went() -> None:
-    table = NodeStore(parse_selector("pool=a"))
+    table = NodeStore(parse_selector("pool=a"), IndexHooks())
     for one in (
         node("n1", labels={"pool": "a"}),
         node("n2", labels={"pool": "b"}),
         node("n3", labels={"pool": "b"}, ready="False"),
     ):
         table.upsert(one)
-    table.get_or_create("n4")  # pods sit on a node of that name, which itself is not known
+    table.record("n4")  # pods sit on a node of that name, which itself is not known
 
     assert table.set_selector(parse_selector("pool=b")) == [NodeGone("n1"), NodeAdded("n2")]
     assert (counting(table), table.eligible_count) == (["n2"], 1)

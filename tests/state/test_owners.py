@@ -14,7 +14,7 @@ from reactive_desched.model.objects import (
     controller_of,
 )
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes.owners import MAX_OWNER_CHAIN
+from reactive_desched.state.indexes.owners import MAX_OWNER_CHAIN, OwnerIndex
 from reactive_desched.state.resources import (
     JOBS,
     OPTIONAL_RESOURCES,
@@ -68,14 +68,14 @@ def test_a_chain_leads_from_controller_to_controller_nearest_first(
         ReplicaSet(SET.uid, 5, DEPLOYMENT), Job(JOB.uid, 6, CRON), ReplicaSet("uid-old", 7, None)
     )
 
-    assert view.owner_chain(owned(*owners)) == chain
+    assert view.index(OwnerIndex).chain(owned(*owners)) == chain
 
 
 def test_a_chain_may_lead_through_both_kinds_and_on() -> None:
     workflow = ref("Workflow/w", "example.com/v1")
     view = seen(ReplicaSet(SET.uid, 1, JOB), Job(JOB.uid, 2, workflow))
 
-    assert view.owner_chain(owned(SET)) == (SET, JOB, workflow)
+    assert view.index(OwnerIndex).chain(owned(SET)) == (SET, JOB, workflow)
 
 
 @pytest.mark.parametrize("loop", [(SET,), (SET, ref("ReplicaSet/b")), (SET, JOB, CRON)])
@@ -83,14 +83,14 @@ def test_owners_that_own_each_other_come_once(loop: tuple[OwnerReference, ...]) 
     above = [*loop[1:], loop[0]]
     view = seen(*(ReplicaSet(it.uid, 1, up) for it, up in zip(loop, above, strict=True)))
 
-    assert view.owner_chain(owned(SET)) == loop
+    assert view.index(OwnerIndex).chain(owned(SET)) == loop
 
 
 def test_a_chain_is_no_longer_than_the_bound() -> None:
     every = [ref(f"ReplicaSet/{number}") for number in range(MAX_OWNER_CHAIN + 2)]
     view = seen(*(ReplicaSet(it.uid, 1, up) for it, up in pairwise(every)))
 
-    assert view.owner_chain(owned(every[0])) == tuple(every[:MAX_OWNER_CHAIN])
+    assert view.index(OwnerIndex).chain(owned(every[0])) == tuple(every[:MAX_OWNER_CHAIN])
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_what_is_released_or_deleted_leads_nowhere_any_more(
     assert state.get(resource, SET.uid) == kind(SET.uid, 0, DEPLOYMENT)
 
     state.upsert(kind(SET.uid, 2, None))
-    assert view.owner_chain(owned(SET)) == (SET,)
+    assert view.index(OwnerIndex).chain(owned(SET)) == (SET,)
 
     state.upsert(kind(SET.uid, 3, CRON))
-    assert view.owner_chain(owned(SET)) == (SET, CRON)
+    assert view.index(OwnerIndex).chain(owned(SET)) == (SET, CRON)
     assert state.remove(kind(SET.uid, 4, CRON)) == []
-    assert view.owner_chain(owned(SET)) == (SET,)
+    assert view.index(OwnerIndex).chain(owned(SET)) == (SET,)
     assert state.remove(kind(SET.uid, 5, None)) == []
     assert (list(state.keys(resource)), state.get(resource, SET.uid)) == ([], None)
 

@@ -1,21 +1,11 @@
 import pytest
 
-from reactive_desched.model.changes import PdbChanged
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import Pod, PodDisruptionBudget
+from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes import pdb as coverage_module
 from reactive_desched.state.indexes.pdb import PdbIndex
-from reactive_desched.state.store import Store
 from reactive_desched.testing.builders import pod
-
-
-class CountingBudget(PodDisruptionBudget, frozen=True):
-    """Writes down which pods it is compared with."""
-
-    def covers(self, pod: Pod) -> bool:
-        COMPARED.append(pod.name)
-        return super().covers(pod)
-
 
 COMPARED: list[str] = []
 WEB = pod("web", labels={"app": "web"}, namespace="shop")
@@ -23,13 +13,23 @@ SIBLING = Pod("shop", "web-2", "web-2", labels=WEB.labels)
 
 
 @pytest.fixture
-def coverage() -> PdbIndex:
+def state() -> ClusterState:
     COMPARED.clear()
-    budgets: Store[PodDisruptionBudget] = Store(
-        lambda b: PdbChanged(b.namespace, b.name), lambda b: b.namespace
-    )
-    budgets.upsert(CountingBudget("shop", "web", selector=LabelSelector({"app": "web"})))
-    return PdbIndex(budgets)
+    state = ClusterState()
+    state.upsert(PodDisruptionBudget("shop", "web", selector=LabelSelector({"app": "web"})))
+    return state
+
+
+@pytest.fixture
+def coverage(state: ClusterState, monkeypatch: pytest.MonkeyPatch) -> PdbIndex:
+    covers = PodDisruptionBudget.covers
+
+    def counted(pdb: PodDisruptionBudget, pod: Pod) -> bool:
+        COMPARED.append(pod.name)
+        return covers(pdb, pod)
+
+    monkeypatch.setattr(PodDisruptionBudget, "covers", counted)
+    return state.index(PdbIndex)
 
 
 def names(found: list[PodDisruptionBudget]) -> list[str]:
@@ -42,13 +42,17 @@ def test_siblings_share_one_comparison(coverage: PdbIndex) -> None:
     assert COMPARED == ["web"]
 
 
-def test_a_change_of_selectors_makes_it_compare_anew(coverage: PdbIndex) -> None:
+def test_a_change_of_selectors_makes_it_compare_anew(
+    coverage: PdbIndex, state: ClusterState
+) -> None:
     coverage.covering(WEB)
-    coverage.invalidate("bank")
+    state.upsert(PodDisruptionBudget("bank", "other"))
     coverage.covering(WEB)
     assert COMPARED == ["web"]
 
-    coverage.invalidate("shop")
+    state.upsert(
+        PodDisruptionBudget("shop", "web", selector=LabelSelector({"app": "web", "x": "y"}))
+    )
     coverage.covering(WEB)
     assert COMPARED == ["web", "web"]
     assert coverage._cached_label_sets == 1
@@ -58,7 +62,7 @@ def test_at_the_bound_all_is_forgotten_and_asked_again(
     coverage: PdbIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coverage_module, "MAX_LABEL_SETS", 3)
-    others = [pod(name, labels={"app": name}, namespace=f"ns-{name}") for name in "abcdefg"]
+    others = [pod(name, labels={"app": name}, namespace="shop") for name in "abcdefg"]
     for one in others:
         assert coverage.covering(one) == []
 
@@ -67,13 +71,14 @@ def test_at_the_bound_all_is_forgotten_and_asked_again(
 
 
 def test_a_namespace_forgotten_makes_room_for_others(
-    coverage: PdbIndex, monkeypatch: pytest.MonkeyPatch
+    coverage: PdbIndex, state: ClusterState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coverage_module, "MAX_LABEL_SETS", 2)
     coverage.covering(WEB)
-    for _ in range(5):
+    for turn in range(5):
         coverage.covering(other := pod("x", labels={"app": "x"}, namespace="bank"))
-        coverage.invalidate("bank")
+        state.upsert(PodDisruptionBudget("bank", "other", uid=str(turn)))
+        state.remove(PodDisruptionBudget("bank", "other"))
     coverage.covering(other)
     coverage.covering(WEB)
 

@@ -6,7 +6,6 @@ import pytest
 from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,
-    OwnerSizeChanged,
     PodBound,
     PodGone,
     PodMetadataChanged,
@@ -17,6 +16,7 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodStatus
 from reactive_desched.state import pods as pods_module
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.owners import OwnerSizeChanged, ReplicaCounts
 from reactive_desched.testing.builders import node, pod
 
 WEB = pod("web", on="n1", version=5)
@@ -24,6 +24,7 @@ WEB = pod("web", on="n1", version=5)
 
 def state_with(*things: Pod) -> ClusterState:
     state = ClusterState()
+    state.index(ReplicaCounts)
     state.upsert(node("n1"))
     for thing in things:
         state.upsert(thing)
@@ -58,7 +59,8 @@ def test_a_pod_given_to_another_owner_changes_the_size_of_both() -> None:
         OwnerSizeChanged("owner-web"),
         OwnerSizeChanged("owner-db"),
     ]
-    sizes = {name: len(state.pods.owned_by(f"owner-{name}")) for name in ("web", "db", "both")}
+    counts = state.index(ReplicaCounts)
+    sizes = {name: counts.count(f"owner-{name}") for name in ("web", "db", "both")}
     assert sizes == {"web": 0, "db": 1, "both": 1}
 
 
@@ -101,7 +103,7 @@ def test_a_pod_that_appears_on_its_node_already_ended_takes_no_room() -> None:
     state = state_with()
 
     assert state.upsert(ended) == [PodBound(ended), OwnerSizeChanged("owner-web")]
-    assert state.nodes.get_or_create("n1").requested == {}
+    assert state.nodes.record("n1").requested == {}
 
 
 def test_other_tolerations_or_requests_are_a_change_of_the_spec() -> None:
@@ -137,43 +139,23 @@ def test_versions_that_are_no_numbers_are_never_older() -> None:
     assert state_with(WEB).upsert(unversioned) == [PodMetadataChanged(unversioned)]
 
 
-@pytest.mark.parametrize("order", [1, -1], ids=["in order", "the newer one first"])
-def test_a_name_belongs_to_the_newest_pod_that_bears_it(order: int) -> None:
-    old, new = pod("web", uid="old", version=5), pod("web", uid="new", version=7)
-    state = state_with(*[old, new][::order])
-
-    assert state.pods.by_name("default", "web") == new
-    assert list(state.pods.in_namespace("default")) == [new]
-    state.remove(old)
-    assert state.pods.by_name("default", "web") == new
-    state.remove(new)
-    assert state.pods.by_name("default", "web") is None
-    assert state.pods._by_name == {}
-
-
-def test_the_record_of_a_name_follows_the_pods_changes() -> None:
-    state = state_with(WEB)
-    state.upsert(changed(started_s=3))
-
-    assert state.pods.by_name("default", "web") == changed(started_s=3)
-
-
 def test_owners_without_pods_are_forgotten() -> None:
     state = state_with(WEB, pod("web-2", on="n1"))
     state.remove(WEB)
-    assert list(state.pods.owned_by("owner-web")) == ["web-2"]
+    counts = state.index(ReplicaCounts)
+    assert counts.count("owner-web") == 1
     state.remove(pod("web-2"))
 
-    assert state.pods._by_owner == {}
+    assert counts.answers() == {}
 
 
 def test_nodes_nobody_knows_are_forgotten_with_their_last_pod() -> None:
     stray = pod("web", on="nowhere")
     state = state_with(stray)
-    assert state.nodes.get("nowhere") is not None
+    assert state.node_info("nowhere") is not None
     state.remove(stray)
 
-    assert state.nodes.get("nowhere") is None
+    assert state.node_info("nowhere") is None
 
 
 def test_the_oldest_deletion_is_forgotten_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:

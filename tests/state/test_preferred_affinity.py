@@ -3,7 +3,6 @@ from typing import Any
 import msgspec
 
 from reactive_desched.model.changes import (
-    BestPreferenceChanged,
     Change,
     NodeAdded,
     NodeGone,
@@ -12,6 +11,10 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Node, Pod, PodStatus
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.preferred_affinity import (
+    BestPreferenceChanged,
+    PreferredAffinity,
+)
 from reactive_desched.testing.builders import node, pod
 
 SSD, HDD = {"disk": "ssd"}, {"disk": "hdd"}
@@ -30,7 +33,7 @@ class Bench:
 
     def weights(self, on: str = "n1", of: Pod = DB) -> tuple[int, int]:
         assert of.spec.node_affinity is not None
-        return self.state.preferred_affinity.node_and_best_weight(of.spec.node_affinity, on)
+        return self.state.index(PreferredAffinity).weights(of.spec.node_affinity, on)
 
     def shifted(self, changes: list[Change]) -> list[tuple[str, ...]]:
         return [change.pods for change in changes if isinstance(change, BestPreferenceChanged)]
@@ -121,7 +124,7 @@ def test_only_pods_that_sit_somewhere_and_run_are_told() -> None:
 
     bench.state.remove(SIBLING)
     assert bench.shifted(bench.state.remove(node("n2"))) == []
-    assert bench.state.preferred_affinity._classes == {}
+    assert bench.state.index(PreferredAffinity)._classes == {}
 
 
 def test_a_pod_with_other_wishes_leaves_its_old_ones() -> None:
@@ -159,14 +162,14 @@ def test_wishes_nobody_has_can_be_asked_about() -> None:
     bench = Bench(node("n2", labels=SSD))
 
     assert bench.weights("n2", pod("stranger", prefers={"disk=ssd": 4})) == (4, 4)
-    assert len(bench.state.preferred_affinity._classes) == 1
+    assert len(bench.state.index(PreferredAffinity)._classes) == 1
 
 
 def test_required_affinity_alone_is_no_wish() -> None:
     state = ClusterState()
     state.upsert(pod("db", on="n1", requires="disk=ssd"))
 
-    assert state.preferred_affinity._classes == {}
+    assert state.index(PreferredAffinity)._classes == {}
 
 
 def replaced(thing: Pod, **fields: Any) -> Pod:  # any field of a pod
@@ -177,10 +180,12 @@ def test_another_selection_of_nodes_is_weighed_anew() -> None:
     bench = Bench(node("n2", labels=SSD), selects="disk!=ssd")
     assert bench.weights() == (0, 0)
 
-    assert bench.state.set_node_selector(parse_selector("")) == [NodeAdded("n2")]
+    better = BestPreferenceChanged(("db",))
+    assert bench.state.set_node_selector(parse_selector("")) == [NodeAdded("n2"), better]
     assert bench.weights() == (0, 10)
     assert bench.shifted(bench.state.remove(node("n2"))) == [("db",)]
     bench.state.upsert(node("n2", labels=SSD))
     bench.weights()
-    assert bench.state.set_node_selector(parse_selector("disk!=ssd")) == [NodeGone("n2")]
+    gone = bench.state.set_node_selector(parse_selector("disk!=ssd"))
+    assert gone == [NodeGone("n2"), better]
     assert bench.weights() == (0, 0)

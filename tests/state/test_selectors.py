@@ -3,8 +3,8 @@
 import pytest
 
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL
-from reactive_desched.state.indexes.anti_affinity import selectors
-from reactive_desched.state.indexes.anti_affinity.domains import TopologyDomains
+from reactive_desched.state.indexes import selectors
+from reactive_desched.state.indexes.topology_domains import TopologyDomains
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
     anti_affinity_term,
@@ -47,8 +47,8 @@ def test_templates_that_say_the_same_share_a_selection() -> None:
     twins = [pod_avoiding_db(name, "n1", anti_affinity_term("app=db")) for name in ("one", "two")]
     bench = PodAffinityCluster(node("n1"), *twins)
 
-    assert len(bench.state.pod_affinity.selectors) == 1
-    assert len(bench.view.terms_matching(db_pod("db", "n1"))) == 1
+    assert len(bench.index._queries) == 1
+    assert len(bench.index.terms_matching(db_pod("db", "n1"))) == 1
 
 
 def test_at_the_bound_the_selection_asked_for_longest_ago_is_forgotten(
@@ -58,13 +58,13 @@ def test_at_the_bound_the_selection_asked_for_longest_ago_is_forgotten(
     bench = PodAffinityCluster(*ZONES, NEAR_POD)
 
     def ask(app: str) -> TopologyDomains:
-        return bench.view.pods_matching_selector("default", selector(f"app={app}"), ZONE_LABEL)
+        return bench.index.matching_selector("default", selector(f"app={app}"), ZONE_LABEL)
 
     first = {app: ask(app) for app in ("db", "x")}
     ask("db")
     first["y"] = ask("y")
 
-    assert len(bench.state.pod_affinity.selectors) == 2
+    assert len(bench.index._queries) == 2
     assert ask("y") is first["y"]
     assert ask("db") is first["db"]
     assert ask("x") is not first["x"]
@@ -86,7 +86,7 @@ def test_a_selection_that_a_pod_refers_to_is_not_forgotten(one_remembered: None)
         bench.pods_matching_selector(f"app={app}")
 
     assert bench.conflicts_of("shy") == [{"near"}]
-    assert len(bench.state.pod_affinity.selectors) == 2
+    assert len(bench.index._queries) == 2
 
 
 def test_when_all_pods_are_gone_nothing_is_left_but_the_last_questions(
@@ -111,8 +111,8 @@ def test_when_all_pods_are_gone_nothing_is_left_but_the_last_questions(
         each.remove(plain, NEAR_POD)
         each.pods_matching_selector("tier=y", HOSTNAME_LABEL, "farm")
 
-    assert footprint(bench.state.pod_affinity) == footprint(never_avoided.state.pod_affinity)
-    assert bench.state.pod_affinity.topology_keys() == {HOSTNAME_LABEL}
+    assert footprint(bench.index) == footprint(never_avoided.index)
+    assert set(bench.index._queries.topology_keys) == {HOSTNAME_LABEL}
 
 
 def test_labels_that_no_selection_demands_any_more_are_not_indexed(one_remembered: None) -> None:
@@ -121,4 +121,4 @@ def test_labels_that_no_selection_demands_any_more_are_not_indexed(one_remembere
     for each in (bench, never_asked):
         each.pods_matching_selector("tier=x")
 
-    assert footprint(bench.state.pod_affinity) == footprint(never_asked.state.pod_affinity)
+    assert footprint(bench.index) == footprint(never_asked.index)

@@ -1,10 +1,11 @@
-"""Claims, volumes and drivers touch the nodes where they decide what is attached."""
+"""Which nodes node fit looks at again, and the indexes of pods that it reads."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
+from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.model.objects import (
     ClusterObject,
     CSINode,
@@ -15,38 +16,51 @@ from reactive_desched.model.objects import (
     PodStatus,
 )
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.nodes import MAX_DIRTY_NODES, DirtyNodes
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.indexes.pvc_users import PvcUsers
+from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.testing.builders import node, pod
 
-WEB = msgspec.structs.replace(pod("web", on="n1"), claims=("data", "logs"))
+WEB = msgspec.structs.replace(pod("web", on="n1"), pvc_names=("data", "logs"))
 ENDED = msgspec.structs.replace(WEB, status=PodStatus("Failed"))
 CLAIM = PersistentVolumeClaim("default", "data", volume_name="v1")
 VOLUME = PersistentVolume("v1", claim_ref="default/data")
 
 
-def followed(*things: ClusterObject) -> tuple[ClusterState, DirtyNodes]:
+class Follower:
+    """The nodes that changed since it was made."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.log = state.index(NodeChanges).log
+        self.cursor = self.log.end
+
+    @property
+    def names(self) -> set[str]:
+        changed = self.log.since(self.cursor)
+        assert changed is not None
+        return set(changed)
+
+
+def followed(*things: ClusterObject) -> tuple[ClusterState, Follower]:
     state = ClusterState()
+    state.index(NodeChanges)
     for thing in things:
         state.upsert(thing)
-    touched = state.nodes.subscribe()
-    touched.names.clear()
-    return state, touched
+    return state, Follower(state)
 
 
 def users(state: ClusterState, claim: str) -> set[str]:
-    return {user.name for user in ClusterView(state, lambda: 0).pvc_users("default", claim)}
+    return {user.name for user in state.index(PvcUsers).users_of(f"default/{claim}")}
 
 
 def test_who_uses_a_claim_is_known_while_it_is_active_on_a_node() -> None:
-    state, _ = followed(WEB, msgspec.structs.replace(WEB, name="db", uid="db", claims=("data",)))
+    state, _ = followed(WEB, msgspec.structs.replace(WEB, name="db", uid="db", pvc_names=("data",)))
     assert (users(state, "data"), users(state, "logs")) == ({"web", "db"}, {"web"})
 
     state.upsert(ENDED)
     assert (users(state, "data"), users(state, "logs")) == ({"db"}, set())
     state.remove(pod("db", on="n1"))
     assert users(state, "data") == set()
-    assert state.pods.pvc_users._pods == {}
+    assert state.index(PvcUsers).answers() == {}
 
 
 def test_an_unscheduled_pod_uses_nothing_yet() -> None:
@@ -70,7 +84,7 @@ def test_an_unscheduled_pod_uses_nothing_yet() -> None:
             id="a pod that is resized",
         ),
         pytest.param(
-            msgspec.structs.replace(CLAIM, volume="v2", resource_version=1),
+            msgspec.structs.replace(CLAIM, volume_name="v2", resource_version=1),
             {"n1"},
             id="a claim in use",
         ),
@@ -106,7 +120,7 @@ def test_a_heartbeat_touches_nothing() -> None:
         pytest.param({"labels": {"a": "b"}}, id="labels"),
         pytest.param({"unschedulable": True}, id="cordoned"),
         pytest.param({"ready": "False"}, id="not ready"),
-        pytest.param({"room": {"cpu": "1"}}, id="less room"),
+        pytest.param({"allocatable": {"cpu": "1"}}, id="less room"),
     ],
 )
 def test_whatever_pods_mind_about_a_node_touches_it(change: dict[str, Any]) -> None:
@@ -132,24 +146,10 @@ def test_followers_learn_of_what_is_gone() -> None:
         assert set(seen.names) == ({"n2"} if thing.name == "n2" else {"n1", "n2"})
 
 
-def test_a_follower_begins_with_every_node_there_is() -> None:
-    state, _ = followed(node("n1"), WEB)
-
-    assert set(state.nodes.subscribe().names) == {"n1"}
-
-
-def test_too_many_touched_nodes_are_all_nodes() -> None:
-    touched = DirtyNodes(map(str, range(MAX_DIRTY_NODES)))
-
-    touched.add("one more")
-
-    assert (touched.all_dirty, set(touched.names)) == (True, {"one more"})
-
-
 def test_a_node_knows_who_listens_on_its_ports() -> None:
     web = msgspec.structs.replace(pod("web", on="n1"), spec=_listening(pod("web")))
     state, _ = followed(web, pod("db", on="n1"))
-    entry = state.nodes.get_or_create("n1")
+    entry = state.nodes.record("n1")
     assert [p.name for p in entry.host_port_pods] == ["web"]
 
     before = entry.host_port_pods
@@ -167,14 +167,14 @@ def _listening(thing: Pod) -> object:
 def test_pods_whose_deletion_has_begun_are_known_until_they_are_gone() -> None:
     leaving = msgspec.structs.replace(WEB, deletion_s=1)
     state, _ = followed(WEB)
-    view = ClusterView(state, lambda: 0)
-    assert list(view.terminating_pods("default")) == []
+    terminating = state.index(TerminatingPods)
+    assert list(terminating.pods_of("default")) == []
 
     state.upsert(leaving)
-    assert list(view.terminating_pods("default")) == [leaving]
-    assert list(view.terminating_pods("bank")) == []
+    assert list(terminating.pods_of("default")) == [leaving]
+    assert list(terminating.pods_of("bank")) == []
     state.upsert(msgspec.structs.replace(ENDED, deletion_s=1))
-    assert list(view.terminating_pods("default")) == []
+    assert list(terminating.pods_of("default")) == []
     state.upsert(msgspec.structs.replace(leaving, uid="w2"))
     state.remove(msgspec.structs.replace(leaving, uid="w2"))
-    assert state.pods._terminating == {}
+    assert terminating.answers() == {}

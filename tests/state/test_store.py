@@ -17,8 +17,9 @@ from reactive_desched.model.objects import (
     PriorityClass,
 )
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.index_registry import IndexHooks
+from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.store import Store
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
 
 
@@ -28,7 +29,7 @@ def budget(name: str, *, allowed: int = 0, uid: str = "u", version: int = 0, app
 
 
 def table() -> Store[PodDisruptionBudget]:
-    return Store(lambda b: PdbChanged(b.namespace, b.name), lambda b: b.namespace)
+    return Store(PodDisruptionBudget, IndexHooks(), lambda b: PdbChanged(b.namespace, b.name))
 
 
 CHANGED = [PdbChanged("shop", "a")]
@@ -73,20 +74,6 @@ def test_an_object_without_a_uid_names_whoever_bears_its_name() -> None:
     assert held.remove(budget("a", uid="")) == CHANGED
 
 
-def test_groups_hold_what_is_there_now() -> None:
-    held = table()
-    for name in "ab":
-        held.upsert(budget(name))
-    held.upsert(newer := budget("b", uid="reborn"))
-    held.remove(budget("a"))
-
-    assert list(held.by_group("shop")) == [newer]
-    assert held.keys() == ["shop/b"]
-    held.remove(newer)
-    assert list(held.by_group("shop")) == []
-    assert held._groups == {}
-
-
 def test_each_kind_of_object_has_its_own_change() -> None:
     state = ClusterState()
     things: list[tuple[str, ClusterObject]] = [
@@ -121,7 +108,7 @@ def test_each_kind_of_object_has_its_own_change() -> None:
 
 
 def over(state: ClusterState, app: str, namespace: str = "shop") -> list[str]:
-    found = ClusterView(state, lambda: 0).pdbs_of(APPS[app, namespace])
+    found = state.index(PdbIndex).covering(APPS[app, namespace])
     return [budget.name for budget in found]
 
 
@@ -153,7 +140,7 @@ def test_the_budgets_over_a_pod_are_as_they_are_now() -> None:
     over(state, "web")
     state.upsert(newer := budget("a", version=2, allowed=3))
 
-    assert ClusterView(state, lambda: 0).pdbs_of(APPS["web", "shop"]) == [newer]
+    assert state.index(PdbIndex).covering(APPS["web", "shop"]) == [newer]
 
 
 def test_budgets_of_another_namespace_are_not_over_it() -> None:

@@ -12,6 +12,7 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.owners import ReplicaCounts
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
 
@@ -51,14 +52,10 @@ def test_an_evictor_may_look_at_ready_nodes_beyond_the_selection(view: ClusterVi
 
 
 def test_pods_on_a_node_are_the_active_ones(view: ClusterView) -> None:
-    assert view.pods_on("counts") == ["web", "db"]
-    assert view.pods_on("nowhere") == []
+    info = view.node_info("counts")
+    assert info is not None
+    assert list(info.active) == ["web", "db"]
     assert view.node_info("nowhere") is None
-
-
-def test_pods_in_a_domain_are_those_on_its_nodes(view: ClusterView) -> None:
-    assert set(view.pods_in_domain(ZONE, "z1")) == {"web", "db", "on-outside", "on-broken"}
-    assert view.pods_in_domain(ZONE, "z2") == []
 
 
 def test_a_pod_is_placed_when_it_is_active_on_a_node_that_counts(view: ClusterView) -> None:
@@ -106,9 +103,9 @@ def test_pods_that_have_ended_are_among_everyone_on_a_node(view: ClusterView) ->
 
 
 def test_replicas_are_the_pods_of_an_owner_in_any_phase(view: ClusterView) -> None:
-    assert view.owner_pod_count("owner-db") == 1
-    assert view.owner_pod_count("owner-web") == 6
-    assert view.owner_pod_count("owner-nobody") == 0
+    assert view.index(ReplicaCounts).count("owner-db") == 1
+    assert view.index(ReplicaCounts).count("owner-web") == 6
+    assert view.index(ReplicaCounts).count("owner-nobody") == 0
 
 
 def test_everything_is_found_by_its_name(view: ClusterView) -> None:
@@ -121,12 +118,15 @@ def test_everything_is_found_by_its_name(view: ClusterView) -> None:
     for thing in things:
         state.upsert(thing)
 
-    found = view.namespace("shop"), view.priority_class("high"), view.pvc("shop", "data")
+    found = (
+        view.store(Namespace).get("shop"),
+        view.store(PriorityClass).get("high"),
+        view.store(PersistentVolumeClaim).get("shop/data"),
+    )
     assert found == things
-    assert view.pod("web") == WEB == view.pod_by_name("default", "web")
-    assert view.namespace("bank") is None
-    assert view.pvc("bank", "data") is None
-    assert view.pod_by_name("bank", "web") is None
+    assert view.pod("web") == WEB
+    assert view.store(Namespace).get("bank") is None
+    assert view.store(PersistentVolumeClaim).get("bank/data") is None
     assert set(view.pods()) == {"web", "db", "done", "waiting", *(s.uid for s in ELSEWHERE)}
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 
-from reactive_desched.model.changes import AntiAffinityResolved, Change
+from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import ZONE_LABEL, ClusterObject, Pod, PodAffinityTerm
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes.anti_affinity.domains import TopologyDomains
+from reactive_desched.state.indexes.pod_affinity import AntiAffinityResolved, PodAffinity
+from reactive_desched.state.indexes.topology_domains import TopologyDomains
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.anti_affinity import (
     anti_affinity_term,
@@ -29,6 +30,7 @@ class PodAffinityCluster:
     def __init__(self, *objects: ClusterObject, selects: str = "") -> None:
         self.state = ClusterState(parse_selector(selects))
         self.view = ClusterView(self.state, lambda: 0.0)
+        self.index = self.state.index(PodAffinity)
         self.apply(*objects)
 
     def apply(self, *objects: ClusterObject) -> list[Change]:
@@ -43,20 +45,20 @@ class PodAffinityCluster:
         """Name, term by term, whom a pod avoids and is near."""
         placed = self.view.active_pod(uid)
         assert placed is not None
-        nearby = (pods for _, pods in self.view.forbidden_near(*placed))
+        nearby = (pods for _, pods in self.index.forbidden_near(*placed))
         return [None if pods is None else {p.uid for p in pods} for pods in nearby]
 
     def pods_conflicting_with(self, uid: str) -> set[str]:
         """Name those who avoid a pod and are near it."""
-        return {p.uid for p in self.view.violated_by(PodSubject(uid))}
+        return {p.uid for p in self.index.violated_by(PodSubject(uid))}
 
     def pods_conflicting_on_node(self, name: str, *keys: str) -> set[str]:
         """Name those who avoid somebody near on a node, by these topology labels if any."""
         subject = NodeSubject(name)
         names = (
-            self.view.violated_by(subject, frozenset(keys))
+            self.index.violated_by(subject, frozenset(keys))
             if keys
-            else self.view.violated_by(subject)
+            else self.index.violated_by(subject)
         )
         return {p.uid for p in names}
 
@@ -64,7 +66,7 @@ class PodAffinityCluster:
         """Name the domains, and who declares it there, that a pod is kept out of."""
         return {
             (avoidance.topology_key, value, uid)
-            for avoidance in self.view.terms_matching(pod)
+            for avoidance in self.index.terms_matching(pod)
             for value in avoidance.owners.values()
             for uid in avoidance.owners.pods(value)
         }
@@ -73,13 +75,13 @@ class PodAffinityCluster:
         self, term: PodAffinityTerm, namespace: str = "default"
     ) -> dict[str, set[str]]:
         """Name whom a term of a pod in a namespace means, by domain."""
-        return by_domain(self.view.pods_matching_term(term, namespace))
+        return by_domain(self.index.matching_term(term, namespace))
 
     def pods_matching_selector(
         self, text: str, key: str = ZONE_LABEL, namespace: str = "default"
     ) -> dict[str, set[str]]:
         """Name the pods of a namespace that a selector text means, by domain."""
-        return by_domain(self.view.pods_matching_selector(namespace, selector(text), key))
+        return by_domain(self.index.matching_selector(namespace, selector(text), key))
 
 
 def by_domain(domains: TopologyDomains) -> dict[str, set[str]]:

@@ -1,58 +1,87 @@
-"""Who controls what controls a pod: the way from a ReplicaSet or a Job to what stands above it."""
+"""Who controls a pod's controller, and how many pods an owner has."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
-from reactive_desched.model.objects import IntermediateOwner, OwnerReference, controller_of
+from reactive_desched.api.index import Cluster, Index
+from reactive_desched.model.changes import Change
+from reactive_desched.model.objects import Job, OwnerReference, Pod, ReplicaSet, controller_of
 
 MAX_OWNER_CHAIN = 5
 """How long a chain of owners may be; what is further up is left out."""
 
 
-class OwnerIndex:
-    """The controllers of one kind of object, by the object's uid.
+class OwnerSizeChanged(Change, frozen=True, gc=False):
+    """The number of pods that name this owner uid changed."""
 
-    An object that nothing controls is not held, so it costs nothing. Bounded by the number of
-    objects in the cluster; siblings share what controls them.
+    owner_uid: str
+
+
+class OwnerIndex(Index):
+    """The way from a pod up to its topmost known controller.
+
+    It keeps nothing of its own: the stores of ReplicaSets and Jobs have each object's controller.
     """
 
-    def __init__(self) -> None:
-        self._controllers: dict[str, OwnerReference] = {}
+    def chain(self, pod: Pod) -> tuple[OwnerReference, ...]:
+        """Return a pod's controller, that one's controller and so on, nearest first.
 
-    def get(self, uid: str) -> OwnerReference | None:
-        """Return the controller of the object with this uid; None if there is none known."""
-        return self._controllers.get(uid)
+        Empty for a bare pod. The chain ends where no controller is known, before a controller
+        would come twice, and after `MAX_OWNER_CHAIN`.
+        """
+        found: dict[str, OwnerReference] = {}
+        above = controller_of(pod.owners)
+        while above is not None and above.uid not in found and len(found) < MAX_OWNER_CHAIN:
+            found[above.uid] = above
+            above = self._controller_of_uid(above.uid)
+        return tuple(found.values())
 
-    def keys(self) -> list[str]:
-        """Return a snapshot of the uids."""
-        return list(self._controllers)
+    def answers(self) -> object:
+        """Return every pod's chain."""
+        return {pod.uid: self.chain(pod) for pod in self._cluster.store(Pod)}
 
-    def upsert(self, obj: IntermediateOwner) -> None:
-        """Take in an object; what was told last counts."""
-        if obj.controller is not None:
-            self._controllers[obj.uid] = obj.controller
-        else:
-            self._controllers.pop(obj.uid, None)
-
-    def remove(self, uid: str) -> None:
-        """Forget an object."""
-        self._controllers.pop(uid, None)
-
-
-def resolve_owner_chain(
-    owners: Iterable[OwnerReference], indexes: Iterable[OwnerIndex]
-) -> tuple[OwnerReference, ...]:
-    """Return the controller among these owners, that one's controller and so on, nearest first.
-
-    Ends where nothing is known to be above, at `MOST_OWNERS`, or before anybody comes twice.
-    """
-    indexes = tuple(indexes)
-    found: dict[str, OwnerReference] = {}
-    above = controller_of(owners)
-    while above is not None and above.uid not in found and len(found) < MAX_OWNER_CHAIN:
-        found[above.uid] = above
-        above = _controller_of_uid(above.uid, indexes)
-    return tuple(found.values())
+    def _controller_of_uid(self, uid: str) -> OwnerReference | None:
+        cluster = self._cluster
+        owner = cluster.store(ReplicaSet).get(uid) or cluster.store(Job).get(uid)
+        return None if owner is None else owner.controller
 
 
-def _controller_of_uid(uid: str, indexes: Iterable[OwnerIndex]) -> OwnerReference | None:
-    return next((found for table in indexes if (found := table.get(uid)) is not None), None)
+class ReplicaCounts(Index):
+    """The pods that name an owner, in any phase, by the owner's uid."""
+
+    announces = (OwnerSizeChanged,)
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        self._counts: dict[str, int] = {}
+        for pod in cluster.store(Pod):
+            self._add(_owner_uids(pod), 1)
+
+    def count(self, owner_uid: str) -> int:
+        """Count the pods that name this owner."""
+        return self._counts.get(owner_uid, 0)
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
+        """Follow a pod that appeared, disappeared, or has other owners."""
+        if old is not None and new is not None and old.owners is new.owners:
+            return ()
+        before = _owner_uids(old) if old is not None else set()
+        after = _owner_uids(new) if new is not None else set()
+        self._add(before - after, -1)
+        self._add(after - before, 1)
+        return [OwnerSizeChanged(uid) for uid in (*sorted(before - after), *sorted(after - before))]
+
+    def answers(self) -> object:
+        """Return the number of pods by owner."""
+        return dict(self._counts)
+
+    def _add(self, owners: Iterable[str], step: int) -> None:
+        for owner in owners:
+            count = self._counts.get(owner, 0) + step
+            if count:
+                self._counts[owner] = count
+            else:
+                del self._counts[owner]
+
+
+def _owner_uids(pod: Pod) -> set[str]:
+    return {owner.uid for owner in pod.owners}

@@ -1,45 +1,74 @@
-"""Which disruption budgets cover a pod, remembered per label set: siblings share the answer."""
+"""Which PodDisruptionBudgets cover a pod, cached per label set: pods of a template share it."""
 
+from collections.abc import Hashable
+
+from reactive_desched.api.index import Cluster, Index, KubeObject
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import Pod, PodDisruptionBudget
-from reactive_desched.state.store import Store
 
 MAX_LABEL_SETS = 100_000
-"""Label sets remembered; at the bound all are forgotten and asked again."""
+"""Label sets cached; at the bound the cache is emptied."""
 
 
-class PdbIndex:
-    """Answers from the budgets of the pod's namespace; told when their selectors change.
+class PdbIndex(Index):
+    """The budgets of each namespace, and which of them select a label set.
 
-    Label sets are known by identity and held, so that an identity is never used twice.
+    Label sets are cached by identity and kept alive, so that an identity is never used twice.
     """
 
-    def __init__(self, pdbs: Store[PodDisruptionBudget]) -> None:
-        self._pdbs = pdbs
+    kinds = (PodDisruptionBudget,)
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        self._pdbs = cluster.store(PodDisruptionBudget)
+        self._keys: dict[str, dict[str, None]] = {}
         self._cache: dict[str, dict[int, tuple[Labels, tuple[str, ...]]]] = {}
         self._cached_label_sets = 0
+        for pdb in self._pdbs:
+            self._keys.setdefault(pdb.namespace, {})[pdb.key] = None
 
     def covering(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the budgets that cover a pod, as they are now."""
-        cached = self._cache.setdefault(pod.namespace, {})
-        answer = cached.get(id(pod.labels))
-        if answer is None:
-            answer = self._lookup(pod)
-            self._clear_if_full()
-            self._cache.setdefault(pod.namespace, {})[id(pod.labels)] = answer
-            self._cached_label_sets += 1
-        found = (self._pdbs.get(key) for key in answer[1])
+        if pod.namespace not in self._keys:
+            return []
+        cached = self._cache.get(pod.namespace, {}).get(id(pod.labels))
+        keys = self._lookup(pod) if cached is None else cached[1]
+        found = (self._pdbs.get(key) for key in keys)
         return [pdb for pdb in found if pdb is not None]
 
-    def invalidate(self, namespace: str) -> None:
-        """Forget what was known of a namespace: a budget came, went, or selects otherwise."""
-        self._cached_label_sets -= len(self._cache.pop(namespace, {}))
+    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> tuple[()]:
+        """Forget the namespace's answers if a budget came, went, or selects other pods."""
+        assert old is None or isinstance(old, PodDisruptionBudget)
+        assert new is None or isinstance(new, PodDisruptionBudget)
+        if old is not None and new is not None and old.selector == new.selector:
+            return ()
+        if new is not None:
+            self._keys.setdefault(new.namespace, {})[new.key] = None
+            self._invalidate(new.namespace)
+        elif old is not None:
+            keys = self._keys[old.namespace]
+            del keys[old.key]
+            if not keys:
+                del self._keys[old.namespace]
+            self._invalidate(old.namespace)
+        return ()
 
-    def _lookup(self, pod: Pod) -> tuple[Labels, tuple[str, ...]]:
-        pdbs = self._pdbs.by_group(pod.namespace)
-        return pod.labels, tuple(pdb.key for pdb in pdbs if pdb.covers(pod))
+    def answers(self) -> object:
+        """Return the keys of each pod's budgets."""
+        return {
+            pod.uid: sorted(pdb.key for pdb in self.covering(pod))
+            for pod in self._cluster.store(Pod)
+        }
 
-    def _clear_if_full(self) -> None:
+    def _lookup(self, pod: Pod) -> tuple[str, ...]:
+        pdbs = (self._pdbs.get(key) for key in self._keys[pod.namespace])
+        keys = tuple(pdb.key for pdb in pdbs if pdb is not None and pdb.covers(pod))
         if self._cached_label_sets >= MAX_LABEL_SETS:
             self._cache.clear()
             self._cached_label_sets = 0
+        self._cache.setdefault(pod.namespace, {})[id(pod.labels)] = pod.labels, keys
+        self._cached_label_sets += 1
+        return keys
+
+    def _invalidate(self, namespace: str) -> None:
+        self._cached_label_sets -= len(self._cache.pop(namespace, {}))

@@ -1,23 +1,112 @@
 """How well each node fulfils the preferred node affinity of the pods that have one.
 
-"Is there a better node than mine" asks for a maximum over all nodes. It is kept per distinct
-set of wishes, and a change of one node's labels updates only the wishes that read those labels.
-Wishes nobody asked about cost nothing.
+"Is another node better than mine" asks for a maximum over all nodes. It is kept per distinct
+preferred affinity, and a change of one node's labels updates only those that read these labels.
+A preferred affinity that no plugin has asked about costs nothing.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterator
 
-from reactive_desched.model.changes import BestPreferenceChanged, Change
+from reactive_desched.api.index import Cluster, Index, NodeState
+from reactive_desched.model.changes import Change, PodsChange
 from reactive_desched.model.node_affinity import NodeAffinity, preferred_weight
 from reactive_desched.model.objects import Node, Pod, PodKey
-from reactive_desched.state.nodes import NodeStore
+
+
+class BestPreferenceChanged(PodsChange, frozen=True, gc=False):
+    """The best weight that any node has for these pods' preferred node affinity changed."""
+
+
+class PreferredAffinity(Index):
+    """The weight of every eligible node, for each distinct preferred affinity in use.
+
+    Pods of one template share their affinity object, so an affinity is found by identity.
+    """
+
+    announces = (BestPreferenceChanged,)
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        self._classes: dict[int, _PreferenceClass] = {}
+        for pod in cluster.store(Pod):
+            self._add_pod(pod)
+
+    def weights(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
+        """Return this node's weight, and the best weight of any eligible node."""
+        preference = self._classes.get(id(affinity))
+        if preference is None:
+            preference = _PreferenceClass(affinity)
+        if not preference.built:
+            self._build(preference)
+        return preference.weights.get(node, 0), preference.best
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[Change, ...]:
+        """Count an active pod for its affinity."""
+        kept = new.spec.node_affinity if new is not None and new.is_active else None
+        if old is not None and old.spec.node_affinity is not kept:
+            self._remove_pod(old)
+        if new is not None:
+            self._add_pod(new)
+        return ()
+
+    def on_node(self, old: NodeState | None, new: NodeState | None) -> Iterator[Change]:
+        """Weigh a node that became eligible, ceased to be, or has other labels."""
+        before = old.node if old is not None and old.eligible else None
+        after = new.node if new is not None and new.eligible else None
+        if before is after:
+            return
+        changed = None
+        if before is not None and after is not None:
+            if before.labels is after.labels or before.labels == after.labels:
+                return
+            changed = before.labels.items() ^ after.labels.items()
+        keys = None if changed is None else {key for key, _ in changed}
+        for preference in self._classes.values():
+            if preference.built and (keys is None or not preference.label_keys.isdisjoint(keys)):
+                yield from preference.update(before, after)
+
+    def answers(self) -> object:
+        """Return, for each active pod with preferences, both weights for each eligible node."""
+        return {
+            (pod.uid, info.name): self.weights(pod.spec.node_affinity, info.name)
+            for pod in self._cluster.store(Pod)
+            if pod.is_active and pod.spec.node_affinity is not None
+            for info in self._cluster.node_infos()
+        }
+
+    def _add_pod(self, pod: Pod) -> None:
+        affinity = pod.spec.node_affinity
+        if affinity is None or not affinity.preferred or not pod.is_active:
+            return
+        preference = self._classes.get(id(affinity))
+        if preference is None:
+            preference = self._classes[id(affinity)] = _PreferenceClass(affinity)
+        preference.pods[pod.uid] = None
+
+    def _remove_pod(self, pod: Pod) -> None:
+        affinity = pod.spec.node_affinity
+        preference = self._classes.get(id(affinity)) if affinity is not None else None
+        if preference is None:
+            return
+        preference.pods.pop(pod.uid, None)
+        if not preference.pods:
+            del self._classes[id(affinity)]
+
+    def _build(self, preference: "_PreferenceClass") -> None:
+        for info in self._cluster.node_infos():
+            if info.eligible and info.node is not None:
+                preference.set_node(info.node)
+        preference.built = True
 
 
 class _PreferenceClass:
-    """One distinct preferred affinity: the pods that have it and the weight of every node."""
+    """One distinct preferred affinity: the pods that have it, and the weight of every node.
 
-    __slots__ = ("affinity", "is_built", "label_keys", "pods", "weight_counts", "weights")
+    `built` is False until the first question: until then no node has been weighed.
+    """
+
+    __slots__ = ("affinity", "built", "label_keys", "pods", "weight_counts", "weights")
 
     def __init__(self, affinity: NodeAffinity) -> None:
         self.affinity = affinity
@@ -27,7 +116,11 @@ class _PreferenceClass:
         self.pods: dict[PodKey, None] = {}
         self.weights: dict[str, int] = {}
         self.weight_counts: Counter[int] = Counter()
-        self.is_built = False
+        self.built = False
+
+    @property
+    def best(self) -> int:
+        return max(self.weight_counts, default=0)
 
     def set_node(self, node: Node) -> None:
         self.remove_node(node.name)
@@ -43,91 +136,12 @@ class _PreferenceClass:
         if not self.weight_counts[weight]:
             del self.weight_counts[weight]
 
-    @property
-    def best_weight(self) -> int:
-        return max(self.weight_counts, default=0)
-
-
-class PreferredAffinityIndex:
-    """The distinct preferred affinities in use, by identity of the shared affinity object."""
-
-    def __init__(self, nodes: NodeStore) -> None:
-        self._nodes = nodes
-        self._classes: dict[int, _PreferenceClass] = {}
-
-    def add_pod(self, pod: Pod) -> None:
-        """Count a pod that sits on a node and has wishes."""
-        affinity = pod.spec.node_affinity
-        if affinity is None or not affinity.preferred:
-            return
-        if not pod.is_active:
-            self.remove_pod(pod)
-            return
-        preference = self._classes.get(id(affinity))
-        if preference is None:
-            preference = self._classes[id(affinity)] = _PreferenceClass(affinity)
-        preference.pods[pod.uid] = None
-
-    def remove_pod(self, pod: Pod) -> None:
-        """Stop counting a pod; wishes nobody has any more are forgotten."""
-        affinity = pod.spec.node_affinity
-        preference = self._classes.get(id(affinity)) if affinity is not None else None
-        if preference is None:
-            return
-        preference.pods.pop(pod.uid, None)
-        if not preference.pods:
-            del self._classes[id(affinity)]
-
-    def node_and_best_weight(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
-        """Return this node's weight and the best weight of any counting node."""
-        preference = self._classes.get(id(affinity))
-        if preference is None:
-            preference = _PreferenceClass(affinity)
-        if not preference.is_built:
-            self._build(preference)
-        return preference.weights.get(node, 0), preference.best_weight
-
-    def node_changed(self, node: Node, keys: Iterable[str]) -> Iterator[Change]:
-        """Weigh a node anew after some of its labels changed."""
-        changed = frozenset(keys)
-        for preference in self._built_classes():
-            if changed & preference.label_keys:
-                yield from _update_weight(preference, node, None)
-
-    def node_added(self, node: Node) -> Iterator[Change]:
-        """Weigh a node that counts from now on."""
-        for preference in self._built_classes():
-            yield from _update_weight(preference, node, None)
-
-    def node_removed(self, name: str) -> Iterator[Change]:
-        """Stop weighing a node."""
-        for preference in self._built_classes():
-            yield from _update_weight(preference, None, name)
-
-    def invalidate(self) -> None:
-        """Other nodes count from now on: weigh them when somebody asks."""
-        for preference in self._classes.values():
-            preference.weights.clear()
-            preference.weight_counts.clear()
-            preference.is_built = False
-
-    def _built_classes(self) -> list[_PreferenceClass]:
-        return [preference for preference in self._classes.values() if preference.is_built]
-
-    def _build(self, preference: _PreferenceClass) -> None:
-        for node_info in self._nodes:
-            if node_info.eligible and node_info.node is not None:
-                preference.set_node(node_info.node)
-        preference.is_built = True
-
-
-def _update_weight(
-    preference: _PreferenceClass, node: Node | None, removed: str | None
-) -> Iterator[Change]:
-    best = preference.best_weight
-    if node is not None:
-        preference.set_node(node)
-    if removed is not None:
-        preference.remove_node(removed)
-    if preference.best_weight != best:
-        yield BestPreferenceChanged(tuple(preference.pods))
+    def update(self, old: Node | None, new: Node | None) -> Iterator[Change]:
+        """Replace a node's weight; announce another best weight."""
+        best = self.best
+        if new is not None:
+            self.set_node(new)
+        elif old is not None:
+            self.remove_node(old.name)
+        if self.best != best:
+            yield BestPreferenceChanged(tuple(self.pods))

@@ -1,32 +1,48 @@
-"""Which pods use a persistent volume claim, so that a claim's news reaches their nodes."""
+"""Which pods use a PersistentVolumeClaim."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 
+from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.objects import Pod, PodKey
 
 
-class PvcUsers:
-    """The pods that sit on a node and have not ended, by the claims they mount."""
+class PvcUsers(Index):
+    """The active pods by the claims that they mount; a claim is "namespace/name"."""
 
-    def __init__(self) -> None:
-        self._pods: dict[str, dict[PodKey, Pod]] = {}
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        self._pods = cluster.store(Pod)
+        self._uids: dict[str, dict[PodKey, None]] = {}
+        for pod in self._pods:
+            self.on_pod(None, pod)
 
     def users_of(self, pvc: str) -> Collection[Pod]:
-        """Return the pods that use a claim, given by namespace and name."""
-        return self._pods.get(pvc, {}).values()
+        """Return the pods that sit on a node, have not ended, and use a claim."""
+        found = map(self._pods.get, self._uids.get(pvc, ()))
+        return [pod for pod in found if pod is not None]
 
-    def add_pod(self, pod: Pod) -> None:
-        """Note a pod as it is now."""
-        if not pod.is_active:
-            self.remove_pod(pod)
+    def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[()]:
+        """Follow a pod that starts or stops using claims."""
+        if old is not None and old.pvc_names:
+            for pvc in _pvcs(old):
+                self._discard(pvc, old.uid)
+        if new is not None and new.pvc_names and new.is_active:
+            for pvc in _pvcs(new):
+                self._uids.setdefault(pvc, {})[new.uid] = None
+        return ()
+
+    def answers(self) -> object:
+        """Return the uids by claim."""
+        return {pvc: {pod.uid for pod in self.users_of(pvc)} for pvc in self._uids}
+
+    def _discard(self, pvc: str, uid: PodKey) -> None:
+        users = self._uids.get(pvc)
+        if users is None:
             return
-        for pvc in pod.pvc_names:
-            self._pods.setdefault(f"{pod.namespace}/{pvc}", {})[pod.uid] = pod
+        users.pop(uid, None)
+        if not users:
+            del self._uids[pvc]
 
-    def remove_pod(self, pod: Pod) -> None:
-        """Forget a pod that left its node or has ended."""
-        for pvc in pod.pvc_names:
-            users = self._pods.get(f"{pod.namespace}/{pvc}", {})
-            users.pop(pod.uid, None)
-            if not users:
-                self._pods.pop(f"{pod.namespace}/{pvc}", None)
+
+def _pvcs(pod: Pod) -> list[str]:
+    return [f"{pod.namespace}/{name}" for name in pod.pvc_names]

@@ -74,10 +74,6 @@ T = TypeVar("T", bound=ClusterObject)
 W = TypeVar("W", bound=WireObject)
 
 
-def _no_group(_: ClusterObject) -> str:
-    return ""
-
-
 class Purpose(Enum):
     """What reads the objects of a kind."""
 
@@ -107,8 +103,6 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     wire: type[W]
     make_reader: Callable[[InternTables], Callable[[W], T]]
     make_change: Callable[[T], Change] | None = None
-    store_group: Callable[[T], str] = _no_group
-    """The group under which the state also finds the object, as a namespace's PDBs."""
     purpose: Purpose = Purpose.DECISIONS
     read_for: str
     """Why the controller reads the kind, as SECURITY.md says it."""

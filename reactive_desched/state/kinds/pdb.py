@@ -52,6 +52,5 @@ PDB: Final = WatchedKind(
     wire=WirePdb,
     make_reader=lambda _: _read,
     make_change=lambda pdb: PdbChanged(pdb.namespace, pdb.name),
-    store_group=lambda pdb: pdb.namespace,
     read_for="the evictions that a budget allows",
 )

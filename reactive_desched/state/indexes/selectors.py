@@ -1,0 +1,328 @@
+"""Which active pods a label selector matches, and in which topology domains they sit.
+
+Kept current per change: a change of one pod costs by its labels and by the queries that match it,
+never by the size of the cluster. A query is registered under one of the labels that its selector
+requires, and pods are indexed by these labels alone. So a pod finds the queries that match it by
+looking up its own labels, and a query finds its pods by looking up one label.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+
+from reactive_desched.api.index import Cluster
+from reactive_desched.model.affinity_terms import NamespaceScope, selector_key
+from reactive_desched.model.labels import Labels, LabelSelector
+from reactive_desched.model.objects import Namespace, Pod, PodKey
+from reactive_desched.state.indexes.namespace_pods import NamespacePods
+from reactive_desched.state.indexes.topology_domains import (
+    CompactMultiMap,
+    TopologyDomains,
+    TopologyKeyRefs,
+    topology_of,
+)
+
+MAX_UNREFERENCED_QUERIES = 1_000
+"""How many queries are kept that no anti-affinity term refers to. At the bound the least recently
+used one is dropped; used again, it is built again, at the cost of the pods that it matches."""
+
+RequiredLabel = tuple[str, tuple[str, ...]]
+"""A label that a selector requires, with the values that it accepts."""
+
+_NO_LABELS: Labels = {}
+
+
+class SelectorQuery:
+    """The active pods that a selector matches in a scope of namespaces.
+
+    `domains` has them by topology domain, for each label that was asked about. `is_valid` is false
+    for a selector that does not parse: it matches no pod. `refs` counts the anti-affinity terms
+    that refer to the query.
+    """
+
+    __slots__ = (
+        "domains",
+        "is_single_label",
+        "is_valid",
+        "key",
+        "refs",
+        "scope",
+        "selector",
+    )
+
+    def __init__(self, scope: NamespaceScope, selector: LabelSelector, key: Hashable) -> None:
+        self.scope = scope
+        self.selector = selector
+        self.key = key
+        self.is_valid = not selector.validation_errors()
+        self.is_single_label = len(selector.match_labels) == 1 and not selector.match_expressions
+        self.domains: dict[str, TopologyDomains] = {}
+        self.refs = 0
+
+
+class LabelIndex:
+    """The pods of one namespace, or of all, and the queries that may match some of them.
+
+    `list_pods` returns all the pods. They are indexed by a label from the first time that a query
+    is looked up by it until no query requires it any more.
+    """
+
+    def __init__(self, list_pods: Callable[[], Iterable[Pod]]) -> None:
+        self._list_pods = list_pods
+        self._queries: dict[SelectorQuery, RequiredLabel | None] = {}
+        self._queries_by_label: dict[str, dict[str, list[SelectorQuery]]] = {}
+        self._unindexed_queries: dict[SelectorQuery, None] = {}
+        self._pods_by_label: dict[str, CompactMultiMap] = {}
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+    def __iter__(self) -> Iterator[SelectorQuery]:
+        return iter(self._queries)
+
+    def register(self, query: SelectorQuery) -> None:
+        """Register a query under a label that it requires."""
+        label = self._queries[query] = self._most_selective(query.selector)
+        if label is None:
+            self._unindexed_queries[query] = None
+            return
+        key, values = label
+        for value in values:
+            self._queries_by_label.setdefault(key, {}).setdefault(value, []).append(query)
+
+    def unregister(self, query: SelectorQuery) -> None:
+        """Drop a query, and the index of pods that only it needed."""
+        label = self._queries.pop(query)
+        if label is None:
+            del self._unindexed_queries[query]
+            return
+        key, values = label
+        registered = self._queries_by_label[key]
+        for value in values:
+            registered[value].remove(query)
+            if not registered[value]:
+                del registered[value]
+        if not registered:
+            del self._queries_by_label[key]
+            self._pods_by_label.pop(key, None)
+
+    def queries_matching(self, labels: Labels) -> list[SelectorQuery]:
+        """Return the queries whose selectors match a pod's labels."""
+        found: list[SelectorQuery] = []
+        by_label = self._queries_by_label
+        for key, value in labels.items():
+            if (registered := by_label.get(key)) is not None and value in registered:
+                found += [
+                    s for s in registered[value] if s.is_single_label or s.selector.matches(labels)
+                ]
+        if self._unindexed_queries:
+            found += [s for s in self._unindexed_queries if s.selector.matches(labels)]
+        return found
+
+    def candidates(self, query: SelectorQuery) -> Iterator[PodKey]:
+        """Return the uids of the active pods with the label that the query is registered under."""
+        label = self._queries[query]
+        if label is None:
+            yield from (pod.uid for pod in self._list_pods() if pod.is_active)
+            return
+        key, values = label
+        groups = self._pods_by_label.get(key)
+        if groups is None:
+            groups = self._pods_by_label[key] = self._build_index(key)
+        for value in values:
+            yield from groups.members(value)
+
+    def update_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Follow an active pod that appeared, disappeared (None), or has other labels."""
+        for key, groups in self._pods_by_label.items():
+            before = old.labels.get(key) if old is not None else None
+            after = new.labels.get(key) if new is not None else None
+            if before == after:
+                continue
+            if old is not None and before is not None:
+                groups.discard(before, old.uid)
+            if new is not None and after is not None:
+                groups.add(after, new.uid)
+
+    def _build_index(self, key: str) -> CompactMultiMap:
+        groups = CompactMultiMap()
+        for pod in self._list_pods():
+            if (value := pod.labels.get(key)) is not None and pod.is_active:
+                groups.add(value, pod.uid)
+        return groups
+
+    def _most_selective(self, selector: LabelSelector) -> RequiredLabel | None:
+        """Choose the label with the fewest queries registered under it."""
+        return min(_required_labels(selector), key=self._registered_count, default=None)
+
+    def _registered_count(self, label: RequiredLabel) -> int:
+        key, values = label
+        registered = self._queries_by_label.get(key, {})
+        return sum(len(registered.get(value, ())) for value in values)
+
+
+def _required_labels(selector: LabelSelector) -> Iterator[RequiredLabel]:
+    for key, value in selector.match_labels.items():
+        yield key, (value,)
+    for requirement in selector.match_expressions:
+        if requirement.operator == "In":
+            yield requirement.key, tuple(dict.fromkeys(requirement.values))
+
+
+class SelectorQueries:
+    """Every query in use; queries of the same scope and selector are one.
+
+    A query's domains are built when they are first asked for, and follow every change from then
+    on. A query without references may be dropped by the next question, so use it up before that.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._pods = cluster.store(Pod)
+        self._namespaces = cluster.store(Namespace)
+        self._namespace_pods = cluster.index(NamespacePods)
+        self._queries: dict[Hashable, SelectorQuery] = {}
+        self._unreferenced: dict[SelectorQuery, None] = {}  # least recently used first
+        self._by_namespace: dict[str, LabelIndex] = {}
+        self._cluster_wide: LabelIndex | None = None
+        self.topology_keys = TopologyKeyRefs()
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+    def get_or_create(self, scope: NamespaceScope, selector: LabelSelector) -> SelectorQuery:
+        """Return the query of this scope and selector, made when first asked for."""
+        key = scope.key, selector_key(selector)
+        found = self._queries.get(key)
+        if found is None:
+            found = self._queries[key] = SelectorQuery(scope, selector, key)
+            self._register(found)
+        if not found.refs:
+            self._mark_used(found)
+        return found
+
+    def acquire(self, query: SelectorQuery) -> None:
+        """Keep a query until it is released as often."""
+        query.refs += 1
+        self._unreferenced.pop(query, None)
+
+    def release(self, query: SelectorQuery) -> None:
+        """Drop a reference; the query stays for a while, as the next pod may need it again."""
+        query.refs -= 1
+        if not query.refs:
+            self._mark_used(query)
+
+    def queries_matching(self, pod: Pod) -> list[SelectorQuery]:
+        """Return the queries that match a pod, by its labels and its namespace."""
+        index = self._by_namespace.get(pod.namespace)
+        found = index.queries_matching(pod.labels) if index is not None else []
+        if self._cluster_wide is not None:
+            labels = self._namespace_labels(pod.namespace)
+            wide = self._cluster_wide.queries_matching(pod.labels)
+            found += [s for s in wide if s.scope.covers(pod.namespace, labels)]
+        return found
+
+    def matches(self, query: SelectorQuery, pod: Pod) -> bool:
+        """Say whether a query matches a pod."""
+        return (
+            query.is_valid
+            and query.selector.matches(pod.labels)
+            and query.scope.covers(pod.namespace, self._namespace_labels(pod.namespace))
+        )
+
+    def matching_pods(self, query: SelectorQuery) -> Iterator[Pod]:
+        """Return the active pods that a query matches, on eligible nodes and on others."""
+        if not query.is_valid:
+            return
+        for index in self._indexes_of(query):
+            for uid in index.candidates(query):
+                pod = self._pods.get(uid)
+                if pod is not None and self.matches(query, pod):
+                    yield pod
+
+    def domains(self, query: SelectorQuery, topology_key: str) -> TopologyDomains:
+        """Return a query's active pods by the domains of a topology label."""
+        found = query.domains.get(topology_key)
+        if found is None:
+            found = query.domains[topology_key] = TopologyDomains(topology_key)
+            self.topology_keys.acquire(topology_key)
+            for pod in self.matching_pods(query):
+                found.add_pod(pod.uid, topology_of(self._cluster, pod.node))
+        return found
+
+    def update_pod(
+        self, old: Pod | None, new: Pod | None
+    ) -> tuple[list[SelectorQuery], list[SelectorQuery]]:
+        """Follow an active pod that appeared, disappeared (None), or differs.
+
+        Return the queries that match it no longer, and those that match it from now on; the caller
+        updates their domains. A pod on another node leaves all its queries and joins them again.
+        """
+        pod = new or old
+        if pod is None:
+            return [], []
+        if (index := self._by_namespace.get(pod.namespace)) is not None:
+            index.update_pod(old, new)
+        if self._cluster_wide is not None:
+            self._cluster_wide.update_pod(old, new)
+        before = self.queries_matching(old) if old is not None else []
+        after = self.queries_matching(new) if new is not None else []
+        if old is None or new is None or old.node != new.node:
+            return before, after
+        return [s for s in before if s not in after], [s for s in after if s not in before]
+
+    def invalidate_namespace_selectors(self) -> None:
+        """Drop the domains of queries with a namespaceSelector: a namespace's labels changed."""
+        for query in self._cluster_wide or ():
+            if (
+                query.scope.namespace_selector is not None
+                and not query.scope.namespace_selector.is_empty
+            ):
+                self._clear_domains(query)
+
+    def _namespace_labels(self, namespace: str) -> Labels:
+        found = self._namespaces.get(namespace)
+        return found.labels if found is not None else _NO_LABELS
+
+    def _indexes_of(self, query: SelectorQuery) -> list[LabelIndex]:
+        """Return the label indexes with the pods that a query may match."""
+        if query.scope.namespace_selector is None:
+            return [self._namespace_index(name) for name in query.scope.namespaces]
+        if self._cluster_wide is None:
+            self._cluster_wide = LabelIndex(lambda: self._pods)
+        return [self._cluster_wide]
+
+    def _namespace_index(self, namespace: str) -> LabelIndex:
+        found = self._by_namespace.get(namespace)
+        if found is None:
+            found = LabelIndex(lambda: self._namespace_pods.pods_of(namespace))
+            self._by_namespace[namespace] = found
+        return found
+
+    def _register(self, query: SelectorQuery) -> None:
+        if query.is_valid:
+            for index in self._indexes_of(query):
+                index.register(query)
+
+    def _mark_used(self, query: SelectorQuery) -> None:
+        self._unreferenced.pop(query, None)
+        self._unreferenced[query] = None
+        if len(self._unreferenced) > MAX_UNREFERENCED_QUERIES:
+            self._remove(next(iter(self._unreferenced)))
+
+    def _remove(self, query: SelectorQuery) -> None:
+        del self._unreferenced[query]
+        del self._queries[query.key]
+        self._clear_domains(query)
+        if not query.is_valid:
+            return
+        for index in self._indexes_of(query):
+            index.unregister(query)
+        for name in query.scope.namespaces:
+            if name in self._by_namespace and not len(self._by_namespace[name]):
+                del self._by_namespace[name]
+        if self._cluster_wide is not None and not len(self._cluster_wide):
+            self._cluster_wide = None
+
+    def _clear_domains(self, query: SelectorQuery) -> None:
+        for key in query.domains:
+            self.topology_keys.release(key)
+        query.domains.clear()

@@ -1,0 +1,151 @@
+"""Pods by topology domain: which share a zone, a host, or another label value of their nodes."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
+
+from reactive_desched.api.index import Cluster, NodeState
+from reactive_desched.model.labels import Labels
+from reactive_desched.model.objects import PodKey
+
+
+class NodeTopology(NamedTuple):
+    """What of a node decides which pods share a domain: its labels, and its eligibility."""
+
+    labels: Labels
+    eligible: bool
+
+
+UNKNOWN_NODE: Final = NodeTopology({}, False)
+"""The topology of a node name without a Node."""
+
+
+def topology(state: NodeState | None) -> NodeTopology:
+    """Return the topology of a node."""
+    return UNKNOWN_NODE if state is None else NodeTopology(state.node.labels, state.eligible)
+
+
+def topology_of(cluster: Cluster, name: str) -> NodeTopology:
+    """Return the topology of a node by its name."""
+    info = cluster.node_info(name)
+    if info is None or info.node is None:
+        return UNKNOWN_NODE
+    return NodeTopology(info.node.labels, info.eligible)
+
+
+class CompactMultiMap:
+    """Pod uids by a string, for example a label value; a group exists while it has members.
+
+    Most groups have one member, which is stored bare: a dict of one entry takes ten times as much
+    memory. What `members` returns follows later changes.
+    """
+
+    __slots__ = ("_groups",)
+
+    def __init__(self) -> None:
+        self._groups: dict[str, PodKey | dict[PodKey, None]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __contains__(self, group: str) -> bool:
+        return group in self._groups
+
+    def members(self, group: str) -> Collection[PodKey]:
+        """Return a group's members in the order in which they were added."""
+        found = self._groups.get(group)
+        if found is None:
+            return ()
+        return (found,) if isinstance(found, str) else found
+
+    def add(self, group: str, pod: PodKey) -> None:
+        """Add a pod to a group."""
+        found = self._groups.get(group)
+        if found is None:
+            self._groups[group] = pod
+        elif not isinstance(found, str):
+            found[pod] = None
+        elif found != pod:
+            self._groups[group] = {found: None, pod: None}
+
+    def discard(self, group: str, pod: PodKey) -> None:
+        """Remove a pod from a group, if it is there."""
+        found = self._groups.get(group)
+        if found is None:
+            return
+        if isinstance(found, str):
+            if found == pod:
+                del self._groups[group]
+            return
+        found.pop(pod, None)
+        if len(found) == 1:
+            self._groups[group] = next(iter(found))
+
+
+class TopologyDomains:
+    """Active pods by their nodes' value of one topology label, `topology_key`.
+
+    Pods on nodes without the label, or without a Node, are left out. `eligible` has the pods on
+    eligible nodes, `ineligible` the others: plugins look at the former, the scheduler at both.
+    Follows every change of the state; use up what its methods return before the next one.
+    """
+
+    __slots__ = ("eligible", "ineligible", "topology_key")
+
+    def __init__(self, topology_key: str) -> None:
+        self.topology_key = topology_key
+        self.eligible = CompactMultiMap()
+        self.ineligible = CompactMultiMap()
+
+    def __bool__(self) -> bool:
+        return len(self.eligible) > 0 or len(self.ineligible) > 0
+
+    def values(self) -> Iterator[str]:
+        """Name every domain in which there is a pod, each once."""
+        yield from self.eligible
+        yield from (value for value in self.ineligible if value not in self.eligible)
+
+    def count(self, value: str) -> int:
+        """Count the pods of a domain, on eligible nodes and on others."""
+        return len(self.eligible.members(value)) + len(self.ineligible.members(value))
+
+    def pods(self, value: str) -> Iterator[PodKey]:
+        """Return the uids of the pods of a domain, on eligible nodes and on others."""
+        yield from self.eligible.members(value)
+        yield from self.ineligible.members(value)
+
+    def add_pod(self, pod: PodKey, node: NodeTopology) -> None:
+        """Add a pod to its node's domain."""
+        if (value := node.labels.get(self.topology_key)) is not None:
+            (self.eligible if node.eligible else self.ineligible).add(value, pod)
+
+    def remove_pod(self, pod: PodKey, node: NodeTopology) -> None:
+        """Remove a pod from the domain that its node had when the pod was added."""
+        if (value := node.labels.get(self.topology_key)) is not None:
+            (self.eligible if node.eligible else self.ineligible).discard(value, pod)
+
+
+class TopologyKeyRefs:
+    """Reference counts of the topology labels in use: a change of other node labels is ignored."""
+
+    def __init__(self) -> None:
+        self._refs: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._refs)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._refs
+
+    def acquire(self, key: str) -> None:
+        """Count one more use of a label."""
+        self._refs[key] += 1
+
+    def release(self, key: str) -> None:
+        """Count one use fewer."""
+        self._refs[key] -= 1
+        if not self._refs[key]:
+            del self._refs[key]

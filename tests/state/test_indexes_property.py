@@ -1,0 +1,258 @@
+"""After any sequence of changes, every index answers as one that is built anew."""
+
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+import reactive_desched
+from reactive_desched.api.index import Cluster, Index
+from reactive_desched.model.changes import Change
+from reactive_desched.model.labels import parse_selector
+from reactive_desched.model.node_affinity import NodeAffinity, PreferredTerm
+from reactive_desched.model.objects import (
+    ZONE_LABEL,
+    ClusterObject,
+    CSINode,
+    Job,
+    Namespace,
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PodStatus,
+    ReplicaSet,
+)
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.index_registry import IndexHooks
+from reactive_desched.state.resources import RESOURCES
+from reactive_desched.testing.anti_affinity import anti_affinity_term, selector
+from reactive_desched.testing.builders import node, pod, term, with_spec
+
+for module in walk_packages(reactive_desched.__path__, "reactive_desched."):
+    if module.name.startswith(("reactive_desched.state.", "reactive_desched.fit.")):
+        import_module(module.name)
+
+
+def _subclasses(kind: Any) -> list[type[Index]]:  # Any: Index itself is abstract
+    return [found for sub in kind.__subclasses__() for found in (sub, *_subclasses(sub))]
+
+
+INDEXES = sorted(
+    (kind for kind in _subclasses(Index) if kind.__module__.startswith("reactive_desched.")),
+    key=lambda kind: kind.__name__,
+)
+ALIKE = {"app": "web"}
+PREFERS_SSD = NodeAffinity(preferred=(PreferredTerm(weight=10, preference=term("disk=ssd")),))
+SPECS = (
+    pod("x").spec,
+    with_spec(pod("x"), anti_affinity=(anti_affinity_term("app=web", ZONE_LABEL),)).spec,
+    with_spec(
+        pod("x"),
+        node_affinity=PREFERS_SSD,
+        anti_affinity=(anti_affinity_term("app=db", namespace_selector="stage=live"),),
+    ).spec,
+    with_spec(pod("x"), node_affinity=PREFERS_SSD).spec,
+)
+LABELS: tuple[dict[str, str], ...] = (ALIKE, {"app": "db"}, {})
+OWNERS = tuple(
+    (OwnerReference("ReplicaSet", name, f"rs-{name}", controller=True),) for name in "ab"
+)
+pods = st.builds(
+    lambda name, space, on, labels, spec, phase, owners, claims, deletion_s: replace(
+        pod(name, namespace=space, on=on, status=PodStatus(phase)),
+        uid=f"{space}/{name}",
+        labels=labels,
+        spec=spec,
+        owners=owners,
+        pvc_names=claims,
+        deletion_s=deletion_s,
+    ),
+    st.sampled_from(["p1", "p2", "p3"]),
+    st.sampled_from(["default", "default", "shop"]),
+    st.sampled_from(["n1", "n1", "n2", None]),
+    st.sampled_from(LABELS),
+    st.sampled_from(SPECS),
+    st.sampled_from(["Running", "Running", "Failed"]),
+    st.sampled_from([*OWNERS, ()]),
+    st.sampled_from([(), ("data",), ("data", "logs")]),
+    st.sampled_from([None, None, 1]),
+)
+nodes = st.builds(
+    lambda name, zone, disk, ready: node(
+        name, labels={ZONE_LABEL: zone, "disk": disk}, ready=ready
+    ),
+    st.sampled_from(["n1", "n2", "n3"]),
+    st.sampled_from(["a", "b"]),
+    st.sampled_from(["ssd", "hdd"]),
+    st.sampled_from(["True", "True", "False"]),
+)
+budgets = st.builds(
+    lambda name, text, allowed: PodDisruptionBudget(
+        "default", name, selector=selector(text), disruptions_allowed=allowed
+    ),
+    st.sampled_from(["b1", "b2"]),
+    st.sampled_from(["app=web", "app=db", "app"]),
+    st.integers(0, 1),
+)
+others = st.sampled_from(
+    [
+        *(Namespace("shop", labels={"stage": stage}) for stage in ("live", "test")),
+        *(ReplicaSet(f"rs-{name}", controller=OWNERS[0][0]) for name in "ab"),
+        Job("rs-a", controller=OWNERS[1][0]),
+        PersistentVolumeClaim("default", "data", volume_name="v1"),
+        PersistentVolume("v1", claim_ref="default/data"),
+        CSINode("n1", attach_limits={"disks": 1}),
+    ]
+)
+objects = pods | pods | nodes | budgets | others
+steps = st.lists(
+    st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
+    | st.tuples(st.just("select"), st.sampled_from(["", "disk=ssd"]))
+    | st.tuples(st.just("ask"), st.none()),
+    min_size=3,
+    max_size=30,
+)
+
+
+class Story:
+    """A cluster with one index; a pod's name may come back as another pod."""
+
+    def __init__(self, kind: type[Index]) -> None:
+        self.state = ClusterState()
+        self.kind = kind
+        self.index: Index = self.state.index(kind)
+        self._lives: dict[str, int] = {}
+
+    def tell(self, step: str, subject: Any) -> None:  # an object, or a selector's text
+        if isinstance(subject, Pod):
+            life = self._lives.setdefault(subject.uid, 0)
+            self._lives[subject.uid] += step == "remove"
+            subject = replace(subject, uid=f"{subject.uid}#{life}")
+        changes: list[Change] = []
+        if step == "select":
+            changes = self.state.set_node_selector(parse_selector(subject))
+        elif step == "ask":
+            self.index.answers()
+        else:
+            changes = getattr(self.state, step)(subject)
+        announced = [c for c in changes if type(c).__module__ == self.kind.__module__]
+        assert all(isinstance(change, self.kind.announces) for change in announced)
+
+    def anew(self) -> Index:
+        """Build the index from the cluster as it is."""
+        return type(self.index)(self.state)
+
+
+@pytest.mark.parametrize("kind", INDEXES, ids=lambda kind: kind.__name__)
+@given(steps=steps)
+def test_after_any_changes_an_index_answers_as_one_built_anew(
+    kind: type[Index], steps: list[tuple[str, Any]]
+) -> None:
+    story = Story(kind)
+    for step, subject in steps:
+        story.tell(step, subject)
+
+    assert story.index.answers() == story.anew().answers()
+
+
+@given(steps=steps)
+def test_an_index_that_is_first_needed_later_answers_the_same(
+    steps: list[tuple[str, Any]],
+) -> None:
+    stories = [Story(kind) for kind in INDEXES]
+    for step, subject in steps:
+        for story in stories:
+            story.tell(step, subject)
+
+    late = ClusterState()
+    late.set_node_selector(stories[0].state.nodes.selector)
+    for resource in RESOURCES:
+        for key in stories[0].state.keys(resource):
+            known = stories[0].state.get(resource, key)
+            assert known is not None
+            late.upsert(known)
+    for story in stories:
+        assert late.index(story.kind).answers() == story.index.answers()
+
+
+def test_every_index_is_found() -> None:
+    names = {kind.__name__ for kind in INDEXES}
+
+    assert names >= {"PreferredAffinity", "PdbIndex", "PvcUsers", "PodAffinity", "ReplicaCounts"}
+
+
+class Counting(Index):
+    """Counts how often its hook is called."""
+
+    calls = 0
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[()]:
+        self.calls += 1
+        return ()
+
+    def answers(self) -> object:
+        return None
+
+
+class Needy(Index):
+    """Needs another index."""
+
+    def __init__(self, cluster: Cluster, args: Any = None) -> None:
+        super().__init__(cluster, args)
+        self.needed = cluster.index(Counting)
+
+    def answers(self) -> object:
+        return None
+
+
+def test_an_index_that_no_plugin_needs_any_more_is_dropped_and_its_hooks_with_it() -> None:
+    state = ClusterState()
+    state.keep_indexes([(Needy, None)])
+    needed = state.index(Needy).needed
+    state.keep_indexes([(Needy, None)])
+    state.upsert(pod("web", on="n1"))
+    assert (state.index(Counting), needed.calls) == (needed, 1)
+
+    state.keep_indexes([])
+    state.upsert(pod("db", on="n1"))
+
+    assert needed.calls == 1
+    assert state.index(Counting) is not needed
+
+
+def test_indexes_of_one_class_are_told_apart_by_their_arguments() -> None:
+    state = ClusterState()
+
+    assert state.index(Counting, "a") is state.index(Counting, "a")
+    assert state.index(Counting, "a") is not state.index(Counting, "b")
+
+
+def test_only_overridden_hooks_are_called() -> None:
+    hooks, state = IndexHooks(), ClusterState()
+    hooks.collect([Counting(state), Needy(state)])
+
+    assert (len(hooks.pod), hooks.pod_status, hooks.node, hooks.objects) == (1, (), (), {})
+
+
+def test_an_index_built_while_another_follows_a_pod_counts_it_once() -> None:
+    class Late(Index):
+        def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[()]:
+            self._cluster.index(Counting)
+            return ()
+
+        def answers(self) -> object:
+            return None
+
+    state = ClusterState()
+    state.index(Late)
+    objects: list[ClusterObject] = [pod("web", on="n1"), pod("db", on="n1")]
+    for obj in objects:
+        state.upsert(obj)
+
+    assert state.index(Counting).calls == 1
