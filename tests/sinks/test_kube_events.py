@@ -145,7 +145,7 @@ async def test_an_eviction_is_told_beside_the_pod_and_beside_its_topmost_owner(
 
 
 async def test_a_pod_without_an_owner_is_told_alone() -> None:
-    assert await Bench().hand(outcome(EVICTED, who=BARE)) == [DONE]
+    assert await Bench().hand(outcome(EVICTED, pod=BARE)) == [DONE]
 
 
 async def test_a_pod_that_left_for_a_reason_unknown_is_told_as_such() -> None:
@@ -211,7 +211,7 @@ async def test_what_other_gates_say_is_not_told() -> None:
 
 async def test_settings_switch_all_of_it_off_while_it_runs() -> None:
     bench = Bench(failures=True, wanted=False)
-    some = outcome(EVICTED, who=BARE), outcome(FAILED), rejected("b")
+    some = outcome(EVICTED, pod=BARE), outcome(FAILED), rejected("b")
     assert await bench.hand(*some, loaded("r2")) == []
 
     bench.is_wanted, bench.tells_failures = True, False
@@ -236,7 +236,7 @@ async def test_a_dry_run_is_not_told() -> None:
 
 def of_pod(number: int, **more: Any) -> tuple[str, api.EventData]:  # fields of Who
     name = {"name": f"web-{number}", "uid": f"uid-{number}"}
-    return outcome(EVICTED, who=msgspec.structs.replace(WEB, **name, **more))
+    return outcome(EVICTED, pod=msgspec.structs.replace(WEB, **name, **more))
 
 
 async def beside_owner(bench: Bench, *some: tuple[str, api.EventData]) -> list[str]:
@@ -294,7 +294,7 @@ async def test_at_the_bound_the_owner_not_seen_for_longest_is_forgotten() -> Non
 async def test_what_happened_more_than_ten_minutes_ago_is_passed_over(
     after_s: float, *, is_told: bool
 ) -> None:
-    told = await Bench().hand(outcome(EVICTED, who=BARE), after_s=after_s)
+    told = await Bench().hand(outcome(EVICTED, pod=BARE), after_s=after_s)
 
     assert told == ([DONE] if is_told else [])
 

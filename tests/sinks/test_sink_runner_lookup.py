@@ -28,7 +28,7 @@ def failing(times: int) -> Callable[[str], bool]:
 async def test_a_position_that_cannot_be_looked_up_is_looked_for_again(
     here: SinkRunnerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(here.cursors, "is_there", failing(3))
+    monkeypatch.setattr(here.cursors, "exists", failing(3))
     here.record(2)
 
     async with here.running():
@@ -41,7 +41,7 @@ async def test_a_position_that_cannot_be_looked_up_is_looked_for_again(
 async def test_meanwhile_the_trouble_is_told(
     here: SinkRunnerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(here.cursors, "is_there", failing(1_000_000))
+    monkeypatch.setattr(here.cursors, "exists", failing(1_000_000))
     here.record(2)
 
     async with here.running():

@@ -74,12 +74,12 @@ async def connection_of_the_only_client(served: ServedStream) -> asyncio.Transpo
     return held.transport
 
 
-@pytest.mark.parametrize("bound", ["KEPT_RECORDS", "KEPT_BYTES"])
+@pytest.mark.parametrize("bound", ["MAX_RECORDS", "MAX_BYTES"])
 async def test_only_the_newest_records_are_kept(
     following: Following, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     five = entries[45:50]
-    most = {"KEPT_RECORDS": 5, "KEPT_BYTES": sum(len(entry.raw) for entry in five)}
+    most = {"MAX_RECORDS": 5, "MAX_BYTES": sum(len(entry.raw) for entry in five)}
     monkeypatch.setattr(module, bound, most[bound])
     async with following() as latest:
         found = await latest.chunk(45, EventFilter(), NdjsonFraming())

@@ -1,14 +1,14 @@
-"""One life of a Kafka producer: used until its first error, then thrown away.
+"""A Kafka producer that is used until its first error and then replaced.
 
-After an error aiokafka's producer leaves gaps in its sequence numbers, and its `stop` may wait for
-a broker that is gone. This file alone imports aiokafka, and alone knows what is inside it.
+After an error aiokafka's producer leaves gaps in its sequence numbers, and its `stop` waits for a
+broker that is gone. This file alone imports aiokafka.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import anyio
 
@@ -26,7 +26,7 @@ from reactive_desched.sinks.kafka.partitions import (
 
 START_TIMEOUT_S: Final = 15.0
 ACK_TIMEOUT_S: Final = 15.0
-"""Without all acknowledgements by then a round has failed: aiokafka itself would wait for ever."""
+"""A round without all acknowledgements by then has failed: aiokafka itself retries for ever."""
 
 _CLOSE_TIMEOUT_S: Final = 2.0
 _PARTITION_CACHE_SIZE: Final = 16_384
@@ -88,30 +88,26 @@ class KafkaProducer:
         )
         sending = asyncio.gather(*(way.send(self._aio) for way in senders))
         sending.add_done_callback(_retrieve_exception)
-        sender = self._aio._sender.sender_task  # noqa: SLF001  # when it has ended, nothing comes
         try:
-            await asyncio.wait(
-                {sending, sender}, timeout=ACK_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({sending}, timeout=ACK_TIMEOUT_S)
         finally:
             sending.cancel()
-        late = remedies.no_acknowledgement(ACK_TIMEOUT_S, self._warnings.last_warning)
-        reason = "the sender of the Kafka client has ended" if sender.done() else late
+        reason = remedies.no_acknowledgement(ACK_TIMEOUT_S, self._warnings.last_warning)
         return [failure for way in senders if (failure := way.failure(reason)) is not None]
 
-    async def abort(self) -> None:
-        """Let go of connections and tasks, within seconds; whatever is on its way is forgotten."""
-        with anyio.CancelScope(shield=True):
-            tasks = _tasks_of(self._aio._sender)  # noqa: SLF001  # nobody else knows them
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self._aio._closed = True  # noqa: SLF001  # `stop` would wait for what was on its way
-            transports = _transports_of(self._aio.client)
-            with anyio.move_on_after(_CLOSE_TIMEOUT_S):
-                await self._aio.client.close()
-            for transport in transports:
-                transport.abort()  # what a frozen broker does not take would keep it open for ever
+    async def close(self) -> None:
+        """Close within two seconds; messages without an acknowledgement are given up.
+
+        aiokafka's `stop` waits for all messages, and an idempotent producer retries each for ever:
+        so its sender and its client are closed instead. A request that is still under way then
+        ends by its own time-out, and a broker that reads nothing may keep its socket open.
+        """
+        with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
+            await asyncio.gather(
+                self._aio._sender.close(),  # noqa: SLF001 -- there is no public way to give up
+                self._aio.client.close(),
+            )
+        self._aio._closed = True  # noqa: SLF001 -- else it warns that `stop` was not called
 
     async def _check_topics(self, topics: Sequence[str]) -> None:
         client = self._aio.client
@@ -156,42 +152,6 @@ def _partition(key: bytes, partitions: tuple[int, ...]) -> int:
 def _error_name(error: Exception) -> str:
     number = getattr(error, "errno", None)
     return type(error).__name__ if number is None else f"{type(error).__name__} ({number})"
-
-
-def _transports_of(client: Any) -> list[asyncio.WriteTransport]:  # of a library without types
-    """Return what connects an aiokafka client: its connections forget it when they close."""
-    writers = (conn._writer for conn in client._conns.values())  # noqa: SLF001  # as above
-    transports = [writer.transport for writer in writers if writer is not None]
-    return [*transports, *_orphaned_transports()]
-
-
-def _orphaned_transports() -> Iterator[asyncio.WriteTransport]:
-    """Yield connections that no client keeps: it waits for its first answer there, or gave it up.
-
-    Only what reads them knows them. There is one producer at a time.
-    """
-    for _, frame_locals in _tasks_running("AIOKafkaConnection._read"):
-        conn = frame_locals["self_ref"]()
-        if conn is None or conn._on_close_cb is None:  # noqa: SLF001  # as above
-            yield frame_locals["reader"]._transport  # noqa: SLF001  # the connection may be gone
-
-
-def _tasks_of(sender: Any) -> list[asyncio.Task[Any]]:  # results are of no interest
-    """Return the tasks that run methods of aiokafka's sender: it keeps no list of its requests."""
-    return [
-        task
-        for task, frame_locals in _tasks_running("Sender.")
-        if frame_locals.get("self") is sender
-    ]
-
-
-def _tasks_running(method: str) -> Iterator[tuple[asyncio.Task[Any], dict[str, Any]]]:
-    """Yield the tasks that run methods so called, and what each holds."""
-    for task in asyncio.all_tasks():
-        coroutine = task.get_coro()
-        frame = getattr(coroutine, "cr_frame", None)
-        if frame is not None and getattr(coroutine, "__qualname__", "").startswith(method):
-            yield task, frame.f_locals
 
 
 def _retrieve_exception(sending: "asyncio.Future[list[None]]") -> None:

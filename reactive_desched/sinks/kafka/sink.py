@@ -114,7 +114,7 @@ class KafkaSink:
     async def _abort_producer(self) -> None:
         if (producer := self._producer) is not None:
             self._producer = None
-            await producer.abort()
+            await producer.close()
 
     @property
     def _topics(self) -> list[str]:
