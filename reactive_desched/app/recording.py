@@ -199,7 +199,6 @@ def _retention_worker(
         on_remove=journal.tail.set_oldest,
         log=log,
         clock=time.time,
-        monotonic=time.monotonic,
     )
 
 

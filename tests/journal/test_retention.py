@@ -28,8 +28,8 @@ def limits(
     )
 
 
-def held(first: int, kib: int = 10, days: float = 1.0, *, compressed: bool = True) -> SegmentInfo:
-    return SegmentInfo(first, kib * KIB, days * DAY, compressed)
+def held(first: int, kib: int = 10, *, compressed: bool = True) -> SegmentInfo:
+    return SegmentInfo(first, kib * KIB, compressed)
 
 
 def needs(open_from: int, oldest_open: int | None = None, **read_to: int) -> Pins:
@@ -52,30 +52,21 @@ def test_beyond_the_size_the_oldest_go_until_the_rest_fits() -> None:
     assert plan_cleanup(FOUR, needs(31), limits(max_kib=25)).remove == (1, 11)
 
 
-def test_beyond_their_age_the_oldest_go() -> None:
-    old = [held(1, days=40), held(11, days=31), held(21, days=30), held(31)]
-
-    assert plan_cleanup(old, needs(31), limits()).remove == (1, 11)
-
-
-def test_while_age_does_not_count_only_the_size_does_and_all_is_worth_compressing() -> None:
-    plain = [held(first, days=400, compressed=False) for first in (1, 11, 21)]
-
-    assert plan_cleanup(plain, needs(21), limits(), by_age=False) == CleanupPlan(compress=(1, 11))
-    done = plan_cleanup(plain, needs(21), limits(max_kib=25), by_age=False)
-    assert (done.compress, done.remove) == ((1, 11), (1,))
+def test_beyond_its_age_the_oldest_goes_and_no_other_in_the_same_round() -> None:
+    assert plan_cleanup(FOUR, needs(31), limits(), oldest_age_s=40 * DAY).remove == (1,)
+    assert plan_cleanup(FOUR, needs(31), limits(), oldest_age_s=30 * DAY).remove == ()
 
 
-def test_an_old_segment_behind_a_young_one_stays_so_that_there_is_no_gap() -> None:
-    odd = [held(1, days=40), held(11, days=2), held(21, days=40), held(31)]
+def test_where_segments_go_by_size_none_goes_by_age_in_the_same_round() -> None:
+    done = plan_cleanup(FOUR, needs(31), limits(max_kib=30), oldest_age_s=400 * DAY)
 
-    assert plan_cleanup(odd, needs(31), limits()).remove == (1,)
+    assert done.remove == (1,)
 
 
 def test_the_open_segment_is_never_touched() -> None:
-    huge = [held(1, kib=500, days=400, compressed=False)]
+    huge = [held(1, kib=500, compressed=False)]
 
-    assert plan_cleanup(huge, needs(1), limits()) == CleanupPlan()
+    assert plan_cleanup(huge, needs(1), limits(), oldest_age_s=400 * DAY) == CleanupPlan()
 
 
 def test_a_segment_that_was_just_closed_is_closed_before_its_successor_has_a_file() -> None:
@@ -93,19 +84,21 @@ def test_closed_segments_are_compressed_once() -> None:
 
 
 def test_what_goes_by_age_is_not_compressed_first_but_what_goes_by_size_is() -> None:
-    old = [held(1, days=40, compressed=False), held(11, compressed=False), held(21)]
+    plain = [held(1, compressed=False), held(11, compressed=False), held(21)]
 
-    done = plan_cleanup(old, needs(21), limits(max_kib=10))
+    by_age = plan_cleanup(plain, needs(21), limits(), oldest_age_s=40 * DAY)
+    by_size = plan_cleanup(plain, needs(21), limits(max_kib=10))
 
-    assert (done.compress, done.remove) == ((11,), (1, 11))
+    assert (by_age.compress, by_age.remove) == ((11,), (1,))
+    assert (by_size.compress, by_size.remove) == ((1, 11), (1, 11))
 
 
 def test_size_and_age_leave_what_a_sink_has_not_read() -> None:
-    old = [held(first, days=40) for first in (1, 11, 21, 31)]
+    by_size = plan_cleanup(FOUR, needs(31, kafka=25, webhook=19), limits(max_kib=4))
+    by_age = plan_cleanup(FOUR, needs(31, kafka=9), limits(), oldest_age_s=400 * DAY)
 
-    done = plan_cleanup(old, needs(31, kafka=25, webhook=19), limits(max_kib=4))
-
-    assert done == CleanupPlan(remove=(1,))
+    assert by_size == CleanupPlan(remove=(1,))
+    assert by_age == CleanupPlan()
 
 
 def test_a_segment_goes_once_its_last_record_is_read() -> None:
@@ -144,7 +137,7 @@ def test_the_hard_cap_takes_no_more_than_it_must() -> None:
 def test_nothing_from_the_oldest_open_intent_on_goes_whatever_the_cap(
     oldest_open: int, gone: tuple[int, ...]
 ) -> None:
-    big = [held(first, kib=500, days=400) for first in (1, 11, 21, 31)]
+    big = [held(first, kib=500) for first in (1, 11, 21, 31)]
 
     assert plan_cleanup(big, needs(31, oldest_open), limits()).remove == gone
     assert plan_cleanup(big, needs(31, oldest_open, kafka=0), limits()).drop_unread == gone
@@ -162,8 +155,7 @@ def journals(draw: st.DrawFn) -> tuple[list[SegmentInfo], Pins, RetentionSetting
     lengths = draw(st.lists(st.integers(1, 3), max_size=8))
     first, segments = draw(st.integers(1, 4)), []
     for length in lengths:
-        age = draw(st.sampled_from([1.0, 40.0]))
-        segments.append(held(first, draw(st.integers(1, 4)), age, compressed=draw(st.booleans())))
+        segments.append(held(first, draw(st.integers(1, 4)), compressed=draw(st.booleans())))
         first += length
     last = max(first, 1)
     open_from = draw(st.sampled_from([one.first_seq for one in segments] or [1]))
@@ -185,12 +177,15 @@ def last_seqs(segments: Sequence[SegmentInfo], wanted: Pins) -> dict[int, int]:
     }
 
 
-@given(journals())
+@given(journals(), st.sampled_from([DAY, 40 * DAY]))
 def test_the_promises_hold_for_every_journal(
-    journal: tuple[list[SegmentInfo], Pins, RetentionSettings],
+    journal: tuple[list[SegmentInfo], Pins, RetentionSettings], age_s: float
 ) -> None:
     segments, wanted, bounds = journal
-    done, ends = plan_cleanup(segments, wanted, bounds), last_seqs(segments, wanted)
+    done, ends = (
+        plan_cleanup(segments, wanted, bounds, oldest_age_s=age_s),
+        last_seqs(segments, wanted),
+    )
     gone = done.remove + done.drop_unread
     left = sum(one.size for one in segments[len(gone) :])
     smallest = segments[len(gone) - 1].size if gone else 0

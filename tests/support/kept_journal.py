@@ -24,6 +24,8 @@ NOW: Final = 1_790_000_000.0
 """The wall clock of those who keep it."""
 
 DAY_S: Final = 86_400.0
+RECORDED: Final = datetime.fromtimestamp(NOW - DAY_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+"""When every record was written."""
 
 
 class _RecordingLogger:
@@ -59,11 +61,11 @@ def _loss_line(seq: int, sink: str, first: int, last: int) -> bytes:
         traceparent="00-0-0-00",
         data=JournalLost(first=first, last=last, sink=sink),
     )
-    return format_line(encode(event_), GENESIS, "2026-11-20T00:00:00Z", seq)
+    return format_line(encode(event_), GENESIS, RECORDED, seq)
 
 
 def _write_segment(folder: Path, first: int) -> None:
-    """Write a closed segment of ten records, last written a day ago."""
+    """Write a closed segment of ten records of a day ago."""
     path = segment_at(folder, first).path
     text = (_loss_line(seq, "nobody", seq, seq) for seq in range(first, first + 10))
     path.write_bytes(b"".join(one + b"\n" for one in text))
@@ -74,7 +76,7 @@ class RetainedJournal:
     """A journal in a folder: closed segments of ten records, about 6 KiB each, and an open one.
 
     `read_to` says how far each sink has read. While `unavailable`, no loss can be recorded. Its
-    clocks, `wall` and `monotonic`, stand still until somebody sets them.
+    clock, `wall`, stands still until a test sets it.
     """
 
     def __init__(self, folder: Path, closed: int = 0, **read_to: int) -> None:
@@ -86,7 +88,7 @@ class RetainedJournal:
         self.acked_seqs = read_to
         self.oldest_open_seq: int | None = None
         self.unavailable = False
-        self.wall, self.monotonic = NOW, 1000.0
+        self.wall = NOW
         self.log = _RecordingLogger()
         self.removing: list[tuple[int, list[int]]] = []
         last = list_segments(folder)[-1]
@@ -105,7 +107,6 @@ class RetainedJournal:
     def pass_time(self, seconds: float) -> None:
         """Let time go on."""
         self.wall += seconds
-        self.monotonic += seconds
 
     async def record_loss(self, sink: str, first: int, last: int) -> None:
         """Record a loss in the open segment."""
@@ -135,7 +136,6 @@ class RetainedJournal:
             record_loss or self.record_loss,
             log=self.log,
             clock=lambda: self.wall,
-            monotonic=lambda: self.monotonic,
             on_remove=lambda oldest: self.removing.append((oldest, self.first_seqs())),
         )
 

@@ -1,6 +1,5 @@
-"""Which closed segments are compressed and which are removed, and what a sink loses by it."""
+"""Decides which closed segments are compressed and removed, and what a sink loses by it."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,19 +10,18 @@ from reactive_desched.policy.recording import RetentionSettings
 
 
 class SegmentInfo(NamedTuple):
-    """A segment as it lies on the disk; its age is that of its last write."""
+    """A segment as it lies on the disk."""
 
     first_seq: int
     size: int
-    age_s: float
     is_compressed: bool
 
 
 class Pins(Struct, frozen=True, gc=False, kw_only=True):
-    """What must stay, and for whom.
+    """The records that must stay.
 
-    `open_from` is the first sequence of the segment being written, `oldest_open` that of the oldest
-    intent without an ending, and `read_to` the last that is safely with each configured sink.
+    `active_first_seq` is the first sequence of the segment being written, `oldest_open_seq` that of
+    the oldest intent without an outcome, and `acked_seqs` the last that each configured sink has.
     """
 
     active_first_seq: int
@@ -31,7 +29,7 @@ class Pins(Struct, frozen=True, gc=False, kw_only=True):
     acked_seqs: Mapping[str, int] = {}
 
     def past_losses(self, reported: Mapping[str, int]) -> "Pins":
-        """Return the same for sinks that no longer wait for records they were told to have lost."""
+        """Return the same, without records whose loss is reported to the sink already."""
         acked_seqs = {
             sink: max(seq, reported.get(sink, 0)) for sink, seq in self.acked_seqs.items()
         }
@@ -39,7 +37,7 @@ class Pins(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Loss(NamedTuple):
-    """Records that go before a sink has read them, the first and last of them included."""
+    """Records that are removed before a sink has them, from the first to the last."""
 
     sink: str
     first: int
@@ -49,8 +47,8 @@ class Loss(NamedTuple):
 class CleanupPlan(Struct, frozen=True, gc=False):
     """What to do, with segments named by their first sequence, oldest first.
 
-    Compress those, then look again, since it may spare some; remove those that nobody misses; tell
-    the losses, and only when they are recorded sacrifice the rest.
+    Compress, then plan again, as the smaller files may spare some; remove what every sink has;
+    record the losses, and only when they are durable drop what a sink has not read.
     """
 
     compress: tuple[int, ...] = ()
@@ -60,78 +58,69 @@ class CleanupPlan(Struct, frozen=True, gc=False):
 
 
 class _ClosedSegment(NamedTuple):
-    """A segment that nobody writes any more, with its last sequence."""
+    """A segment that is not written any more, with its last sequence."""
 
     info: SegmentInfo
     last_seq: int
 
 
 def plan_cleanup(
-    segments: Sequence[SegmentInfo], pins: Pins, limits: RetentionSettings, *, by_age: bool = True
+    segments: Sequence[SegmentInfo],
+    pins: Pins,
+    limits: RetentionSettings,
+    *,
+    oldest_age_s: float = 0.0,
 ) -> CleanupPlan:
-    """Say what to compress and remove, of segments oldest first.
+    """Decide what to compress and remove, of segments oldest first.
 
-    The open segment always stays, and so does everything from the oldest open intent on. The others
-    go oldest first, without leaving a gap: by size and age as far as every sink has read them,
-    and beyond the hard cap in any case. What goes by age is not worth compressing. Without `by_age`
-    no segment is too old: sizes alone count.
+    The segment being written stays, and so does everything from the oldest open intent on. The
+    others go oldest first, without leaving a gap: by size as far as every sink has read them, and
+    beyond the hard cap in any case. Where no segment goes by size, the oldest goes if its last
+    record is too old, and only that one: a clock that jumped forward costs one segment a round.
     """
-    max_age_s = limits.max_age_s if by_age else math.inf
     closed = _closed_segments(segments, pins)
     total = sum(one.size for one in segments)
     removable = _before_open_intents(closed, pins)
-    outdated = _count_outdated(removable, total - limits.max_bytes, pins, max_age_s)
-    capped = max(outdated, _count_above_cap(removable, total, limits))
-    too_old = {one.info for one in removable[:outdated] if one.info.age_s > max_age_s}
-    plain = (one.info for one in closed if not one.info.is_compressed)
+    acked_by_all = min(pins.acked_seqs.values(), default=pins.active_first_seq)
+    read = [one for one in removable if one.last_seq <= acked_by_all]
+    by_size = _count_beyond(read, total, limits.max_bytes)
+    by_age = int(not by_size and bool(read) and oldest_age_s > limits.max_age_s)
+    removed = by_size + by_age
+    capped = max(removed, _count_beyond(removable, total, limits.hard_max_bytes))
+    plain = [one.info.first_seq for one in closed[by_age:] if not one.info.is_compressed]
     return CleanupPlan(
-        compress=tuple(held.first_seq for held in plain if held not in too_old),
-        remove=tuple(one.info.first_seq for one in removable[:outdated]),
-        losses=tuple(_losses(removable[outdated:capped], pins.acked_seqs)),
-        drop_unread=tuple(one.info.first_seq for one in removable[outdated:capped]),
+        compress=tuple(plain),
+        remove=tuple(one.info.first_seq for one in removable[:removed]),
+        losses=tuple(_losses(removable[removed:capped], pins.acked_seqs)),
+        drop_unread=tuple(one.info.first_seq for one in removable[removed:capped]),
     )
 
 
 def _closed_segments(segments: Sequence[SegmentInfo], pins: Pins) -> list[_ClosedSegment]:
-    """Return what may be touched."""
+    """Return the segments that may be changed."""
     starts = [one.first_seq for one in segments if one.first_seq < pins.active_first_seq]
     ends = [seq - 1 for seq in (*starts[1:], pins.active_first_seq)]
     return [_ClosedSegment(*pair) for pair in zip(segments, ends[: len(starts)], strict=False)]
 
 
 def _before_open_intents(closed: Sequence[_ClosedSegment], pins: Pins) -> Sequence[_ClosedSegment]:
-    """Return those that end before the oldest open intent: only they may be removed."""
+    """Return the segments that end before the oldest open intent: only they may be removed."""
     if pins.oldest_open_seq is None:
         return closed
     return [one for one in closed if one.last_seq < pins.oldest_open_seq]
 
 
-def _count_outdated(
-    closed: Sequence[_ClosedSegment], excess: int, pins: Pins, max_age_s: float
-) -> int:
-    """Return how many, from the oldest, go by size or age without anybody losing a record."""
-    acked_by_all = min(pins.acked_seqs.values(), default=pins.active_first_seq)
-    for count, (info, last_seq) in enumerate(closed):
-        is_wanted_gone = excess > 0 or info.age_s > max_age_s
-        if not is_wanted_gone or last_seq > acked_by_all:
+def _count_beyond(closed: Sequence[_ClosedSegment], total: int, limit: int) -> int:
+    """Return how many segments, from the oldest, must go so that the rest is within the limit."""
+    for count, (info, _) in enumerate(closed):
+        if total <= limit:
             return count
-        excess -= info.size
-    return len(closed)
-
-
-def _count_above_cap(
-    closed: Sequence[_ClosedSegment], total: int, limits: RetentionSettings
-) -> int:
-    """Return how many, from the oldest, go so that the rest is not above the hard cap."""
-    for count, (held, _) in enumerate(closed):
-        if total <= limits.hard_max_bytes:
-            return count
-        total -= held.size
+        total -= info.size
     return len(closed)
 
 
 def _losses(removed: Sequence[_ClosedSegment], acked_seqs: Mapping[str, int]) -> Iterator[Loss]:
-    """Yield what each sink has not read of what goes."""
+    """Yield which of the removed records each sink has not read."""
     if not removed:
         return
     oldest, last = removed[0].info.first_seq, removed[-1].last_seq

@@ -1,8 +1,9 @@
 """Keeps the journal's folder within its bounds while it is written and read."""
 
 import errno
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -12,9 +13,9 @@ from anyio import from_thread, to_thread
 from msgspec import Struct, field
 
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.segments import Segment, list_segments
+from reactive_desched.journal.records import JournalRecord, recorded_at
+from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments, read_records
 from reactive_desched.journal.upkeep import compression, limits
-from reactive_desched.journal.upkeep.clock_drift import ClockReading
 from reactive_desched.journal.upkeep.limits import RetentionLimits
 from reactive_desched.journal.upkeep.loss_log import LossLog
 from reactive_desched.journal.upkeep.retention import (
@@ -24,7 +25,6 @@ from reactive_desched.journal.upkeep.retention import (
     SegmentInfo,
     plan_cleanup,
 )
-from reactive_desched.journal.upkeep.trusted_clock import TrustedClock
 from reactive_desched.policy.recording import RetentionSettings
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
@@ -80,15 +80,10 @@ LossRecorder = Callable[[str, int, int], Awaitable[object]]
 
 
 class RetentionWorker:
-    """Compresses and removes closed segments, at once and then every so often.
+    """Compresses and removes closed segments: at once and then once a minute.
 
-    It never touches the segment being written. Whoever has a file open reads it to its end. A fault
-    of the disk, or of telling a loss, is counted and tried again in the next round.
-
-    Nothing goes by age unless the time of day held its course for a day, across restarts of up to
-    an hour: a clock that is wrong for less than that, in this process or at its start, removes
-    nothing that it should not, save that one set during a restart may take files an hour early.
-    Meanwhile sizes bound the folder. What is dated in the future is young.
+    It never touches the segment being written. A reader that has a file open reads it to its end.
+    A fault of the disk, or of recording a loss, is counted and tried again in the next round.
     """
 
     def __init__(
@@ -100,13 +95,11 @@ class RetentionWorker:
         *,
         log: Logger,
         clock: Callable[[], float],
-        monotonic: Callable[[], float],
         on_remove: Callable[[int], None] = lambda _oldest: None,
     ) -> None:
-        """Keep this folder; `clock` gives the wall clock's seconds, as files have them.
+        """Keep this folder; `clock` gives the wall clock's seconds, as records have them.
 
-        `monotonic` gives those of a clock that nobody can set, which shows when that one jumps.
-        `removing` is called before files go, with what is the oldest sequence from then on.
+        `on_remove` is called before files go, with what is the oldest sequence from then on.
         """
         self.stats = RetentionStats()
         self._directory = directory
@@ -114,7 +107,8 @@ class RetentionWorker:
         self._config = config
         self._record_loss_event = record_loss
         self._log = log
-        self._clock = TrustedClock(directory, clock, monotonic, log)
+        self._clock = clock
+        self._oldest_recorded: tuple[int, float] | None = None  # first sequence, last record's time
         self._on_remove = on_remove
         self._loss_log = LossLog(directory)
         self._logged_faults: set[str] = set()
@@ -145,7 +139,6 @@ class RetentionWorker:
                 self._config.compress,
             )
             await _in_thread(limits.write, self._directory, retention_limits)
-        await _in_thread(self._clock.resume)
 
     async def run_once(self) -> None:
         """Do one round."""
@@ -155,8 +148,6 @@ class RetentionWorker:
             await self._compress(await self._scan())
             await self._remove(await self._scan())
             await self._scan()
-            with self._count_faults("note the clock"):
-                await _in_thread(self._clock.save)
         if faults == sum(self.stats.faults.values()):
             self._logged_faults.clear()
         self.stats.rounds += 1
@@ -171,20 +162,32 @@ class RetentionWorker:
             oldest_open_seq=oldest_open_seq,
             acked_seqs=acked_seqs,
         )
-        scan = await _in_thread(self._scan_files, pins, self._clock.read())
+        scan = await _in_thread(self._scan_files, pins)
         self.stats.bytes = sum(scan.sizes.values())
         self.stats.segments = len(scan.segments)
         self.stats.oldest_seq = min(scan.segments, default=0)
         return scan
 
-    def _scan_files(self, pins: Pins, now: ClockReading) -> "_Scan":
+    def _scan_files(self, pins: Pins) -> "_Scan":
         reported = self._loss_log.reported_until(pins.acked_seqs, pins.active_first_seq)
         pins = pins.past_losses(reported)
         found = {one.first_seq: one for one in list_segments(self._directory)}
-        infos = [_segment_info(one, now.wall) for one in found.values()]
+        infos = [_segment_info(one) for one in found.values()]
         sizes = {one.first_seq: one.size for one in infos}
-        plan = plan_cleanup(infos, pins, self._config.retention, by_age=now.is_trusted)
+        age_s = self._age_s(found[min(found)], pins) if found else 0.0
+        plan = plan_cleanup(infos, pins, self._config.retention, oldest_age_s=age_s)
         return _Scan(found, sizes, pins.active_first_seq, plan)
+
+    def _age_s(self, oldest: Segment, pins: Pins) -> float:
+        """Return how long ago the last record of the oldest segment was written; 0 if unknown."""
+        if oldest.first_seq >= pins.active_first_seq:
+            return 0.0
+        if self._oldest_recorded is None or self._oldest_recorded[0] != oldest.first_seq:
+            recorded_s = _last_recorded_s(oldest)
+            if recorded_s is None:
+                return 0.0
+            self._oldest_recorded = oldest.first_seq, recorded_s
+        return self._clock() - self._oldest_recorded[1]
 
     async def _compress(self, scan: "_Scan") -> None:
         """Compress what is to stay."""
@@ -251,11 +254,17 @@ class _Scan(NamedTuple):
     plan: CleanupPlan
 
 
-def _segment_info(segment: Segment, now: float) -> SegmentInfo:
-    status = segment.path.stat()
-    return SegmentInfo(
-        segment.first_seq, status.st_size, now - status.st_mtime, segment.is_compressed
-    )
+def _segment_info(segment: Segment) -> SegmentInfo:
+    return SegmentInfo(segment.first_seq, segment.path.stat().st_size, segment.is_compressed)
+
+
+def _last_recorded_s(segment: Segment) -> float | None:
+    """Return when the last whole record was written, in seconds since 1970."""
+    last: deque[JournalRecord] = deque(maxlen=1)
+    with suppress(*READ_ERRORS):
+        last.extend(read_records(segment))
+    recorded = recorded_at(last[0].raw) if last else None
+    return None if recorded is None else recorded.timestamp()
 
 
 def _error_name(error: OSError | JournalError) -> str:
