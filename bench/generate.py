@@ -130,8 +130,10 @@ class Dataset:
         self.folder, self.cluster = folder, Cluster(pods, nodes)
 
     def items(self, resource: str) -> Items:
-        """Open the items of one resource."""
+        """Open the items of one resource; there are none of a kind that is not generated."""
         offsets = array("Q")
+        if not (self.folder / f"{resource}.offsets").exists():
+            return Items(mmap.mmap(-1, 1), array("Q", [0]))
         offsets.frombytes((self.folder / f"{resource}.offsets").read_bytes())
         with (self.folder / f"{resource}.json").open("rb") as file:
             return Items(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), offsets)

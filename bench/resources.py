@@ -5,28 +5,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from bench.generate import LIST_VERSION, Dataset, Items
+from reactive_desched.state.resources import WATCHED_KINDS
 
-_KINDS = {
-    "/api/v1/pods": ("pods", "Pod", "v1"),
-    "/api/v1/nodes": ("nodes", "Node", "v1"),
-    "/api/v1/namespaces": ("namespaces", "Namespace", "v1"),
-    "/api/v1/persistentvolumeclaims": ("persistentvolumeclaims", "PersistentVolumeClaim", "v1"),
-    "/api/v1/persistentvolumes": ("persistentvolumes", "PersistentVolume", "v1"),
-    "/apis/storage.k8s.io/v1/csinodes": ("csinodes", "CSINode", "storage.k8s.io/v1"),
-    "/apis/policy/v1/poddisruptionbudgets": (
-        "poddisruptionbudgets",
-        "PodDisruptionBudget",
-        "policy/v1",
-    ),
-    "/apis/scheduling.k8s.io/v1/priorityclasses": (
-        "priorityclasses",
-        "PriorityClass",
-        "scheduling.k8s.io/v1",
-    ),
-    # Only their metadata is asked for, in this form.
-    "/apis/apps/v1/replicasets": ("replicasets", "PartialObjectMetadata", "meta.k8s.io/v1"),
-    "/apis/batch/v1/jobs": ("jobs", "PartialObjectMetadata", "meta.k8s.io/v1"),
-}
+_PARTIAL = ("PartialObjectMetadata", "meta.k8s.io/v1")
 
 
 @dataclass
@@ -97,8 +78,12 @@ class Versions:
 
 
 def open_resources(data: Dataset) -> dict[str, Resource]:
-    """Open every resource of the data by its collection's path."""
+    """Open every watched kind of the data by its collection's path."""
     return {
-        path: Resource(name, kind, api, data.items(name))
-        for path, (name, kind, api) in _KINDS.items()
+        kind.path: Resource(
+            kind.resource,
+            *(_PARTIAL if kind.metadata_only else (kind.kind, kind.api_version)),
+            data.items(kind.resource),
+        )
+        for kind in WATCHED_KINDS.values()
     }

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.state.kinds.kind import Purpose
+from reactive_desched.state.resources import resources_read_for
+from tools.watched_kinds import watched_kinds_page, written_files
 from tools.write_reference import REFERENCE, metrics_page, plugins_page, settings_page
 
 ROOT = Path(__file__).parent.parent
@@ -18,6 +21,24 @@ def test_the_settings_page_is_what_the_code_says() -> None:
 
 def test_the_plugins_page_is_what_the_code_says() -> None:
     assert (REFERENCE / "plugins.md").read_text(encoding="utf-8") == plugins_page()
+
+
+def test_the_page_the_role_and_the_security_policy_name_every_watched_kind() -> None:
+    assert (REFERENCE / "watched-kinds.md").read_text(encoding="utf-8") == watched_kinds_page()
+    for file, text in written_files().items():
+        assert file.read_text(encoding="utf-8") == text
+
+
+def test_pages_get_with_kubectl_what_plan_needs() -> None:
+    lists = [
+        set(names.split(","))
+        for page in PAGES
+        for names in re.findall(r"kubectl get (\S+) -A -o json", page.read_text(encoding="utf-8"))
+        if "," in names
+    ]
+
+    assert lists
+    assert all(names == resources_read_for(Purpose.DECISIONS) for names in lists)
 
 
 def test_every_setting_and_argument_says_what_it_does() -> None:

@@ -18,6 +18,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
+from tools.watched_kinds import watched_kinds_page, written_files
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 _SKIPPED = ("apiVersion", "kind")
@@ -183,6 +184,9 @@ def main() -> None:
     (REFERENCE / "settings.md").write_text(settings_page(), encoding="utf-8")
     (REFERENCE / "plugins.md").write_text(plugins_page(), encoding="utf-8")
     (REFERENCE / "metrics.md").write_text(metrics_page(), encoding="utf-8")
+    (REFERENCE / "watched-kinds.md").write_text(watched_kinds_page(), encoding="utf-8")
+    for file, text in written_files().items():
+        file.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -30,20 +30,19 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.settings import ClientSettings
+from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import (
     NODES,
     OWNER_RESOURCES,
     PODS,
     RESOURCES,
     STORAGE_RESOURCES,
+    resources_read_for,
 )
 
 __all__ = ["PlanOptions", "build_report", "run"]
 
-_FETCH: Final = (
-    "kubectl get nodes,pods,namespaces,priorityclasses,poddisruptionbudgets,"
-    "persistentvolumeclaims -A -o json"
-)
+_FETCH: Final = f"kubectl get {','.join(sorted(resources_read_for(Purpose.DECISIONS)))} -A -o json"
 
 
 class PlanOptions(Struct, frozen=True, kw_only=True):

@@ -1,13 +1,12 @@
-"""Load only the credential half of kubernetes_asyncio.
+"""Loads only the credential half of kubernetes_asyncio.
 
-Its packages import every API model on the way in: over a second and about 70 MB, of which its
-configuration loaders use one class. They are loaded here under empty parent packages instead, and
-taken out of `sys.modules` again, so that a plain `import kubernetes_asyncio` elsewhere still gets
-the whole library. Ours runs credential plugins its own way, and logs nothing: what it would log of
-a failure it raises as well.
+The library's packages import every API model: over a second and about 70 MB, of which the
+configuration loaders use one class. This module puts empty parent packages into `sys.modules`,
+imports the loaders under them, and takes them out again, so that `import kubernetes_asyncio`
+elsewhere still loads the whole library. Credential plugins run through `ExecPlugin`. The library
+logs nothing: it raises what it would log of a failure.
 """
 
-import importlib
 import importlib.util
 import logging
 import sys
@@ -39,16 +38,21 @@ class LibraryLoaders:
 
     def _load(self) -> None:
         client = _install_empty_packages()
-        configuration = importlib.import_module(f"{_LIBRARY}.client.configuration")
+        from kubernetes_asyncio.client import configuration
+
         self.configuration: Any = configuration.Configuration  # the library ships no types
         vars(client).update(Configuration=self.configuration, ApiClient=object)
-        self.in_cluster: Any = importlib.import_module(f"{_LIBRARY}.config.incluster_config")
-        self.kubeconfig: Any = importlib.import_module(f"{_LIBRARY}.config.kube_config")
-        silent = logging.Logger(_LIBRARY, logging.CRITICAL)  # noqa: LOG001 -- nobody else's
-        vars(self.kubeconfig).update(ExecProvider=ExecPlugin, logger=silent)
-        self.error: type[Exception] = importlib.import_module(
-            f"{_LIBRARY}.config.config_exception"
-        ).ConfigException
+        from kubernetes_asyncio.config import (
+            config_exception,
+            incluster_config,
+            kube_config,
+        )
+
+        self.in_cluster: Any = incluster_config
+        self.kubeconfig: Any = kube_config
+        silent = logging.Logger(_LIBRARY, logging.CRITICAL)  # noqa: LOG001 -- the library's own
+        vars(kube_config).update(ExecProvider=ExecPlugin, logger=silent)
+        self.error: type[Exception] = config_exception.ConfigException
 
 
 @cache
