@@ -81,6 +81,15 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
         """Return what a sweep runs one after the other in this plugin's place: itself."""
         return (self,)
 
+    def matters(self, change: Change) -> bool:
+        """Say cheaply whether a change, one of `reacts_to`, may create a finding or alter one.
+
+        It is asked about every such change, so it looks at the change alone. A pod with a blocked
+        finding is evaluated again after each of its changes, whatever the answer.
+        """
+        del change
+        return True
+
     @abstractmethod
     def subjects(self, change: Change, view: View) -> Iterable[SubjectT]:
         """Name what the change may have made right or wrong; too many is slow, too few is a bug."""

@@ -1,4 +1,4 @@
-"""Which plugins are on, in which profile, and which of them care about a change."""
+"""Which plugins are enabled, in which profile, and to which of them a change matters."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any, Protocol
@@ -47,7 +47,7 @@ SubjectKey = tuple[PluginInstance, Hashable]
 
 
 class Subscriptions:
-    """Instances by the kind of change they react to."""
+    """Plugin instances by the type of change that they react to."""
 
     def __init__(self, instances: Iterable[PluginInstance]) -> None:
         self._by_change: dict[type[Change], list[PluginInstance]] = {}
@@ -56,5 +56,6 @@ class Subscriptions:
                 self._by_change.setdefault(kind, []).append(instance)
 
     def subscribers(self, change: Change) -> list[PluginInstance]:
-        """Return the instances that react to this kind of change."""
-        return self._by_change.get(type(change), [])
+        """Return the instances to which a change matters."""
+        instances = self._by_change.get(type(change), ())
+        return [instance for instance in instances if instance.plugin.matters(change)]

@@ -11,9 +11,11 @@ from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
+    Change,
     CompletedPodDeleted,
     NodeAdded,
     PodBound,
+    PodChange,
     PodGone,
     PodLabelsChanged,
     PodMetadataChanged,
@@ -77,6 +79,10 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
         self._include_init = args.including_init_containers
         self._exit_codes = frozenset(args.exit_codes)
         self._excluded_owner_kinds = frozenset(args.exclude_owner_kinds)
+
+    def matters(self, change: Change) -> bool:
+        """Ignore pods that have not failed."""
+        return not isinstance(change, PodChange) or change.pod.status.phase == FAILED
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
         """Flag every failed pod that is meant; look again when the next one is old enough."""

@@ -10,9 +10,11 @@ from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
+    Change,
     NodeAdded,
     NodeLabelsChanged,
     PodBound,
+    PodChange,
     PodLabelsChanged,
     PodSpecChanged,
     Resynced,
@@ -95,6 +97,10 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
             type(self)(self.args.model_copy(update={"node_affinity_type": (kind,)}))
             for kind in kinds
         ]
+
+    def matters(self, change: Change) -> bool:
+        """Ignore pods without node affinity."""
+        return not isinstance(change, PodChange) or change.pod.spec.node_affinity is not None
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding]:
         """Flag every pod that its node fails in one of the configured types."""

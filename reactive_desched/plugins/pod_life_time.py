@@ -11,9 +11,11 @@ from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
+    Change,
     CompletedPodDeleted,
     NodeAdded,
     PodBound,
+    PodChange,
     PodGone,
     PodLabelsChanged,
     PodMetadataChanged,
@@ -190,8 +192,20 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         self._states = frozenset(args.states)
         self._include_init = args.including_init_containers
         self._exit_codes = frozenset(args.exit_codes)
+        self._reads_status = bool(args.states or args.conditions or args.exit_codes)
         self._included_owners = frozenset(args.owner_kinds.include)
         self._excluded_owners = frozenset(args.owner_kinds.exclude)
+
+    def matters(self, change: Change) -> bool:
+        """Ignore a change of status where only age counts, and pods that the arguments leave out.
+
+        A pod's age needs no change: its node is evaluated again when the next pod is old enough.
+        """
+        if not isinstance(change, PodChange):
+            return True
+        if isinstance(change, PodStatusChanged) and not self._reads_status:
+            return False
+        return self._matches_args(change.pod)
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
         """Flag every pod that is due; look again when the next one is."""

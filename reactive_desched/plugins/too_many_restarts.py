@@ -10,16 +10,18 @@ from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
+    Change,
     CompletedPodDeleted,
     NodeAdded,
     PodBound,
+    PodChange,
     PodGone,
     PodLabelsChanged,
     PodStatusChanged,
     Resynced,
 )
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import PodStatus
+from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.subjects import NodeOrPod
 
 STATES: Final = ("CrashLoopBackOff", "Running")
@@ -74,20 +76,28 @@ class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
         self._include_init = args.including_init_containers
         self._states = frozenset(args.states)
 
+    def matters(self, change: Change) -> bool:
+        """Ignore pods that restarted less often."""
+        return not isinstance(change, PodChange) or self._restarts(change.pod) >= self._threshold
+
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding]:
         """Flag every pod that restarted too often and is in one of the states."""
         if (node_and_pods := view.all_pods_of(subject)) is None:
             return
         for pod in node_and_pods[1]:
-            restarts = 0
-            for container in pod.status.app_containers(include_init=self._include_init):
-                restarts += container.restart_count
+            restarts = self._restarts(pod)
             if restarts < self._threshold:
                 continue
             if self._is_in_state(pod.status) and self.args.covers(pod):
                 reason = f"restarted {restarts} times, the limit is {self._threshold}"
                 details = {"restarts": restarts, "restartThreshold": self._threshold}
                 yield Finding(pod, self.name, reason, rank=(-restarts,), details=details)
+
+    def _restarts(self, pod: Pod) -> int:
+        restarts = 0
+        for container in pod.status.app_containers(include_init=self._include_init):
+            restarts += container.restart_count
+        return restarts
 
     def _is_in_state(self, status: PodStatus) -> bool:
         """Only what a container waits for counts, not why it ended."""

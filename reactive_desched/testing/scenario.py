@@ -9,7 +9,7 @@ from reactive_desched.api.plugin import Plugin, View
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
-from reactive_desched.model.changes import Change, Resynced
+from reactive_desched.model.changes import Change, PodChange, Resynced
 from reactive_desched.model.decisions import Decision, Refuse
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
@@ -57,6 +57,11 @@ class _RecordingPlugin(AnyPlugin):
     def subjects(self, change: Change, view: View) -> Iterable[Hashable]:
         subjects: Iterable[Hashable] = self.plugin.subjects(change, view)
         return subjects
+
+    def matters(self, change: Change) -> bool:
+        """Ask the plugin; a pod with a finding is evaluated again, as a real gate's wakes do."""
+        is_flagged = isinstance(change, PodChange) and change.pod.key in self.flagged
+        return is_flagged or self.plugin.matters(change)
 
     def judge(self, subject: Hashable, view: View) -> Iterator[Finding | RequeueAfter]:
         opinions = list(self.plugin.judge(subject, view))
