@@ -20,5 +20,5 @@ RUN printf '#!/bin/sh\nexec python -m reactive_desched "$@"\n' > /bin/reactive-d
 # deploy/ makes the root file system read-only: nothing but the journal's folder is written.
 ENV PATH=/opt/reactive-desched/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 65532:65532
-EXPOSE 10258
+EXPOSE 10258 8081
 ENTRYPOINT ["python", "-m", "reactive_desched"]

@@ -234,14 +234,18 @@ def test_the_command_line_takes_the_arguments_and_reads_them_as_meant(folder: st
 
 def test_probes_and_service_meet_the_port_the_controller_listens_on() -> None:
     container = container_of("controller")
-    (port,) = container["ports"]
-    listen = container["args"][container["args"].index("--listen") + 1]
+    port, probe_port = container["ports"]
+    listen, probe_listen = (
+        container["args"][container["args"].index(flag) + 1]
+        for flag in ("--listen", "--health-probe-bind-address")
+    )
     probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("liveness", "readiness")}
 
     assert listen.endswith(f":{port['containerPort']}")
+    assert probe_listen.endswith(f":{probe_port['containerPort']}")
     assert probes == {
-        "liveness": {"path": "/livez", "port": port["name"]},
-        "readiness": {"path": "/readyz", "port": port["name"]},
+        "liveness": {"path": "/livez", "port": probe_port["name"]},
+        "readiness": {"path": "/readyz", "port": probe_port["name"]},
     }
     assert [p["targetPort"] for p in of_kind("Service")["spec"]["ports"]] == [port["name"]]
 

@@ -45,8 +45,8 @@ from reactive_desched.telemetry.deferred_log import DeferredLogger
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import CheckResult, EventLoopPulse, Health
-from reactive_desched.web.listen_socket import bound
-from reactive_desched.web.server import serve_at
+from reactive_desched.web.listen_socket import bound, bound_if_set
+from reactive_desched.web.server import serve_at, serve_probes_at
 
 AnyReflector = Reflector[Any]  # every kind has records of its own
 
@@ -108,6 +108,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
     active = ActiveConfig(deps.configuration)
     async with (
         bound(deps.listen) as address,
+        bound_if_set(deps.configuration.settings.server.probe_listen) as probe_address,
         background_task(deps.log.run),
         open_api_session(deps) as session,
         run_event_recorder(session, deps.log, EVENT_FLUSH_TIMEOUT_S) as events,
@@ -126,6 +127,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         controller.worker.on_idle = deps.metrics.upstream.observe_cycle
         controller.sync_status.resource_missing = partial(_log_missing_resource, deps.log)
         async with (
+            serve_probes_at(probe_address, health),
             serve_at(address, health, deps.metrics if deps.serve_metrics else None, stream) as url,
             _last_records(journal, stream),
             anyio.create_task_group() as tasks,

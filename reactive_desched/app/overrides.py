@@ -21,6 +21,7 @@ class FlagOverrides(Struct, frozen=True):
     requests_per_second: float | None = None
     burst: int | None = None
     node_fit: str | None = None
+    health_probe_bind_address: str | None = None
     default_listen: str | None = None
     default_journal_dir: str | None = None
 
@@ -61,9 +62,12 @@ class FlagOverrides(Struct, frozen=True):
         return client.model_copy(update={k: v for k, v in given.items() if v is not None})
 
     def _server(self, server: ServerSettings) -> ServerSettings:
-        if self.default_listen is None or "listen" in server.model_fields_set:
-            return server
-        return server.model_copy(update={"listen": self.default_listen})
+        updates = {}
+        if self.health_probe_bind_address is not None:
+            updates["health_probe_bind_address"] = self.health_probe_bind_address
+        if self.default_listen is not None and "listen" not in server.model_fields_set:
+            updates["listen"] = self.default_listen
+        return server.model_copy(update=updates) if updates else server
 
     def _journal(self, journal: JournalSettings) -> JournalSettings:
         if self.default_journal_dir is None or journal.directory:

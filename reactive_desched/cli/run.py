@@ -69,6 +69,11 @@ def _add_where(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--listen", metavar="HOST:PORT", help="health, metrics, events (default 127.0.0.1:10258)"
     )
+    command.add_argument(
+        "--health-probe-bind-address",
+        metavar="HOST:PORT",
+        help="health alone, for probes (default: only at the address of --listen)",
+    )
 
 
 def _call(arguments: argparse.Namespace) -> int:
@@ -114,6 +119,7 @@ def _overrides(arguments: argparse.Namespace, upstream: "UpstreamOptions") -> "F
         requests_per_second=arguments.requests_per_second,
         burst=arguments.burst,
         node_fit=arguments.node_fit,
+        health_probe_bind_address=arguments.health_probe_bind_address,
         default_listen=upstream.default_listen,
         default_journal_dir=upstream.default_journal_dir,
     )

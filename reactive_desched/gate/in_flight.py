@@ -7,7 +7,6 @@ from cachetools import TTLCache
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
-from reactive_desched.model.wakes import WakeOn, WakeOnEviction, WakeOnPod
 
 MAX_RECENT_EVICTIONS = 50_000
 CACHE_LAG_S = 60.0
@@ -44,12 +43,11 @@ class InFlightEvictions:
         """Refuse a pod that is on its way already, even one that asks to be evicted."""
         pod = finding.pod
         if pod.is_terminating:
-            wakes: tuple[WakeOn, ...] = (WakeOnPod(pod.uid),)
-            return Refuse(finding, self.name, "pod is terminating", wakes, pod_leaves=True)
+            return Refuse(finding, self.name, "pod is terminating", (("pod", pod.uid),))
         if not self.is_evicting(pod.uid):
             return None
-        wakes = (WakeOnPod(pod.uid), WakeOnEviction(pod.uid))
-        return Refuse(finding, self.name, "its eviction is under way", wakes, pod_leaves=True)
+        wakes = (("pod", pod.uid), ("eviction", pod.uid))
+        return Refuse(finding, self.name, "its eviction is under way", wakes)
 
     def reserve(self, pod: Pod) -> None:
         """An intent for this pod is being written."""

@@ -183,6 +183,7 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         PodMetadataChanged,
     )
     judges_completed_pods = True
+    ranks_across_subjects = True
 
     def __init__(self, args: PodLifeTimeArgs) -> None:
         super().__init__(args)
@@ -191,32 +192,26 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         self._states = frozenset(args.states)
         self._include_init = args.including_init_containers
         self._exit_codes = frozenset(args.exit_codes)
-        reads_status = args.states or args.conditions or args.exit_codes
-        reads_owners = args.owner_kinds.include or args.owner_kinds.exclude
-        self._ignored = frozenset(
-            {
-                *(() if reads_status else (PodStatusChanged,)),
-                *(() if reads_owners else (PodMetadataChanged,)),
-            }
-        )
+        self._reads_status = bool(args.states or args.conditions or args.exit_codes)
         self._included_owners = frozenset(args.owner_kinds.include)
         self._excluded_owners = frozenset(args.owner_kinds.exclude)
 
     def matters(self, change: Change) -> bool:
-        """Ignore what the arguments do not look at, and pods that they leave out.
+        """Ignore a change of status where only age counts, and pods that the arguments leave out.
 
         A pod's age needs no change: its node is evaluated again when the next pod is old enough.
         """
         if not isinstance(change, PodChange):
             return True
-        return type(change) not in self._ignored and self._matches_args(change.pod)
+        if isinstance(change, PodStatusChanged) and not self._reads_status:
+            return False
+        return self._matches_args(change.pod)
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
         """Flag every pod that is due; look again when the next one is."""
         if (node_and_pods := view.all_pods_of(subject)) is None:
             return
         now_s, next_s, cache = view.now_s, inf, _ConditionCache()
-        findings = []
         for pod in node_and_pods[1]:
             due_s = self._due_s(pod, cache)
             if due_s >= next_s or not self._matches_args(pod):
@@ -225,15 +220,9 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
                 next_s = due_s
             else:
                 reason, numbers = self._explain(pod, now_s)
-                findings.append(Finding(pod, self.name, reason, details=numbers))
-        yield from sorted(findings, key=_created_s)
+                yield Finding(pod, self.name, reason, rank=(pod.created_s,), details=numbers)
         if next_s < inf:
             yield RequeueAfter(next_s - now_s)
-
-    def sweep(self, view: View) -> Iterator[list[Finding]]:
-        """Yield the findings of all nodes at once, as upstream filters and sorts them."""
-        findings = [finding for portion in super().sweep(view) for finding in portion]
-        yield sorted(findings, key=_created_s)
 
     def _due_s(self, pod: Pod, cache: _ConditionCache) -> float:
         """Say from when on it is too old and in a wanted condition for long enough; inf: never."""
@@ -321,10 +310,6 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
             parts.append(f"exit code {code}")
             details["exitCode"] = code
         return "; ".join(parts), details
-
-
-def _created_s(finding: Finding) -> int:
-    return finding.pod.created_s
 
 
 def _is_owned_by(pod: Pod, kinds: frozenset[str]) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from reactive_desched.api.args import (
     NEEDS_RESTART,
@@ -17,7 +17,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.hints import quote
-from reactive_desched.primitives.listen_address import parse_listen_address
+from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.primitives.token_bucket import TokenRate
 
 API_VERSION: Final = "reactive-desched/v1alpha1"
@@ -182,9 +182,23 @@ class ServerSettings(Section):
         default="127.0.0.1:10258", description="Address and port; an empty address means all."
     )
 
-    @field_validator("listen")
+    health_probe_bind_address: str = Field(
+        default="",
+        description="Address and port for `/livez` and `/readyz` alone, beside the other one, so "
+        "that no client of metrics and events keeps a probe waiting; none if empty or 0.",
+    )
+
+    @property
+    def probe_listen(self) -> ListenAddress | None:
+        """The address of the probes, if they have one of their own; raises ConfigError."""
+        address = self.health_probe_bind_address
+        return None if address in ("", "0") else parse_listen_address(address)
+
+    @field_validator("listen", "health_probe_bind_address")
     @classmethod
-    def _check_listen(cls, listen: str) -> str:
+    def _check_listen(cls, listen: str, info: ValidationInfo) -> str:
+        if info.field_name != "listen" and listen in ("", "0"):
+            return listen
         try:
             parse_listen_address(listen)
         except ConfigError as error:

@@ -32,9 +32,7 @@ class CycleLimits:
         for scope, name in _scopes(finding.pod):
             limit = self._limits.get(scope)
             if limit is not None and self._counts[scope, name] >= limit:
-                return Refuse(
-                    finding, self.name, f"{_MESSAGES[scope]} ({limit})", scope_exhausted=scope
-                )
+                return Refuse(finding, self.name, f"{_MESSAGES[scope]} ({limit})")
         return None
 
     def count(self, pod: Pod) -> None:

@@ -1,14 +1,13 @@
-"""A bound on connections: the descriptors they would use up are those of the cluster's watches."""
+"""Bounds what clients of an HTTP server hold: descriptors are for the watches first."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from typing import Final, cast
+from typing import Final
 
 from aiohttp import web
 
 from reactive_desched.telemetry.metrics import Metric, counter
-from reactive_desched.web.connection import MAX_LIFETIME_S, HttpConnection, HttpCounters
 
 MALFORMED: Final = counter(
     "http_malformed_requests", "Requests that could not be read, answered with 400."
@@ -17,101 +16,153 @@ CROWDED_OUT: Final = counter(
     "http_connections_crowded_out", "Connections closed because there were too many."
 )
 
-MAX_CONNECTIONS: Final = 128
-"""So many there may be besides the places of the stream."""
+REQUEST_HEAD_TIMEOUT_S: Final = 5.0
+"""A connection without a whole request is closed after this."""
 
-_SWEEP_EVERY_S: Final = 1.0
+MAX_LIFETIME_S: Final = 60.0
+"""No connection but an event stream lasts longer, busy or idle; a client opens another."""
+
+MAX_LINE_BYTES, MAX_HEADERS = 4096, 64
+"""A request with a longer line, or with more headers, is answered with 400."""
+
 _FLUSH_TIMEOUT_S: Final = 5.0
+_SECURITY_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Server": "reactive-desched",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_MALFORMED: Final = (
+    f"this is no request, or one of its lines is longer than {MAX_LINE_BYTES} bytes,"
+    f" or it has more than {MAX_HEADERS} of them\n"
+)
 
 
-class _ConnectionHandoff(asyncio.Protocol):
-    """Hands a new connection on as soon as there is one."""
+class Connections:
+    """The open connections of a server, `limit` of them.
 
-    def __init__(self, on_connected: Callable[[asyncio.Transport], None]) -> None:
-        self._on_connected = on_connected
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._on_connected(cast("asyncio.Transport", transport))
-
-
-class ConnectionLimiter:
-    """Lets everybody in: when there are more than `most`, the oldest without a request ends.
-
-    So whoever asks at once is answered, however many come and say nothing. Connections in
-    `streams` are not ended, as long as they are in it; who puts them there bounds them. The
-    others end when their time is up.
+    At the limit the oldest connection without a request under way is closed for the new one, so
+    that a client that asks is answered however many connect and send nothing. Connections in
+    `streams`, which are fewer than the limit, are not closed here.
     """
 
     def __init__(
-        self,
-        server: web.Server,
-        loop: asyncio.AbstractEventLoop,
-        limit: int = MAX_CONNECTIONS,
-        streams: AbstractSet[object] = frozenset(),
+        self, server: web.Server, limit: int, streams: AbstractSet[object] = frozenset()
     ) -> None:
-        self.counters = HttpCounters()
+        self.malformed = 0
+        self.crowded_out = 0
+        self.streams = streams
         self._server = server
-        self._loop = loop
         self._limit = limit
-        self._streams = streams
-        self._open: dict[HttpConnection, None] = {}
-        self._timer = loop.call_later(_SWEEP_EVERY_S, self._sweep)
+        self._open: dict[HttpConnection, None] = {}  # oldest first
+
+    def new(self) -> "HttpConnection":
+        """Return the protocol of a new connection."""
+        return HttpConnection(self, self._server)
+
+    def add(self, connection: "HttpConnection") -> None:
+        """Take in a new connection, in place of an old one where there are too many."""
+        if len(self._open) >= self._limit:
+            others = [one for one in self._open if one not in self.streams]
+            close_connection(min(others, key=lambda one: one.is_busy))
+            self.crowded_out += 1
+        self._open[connection] = None
+
+    def remove(self, connection: "HttpConnection") -> None:
+        """Forget a connection that is closed."""
+        self._open.pop(connection, None)
 
     def collect(self) -> Iterator[Metric]:
         """Yield what was refused."""
-        yield MALFORMED.value(self.counters.malformed)
-        yield CROWDED_OUT.value(self.counters.crowded_out)
+        yield MALFORMED.value(self.malformed)
+        yield CROWDED_OUT.value(self.crowded_out)
 
-    def new_protocol(self) -> asyncio.Protocol:
-        """Return the protocol for a new connection."""
-        return _ConnectionHandoff(self._add)
 
-    def close_expired(self, now: float) -> None:
-        """End the connections whose time is up."""
-        self._prune_closed()
-        for connection in self._open:
-            if connection in self._streams:
-                connection.deadline = now + MAX_LIFETIME_S  # once its stream has ended
-            elif now > connection.deadline:
-                close_connection(connection, self._loop)
+class HttpConnection(web.RequestHandler):
+    """One connection, closed when its time is up; `is_busy` while a request is under way."""
 
-    def close(self) -> None:
-        """Stop sweeping."""
+    def __init__(self, connections: Connections, server: web.Server) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(
+            server,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type]  # aiohttp's word for none
+            max_line_size=MAX_LINE_BYTES,
+            max_field_size=MAX_LINE_BYTES,
+            max_headers=MAX_HEADERS,
+            lingering_time=0.0,
+        )
+        self.is_busy = False
+        self._connections = connections
+        self._timer = loop.call_later(REQUEST_HEAD_TIMEOUT_S, self._expire)
+        self._asked = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection."""
+        super().connection_made(transport)
+        self._connections.add(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget the connection."""
         self._timer.cancel()
+        self._connections.remove(self)
+        super().connection_lost(exc)
 
-    def _add(self, transport: asyncio.Transport) -> None:
-        connection = HttpConnection(self._server, self._loop, self.counters)
-        transport.set_protocol(connection)
-        connection.connection_made(transport)
-        self._close_oldest_if_full()
-        self._open[connection] = None
+    def mark_request_started(self) -> None:
+        """Note that a request was read and is being answered."""
+        self.is_busy = True
+        if not self._asked:
+            self._asked = True
+            self._restart_timer()
 
-    def _close_oldest_if_full(self) -> None:
-        """End the oldest that has no request under way; the oldest of all if there is none."""
-        if len(self._open) >= self._limit:
-            self._prune_closed()
-        if len(self._open) >= self._limit:
-            others = [one for one in self._open if one not in self._streams]
-            close_connection(min(others, key=lambda one: one.is_busy), self._loop)
-            self.counters.crowded_out += 1
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send what is left of an answer; no request is under way then."""
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            self.is_busy = False
 
-    def _prune_closed(self) -> None:
-        self._open = {one: None for one in self._open if one.transport is not None}
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Return the answer to a failure; bytes that are no request are counted, not logged."""
+        if self.is_busy:
+            return super().handle_error(request, status, exc, message)
+        self._connections.malformed += 1
+        response = web.Response(status=400, text=_MALFORMED)
+        response.force_close()
+        add_security_headers(response)
+        return response
 
-    def _sweep(self) -> None:
-        self.close_expired(self._loop.time())
-        self._timer = self._loop.call_later(_SWEEP_EVERY_S, self._sweep)
+    def _expire(self) -> None:
+        if self in self._connections.streams:
+            self._restart_timer()
+        else:
+            close_connection(self)
+
+    def _restart_timer(self) -> None:
+        self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(MAX_LIFETIME_S, self._expire)
 
 
-def close_connection(
-    connection: web.RequestHandler,
-    loop: asyncio.AbstractEventLoop,
-    flush_timeout_s: float | None = None,
-) -> None:
-    """Close a connection; what was written has `flush_timeout_s`, or 5 s, to be taken."""
+def close_connection(connection: web.RequestHandler, flush_timeout_s: float | None = None) -> None:
+    """Close a connection; the client has `flush_timeout_s`, or 5 s, to take what was written."""
     transport = connection.transport
     connection.force_close()
     if transport is not None and transport.get_write_buffer_size():
-        loop.call_later(
-            _FLUSH_TIMEOUT_S if flush_timeout_s is None else flush_timeout_s, transport.abort
-        )
+        timeout_s = _FLUSH_TIMEOUT_S if flush_timeout_s is None else flush_timeout_s
+        asyncio.get_running_loop().call_later(timeout_s, transport.abort)
+
+
+def add_security_headers(response: web.StreamResponse) -> None:
+    """Add the headers that every answer has."""
+    response.headers.update(_SECURITY_HEADERS)
+    response.headers.setdefault("Cache-Control", "no-store")

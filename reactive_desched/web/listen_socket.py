@@ -1,4 +1,4 @@
-"""Takes the address to serve at before anything is begun that its lack would undo."""
+"""Binds an address early, so that an address in use stops the start before anything else runs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -12,7 +12,7 @@ ProtocolFactory = Callable[[], asyncio.Protocol]
 
 
 class ListenSocket:
-    """An address that is ours; whoever connects is refused until somebody answers."""
+    """A bound address; connections are refused until `serve`."""
 
     def __init__(self, listen: ListenAddress) -> None:
         self._listen = listen
@@ -20,7 +20,7 @@ class ListenSocket:
         self._server: asyncio.Server | None = None
 
     async def bind(self) -> None:
-        """Have it; raises ConfigError when somebody else does, or it is not of this machine."""
+        """Bind it; raises ConfigError when it is in use, or not of this machine."""
         host, port = self._listen
         loop = asyncio.get_running_loop()
         with self._bind_errors():
@@ -29,21 +29,21 @@ class ListenSocket:
             )
 
     async def serve(self, new_protocol: ProtocolFactory) -> str:
-        """Let connections in from now on, and return the URL; raises ConfigError."""
-        assert self._server is not None, "it is taken first"
+        """Accept connections from now on, and return the URL; raises ConfigError."""
+        assert self._server is not None, "it is bound first"
         self._new_protocol = new_protocol
-        with self._bind_errors():  # two may have taken it at once, but only one can answer
+        with self._bind_errors():  # two processes may bind it at once, but only one can listen
             await self._server.start_serving()
         port = self._server.sockets[0].getsockname()[1]
         return self._listen._replace(port=port).url
 
     def close(self) -> None:
-        """Let it go; connections that were let in stay."""
+        """Stop listening; accepted connections stay."""
         if self._server is not None:
             self._server.close()
 
     def _make_protocol(self) -> asyncio.Protocol:
-        """Return the protocol for a new connection: who answers is known only later."""
+        """Return the protocol for a new connection; `serve` says of which server."""
         return self._new_protocol()
 
     @contextmanager
@@ -58,8 +58,18 @@ class ListenSocket:
 
 
 @asynccontextmanager
+async def bound_if_set(listen: ListenAddress | None) -> AsyncIterator[ListenSocket | None]:
+    """Bind an address, where there is one, while the block lasts; raises ConfigError."""
+    if listen is None:
+        yield None
+    else:
+        async with bound(listen) as listen_socket:
+            yield listen_socket
+
+
+@asynccontextmanager
 async def bound(listen: ListenAddress) -> AsyncIterator[ListenSocket]:
-    """Have an address while the block lasts; raises ConfigError when it cannot be had."""
+    """Bind an address while the block lasts; raises ConfigError when it is in use."""
     listen_socket = ListenSocket(listen)
     await listen_socket.bind()
     try:

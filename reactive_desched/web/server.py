@@ -1,29 +1,33 @@
 """The HTTP server: read-only, small, and never in the way of an eviction."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Set as AbstractSet
+from contextlib import asynccontextmanager, nullcontext
 
 from aiohttp import web
 
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.web import schemas
-from reactive_desched.web.connection import HttpConnection, add_security_headers
-from reactive_desched.web.connections import MAX_CONNECTIONS, ConnectionLimiter
+from reactive_desched.web.connections import Connections, HttpConnection, add_security_headers
 from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.health import Health, ProbeReport
 from reactive_desched.web.listen_socket import ListenSocket, bound
+
+MAX_CONNECTIONS, MAX_PROBE_CONNECTIONS = 128, 16
+"""Connections to the main address, besides event streams, and to the address of the probes."""
 
 SHUTDOWN_S = 0.4
 """A request under way has this long to end, and again as long to be cancelled."""
 
 _READ_METHODS = ("GET", "HEAD")
-_INDEX = """reactive-desched
+_PROBES_INDEX = """reactive-desched
 
-/livez      is the process getting anywhere?   add ?verbose for every check
+/livez      does the process make progress?    add ?verbose for every check
 /healthz    the same as /livez
 /readyz     could it evict now?                add ?verbose for every check
+"""
+_INDEX = f"""{_PROBES_INDEX}\
 /schemas/   what the data of each event holds
 """
 _INDEX_METRICS = "/metrics    numbers for Prometheus\n"
@@ -58,27 +62,57 @@ async def serve_at(
 ) -> AsyncIterator[str]:
     """Serve health and, if given, metrics and events while the block runs; yield the URL.
 
-    The address is let go at the end, which comes within a second.
+    The address is free again after the block, which ends within a second.
     """
+    app = application(health, metrics, events)
+    streams = frozenset() if events is None else events.clients.connections
+    limit = MAX_CONNECTIONS + (0 if events is None else events.clients.limit)
+    async with _serve_app(listen_socket, app, limit, streams) as (url, connections):
+        if metrics is not None:
+            metrics.register(connections, *(() if events is None else (events.clients,)))
+        async with nullcontext() if events is None else events.open():
+            try:
+                yield url
+            finally:
+                listen_socket.close()
+                if events is not None:
+                    events.close()
+
+
+@asynccontextmanager
+async def serve_probes_at(listen_socket: ListenSocket | None, health: Health) -> AsyncIterator[str]:
+    """Serve only health while the block runs, where probes have an address; yield the URL or "".
+
+    Nothing that happens on the other address keeps a probe from its answer.
+    """
+    if listen_socket is None:
+        yield ""
+        return
+    app = _application(_PROBES_INDEX)
+    _add_probes(app, health)
+    async with _serve_app(listen_socket, app, MAX_PROBE_CONNECTIONS) as (url, _):
+        yield url
+
+
+@asynccontextmanager
+async def _serve_app(
+    listen_socket: ListenSocket,
+    app: web.Application,
+    limit: int,
+    streams: AbstractSet[object] = frozenset(),
+) -> AsyncIterator[tuple[str, Connections]]:
     runner = web.AppRunner(
-        application(health, metrics, events),
+        app,
         shutdown_timeout=SHUTDOWN_S,
-        handler_cancellation=True,  # a client of the stream that goes away gives its place back
+        handler_cancellation=True,  # a stream's client that disconnects frees its slot
     )
     await runner.setup()
     assert runner.server is not None, "setup made it"
-    connections = _connection_limiter(runner.server, events)
-    if metrics is not None:
-        metrics.register(connections, *(() if events is None else (events.clients,)))
+    connections = Connections(runner.server, limit, streams)
     try:
-        url = await listen_socket.serve(connections.new_protocol)
-        async with _open_events(events):
-            yield url
+        yield await listen_socket.serve(connections.new), connections
     finally:
         listen_socket.close()
-        connections.close()
-        if events is not None:
-            events.close()
         await runner.cleanup()
 
 
@@ -88,26 +122,35 @@ def application(
     """Return the routes."""
     text = _INDEX + (_INDEX_METRICS if metrics else "") + (_INDEX_EVENTS if events else "")
 
-    async def index(_: web.Request) -> web.Response:
-        return web.Response(text=text)
+    app = _application(text)
+    _add_probes(app, health)
+    schemas.add_routes(app.router, schemas.read_schemas())
+    if metrics is not None:
+        app.router.add_get("/metrics", _metrics_handler(metrics))
+    app.router.add_get("/events", _no_events if events is None else events.handle)
+    return app
 
+
+def _application(index_text: str) -> web.Application:
+    async def index(_: web.Request) -> web.Response:
+        return web.Response(text=index_text)
+
+    app = web.Application(middlewares=[_mark_request_started, _reject_writes], client_max_size=1)
+    app.on_response_prepare.append(_add_security_headers)
+    app.router.add_get("/", index)
+    return app
+
+
+def _add_probes(app: web.Application, health: Health) -> None:
     async def livez(request: web.Request) -> web.Response:
         return _probe_response(request, health.livez())
 
     async def readyz(request: web.Request) -> web.Response:
         return _probe_response(request, health.readyz())
 
-    app = web.Application(middlewares=[_mark_request_started, _reject_writes], client_max_size=1)
-    app.on_response_prepare.append(_add_security_headers)
-    app.router.add_get("/", index)
     app.router.add_get("/livez", livez)
-    app.router.add_get("/healthz", livez)  # where the SIG descheduler's probes ask
+    app.router.add_get("/healthz", livez)  # the path of the SIG descheduler's probes
     app.router.add_get("/readyz", readyz)
-    schemas.add_routes(app.router, schemas.read_schemas())
-    if metrics is not None:
-        app.router.add_get("/metrics", _metrics_handler(metrics))
-    app.router.add_get("/events", _no_events if events is None else events.handle)
-    return app
 
 
 async def _no_events(_: web.Request) -> web.Response:
@@ -116,19 +159,6 @@ async def _no_events(_: web.Request) -> web.Response:
         status=404,
         text="there is no stream of events: write `sinks: {stream: {}}` into the settings\n",
     )
-
-
-def _connection_limiter(server: web.Server, events: EventStream | None) -> ConnectionLimiter:
-    """Let so many in that a crowd finds every free place of the stream; the rest are told."""
-    loop = asyncio.get_running_loop()
-    if events is None:
-        return ConnectionLimiter(server, loop, MAX_CONNECTIONS)
-    clients = events.clients
-    return ConnectionLimiter(server, loop, MAX_CONNECTIONS + clients.limit, clients.connections)
-
-
-def _open_events(events: EventStream | None) -> AbstractAsyncContextManager[None]:
-    return nullcontext() if events is None else events.open()
 
 
 def _metrics_handler(metrics: MetricsRegistry) -> Handler:

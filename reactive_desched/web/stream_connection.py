@@ -100,13 +100,12 @@ class StreamConnection:
 
     async def disconnect(self, message: bytes) -> None:
         """End the connection, after this message if the client takes what comes before it."""
-        loop = asyncio.get_running_loop()
         if self._writer is None or not message:
-            close_connection(self._request.protocol, loop)
+            close_connection(self._request.protocol)
             return
         with suppress(ConnectionError):
             await self._writer.write(message, drain=False)
-        close_connection(self._request.protocol, loop, self._close_timeout_s)
+        close_connection(self._request.protocol, self._close_timeout_s)
 
 
 def _configure_socket(transport: asyncio.Transport, user_timeout_s: float) -> None:

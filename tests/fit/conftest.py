@@ -7,7 +7,6 @@ import pytest
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
-from reactive_desched.model.wakes import WakeOn
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node
@@ -50,10 +49,10 @@ class Place:
             self.fit.reserve(pod)
         return found
 
-    def park(self, pod: Pod) -> set[WakeOn]:
+    def park(self, pod: Pod) -> set[tuple[str, ...]]:
         """Find no node for a pod; returns what it waits for."""
         assert self.fit.find_other_node(pod, EVERYTHING) is None
-        wakes = set(self.fit.diagnose_other_nodes(pod, EVERYTHING).wake_on)
+        wakes = set(self.fit.diagnose_other_nodes(pod, EVERYTHING).wake_keys)
         self.fit.take_capacity_hints()
         return wakes
 

@@ -16,14 +16,6 @@ from reactive_desched.model.objects import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
-from reactive_desched.model.wakes import (
-    WakeOn,
-    WakeOnGroupCapacity,
-    WakeOnNode,
-    WakeOnPod,
-    WakeOnPv,
-    WakeOnPvc,
-)
 from reactive_desched.testing.builders import node, pod
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -234,7 +226,7 @@ def test_who_waits_is_told_of_what_could_help(
     change(here)
 
     assert {room.wake for room in here.fit.take_capacity_hints()} & waits_for == (
-        {wake for wake in waits_for if isinstance(wake, WakeOnGroupCapacity)} if is_told else set()
+        {wake for wake in waits_for if wake[0] == "room"} if is_told else set()
     )
     if is_told:
         assert here.fit.find_other_node(mover, EVERYTHING) == "n2"
@@ -254,7 +246,7 @@ def test_as_many_are_woken_as_there_is_room_for_and_nobody_from_that_node(
 
 def test_those_who_look_at_others_must_all_look_for_themselves(place: Callable[..., Any]) -> None:
     here = place(N1, N2, RIVAL, HERMIT)
-    (wake,) = (wake for wake in here.park(HERMIT) if isinstance(wake, WakeOnGroupCapacity))
+    (wake,) = (wake for wake in here.park(HERMIT) if wake[0] == "room")
 
     here.put(N3)
 
@@ -267,7 +259,7 @@ def test_pods_that_ask_for_the_same_wait_for_the_same(place: Callable[..., Any])
     same = here.park(MOVER) & here.park(TWIN)
     other = here.park(web("third", requests={"cpu": 900}))
 
-    assert {type(wake) for wake in same} == {WakeOnGroupCapacity}
+    assert {wake[0] for wake in same} == {"room"}
     assert not same & other
 
 
@@ -306,9 +298,9 @@ def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..
 @pytest.mark.parametrize(
     ("things", "keys"),
     [
-        pytest.param([], {WakeOnPvc("default", "data")}, id="its claim"),
+        pytest.param([], {("claim", "default/data")}, id="its claim"),
         pytest.param(
-            [CLAIM], {WakeOnPvc("default", "data"), WakeOnPv("v1")}, id="its claim and volume"
+            [CLAIM], {("claim", "default/data"), ("volume", "v1")}, id="its claim and volume"
         ),
         pytest.param(
             [
@@ -316,19 +308,19 @@ def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..
                 VOLUME,
                 msgspec.structs.replace(OTHERS, pvc_names=("data",)),
             ],
-            {WakeOnPvc("default", "data"), WakeOnPv("v1"), WakeOnPod("others")},
+            {("claim", "default/data"), ("volume", "v1"), ("pod", "others")},
             id="who else holds a claim for one pod",
         ),
     ],
 )
 def test_who_has_claims_waits_for_what_stands_behind_them(
-    place: Callable[..., Any], things: list[Any], keys: set[WakeOn]
+    place: Callable[..., Any], things: list[Any], keys: set[tuple[str, ...]]
 ) -> None:
     here = place(N1, N2, *things, MOUNTING)
 
-    (room,) = here.park(MOUNTING) - keys - {WakeOnPod("mounting")}
+    (room,) = here.park(MOUNTING) - keys - {("pod", "mounting")}
 
-    assert isinstance(room, WakeOnGroupCapacity)
+    assert room[0] == "room"
     assert keys < here.park(MOUNTING)
 
 
@@ -338,7 +330,7 @@ def test_who_asks_for_any_node_waits_for_its_own_too(place: Callable[..., Any]) 
 
     found = here.fit.diagnose_any_node(MOVER)
 
-    assert WakeOnNode("n1") in found.wake_on
+    assert ("node", "n1") in found.wake_keys
     assert found.message == "no node fits the pod: node(s) were unschedulable"
 
 

@@ -10,7 +10,6 @@ from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import ClusterObject, PodDisruptionBudget, PodStatus
-from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
@@ -52,7 +51,7 @@ def test_a_ready_pod_whose_one_budget_is_spent_waits_for_the_budget_or_a_minute(
         Finding(A, "Test", "why"),
         "DisruptionBudget",
         "disruption budget web allows 0 now",
-        (WakeOnPdb("default"), WakeOnPod("a")),
+        (("budgets", "default"), ("pod", "a")),
         1000 + RECHECK_AFTER_S,
     )
 

@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.testing.builders import pod
 
 
@@ -26,11 +25,7 @@ def test_a_limit_holds_for_any_stretch_of_the_window() -> None:
     verdict = windows.check(finding(), 250)
 
     assert verdict == Defer(
-        finding(),
-        "EvictionLimit",
-        "2 evictions in 300s reached the limit of cluster",
-        300,
-        "cluster",
+        finding(), "EvictionLimit", "2 evictions in 300s reached the limit of cluster", 300
     )
     assert windows.check(finding(), 299.9) is not None
     assert windows.check(finding(), 300) is None
@@ -106,7 +101,7 @@ def test_a_limit_of_zero_forbids_until_the_pod_is_another() -> None:
 
     assert isinstance(verdict, Refuse)
     assert verdict.message == "the policy allows no evictions per namespace"
-    assert verdict.wake_on == (WakeOnPod("web"),)
+    assert verdict.wake_on == (("pod", "web"),)
 
 
 def test_no_limit_is_not_zero() -> None:

@@ -22,7 +22,7 @@ PLUGIN = InterPodAntiAffinityPlugin(InterPodAntiAffinityArgs())
 
 
 def finding(cluster: Scenario, uid: str) -> Finding:
-    [found] = cluster.evaluate(PodSubject(uid))
+    [found] = cluster.judge(PodSubject(uid))
     assert isinstance(found, Finding)
     return found
 

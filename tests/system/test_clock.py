@@ -1,6 +1,6 @@
 """A clock that is set wrong and right again: the record stays whole, and evictions go on."""
 
-import time
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ def firsts(journal: Path) -> list[int]:
     return [one.first_seq for one in list_segments(journal)]
 
 
-def test_a_clock_forty_days_ahead_costs_no_eviction_and_one_old_segment_a_minute(
+def test_a_clock_forty_days_ahead_costs_no_eviction_and_one_old_segment_a_round(
     cluster: Any, controller: Callable[[], Any], shift: Shift, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal"
@@ -95,7 +95,6 @@ def test_a_clock_forty_days_ahead_costs_no_eviction_and_one_old_segment_a_minute
     before, kept = list(read_events(journal)), firsts(journal)
     assert len(kept) > 2
     shift.set(days=40)
-    began = time.monotonic()
     program = controller()
     program.wait_until(lambda: kept[0] not in firsts(journal))
 
@@ -104,8 +103,8 @@ def test_a_clock_forty_days_ahead_costs_no_eviction_and_one_old_segment_a_minute
     due |= drain(cluster, program, "node-4", lambda: shift.set(days=0))
 
     assert program.stop() == 0
-    rounds = 1 + int((time.monotonic() - began) / 60)
-    assert firsts(journal)[: len(kept) - rounds] == kept[rounds:]
+    removed = re.findall(r"removed old segments.*segments=(\d+)", program.output)
+    assert set(removed) == {"1"}, "one in a round"
     check_record(journal, before, due)
 
 

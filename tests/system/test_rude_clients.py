@@ -14,8 +14,16 @@ SILENT = 450
 
 
 @pytest.fixture
-def settings() -> str:
-    return "sinks: {stream: {}}\n"
+def probe_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+@pytest.fixture
+def settings(probe_port: int) -> str:
+    address = f"127.0.0.1:{probe_port}"
+    return f"sinks: {{stream: {{}}}}\nserver: {{healthProbeBindAddress: '{address}'}}\n"
 
 
 @pytest.fixture
@@ -85,9 +93,12 @@ def test_whoever_finds_no_place_in_a_crowd_that_comes_at_once_is_told_so(
     assert statuses.count("200") == 256
 
 
-def test_connections_that_say_nothing_do_not_keep_the_kubelet_from_asking(
-    port: int, hold: Callable[[int], socket.socket]
+def test_probes_are_answered_while_the_main_address_is_crowded(
+    port: int, probe_port: int, hold: Callable[[int], socket.socket]
 ) -> None:
     for _ in range(SILENT):
         hold(port)
+    assert b" 200 " in answer(hold(probe_port), asked("/livez"))
+    assert b" 200 " in answer(hold(probe_port), asked("/readyz"))
+    assert b" 404 " in answer(hold(probe_port), asked("/metrics"))
     assert b" 200 " in answer(hold(port), asked("/livez"))

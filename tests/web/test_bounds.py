@@ -132,7 +132,7 @@ async def test_what_a_stuck_client_does_not_take_at_the_end_is_let_go(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "_FLUSH_TIMEOUT_S", 0.01)
-    async with serving(3000, heartbeat_s=60, stalled_after_s=60) as served:
+    async with serving(3000, heartbeat_s=60, stall_timeout_s=60) as served:
         one = await stuck(served.url)
         transport = await connection_of_the_only_client(served)
         await wait_until(lambda: transport.get_write_buffer_size() > 0)
@@ -147,7 +147,7 @@ async def test_what_waits_in_our_memory_for_a_client_is_bounded(
     monkeypatch.setattr(stream_connection, "MAX_UNSENT_BYTES", 4096)
     monkeypatch.setattr(stream_connection, "SOCKET_BUFFER_BYTES", 4096)
     monkeypatch.setattr(module, "CHUNK_BYTES", 1)
-    async with serving(300, stalled_after_s=0.4, heartbeat_s=60) as served:
+    async with serving(300, stall_timeout_s=0.4, heartbeat_s=60) as served:
         longest = max(len(record.raw) for record in served.records)
         with await stuck(served.url):
             most = 0

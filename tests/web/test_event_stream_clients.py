@@ -15,7 +15,7 @@ from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.testing.manual_clock import wait_until
-from reactive_desched.web import connection, connections, live_buffer, server, stream_connection
+from reactive_desched.web import connections, live_buffer, server, stream_connection
 from tests.support.event_source import DispatchedEvent, EventSource, read_all_events, take_events
 from tests.support.served_journal import EPOCH, ServedStream, ServeStream, to_sse_event
 
@@ -152,7 +152,7 @@ async def test_however_many_clients_there_are_each_record_is_read_and_parsed_onc
         parsed.append(raw)
         return parse_summary(raw)
 
-    monkeypatch.setattr(live_buffer, "summary", parse)
+    monkeypatch.setattr(live_buffer, "parse_summary", parse)
     told: dict[str, list[DispatchedEvent]] = {}
     async with serving(60, there=10) as served, anyio.create_task_group() as group:
 
@@ -185,10 +185,8 @@ async def test_streams_neither_end_after_a_minute_nor_take_places_from_probes(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 1)
-    monkeypatch.setattr(connection, "LIFETIME_S", 0.05)
-    monkeypatch.setattr(connection, "HEAD_S", 0.05)
-    monkeypatch.setattr(connections, "LIFETIME_S", 0.05)
-    monkeypatch.setattr(connections, "_SWEEP_EVERY_S", 0.02)
+    monkeypatch.setattr(connections, "MAX_LIFETIME_S", 0.05)
+    monkeypatch.setattr(connections, "REQUEST_HEAD_TIMEOUT_S", 0.05)
     connector = aiohttp.TCPConnector(force_close=True)
     async with (
         serving(there=5, max_clients=3) as served,
@@ -287,7 +285,7 @@ async def test_a_journal_that_cannot_be_read_ends_that_answer_and_is_logged(
         async def fails(*_: object) -> list[JournalRecord]:
             raise OSError(5, "Input/output error")
 
-        monkeypatch.setattr(LiveTail, "after", fails)
+        monkeypatch.setattr(LiveTail, "read_after", fails)
         with await lazy(served.url) as one:
             text = await rest_of(one)
 

@@ -12,7 +12,8 @@ from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.web import server
 from reactive_desched.web.health import CheckResult, EventLoopPulse, Health, Heartbeat
-from reactive_desched.web.server import serve
+from reactive_desched.web.listen_socket import bound_if_set
+from reactive_desched.web.server import serve, serve_probes_at
 
 pytestmark = pytest.mark.anyio
 
@@ -256,3 +257,23 @@ async def test_an_address_in_use_is_named_with_the_remedy(
 async def test_it_listens_on_ipv6_too(health: Health, metrics: MetricsRegistry) -> None:
     async with serve(ListenAddress("::1", 0), health, metrics) as url:
         assert url.startswith("http://[::1]:")
+
+
+async def test_probes_on_their_own_address_get_health_and_nothing_else(health: Health) -> None:
+    async with (
+        bound_if_set(ANYWHERE) as probe_address,
+        serve_probes_at(probe_address, health) as probes,
+        aiohttp.ClientSession(probes) as session,
+    ):
+        for path in ("/livez", "/readyz", "/healthz"):
+            async with session.get(path) as answer:
+                assert (answer.status, await answer.text()) == (200, "ok")
+        async with session.get("/metrics") as nothing:
+            assert nothing.status == 404
+        async with session.get("/") as index:
+            assert "/readyz" in await index.text()
+
+
+async def test_probes_without_an_address_of_their_own_are_served_at_none(health: Health) -> None:
+    async with bound_if_set(None) as none, serve_probes_at(none, health) as url:
+        assert (none, url) == (None, "")
