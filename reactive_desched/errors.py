@@ -16,7 +16,7 @@ ReactiveDeschedError
 │   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
 │   └── RecordsGone        what a reader asks for was removed, or never was
 ├── StreamFailed           a controller's stream of events cannot be read
-└── SinkError              who follows the journal could not be told
+└── SinkError              a sink could not take records
     ├── SinkUnavailable    not now: it is tried again for ever
     └── EventRefused       never: this one event goes to the dead letters
 """
@@ -136,4 +136,4 @@ class EventRejected(SinkError):  # noqa: N818  it is raised as the fact it names
 
 
 class StreamFailed(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
-    """Nobody answers at the address the text names, or what answers is no stream of events."""
+    """No server answers at the address in the text, or the response is no stream of events."""

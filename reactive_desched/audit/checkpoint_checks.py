@@ -17,7 +17,7 @@ from reactive_desched.journal.signing.signed_note import (
 )
 
 MAX_UNKNOWN_KEYS: Final = 1000
-"""So many unknown keys are told apart; the uses of further ones are not listed."""
+"""At most so many unknown keys are distinguished; the uses of further ones are not listed."""
 
 BAD_SIGNATURE: Final = "its signature is not right"
 _NOT_TRUSTED: Final = "it and what follows is signed only by a key that is not trusted here"

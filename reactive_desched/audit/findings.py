@@ -71,7 +71,7 @@ class KeyUse(Struct, frozen=True, gc=False):
 
 
 class PinnedCheckpointResult(Struct, frozen=True, gc=False):
-    """The checkpoint that somebody kept, and the key it is signed by, if that is known."""
+    """The kept checkpoint, and the key that signed it, if that is known."""
 
     size: int
     root: str
@@ -80,7 +80,7 @@ class PinnedCheckpointResult(Struct, frozen=True, gc=False):
 
 
 class VerifyReport(Struct, frozen=True, gc=False, kw_only=True):
-    """Everything that is told. Records after `signed_to` are covered by no signature yet."""
+    """The report of `audit verify`. Records after `signed_to` are covered by no signature yet."""
 
     ok: bool
     journal: str

@@ -28,7 +28,7 @@ class ResolvedDecision(Struct, frozen=True):
 def resolve_decision(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | None:
     """Return what is meant: a case, the case of an event, or the latest of a pod.
 
-    None when nothing is called so. Raises ConfigError when several things are.
+    None when nothing has this name. Raises ConfigError when several records have it.
     """
     return (
         _by_case(catalogue, name)

@@ -19,7 +19,7 @@ from reactive_desched.journal.reader import LineBatch
 from reactive_desched.journal.records import digest, parse_header
 
 BATCH_LINES: Final = 5000
-"""So many lines become one transaction when nobody else needs the processor."""
+"""So many lines become one transaction when no other task needs the processor."""
 
 CACHE_KIB: Final = 65_536
 """So much of the index SQLite keeps in memory while it is filled."""
@@ -88,7 +88,7 @@ class Index:
 
     @classmethod
     def open_read_only(cls, directory: Path, path: Path, *, cache_kib: int = CACHE_KIB) -> "Index":
-        """Open the index as it is, and as it will stay for this reader whoever goes on writing.
+        """Open a snapshot of the index: later writes do not change what this reader sees.
 
         Raises sqlite3.Error also when it is none of this journal.
         """
@@ -139,7 +139,7 @@ class Index:
         """
         with self._transaction():
             cursor = self._verified_cursor()
-            if cursor.seq > last_seq:  # somebody else was not so careful: look again next time
+            if cursor.seq > last_seq:  # another process wrote past the limit: read again next time
                 self._data_version = None
                 return 0
             batch = self._drop_newer(

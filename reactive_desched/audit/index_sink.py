@@ -28,10 +28,10 @@ _BATCH_DELAY_S: Final = 0.02
 
 
 class IndexSink:
-    """Takes records in from the journal's files, as far as it is told that they are there.
+    """Indexes records from the journal's files, up to the last record it was handed.
 
-    What is handed over only says how far: whoever made the index anew meanwhile did it from the
-    files as well, and all of it is taken in again. It rests after each batch. Whoever is cancelled
+    Handed-over records only say how far to read: a rebuild of the index meanwhile reads from the
+    files as well, and all is indexed again. It yields after each batch. A task that is cancelled
     does not wait for a disk that hangs; what is begun goes on in a thread of its own.
     """
 
@@ -87,7 +87,7 @@ class IndexSink:
         return False
 
     def _current_index(self) -> Index:
-        """Return the index, opened again if somebody removed the file."""
+        """Return the index, opened again if the file was removed."""
         if self._index is not None and self._inode != _inode(self._path):
             self._close()
         if self._index is None:

@@ -34,7 +34,7 @@ def has_records(files: list[Segment]) -> bool:
             return True
         unreadable = [one.path for one in files if one.path.stat().st_size]
     except OSError:
-        return True  # whoever reads on tells what it was
+        return True  # the reader that follows reports the error
     if unreadable:
         raise JournalError(
             f"{unreadable[0]}: line 1 is no whole record, nor is any other line here: this is no"

@@ -284,5 +284,5 @@ def _read_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connec
     try:
         yield connection
     finally:
-        with suppress(sqlite3.ProgrammingError):  # closed before whoever reads came to the end
+        with suppress(sqlite3.ProgrammingError):  # closed before the reader came to the end
             connection.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""A checkpoint that somebody kept outside the journal, in any form it is handed on."""
+"""A checkpoint kept outside the journal, in each form in which it can be given."""
 
 import re
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ class PinnedCheckpoint(NamedTuple):
 def parse_pinned(text: str) -> PinnedCheckpoint:
     """Read SIZE:HEX, a note, or checkpoint events of which the last counts; raises ConfigError.
 
-    Blank lines behind a note are no part of it: whoever prints a text that has its last end of line
+    Blank lines behind a note are no part of it: a program that prints a text with its end of line
     often adds another.
     """
     if short := _SIZE_AND_ROOT.fullmatch(text.strip()):

@@ -1,4 +1,4 @@
-"""A word to whoever waits while an index is made: silence looks like a program that hangs."""
+"""Print a progress notice while an index is built: a silent program looks like one that hangs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from reactive_desched.journal.follower import newest_records
 from reactive_desched.journal.segments import list_segments
 
 NOTICE_AFTER_S: Final = 1.0
-"""Who waits no longer hears nothing."""
+"""Print nothing when the index is built sooner than this."""
 
 
 class ProgressNotice:

@@ -93,7 +93,7 @@ def connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
 def connect_read_only(path: Path, *, cache_kib: int) -> sqlite3.Connection:
     """Open an index that must not be written to; raises sqlite3.Error.
 
-    Without its -wal file nobody writes to it either, so that it needs no locks.
+    Without its -wal file no process writes to it either, so it needs no locks.
     """
     is_unused = not path.with_name(path.name + "-wal").exists()
     how = "mode=ro&immutable=1" if is_unused else "mode=ro"

@@ -54,7 +54,7 @@ class Story(Struct, frozen=True, kw_only=True):
     @property
     def case_events(self) -> list[StoryEvent]:
         """The events of the case alone."""
-        return [told for told in self.events if told.is_of_case]
+        return [item for item in self.events if item.is_of_case]
 
 
 def build_story(catalogue: IndexCatalogue, decision: ResolvedDecision) -> Story:
@@ -64,7 +64,7 @@ def build_story(catalogue: IndexCatalogue, decision: ResolvedDecision) -> Story:
     first, last = decision.locations[0].span.n, decision.locations[-1].span.n
     context_events = _context_events(catalogue, first, last) if decision.correlation else []
     return Story(
-        events=tuple(sorted([*case_events, *context_events], key=lambda told: told.seq)),
+        events=tuple(sorted([*case_events, *context_events], key=lambda item: item.seq)),
         omitted=omitted,
         policy=_nearest_event(catalogue, POLICY_LOADED, before=first),
         checkpoint=_nearest_event(catalogue, CHECKPOINT, after=last),

@@ -71,7 +71,7 @@ def _headline(case_events: list[StoryEvent]) -> str:
 
 
 def _final_state(data: object) -> str:
-    """Say how the story ends, as far as it is told."""
+    """Describe how the story ends, as far as the records say."""
     match data:
         case EvictionEnded(outcome=outcome, mode=mode) if mode == MODE_DRY_RUN:
             is_rehearsed = outcome.result == DRY_RUN

@@ -94,4 +94,4 @@ def _unproven(report: VerifyReport) -> Iterator[str]:
         span = f"{first} to {last}" if last > first else f"the last, {last}"
         yield f"not covered by a signature yet: {format_count(report.unsigned, 'record')}, {span}"
     if report.bad is None and report.kept is None:
-        yield "without a kept checkpoint nobody can tell whether the end was cut off"
+        yield "without a kept checkpoint this cannot show whether the end was cut off"

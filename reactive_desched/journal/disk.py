@@ -1,4 +1,4 @@
-"""The few things asked of the file system, so that tests can make each of them fail."""
+"""The file system calls of the journal, so that tests can make each of them fail."""
 
 import errno
 import os
@@ -47,7 +47,7 @@ class Disk:
             rest = rest[os.write(descriptor, rest) :]
 
     def check_same_file(self, descriptor: int, path: Path) -> None:
-        """Raise OSError unless the path still names this file: else nobody will find the records.
+        """Raise OSError unless the path still names this file: else no reader finds the records.
 
         A folder that is removed, moved away or unmounted takes writes as before.
         """

@@ -17,9 +17,9 @@ _CallSoon = Callable[[Callable[[], None]], object]
 
 
 class DiskThread:
-    """Does one thing after the other for the tasks of one event loop, until closed.
+    """Runs one blocking call after the other for the tasks of one event loop, until closed.
 
-    Made in that loop. What is asked for waits in line; whoever asks is to bound how much.
+    Created in that loop. Calls wait in a queue; the caller bounds its length.
     """
 
     def __init__(self, name: str = "journal disk") -> None:
@@ -28,7 +28,7 @@ class DiskThread:
         Thread(target=self._run_jobs, name=name, daemon=True).start()
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Return or raise what the work does; when cancelled, it goes on and nobody hears of it."""
+        """Return or raise what the call does; a cancelled caller leaves it running."""
         job = _Job(work)
         self._jobs.put(job)
         await job.done.wait()
@@ -48,7 +48,7 @@ class DiskThread:
 
 
 class _Job(Generic[_T]):
-    """One thing to do, and how it went."""
+    """One call and its result."""
 
     __slots__ = ("done", "error", "result", "work")
     result: _T

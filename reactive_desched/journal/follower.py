@@ -12,7 +12,7 @@ from reactive_desched.journal.records import JournalRecord, recorded_at
 from reactive_desched.journal.segments import READ_ERRORS, list_segments, read_records
 
 READ_LINES: Final = 100
-"""So many lines are read at once: of whoever stops in between, no more are read ahead."""
+"""So many lines are read at once: a reader that stops in between has read no more ahead."""
 
 
 class NewestRecords(NamedTuple):
@@ -25,7 +25,7 @@ class NewestRecords(NamedTuple):
 class JournalFollower:
     """Gives what comes behind a place, across files that are begun, compressed or removed.
 
-    `missed` is told the first and last sequence of records that could not be read. One file is
+    `missed` gets the first and last sequence of records that could not be read. One file is
     open at a time. Every method blocks, and raises OSError when the journal cannot be read.
     """
 

@@ -169,7 +169,7 @@ class Journal:
 
     @property
     def open_intents(self) -> tuple[OpenIntent, ...]:
-        """The intents on disk that have no outcome yet, oldest first, whoever wrote them."""
+        """The intents on disk without an outcome, oldest first, also those of earlier processes."""
         return self._intents.all()
 
     @property
@@ -190,7 +190,7 @@ class Journal:
         """Return the record's seq as soon as it is on disk.
 
         Waits for a place while MAX_BUFFERED records are on their way. Raises JournalUnavailable
-        when the disk does not take it; whoever waits here may be cancelled, but the record may
+        when the disk does not take it; a waiting caller may be cancelled, but the record may
         reach the disk all the same.
         """
         self._raise_if_unhealthy()
@@ -224,7 +224,7 @@ class Journal:
                 await self._health.wait_recovered(anyio.current_time)
 
     def append_nowait(self, event: AnyEvent) -> None:
-        """Have it written soon, before whatever is appended later; nobody waits for it.
+        """Queue a record to be written soon, before later appends; no caller waits for it.
 
         It outlasts faults of the disk. While MAX_BUFFERED records are on their way it is left out
         and counted.
@@ -388,7 +388,7 @@ class Journal:
             self._release(pending)
 
     def _fail_batch(self, batch: list[_Pending], message: str) -> None:
-        """Tell those who wait; what nobody waits for is kept for when the disk is better."""
+        """Fail the waiting callers; keep other records until the disk recovers."""
         unawaited = [pending for pending in batch if pending.written is None]
         for pending in batch:
             if pending.written is not None:
@@ -426,4 +426,4 @@ async def open_journal(
 
 
 def _ignore_recovery() -> None:
-    """Hear of it and do nothing."""
+    """Ignore a commit."""

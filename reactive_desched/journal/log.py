@@ -31,7 +31,7 @@ class Rotation(Struct, frozen=True):
 class CommitResult(NamedTuple):
     """What one commit wrote: all its records, and where those begin that were asked for.
 
-    `unrecorded` is what the checkpoints among them told of verdicts left out.
+    `unrecorded` counts the verdicts left out, as the checkpoints among them say.
     """
 
     records: list[JournalRecord]
@@ -90,7 +90,7 @@ class SegmentWriter:
             self.repair()
         else:
             self._begin_segment(CheckpointContext(recovery.oldest_open_seq))
-            self._unpublished.clear()  # nobody follows yet
+            self._unpublished.clear()  # no reader follows yet
 
     @property
     def last_seq(self) -> int:
@@ -162,7 +162,7 @@ class SegmentWriter:
         return self._must_rotate or too_old or self._size >= self._rotation.max_bytes
 
     def _encode_checkpoint(self, size: int, root: str, context: CheckpointContext) -> EncodedEvent:
-        """Return a checkpoint that tells what none has told before."""
+        """Return a checkpoint over all records so far."""
         unreported = context._replace(unrecorded=context.unrecorded - self._unrecorded_reported)
         return self._checkpointer.encode_checkpoint(self.source, size, root, unreported)
 

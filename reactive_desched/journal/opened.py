@@ -100,7 +100,7 @@ def _checkpointer(
 
 
 def _new_source(config: JournalConfig) -> str:
-    """Name a new journal; nobody else's is called so."""
+    """Return a unique name for a new journal."""
     epoch = secrets.token_hex(_EPOCH_BYTES)
     return f"//{config.cluster}/descheduler/{config.instance}/{epoch}"
 

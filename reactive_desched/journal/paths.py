@@ -1,4 +1,4 @@
-"""Where a journal is when nobody says, so that every command looks in the same folder."""
+"""The journal's default directory, the same for every command, and the paths below it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ DEAD_LETTERS_DIR: Final = "dead-letters"
 
 
 def default_journal_directory(environ: Mapping[str, str]) -> Path:
-    """Return where records go when nobody says: the service's state folder, or the user's."""
+    """Return the default directory of records: the service's state directory, or the user's."""
     if state := environ.get("STATE_DIRECTORY"):
         return Path(state) / "journal"
     home = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "/var/lib")) / ".local/state"

@@ -1,6 +1,6 @@
 """A line of the journal: an event in canonical form, chained to the line before it.
 
-The line *is* the published event (`api/event.py`): canonical JSON (RFC 8785), so that whoever
+The line *is* the published event (`api/event.py`): canonical JSON (RFC 8785), so that a person who
 parses it and writes it canonically again has the same bytes, and the same hash.
 """
 

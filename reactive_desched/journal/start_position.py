@@ -1,4 +1,4 @@
-"""Where somebody begins to read the journal, as people and reconnecting clients say it."""
+"""Where a reader of the journal begins, as flags and reconnecting clients write it."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -104,7 +104,7 @@ def parse_summary(raw: bytes) -> EventSummary | None:
 
 
 class Filterable(Protocol):
-    """What a Filter is asked about: a Summary, or somebody who remembers what it said."""
+    """What an EventFilter reads: a summary of a record, or an object with the same members."""
 
     def field_values(self, field: str) -> Collection[str]:
         """Return what the event goes by in this field of a Filter."""

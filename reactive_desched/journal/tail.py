@@ -116,7 +116,7 @@ class _RecentRecords:
 
 
 class _FileReaders:
-    """The records in the files; whoever reads on in order finds the file still open."""
+    """The records in the files; a reader that continues in order finds the file still open."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -1,6 +1,6 @@
 """How far a journal once reached, as those who followed it know.
 
-What was cut off at the end leaves no trace in the chain. Whoever went on behind it would use the
+What was cut off at the end leaves no trace in the chain. A writer that continued would use the
 same sequences, and the same ids, for other events.
 """
 
@@ -11,7 +11,7 @@ from reactive_desched.journal.paths import CURSORS_DIR
 
 
 def highest_acked(directory: Path) -> int:
-    """Return the last record that any follower had safely; 0 when nobody says. Blocks."""
+    """Return the last record that any follower acknowledged; 0 when none did. Blocks."""
     cursors = Cursors(directory / CURSORS_DIR).all()
     return max((position.seq for position in cursors.values()), default=0)
 

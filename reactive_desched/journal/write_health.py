@@ -9,7 +9,7 @@ STALLED_AFTER_S = 1.0
 
 
 class WriteHealth:
-    """Knows of the fault there is and of the write under way; told the time by the writer."""
+    """Tracks the current fault and the write in progress; the writer passes the time."""
 
     def __init__(self) -> None:
         self._fault = ""
@@ -61,6 +61,6 @@ class WriteHealth:
         return since is not None and now - since > STALLED_AFTER_S
 
     def notify_waiters(self) -> None:
-        """Wake whoever waits for better times, to look again."""
+        """Wake the tasks that wait for recovery, so that they check again."""
         self._recovered.set()
         self._recovered = anyio.Event()

@@ -24,7 +24,7 @@ class RealClock:
 
 
 class VirtualClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only when advanced."""
 
     def __init__(self, start: float) -> None:
         self._now = start

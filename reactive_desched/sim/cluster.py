@@ -57,7 +57,7 @@ class ClusterOptions(Struct, frozen=True):
     """Whether the scheduler picks among equally good nodes by chance, not by name."""
     tolerant: bool = False
     """Whether a controller that trips over a malformed object is logged and goes on with the
-    next; if not its exception reaches whoever wrote or stepped."""
+    next; if not its exception reaches the caller that wrote or stepped."""
 
 
 class SimCluster:

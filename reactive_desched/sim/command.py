@@ -1,4 +1,4 @@
-"""The `sim` command: serves a simulated cluster until somebody ends it."""
+"""The `sim` command: serves a simulated cluster until it is stopped."""
 
 import signal
 import sys
@@ -31,14 +31,14 @@ def simulate(options: SimulationOptions) -> int:
     Raises ConfigError when a number, the address or the kubeconfig's place makes no sense.
     """
     try:
-        anyio.run(_serve_until_told, options)
+        anyio.run(_serve_until_stopped, options)
     except ExceptionGroup as group:
         raise _cause_of(group) from group
     return 0
 
 
 def _cause_of(error: Exception) -> Exception:
-    """Return the one thing that went wrong inside nested task groups, or the group itself."""
+    """Return the single exception inside nested task groups, or the group itself."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if isinstance(error, OSError):
@@ -46,16 +46,16 @@ def _cause_of(error: Exception) -> Exception:
     return error
 
 
-async def _serve_until_told(options: SimulationOptions) -> None:
+async def _serve_until_stopped(options: SimulationOptions) -> None:
     landscape = Landscape(nodes=options.nodes, pods=options.pods, seed=options.seed)
     async with anyio.create_task_group() as tasks:
-        await tasks.start(_end_when_told, tasks.cancel_scope)
+        await tasks.start(_stop_on_signal, tasks.cancel_scope)
         async with simulation(landscape, host=options.host, port=options.port) as running:
             _announce(running, options)
             await anyio.sleep_forever()
 
 
-async def _end_when_told(
+async def _stop_on_signal(
     work: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -66,7 +66,7 @@ async def _end_when_told(
 
 
 def _announce(running: Simulation, options: SimulationOptions) -> None:
-    """Write the kubeconfig if asked, then say where the server is: whoever reads that may start."""
+    """Write the kubeconfig if asked, then print the server's URL: clients may start."""
     how = f"kubectl -s {running.url}"
     if options.kubeconfig_file is not None:
         how = f"kubectl --kubeconfig {options.kubeconfig_file}"

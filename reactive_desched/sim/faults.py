@@ -24,7 +24,7 @@ _KEPT_REQUESTS = 1000
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """One thing going wrong with one request."""
+    """One fault of one request."""
 
     delay_s: float = 0.0
     reset: bool = False

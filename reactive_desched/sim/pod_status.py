@@ -1,4 +1,4 @@
-"""The statuses a kubelet writes, one function per thing that can happen to a pod."""
+"""The statuses a kubelet writes, one function per event in a pod's life."""
 
 from collections.abc import Callable, Iterable
 from typing import Final

@@ -16,7 +16,7 @@ KINDS: Final = (STEADY, CRASH_LOOP, COMPLETE, FAIL, NEVER_READY, IMAGE_PULL)
 
 
 class Pace(Struct, frozen=True):
-    """How long things take for pods that do not say otherwise, in seconds."""
+    """How long start and stop take for pods that do not say otherwise, in seconds."""
 
     start_s: float = 2.0
     ready_s: float = 0.0

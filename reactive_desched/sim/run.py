@@ -86,7 +86,7 @@ async def serve_simulation(
     port: int = 0,
     on_ready: Callable[[Simulation], None],
 ) -> None:
-    """Run a simulated cluster until cancelled; `on_ready` is told once it answers requests."""
+    """Run a simulated cluster until cancelled; `on_ready` is called once it answers requests."""
     async with simulation(landscape, host=host, port=port) as running:
         on_ready(running)
         await anyio.sleep_forever()

@@ -85,7 +85,7 @@ def already_exists(resource: Resource, name: str) -> StatusError:
 
 
 def conflict(resource: Resource, name: str, why: str, *, named: str = "") -> StatusError:
-    """Say that somebody was faster, or that a precondition does not hold.
+    """Say that another write was first, or that a precondition does not hold.
 
     `named` stands for the resource where the real server calls it something else.
     """

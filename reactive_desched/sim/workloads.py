@@ -1,4 +1,4 @@
-"""A cluster as one finds it in the wild: nodes in zones, and teams that run things on them."""
+"""A cluster as one finds it in the wild: nodes in zones, and teams that run workloads on them."""
 
 import random
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Signed notes: the text form in which a checkpoint travels, so that any C2SP tool can check it.
 
-As c2sp.org/signed-note and c2sp.org/tlog-checkpoint say, with one thing to know: the root is the
+As c2sp.org/signed-note and c2sp.org/tlog-checkpoint say, with one difference: the root is the
 head of our hash chain (SHA-256 of the last record), not the root of a Merkle tree. It proves that
-nothing before it was changed to whoever has the records; it gives no proof about single ones.
+nothing before it was changed to a holder of the records; it gives no proof about single ones.
 """
 
 import base64

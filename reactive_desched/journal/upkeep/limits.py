@@ -1,4 +1,4 @@
-"""How much of a journal is kept, written into its folder for whoever looks at it from outside."""
+"""The retention limits of a journal, written into its directory for `audit status`."""
 
 from pathlib import Path
 from typing import Final
@@ -30,7 +30,7 @@ def write(directory: Path, limits: RetentionLimits) -> None:
 
 
 def read(directory: Path) -> RetentionLimits | None:
-    """Return the limits; None when nobody has said, or it cannot be read. Blocks."""
+    """Return the limits; None when there is no such file, or it cannot be read. Blocks."""
     try:
         return _decoder.decode((directory / _FILE).read_bytes())
     except (OSError, *DECODE_ERRORS):

@@ -1,6 +1,6 @@
-"""Which losses were told already, so that a crash while they are told does not tell them twice.
+"""Which losses are recorded already, so that a crash meanwhile does not record them twice.
 
-A loss is noted before it is told and again after. Where a crash, or a failing disk, leaves only the
+A loss is noted before and after it is recorded. Where a crash, or a failing disk, leaves only the
 first note, the journal itself shows whether the telling got through.
 """
 
@@ -27,7 +27,7 @@ class _LossState(Struct, frozen=True, gc=False):
     first: int
     last: int
     since: int
-    is_told: bool
+    is_recorded: bool
 
 
 _decoder: Final = msgspec.json.Decoder(_LossState)
@@ -44,22 +44,22 @@ class LossLog:
         self._directory = journal / "losses"
 
     def reported_until(self, sinks: Iterable[str], active_first_seq: int) -> dict[str, int]:
-        """Return, for each sink that lost something, the last record it was told to have lost."""
+        """Return, for each sink that lost records, the last one whose loss is recorded."""
         states = {sink: self._resolve(sink, active_first_seq) for sink in sinks}
         return {sink: note.last for sink, note in states.items() if note is not None}
 
     def mark_pending(self, loss: Loss, since: int) -> None:
-        """Note that a loss is about to be told; raises OSError."""
-        self._save(loss.sink, _LossState(loss.first, loss.last, since, is_told=False))
+        """Note that a loss is about to be recorded; raises OSError."""
+        self._save(loss.sink, _LossState(loss.first, loss.last, since, is_recorded=False))
 
     def mark_recorded(self, loss: Loss, since: int) -> None:
-        """Note that it was told; raises OSError."""
-        self._save(loss.sink, _LossState(loss.first, loss.last, since, is_told=True))
+        """Note that the loss is recorded; raises OSError."""
+        self._save(loss.sink, _LossState(loss.first, loss.last, since, is_recorded=True))
 
     def _resolve(self, sink: str, active_first_seq: int) -> _LossState | None:
-        """Return what was told for sure; finish or forget what may have been."""
+        """Return the losses recorded for sure; finish or drop the notes of uncertain ones."""
         state = self._read(sink)
-        if state is None or state.is_told:
+        if state is None or state.is_recorded:
             return None if state is None or state.last >= active_first_seq else state
         loss = Loss(sink, state.first, state.last)
         if loss not in self._recorded_losses(state.since):
@@ -71,7 +71,7 @@ class LossLog:
     def _recorded_losses(self, since: int) -> Iterator[Loss]:
         """Yield the losses that the journal tells from there on.
 
-        What a damaged file does not give any more counts as not told: better twice than never.
+        What a damaged file does not give any more counts as not recorded: better twice than never.
         """
         for one in list_segments(self._journal):
             if one.first_seq >= since:

@@ -198,7 +198,7 @@ class RetentionWorker:
                 self.stats.compressed += 1
 
     async def _remove(self, scan: "_Scan") -> None:
-        """Remove what nobody misses, and the rest once its loss is recorded."""
+        """Remove segments that every sink has read, and the rest once their loss is recorded."""
         with self._count_faults("remove"):
             await self._remove_segments(scan, scan.plan.remove)
             for loss in scan.plan.losses:

@@ -6,7 +6,7 @@ __all__ = ["share_of"]
 
 
 def share_of(value: Any, total: int, *, round_up: bool) -> int:
-    """Return an int as it is, and a percentage of the total rounded as told.
+    """Return an int as it is, and a percentage of the total, rounded as asked.
 
     Raises ValueError for anything else, with the words of the real API machinery.
     """

@@ -40,7 +40,7 @@ class _Tally(Struct, frozen=True):
 
 
 class _Ended(Struct, frozen=True):
-    """How and when a pod of a job ended; an eviction is nobody's fault and calls for no pause."""
+    """How and when a pod of a job ended; an eviction is no failure and calls for no pause."""
 
     phase: str
     at: float

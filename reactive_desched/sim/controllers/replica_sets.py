@@ -25,7 +25,7 @@ _BURST: Final = 500
 
 
 class ReplicaSets(Reconciler):
-    """Replaces a pod as soon as its deletion begins; does not adopt pods that nobody owns."""
+    """Replaces a pod as soon as its deletion begins; does not adopt pods without an owner."""
 
     def __init__(
         self, store: Store, index: PodIndex, pods: PodControl, resource: str = "replicasets"

@@ -19,7 +19,7 @@ class ScaleError(ReactiveDeschedError):
 
 
 def total_scale(store: Store, pods: Iterable[Obj]) -> int:
-    """Sum the sizes of the distinct owners; pods nobody controls are left out.
+    """Sum the sizes of the distinct owners; pods without a controller are left out.
 
     Raises ScaleError for an owner that is gone or of a kind without a size.
     """

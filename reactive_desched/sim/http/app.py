@@ -75,7 +75,7 @@ async def _answering_errors(request: web.Request, handler: Handler) -> web.Strea
         text = "Request entity too large: limit is 3145728"
         return refusal(StatusError(413, "RequestEntityTooLarge", text))
     except (ReactiveDeschedError, KeyError, TypeError, AttributeError, ValueError) as error:
-        # Objects of a shape nobody checked end here: a client's fault, but told as ours.
+        # Objects of a shape that is not validated end here: a client's fault, reported as ours.
         _log.exception("cannot answer %s %s", request.method, request.path_qs)
         text = f"Internal error occurred: {type(error).__name__}: {error}"
         return refusal(StatusError(500, "InternalError", text))

@@ -38,7 +38,7 @@ class Conformed(Struct, frozen=True):
 
 
 def conform(kind: Resource, obj: Obj) -> Conformed:
-    """Read an object as its kind; kinds whose fields nobody listed are taken as they are."""
+    """Read an object as its kind; kinds whose fields are not listed are taken as they are."""
     message = message_for(kind.api_version, kind.kind)
     if message is None:
         return Conformed(obj, (), ())

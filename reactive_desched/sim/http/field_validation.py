@@ -14,7 +14,7 @@ _MODES = ("", "Ignore", "Strict", "Warn")
 
 
 class Typed(Struct, frozen=True):
-    """An object with only the fields of its type, and what the client should hear about it."""
+    """An object with only the fields of its type, and the warnings for the client."""
 
     obj: Obj
     warnings: tuple[str, ...] = ()

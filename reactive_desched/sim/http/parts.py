@@ -19,11 +19,11 @@ class Usage(Protocol):
     """Where the resource metrics API gets its numbers, as quantities by resource."""
 
     def node(self, name: str) -> Mapping[str, str] | None:
-        """Return what a node uses, or None while nobody has measured it."""
+        """Return what a node uses, or None while it is not measured."""
         ...
 
     def pod(self, namespace: str, name: str) -> Sequence[tuple[str, Mapping[str, str]]] | None:
-        """Return what each container of a pod uses, or None while nobody has measured it."""
+        """Return what each container of a pod uses, or None while it is not measured."""
         ...
 
 

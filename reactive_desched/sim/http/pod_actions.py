@@ -1,4 +1,4 @@
-"""Answers to the two things that are done to pods: binding and eviction."""
+"""Answers to the two subresources that act on pods: binding and eviction."""
 
 from aiohttp import web
 

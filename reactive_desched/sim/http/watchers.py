@@ -97,7 +97,7 @@ class Watcher(Struct, kw_only=True, eq=False):
 
 
 class WatchHub:
-    """Hears every write of a store and hands it to the watches that are open."""
+    """Receives every write of a store and passes it to the open watches."""
 
     def __init__(self, store: Store, limit: int) -> None:
         self._store = store
@@ -131,7 +131,7 @@ class WatchHub:
                 watcher.close()
 
     def stop(self) -> None:
-        """End every watch and hear no more writes."""
+        """End every watch and receive no more writes."""
         self._unsubscribe()
         self.cut_all()
 

@@ -1,4 +1,4 @@
-"""Answers to watch: state if asked for, then every change, until somebody hangs up."""
+"""Answers to watch: state if asked for, then every change, until the connection closes."""
 
 import asyncio
 
@@ -127,7 +127,7 @@ class _Stream:
             await self._send_bookmark(self._watcher.start, ends_initial=True)
 
     async def _send_bookmark(self, rv: int, *, ends_initial: bool) -> None:
-        # A watch that waits for a future version must not be told of an earlier one.
+        # A watch that waits for a future version must not get an earlier one.
         if rv >= self._watcher.start:
             shown = self._rendering.bookmark(rv, ends_initial=ends_initial)
             await self._response.write(document("BOOKMARK", shown))

@@ -58,7 +58,7 @@ class SpreadConstraint(Struct, frozen=True):
     honors_taints: bool = False
 
     @property
-    def counts_nobody(self) -> bool:
+    def counts_no_pod(self) -> bool:
         """Say whether the selector is absent or empty: then no existing pod counts."""
         return self.selector is None or self.selector.is_empty
 

@@ -24,7 +24,7 @@ def term_covers(
     """Say whether a term of a pod in `home` speaks of a pod with these labels elsewhere.
 
     Without any namespace field the term speaks of its own namespace only; a namespace selector
-    adds to the listed namespaces, and an absent label selector speaks of nobody.
+    adds to the listed namespaces, and an absent label selector selects no pod.
     """
     if term.label_selector is None or not term.label_selector.matches(labels):
         return False

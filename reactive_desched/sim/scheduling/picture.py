@@ -26,7 +26,7 @@ _GroupKey: TypeAlias = tuple[str, str, int]
 
 
 class PodGroup:
-    """Pods that nobody can tell apart: one namespace, one owner, one template."""
+    """Pods that are alike: one namespace, one owner, one template."""
 
     def __init__(self, namespace: str, owner: str, needs: PodNeeds) -> None:
         self.namespace = namespace
@@ -153,7 +153,7 @@ class Picture:
         try:
             needs = self.needs_of(pod)
         except msgspec.ValidationError:
-            return  # A pod that nobody can read holds a place by name only.
+            return  # A pod that cannot be read holds a place by name only.
         seat = _Seat(node, self._group(pod, needs), is_terminating(pod))
         self._seats[uid] = seat
         self._enter(seat)

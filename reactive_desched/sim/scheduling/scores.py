@@ -128,7 +128,7 @@ def evenly_spread(pod: Candidate, rooms: Rooms, picture: Picture) -> Sequence[fl
 
 def _matching(constraint: SpreadConstraint, pod: Candidate, picture: Picture) -> Mapping[str, int]:
     per_node: dict[str, int] = {}
-    if constraint.counts_nobody:
+    if constraint.counts_no_pod:
         return per_node
     for group in picture.groups():
         if group.namespace == pod.namespace and constraint.selects(group.needs.labels):

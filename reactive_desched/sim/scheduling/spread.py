@@ -53,7 +53,7 @@ class _Tally:
         taking_part = [room for room in rooms if _takes_part(room, constraint, pod.needs)]
         for room in taking_part:
             self._counts.setdefault(room.labels[self.key], 0)
-        if not constraint.counts_nobody:
+        if not constraint.counts_no_pod:
             self._count(constraint, pod.namespace, taking_part, picture)
         enough = len(self._counts) >= constraint.min_domains
         self._least = min(self._counts.values(), default=0) if enough else 0

@@ -69,7 +69,7 @@ def age_of(obj: Obj, now: float) -> str:
 
 
 def since(moment: object, now: float) -> str:
-    """Return how long ago a timestamp was, or that nobody knows."""
+    """Return how long ago a timestamp was, or that it is unknown."""
     return human_duration(now - parse_time(moment)) if isinstance(moment, str) else _UNKNOWN
 
 

@@ -31,7 +31,7 @@ def _quota(quota: Obj, now: float) -> list[object]:
 
 
 def _used(quota: Obj) -> dict[str, tuple[str, str]]:
-    """Return used and hard by resource; nothing is used where nobody counts."""
+    """Return used and hard by resource; nothing is used where no use is counted."""
     status = quota.get("status", {})
     hard = status.get("hard") or quota.get("spec", {}).get("hard") or {}
     used = status.get("used") or {}
