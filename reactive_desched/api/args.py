@@ -102,7 +102,8 @@ class Section(BaseModel):
     """A part of a file: frozen, camelCase when written, snake_case in code.
 
     A field in seconds ends in `_s`; its key in a file does not, because durations are written
-    with their unit.
+    with their unit. A section's default is `Part.model_construct()`: unlike `Part()` it builds no
+    validator, so that a program pays for the sections that its files have.
     """
 
     model_config = ConfigDict(
@@ -111,6 +112,7 @@ class Section(BaseModel):
         alias_generator=AliasGenerator(validation_alias=file_key, serialization_alias=file_key),
         validate_by_name=True,
         validate_by_alias=True,
+        defer_build=True,  # a model's validator is built when a file has the section
     )
 
 
@@ -137,6 +139,7 @@ class PluginArgs(BaseModel):
         alias_generator=to_camel,
         populate_by_name=True,
         arbitrary_types_allowed=True,
+        defer_build=True,  # a model's validator is built when a policy enables the plugin
     )
 
 

@@ -19,7 +19,7 @@ from reactive_desched.model.objects import Pod
 class Namespaces(BaseModel):
     """Exact namespace names; one of the two lists at most."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     include: tuple[str, ...] = Field(default=(), description="Look only at these namespaces.")
     exclude: tuple[str, ...] = Field(default=(), description="Look at all but these namespaces.")
@@ -34,7 +34,7 @@ class Namespaces(BaseModel):
 class ExcludedNamespaces(BaseModel):
     """Exact namespace names to leave alone; their pods still count as use of a node."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     exclude: tuple[str, ...] = Field(default=(), description="Evict nothing from these namespaces.")
     include: tuple[str, ...] = Field(
@@ -56,7 +56,8 @@ class NamespacedArgs(PluginArgs):
     """Arguments of a plugin that can be limited to namespaces."""
 
     namespaces: Namespaces = Field(
-        default=Namespaces(), description="The namespaces to look at; all when left out."
+        default=Namespaces.model_construct(),
+        description="The namespaces to look at; all when left out.",
     )
 
     def covers(self, pod: Pod) -> bool:

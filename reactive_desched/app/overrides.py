@@ -31,7 +31,7 @@ class FlagOverrides(Struct, frozen=True):
         return replace(
             configuration,
             policy=self._policy(policy),
-            settings=self._settings(configuration.settings),
+            written=self._settings(configuration.settings),
             warnings=(*configuration.warnings, *self._warnings(policy)),
         )
 

@@ -8,11 +8,14 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 
 from reactive_desched._version import __version__
-from reactive_desched.cli import audit, demo, events, plan, policy, run, sim, version
 from reactive_desched.cli.upstream_form import normalize_argv
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
+
+_COMMANDS = ("run", "plan", "policy", "events", "audit", "demo", "sim", "version")
+"""Each is a module here, whose `add` describes the command to the parser."""
 
 FAILED, INVALID_INPUT, BROKEN_PIPE = 1, 2, 141
 """The last as a shell counts it: ended by SIGPIPE."""
@@ -26,7 +29,7 @@ _EPILOG = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     args, bare = normalize_argv(sys.argv[1:] if argv is None else argv)
-    arguments = parser().parse_args(args)
+    arguments = parser(args).parse_args(args)
     arguments.bare = bare
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
@@ -65,8 +68,8 @@ def _first_error(group: ExceptionGroup[Exception]) -> Exception:
     return _first_error(error) if isinstance(error, ExceptionGroup) else error
 
 
-def parser() -> argparse.ArgumentParser:
-    """Describe every command and flag."""
+def parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Describe the flags of the command that a line begins with, or of every command."""
     top = argparse.ArgumentParser(
         prog="reactive-desched",
         description="A descheduler for Kubernetes that reacts to changes instead of polling.",
@@ -74,6 +77,6 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"reactive-desched {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, plan, policy, events, audit, demo, sim, version):
-        module.add(commands)
+    for name in argv[:1] if argv and argv[0] in _COMMANDS else _COMMANDS:
+        import_module(f"{__name__}.{name}").add(commands)
     return top

@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-import anyio
 import msgspec
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.fit.upstream import UPSTREAM
-from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.plan.evaluation import SweepResult, run_sweeps
 from reactive_desched.plan.missing_inputs import missing_inputs, missing_nodes
 from reactive_desched.plan.output import write
@@ -29,7 +27,6 @@ from reactive_desched.plan.unaffected_pods import unaffected_pods
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.policy import Configuration, Policy
-from reactive_desched.policy.settings import ClientSettings
 from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import (
     NODES,
@@ -99,7 +96,7 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     moment = None if options.now is None else parse_timestamp(options.now)
     configuration = _configuration(options)
     policy = _selected_profiles(configuration.policy, options)
-    loaded = _load_snapshot(options, configuration.settings.client, progress)
+    loaded = _load_snapshot(options, configuration, progress)
     moment = moment or datetime.now(UTC)
     result = run_sweeps(
         policy, loaded.snapshot, moment.timestamp(), options.node_fit, options.passes
@@ -138,10 +135,10 @@ def _selected_profiles(policy: Policy, options: PlanOptions) -> Policy:
 
 
 def _load_snapshot(
-    options: PlanOptions, client: ClientSettings, progress: Progress
+    options: PlanOptions, configuration: Configuration, progress: Progress
 ) -> LoadedSnapshot:
     if not options.files:
-        return _load_live_snapshot(options, client, progress)
+        return _load_live_snapshot(options, configuration, progress)
     if options.kubeconfig is not None or options.context is not None:
         raise ConfigError("--kubeconfig and --context mean nothing with -f; leave one of them out")
     picture = read_files(options.files, progress)
@@ -155,15 +152,19 @@ def _load_snapshot(
 
 
 def _load_live_snapshot(
-    options: PlanOptions, client: ClientSettings, progress: Progress
+    options: PlanOptions, configuration: Configuration, progress: Progress
 ) -> LoadedSnapshot:
     """Look at a live cluster; what no decision asks about is not listed."""
+    import anyio
+
+    from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
     from reactive_desched.plan.live import read_live_snapshot
 
     spared = (
         OWNER_RESOURCES | STORAGE_RESOURCES if options.node_fit == UPSTREAM else OWNER_RESOURCES
     )
     resources = [resource for resource in RESOURCES if resource not in spared]
+    client = configuration.settings.client
     kube = KubeConfigOptions(options.kubeconfig, options.context)
     try:
         return LoadedSnapshot(*anyio.run(read_live_snapshot, kube, client, resources, progress))

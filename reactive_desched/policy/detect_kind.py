@@ -4,20 +4,22 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from reactive_desched.policy import document, settings, v1alpha1
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, format_path
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode, ScalarNode, YamlNode
 from reactive_desched.primitives.hints import nearest_name, quote
 
+POLICY_KIND: Final = "DeschedulerPolicy"
+SETTINGS_KIND: Final = "ReactiveSettings"
+
 
 class DocumentKind(Enum):
     """The kinds of document a file may hold."""
 
-    POLICY = (document.API_VERSION, document.KIND)
-    LEGACY_POLICY = (v1alpha1.API_VERSION, document.KIND)
-    UNVERSIONED_POLICY = ("", document.KIND)
-    SETTINGS = (settings.API_VERSION, settings.KIND)
+    POLICY = ("descheduler/v1alpha2", POLICY_KIND)
+    LEGACY_POLICY = ("descheduler/v1alpha1", POLICY_KIND)
+    UNVERSIONED_POLICY = ("", POLICY_KIND)
+    SETTINGS = ("reactive-desched/v1alpha1", SETTINGS_KIND)
 
     @property
     def api_version(self) -> str:
@@ -32,14 +34,14 @@ class DocumentKind(Enum):
     @property
     def is_policy(self) -> bool:
         """Say whether it is a policy, in whichever format."""
-        return self.kind == document.KIND
+        return self.kind == POLICY_KIND
 
 
 _POLICIES: Final = {
     kind.api_version: kind for kind in (DocumentKind.POLICY, DocumentKind.LEGACY_POLICY)
 }
 _VERSIONS: Final = tuple(kind.api_version for kind in DocumentKind if kind.api_version)
-_KINDS: Final = (document.KIND, settings.KIND)
+_KINDS: Final = (POLICY_KIND, SETTINGS_KIND)
 _SETTINGS_ONLY: Final = frozenset(("budgets", "debounce", "journal"))
 _OTHER_KINDS: Final[Mapping[str, str]] = {
     "ConfigMap": "give the text inside it, not the ConfigMap around it",
@@ -61,7 +63,7 @@ def detect_kind(location: SourceLocation, diagnostics: DiagnosticList) -> Docume
     root = location.root
     if not isinstance(root, MappingNode):
         shape = "a list" if not isinstance(root, ScalarNode) else "a single value"
-        hint = f"begin with apiVersion: {document.API_VERSION}"
+        hint = f"begin with apiVersion: {DocumentKind.POLICY.value[0]}"
         diagnostics.add(
             location.diagnostic(f"a document must be a mapping of fields, not {shape}", hint)
         )
@@ -86,7 +88,7 @@ def is_settings(root: YamlNode) -> bool:
     if not isinstance(root, MappingNode):
         return False
     is_reactive = (
-        root.text("apiVersion").startswith("reactive") or root.text("kind") == settings.KIND
+        root.text("apiVersion").startswith("reactive") or root.text("kind") == SETTINGS_KIND
     )
     return is_reactive or bool(not root.text("kind") and root.keys & _SETTINGS_ONLY)
 
@@ -96,8 +98,8 @@ def _helm_values(location: SourceLocation, root: MappingNode) -> Diagnostic | No
     if _keys_with_value(root) & {"apiVersion", "kind"} or not root.keys & _HELM:
         return None
     hint = (
-        f"write what is below it in a file that begins with apiVersion: {document.API_VERSION} "
-        f"and kind: {document.KIND}"
+        "write what is below it in a file that begins with apiVersion: "
+        f"{DocumentKind.POLICY.value[0]} and kind: {POLICY_KIND}"
     )
     at = location.below(min(root.keys & _HELM))
     return at.diagnostic("this looks like Helm values, not like a policy", hint)
@@ -184,7 +186,7 @@ def _embedded_policy_hint(root: MappingNode) -> str:
     """Say where in an object that holds a policy as text, as a ConfigMap does, it is."""
     data = root.get("data")
     for entry in data.entries if isinstance(data, MappingNode) else ():
-        if isinstance(entry.value, ScalarNode) and document.KIND in entry.value.text:
+        if isinstance(entry.value, ScalarNode) and POLICY_KIND in entry.value.text:
             return f": it is below {format_path(('data', entry.key))}"
     return ""
 

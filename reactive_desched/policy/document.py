@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -17,10 +16,10 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.primitives.hints import did_you_mean, quote
 
-API_VERSION: Final = "descheduler/v1alpha2"
-KIND: Final = "DeschedulerPolicy"
+API_VERSION, KIND = DocumentKind.POLICY.value
 
 
 class EnabledPlugins(Section):
@@ -36,22 +35,24 @@ class PluginsSection(Section):
     """Which plugins run at which extension point."""
 
     presort: EnabledPlugins = Field(
-        default=EnabledPlugins(), description="Accepted and not read, as upstream."
+        default=EnabledPlugins.model_construct(), description="Accepted and not read, as upstream."
     )
     sort: EnabledPlugins = Field(
-        default=EnabledPlugins(), description="Accepted and not read, as upstream."
+        default=EnabledPlugins.model_construct(), description="Accepted and not read, as upstream."
     )
     deschedule: EnabledPlugins = Field(
-        default=EnabledPlugins(), description="Plugins that judge pods one by one."
+        default=EnabledPlugins.model_construct(), description="Plugins that judge pods one by one."
     )
     balance: EnabledPlugins = Field(
-        default=EnabledPlugins(), description="Plugins that compare nodes or groups of pods."
+        default=EnabledPlugins.model_construct(),
+        description="Plugins that compare nodes or groups of pods.",
     )
     filter: EnabledPlugins = Field(
-        default=EnabledPlugins(), description="Plugins that may protect a pod."
+        default=EnabledPlugins.model_construct(), description="Plugins that may protect a pod."
     )
     preevictionfilter: EnabledPlugins = Field(
-        default=EnabledPlugins(), description="Plugins asked once more before an eviction."
+        default=EnabledPlugins.model_construct(),
+        description="Plugins asked once more before an eviction.",
     )
 
 
@@ -70,7 +71,7 @@ class ProfileSection(Section):
         default=(), description="Arguments of plugins; needed only where a plugin requires some."
     )
     plugins: PluginsSection = Field(
-        default=PluginsSection(), description="Plugins by extension point."
+        default=PluginsSection.model_construct(), description="Plugins by extension point."
     )
 
 
@@ -208,7 +209,8 @@ class PolicyDocument(Section):
         json_schema_extra={"minimum": 0},
     )
     metrics_collector: MetricsCollector = Field(
-        default=MetricsCollector(), description="Deprecated switch for the metrics server."
+        default=MetricsCollector.model_construct(),
+        description="Deprecated switch for the metrics server.",
     )
     metrics_providers: tuple[MetricsProvider, ...] = Field(
         default=(), description="Where measured use comes from, each source at most once."

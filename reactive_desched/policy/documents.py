@@ -3,11 +3,17 @@
 import hashlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
-from reactive_desched.policy import document, settings
-from reactive_desched.policy.detect_kind import DocumentKind, detect_kind, is_settings
+from msgspec import Struct
+
+from reactive_desched.policy.detect_kind import (
+    POLICY_KIND,
+    SETTINGS_KIND,
+    DocumentKind,
+    detect_kind,
+    is_settings,
+)
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
 from reactive_desched.policy.reader import read_documents
 from reactive_desched.policy.source_location import SourceLocation
@@ -16,8 +22,7 @@ from reactive_desched.policy.tree import walk_mappings, without_duplicate_keys
 _REVISION_DIGITS: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class SourceText:
+class SourceText(Struct, frozen=True):
     """A text and what to call it in messages."""
 
     text: str | bytes
@@ -30,8 +35,7 @@ class SourceText:
         return hashlib.sha256(raw).hexdigest()[:_REVISION_DIGITS]
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A document that is to be decoded, what it is, and the text it is from."""
 
     location: SourceLocation
@@ -53,12 +57,12 @@ class DocumentSet:
     @property
     def policy(self) -> Document | None:
         """The policy, if there is one."""
-        return self._by_kind.get(document.KIND)
+        return self._by_kind.get(POLICY_KIND)
 
     @property
     def settings(self) -> Document | None:
         """The settings, if there are any."""
-        return self._by_kind.get(settings.KIND)
+        return self._by_kind.get(SETTINGS_KIND)
 
     def add(self, source: SourceText) -> None:
         """Take the documents of a text; a text that is no YAML is a problem."""

@@ -86,7 +86,7 @@ class DefaultEvictorArgs(Section):
         default=None, description="The labels of a pod must match."
     )
     priority_threshold: PriorityThreshold = Field(
-        default=PriorityThreshold(),
+        default=PriorityThreshold.model_construct(),
         description="Pods of this priority or above are protected; default 2000000000.",
     )
     min_replicas: Count = Field(
@@ -99,7 +99,7 @@ class DefaultEvictorArgs(Section):
         default="", description="Preferred (the default) or Mandatory: the annotation's force."
     )
     pod_protections: PodProtections = Field(
-        default=PodProtections(), description="Protections to switch off and on."
+        default=PodProtections.model_construct(), description="Protections to switch off and on."
     )
     evict_local_storage_pods: bool = Field(
         default=False, description="Deprecated: defaultDisabled: [PodsWithLocalStorage]."

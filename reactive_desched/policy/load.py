@@ -1,9 +1,10 @@
 """The way in: files to one policy and its settings, or to everything wrong with them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from reactive_desched.policy.decode import Decoder, FieldHints
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
@@ -12,15 +13,16 @@ from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
 from reactive_desched.policy.registry import Registry, plugin_names, with_evictor
 from reactive_desched.policy.runnable import find_unimplemented, require_runnable
-from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
 from reactive_desched.primitives.hints import did_you_mean
+
+if TYPE_CHECKING:
+    from reactive_desched.policy.settings import ReactiveSettings
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyCheckResult:
+class PolicyCheckResult(Struct, frozen=True):
     """The errors and warnings of one text.
 
     `complete` is False when reading stopped at the hundredth error; `unimplemented` names the
@@ -70,14 +72,16 @@ def load_policy(text: str | bytes, source: str, registry: Registry) -> Policy:
     return load_sources([SourceText(text, source)], registry).policy
 
 
-def load_settings(text: str | bytes, source: str) -> ReactiveSettings:
+def load_settings(text: str | bytes, source: str) -> "ReactiveSettings":
     """Read the settings of one text, whatever policy is beside them. Raises PolicyErrors."""
     diagnostics = DiagnosticList()
     documents = DocumentSet(diagnostics)
     documents.add(SourceText(text, source))
     settings = _read_settings(documents.settings, diagnostics)
     diagnostics.raise_if_errors()
-    return settings
+    from reactive_desched.policy.settings import ReactiveSettings
+
+    return ReactiveSettings() if settings is None else settings
 
 
 def check_source(
@@ -175,14 +179,16 @@ def _missing_policy(sources: Sequence[SourceText]) -> Diagnostic:
 
 def _read_settings(
     document: Document | None, diagnostics: DiagnosticList, registry: Registry | None = None
-) -> ReactiveSettings:
-    """Decode the settings, or give the defaults when there are none."""
+) -> "ReactiveSettings | None":
+    """Decode the settings; None when there are none, or none that are valid."""
     if document is None:
-        return ReactiveSettings()
+        return None
+    from reactive_desched.policy.settings import ReactiveSettings
+
     location = document.location
     settings = Decoder(diagnostics, FieldHints()).decode(ReactiveSettings, location, _IDENTITY)
     if settings is None:
-        return ReactiveSettings()
+        return None
     known_names = (
         plugin_names(registry) if registry is not None else settings.debounce.per_plugin.keys()
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from pydantic import BaseModel
@@ -12,7 +12,9 @@ from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.document import MetricsProvider
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.settings import ReactiveSettings
+
+if TYPE_CHECKING:
+    from reactive_desched.policy.settings import ReactiveSettings
 
 AnyPlugin = Plugin[Any, Any]  # plugins of every subject and argument type stand side by side
 
@@ -65,11 +67,19 @@ class Policy(Struct, frozen=True):
 class Configuration(Struct, frozen=True):
     """A policy with its settings, and the warnings about both.
 
-    Each part of the controller is given the section it needs. `unimplemented` names what keeps a
-    valid policy from running; see `runnable.require_runnable`.
+    Each part of the controller is given the section it needs. `written` is the ReactiveSettings of
+    the files, None where they have none: commands that need no settings do not build their models.
+    `unimplemented` names what keeps a valid policy from running; see `runnable.require_runnable`.
     """
 
     policy: Policy
-    settings: ReactiveSettings
+    written: "ReactiveSettings | None"
     warnings: tuple[Diagnostic, ...] = ()
     unimplemented: tuple[Diagnostic, ...] = ()
+
+    @property
+    def settings(self) -> "ReactiveSettings":
+        """The settings, with the defaults where the files say nothing."""
+        from reactive_desched.policy.settings import ReactiveSettings
+
+        return ReactiveSettings() if self.written is None else self.written

@@ -1,7 +1,8 @@
 """From a document to the policy it says, whichever format it is written in."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from reactive_desched.policy.decode import Decoder
 from reactive_desched.policy.detect_kind import DocumentKind
@@ -9,7 +10,6 @@ from reactive_desched.policy.diagnostics import DiagnosticDeduplicator, Diagnost
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import Document
 from reactive_desched.policy.explain import describe
-from reactive_desched.policy.legacy_reader import LegacyReader
 from reactive_desched.policy.policy import Policy, PolicyEvictionLimits, Profile
 from reactive_desched.policy.profiles import ProfileReader
 from reactive_desched.policy.registry import Registry
@@ -21,8 +21,7 @@ from reactive_desched.primitives.hints import quote
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPolicy:
+class ReadPolicy(Struct, frozen=True):
     """A policy, and the document in today's format that it was read from."""
 
     policy: Policy
@@ -44,6 +43,8 @@ class PolicyReader:
         location = document.location
         match document.kind:
             case DocumentKind.LEGACY_POLICY:
+                from reactive_desched.policy.legacy_reader import LegacyReader
+
                 location = LegacyReader(self._diagnostics).read(location)
                 policy = self._decode_policy(
                     location, document.revision, DiagnosticDeduplicator(self._diagnostics)

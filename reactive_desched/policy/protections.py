@@ -49,7 +49,7 @@ class ProtectionConfig(Section):
     """Details of single protections."""
 
     pods_with_pvc: PvcProtection = Field(
-        default=PvcProtection(),
+        default=PvcProtection.model_construct(),
         validation_alias="PodsWithPVC",
         serialization_alias="PodsWithPVC",
         description="Details of the protection of pods with persistent volume claims.",
@@ -70,7 +70,7 @@ class PodProtections(Section):
         "PodsWithResourceClaims.",
     )
     config: ProtectionConfig = Field(
-        default=ProtectionConfig(), description="Narrows single protections."
+        default=ProtectionConfig.model_construct(), description="Narrows single protections."
     )
 
     @property

@@ -123,13 +123,13 @@ class JournalSettings(Section):
         default="gzip", description="How closed segments are compressed."
     )
     retention: RetentionSettings = Field(
-        default=RetentionSettings(), description="Removing old segments."
+        default=RetentionSettings.model_construct(), description="Removing old segments."
     )
     checkpoints: CheckpointSettings = Field(
-        default=CheckpointSettings(), description="Signing the record."
+        default=CheckpointSettings.model_construct(), description="Signing the record."
     )
     verdicts: VerdictLimitSettings = Field(
-        default=VerdictLimitSettings(), description="Bounding what is recorded."
+        default=VerdictLimitSettings.model_construct(), description="Bounding what is recorded."
     )
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """Our own settings: everything a DeschedulerPolicy does not say, with safe defaults."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -14,14 +14,14 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.errors import ConfigError
+from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.primitives.token_bucket import TokenRate
 
-API_VERSION: Final = "reactive-desched/v1alpha1"
-KIND: Final = "ReactiveSettings"
+API_VERSION, KIND = DocumentKind.SETTINGS.value
 
 
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -121,13 +121,15 @@ class EvictionRateLimits(Section):
     """Rates of eviction in several scopes at once; `null` switches a scope off."""
 
     cluster: ClusterRateLimit | None = Field(
-        default=ClusterRateLimit(), description="For the whole cluster; null: unlimited."
+        default=ClusterRateLimit.model_construct(),
+        description="For the whole cluster; null: unlimited.",
     )
     node: NodeRateLimit | None = Field(
-        default=NodeRateLimit(), description="For each node; null: unlimited."
+        default=NodeRateLimit.model_construct(), description="For each node; null: unlimited."
     )
     namespace: NamespaceRateLimit | None = Field(
-        default=NamespaceRateLimit(), description="For each namespace; null: unlimited."
+        default=NamespaceRateLimit.model_construct(),
+        description="For each namespace; null: unlimited.",
     )
 
     def by_scope(self) -> Mapping[str, TokenRate | None]:
@@ -242,7 +244,9 @@ class EvictionSettings(Section):
     max_in_flight: Annotated[ConcurrencyLimit, NEEDS_RESTART] = Field(
         default=50, description="Evictions asked for and not yet settled, at most."
     )
-    retry: RetrySettings = Field(default=RetrySettings(), description="Waits after a refusal.")
+    retry: RetrySettings = Field(
+        default=RetrySettings.model_construct(), description="Waits after a refusal."
+    )
 
 
 class ReactiveSettings(Section):
@@ -250,31 +254,35 @@ class ReactiveSettings(Section):
 
     api_version: str = Field(default=API_VERSION, description=f"Always {API_VERSION}.")
     kind: str = Field(default=KIND, description=f"Always {KIND}.")
-    debounce: DebounceSettings = Field(default=DebounceSettings(), description="Waiting for quiet.")
+    debounce: DebounceSettings = Field(
+        default=DebounceSettings.model_construct(), description="Waiting for quiet."
+    )
     budgets: EvictionRateLimits = Field(
-        default=EvictionRateLimits(), description="Rates of eviction."
+        default=EvictionRateLimits.model_construct(), description="Rates of eviction."
     )
     client: Annotated[ClientSettings, NEEDS_RESTART] = Field(
-        default=ClientSettings(), description="Requests to the API server."
+        default=ClientSettings.model_construct(), description="Requests to the API server."
     )
     server: Annotated[ServerSettings, NEEDS_RESTART] = Field(
-        default=ServerSettings(), description="What we serve."
+        default=ServerSettings.model_construct(), description="What we serve."
     )
     journal: Annotated[JournalSettings, NEEDS_RESTART] = Field(
-        default=JournalSettings(), description="The durable record."
+        default=JournalSettings.model_construct(), description="The durable record."
     )
     logging: Annotated[LoggingSettings, NEEDS_RESTART] = Field(
-        default=LoggingSettings(), description="What we say while running."
+        default=LoggingSettings.model_construct(), description="What we say while running."
     )
     evictions: EvictionSettings = Field(
-        default=EvictionSettings(), description="Carrying out decisions."
+        default=EvictionSettings.model_construct(), description="Carrying out decisions."
     )
     node_fit: Literal["scheduler", "upstream"] = Field(
         default="scheduler",
         description="How strictly nodeFit looks for another node: by the filters of the "
         "kube-scheduler with promised room counted in, or as upstream does.",
     )
-    events: EventSettings = Field(default=EventSettings(), description="Saying what was done.")
+    events: EventSettings = Field(
+        default=EventSettings.model_construct(), description="Saying what was done."
+    )
     sinks: Annotated[SinkSettings, NEEDS_RESTART] = Field(
-        default=SinkSettings(), description="Who follows the journal."
+        default=SinkSettings.model_construct(), description="Who follows the journal."
     )

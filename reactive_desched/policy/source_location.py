@@ -1,8 +1,10 @@
 """Where in which file something was read, so that a problem can be told with its place."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.api.args import FieldError, Path
 from reactive_desched.policy.diagnostics import Diagnostic, format_path
@@ -20,8 +22,7 @@ from reactive_desched.primitives.hints import quote
 _MAX_MESSAGE_CHARS: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
-class ConversionOrigin:
+class ConversionOrigin(Struct, frozen=True):
     """The document another one was made from, and where in it each part of that was written."""
 
     root: YamlNode
@@ -38,8 +39,7 @@ class ConversionOrigin:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLocation:
+class SourceLocation(Struct, frozen=True):
     """A path in one document of one source.
 
     In a document made from another, `origin` makes problems name the place a person wrote at.

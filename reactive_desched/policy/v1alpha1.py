@@ -1,13 +1,13 @@
 """A policy in the legacy format, field by field as it is written."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from pydantic import Field
 
 from reactive_desched.api.args import INT64_MAX, Count, Int32, Section
+from reactive_desched.policy.detect_kind import DocumentKind
 
-API_VERSION: Final = "descheduler/v1alpha1"
+API_VERSION, _ = DocumentKind.LEGACY_POLICY.value
 
 _ONE = "Read for {} alone."
 

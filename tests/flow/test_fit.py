@@ -178,7 +178,7 @@ async def test_another_plan_leaves_what_is_booked() -> None:
         assert flow.evicted_names == ["a"]
 
         settings = flow.config.settings.model_copy(update={"node_fit": UPSTREAM})
-        flow.controller.reconfigure(msgspec.structs.replace(flow.config, settings=settings))
+        flow.controller.reconfigure(msgspec.structs.replace(flow.config, written=settings))
         await anyio.sleep(1)
 
     assert flow.evicted_names == ["a", "b"]
