@@ -24,6 +24,8 @@ from bench.record import rows as record
 from bench.record.run import RECORD_SIZES, RecordBenchmark
 from bench.report import print_report
 from bench.runner import SIZES, Results, Size
+from bench.start import measure as measure_start
+from bench.start import print_start
 
 _WIDTH = 130
 _MEMORY_DISK = Path("/dev/shm")  # noqa: S108  # tmpfs is what is being measured
@@ -33,10 +35,13 @@ def main() -> int:
     """Measure, print, save."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--size", choices=SIZES, default="full")
-    parser.add_argument("--part", choices=["all", "cluster", "record"], default="all")
+    parser.add_argument("--part", choices=["all", "cluster", "record", "start"], default="all")
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
     args = parser.parse_args()
     console, size = Console(width=max(_WIDTH, Console().width)), SIZES[args.size]
+    if args.part == "start":
+        print_start(measure_start(), console)
+        return 0
     results: Results = {"size": asdict(size), "machine": facts()}
     with _folders() as folders:
         if args.part != "record":

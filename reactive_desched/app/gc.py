@@ -12,6 +12,9 @@ from reactive_desched.model.outcomes import CANCELLED, EvictionRequest, Outcome
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.telemetry.logs import Logger
 
+_THRESHOLDS = (700, 10, 10)
+"""Python's own: often and little. `__main__` sets a higher one, which is for loading."""
+
 SWEEP_INTERVAL_S, SWEEP_BATCH_SIZE = 1.0, 2_000
 
 
@@ -26,6 +29,7 @@ async def freeze_gc_after_sync(controller: Controller, interned: InternTables, l
         await controller.initial_sync_done.wait()
     finally:
         gc.freeze()
+        gc.set_threshold(*_THRESHOLDS)
         gc.enable()
     log.info("synced", **controller.size())
     while True:

@@ -5,8 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.fit.upstream import SCHEDULER
+from reactive_desched.fit.upstream import SCHEDULER, NodeFit
 from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.filters import pod_filters
 from reactive_desched.model.decisions import Decision, Defer, Evict
@@ -48,7 +47,7 @@ def _run_sweep(policy: Policy, snapshot: Snapshot, now_s: float, node_fit: str) 
     state = snapshot.build_state(policy.node_selector)
     view = ClusterView(state, lambda: now_s)
     check_thresholds(policy.profiles, view)
-    fit = SchedulerNodeFit(view, lambda: now_s) if node_fit == SCHEDULER else None
+    fit = _scheduler_fit(view, now_s) if node_fit == SCHEDULER else None
     cycle, formatter = Cycle(policy, state, view, fit), _DecisionFormatter(policy.profiles, view)
     verdicts = tuple(map(formatter.format, _drive_cycle(cycle)))
     return SweepResult(verdicts, cycle.skip_reason(), view)
@@ -64,6 +63,12 @@ def _drive_cycle(cycle: Cycle) -> Iterator[CycleDecision]:
             decided = steps.send(isinstance(decided.decision, Evict))
         except StopIteration:
             return
+
+
+def _scheduler_fit(view: ClusterView, now_s: float) -> NodeFit:
+    from reactive_desched.fit.scheduler import SchedulerNodeFit
+
+    return SchedulerNodeFit(view, lambda: now_s)
 
 
 class _DecisionFormatter:
