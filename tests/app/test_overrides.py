@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
