@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 STAMP := $(VENV)/.installed
 BENCH ?= full
+QUICK := $(addprefix tests/,api controller eviction fit gate model plugins primitives state sweep telemetry)
 
 .DEFAULT_GOAL := help
 
@@ -31,15 +32,20 @@ format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: $(STAMP) ## format, lint, types, layers, unit tests
+lint: $(STAMP) ## format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -n 2 tests --ignore tests/e2e --ignore tests/system
 
-test: $(STAMP) ## everything that needs nothing but Python
-	$(BIN)/pytest -n 2 tests --ignore tests/e2e
+check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet cores)
+	$(BIN)/pytest -q -n 2 $(QUICK)
+
+test: $(STAMP) ## everything that needs nothing but Python (under 4 minutes on two quiet cores)
+	$(BIN)/pytest -n 2 --durations 10 tests --ignore tests/e2e
+
+test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
+	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --timeout 3000
 
 real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka, into a cache folder; install Chromium
 	$(BIN)/python tools/real/build.py
@@ -59,4 +65,4 @@ lock: | $(BIN)/uv ## renew the locks with hashes
 clean: ## remove what the targets made, except the cache of real parts
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 
-.PHONY: help install demo format check test real-tools test-real bench lock clean
+.PHONY: help install demo format lint check test test-deep real-tools test-real bench lock clean

@@ -1,17 +1,25 @@
 """What every test shares: the event loop of its async tests, and how hard hypothesis tries."""
 
 import os
+import shutil
 import signal
+import tempfile
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
-# No deadlines: a slow machine is not a wrong answer. CI tries more examples, the same each time;
-# everybody else explores.
-hypothesis.settings.register_profile("here", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=200)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
+# No deadlines: a slow machine is not a wrong answer. The default tier is small and the same each
+# time; `make test-deep` draws many more examples, other ones in each run.
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=25)
+hypothesis.settings.register_profile(
+    "deep", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "500"))
+)
+hypothesis.settings.load_profile("deep" if os.environ.get("TIER") == "deep" else "default")
+
+TMPFS = Path("/dev/shm")  # journals are synced to disk: on a RAM disk that is cheap
 
 VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
 
@@ -19,6 +27,10 @@ VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever ev
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", VIRTUAL_TIME)
     _let_children_be_interrupted()
+    if config.option.basetemp is None and os.access(TMPFS, os.W_OK):
+        folder = tempfile.mkdtemp(prefix="reactive-desched-tests-", dir=TMPFS)
+        config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
+        config.option.basetemp = f"{folder}/tests"
 
 
 def _let_children_be_interrupted() -> None:
