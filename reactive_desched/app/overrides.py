@@ -1,8 +1,11 @@
-"""What flags say about things that files may say too, and which of the two counts."""
+"""Flags for what files may say too, and which of the two counts."""
+
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.labels import Selector
 from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.policy import Configuration, Policy
@@ -13,8 +16,9 @@ from reactive_desched.policy.settings import ClientSettings, ReactiveSettings, S
 class FlagOverrides(Struct, frozen=True):
     """Flags beside the files; None says nothing.
 
-    Requests, burst and node fit count before the files; the node selector, the address to listen
-    on and the journal's directory only where the files say nothing about them.
+    Requests and burst count before the files; the node selector, the address to listen on and the
+    journal's directory only where the files say nothing about them. `node_fit` is for one sweep: a
+    controller that reacts checks nodes as the kube-scheduler does, whatever flags and files say.
     """
 
     node_selector: Selector | None = None
@@ -32,7 +36,7 @@ class FlagOverrides(Struct, frozen=True):
             configuration,
             policy=self._policy(policy),
             written=self._settings(configuration.settings),
-            warnings=(*configuration.warnings, *self._warnings(policy)),
+            warnings=(*configuration.warnings, *self._warnings(configuration)),
         )
 
     def _policy(self, policy: Policy) -> Policy:
@@ -40,21 +44,28 @@ class FlagOverrides(Struct, frozen=True):
             return policy
         return replace(policy, node_selector=self.node_selector)
 
-    def _warnings(self, policy: Policy) -> tuple[Diagnostic, ...]:
-        """Say that the policy counts, as it did when the SIG descheduler had this flag."""
-        if self.node_selector is None or not policy.node_selector.requirements:
-            return ()
-        message = "counts, and --node-selector does not"
-        return (Diagnostic(policy.source, 0, 0, "nodeSelector", message, "take one of them away"),)
+    def _warnings(self, configuration: Configuration) -> Iterator[Diagnostic]:
+        """Yield which flag or setting has no effect.
+
+        The policy's node selector counts before the flag, as in the SIG descheduler.
+        """
+        policy = configuration.policy
+        if self.node_selector is not None and policy.node_selector.requirements:
+            message = "counts, and --node-selector does not"
+            hint = "take one of them away"
+            yield Diagnostic(policy.source, 0, 0, "nodeSelector", message, hint)
+        if configuration.settings.node_fit == UPSTREAM:
+            message = "upstream has no effect: a controller that reacts uses scheduler"
+            hint = "take it away; `run --once` and `plan` have --node-fit"
+            yield Diagnostic("settings", 0, 0, "nodeFit", message, hint)
 
     def _settings(self, settings: ReactiveSettings) -> ReactiveSettings:
         updates: dict[str, object] = {
             "client": self._client(settings.client),
             "server": self._server(settings.server),
             "journal": self._journal(settings.journal),
+            "node_fit": SCHEDULER,
         }
-        if self.node_fit is not None:
-            updates["node_fit"] = self.node_fit
         return settings.model_copy(update=updates)
 
     def _client(self, client: ClientSettings) -> ClientSettings:

@@ -47,8 +47,8 @@ def _add_what(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--node-fit",
         choices=["scheduler", "upstream"],
-        help="how strictly nodeFit looks for another node (default: as the settings say;"
-        " upstream with --once)",
+        help="with --once: how strictly nodeFit looks for another node (default upstream);"
+        " without it nodeFit always checks as the kube-scheduler",
     )
 
 
@@ -95,7 +95,7 @@ def _call(arguments: argparse.Namespace) -> int:
             lenient=arguments.lenient_policy,
             serve_metrics=not arguments.disable_metrics,
             overrides=_overrides(arguments, also),
-            warnings=also.notices,
+            warnings=(*also.notices, *_ineffective(arguments, once=also.once)),
         ),
         once=also.once,
     )
@@ -109,6 +109,15 @@ def _run(options: "Options", *, once: bool) -> int:
     from reactive_desched.app.controller import run
 
     return run(options)
+
+
+def _ineffective(arguments: argparse.Namespace, *, once: bool) -> tuple[str, ...]:
+    if once or arguments.node_fit != "upstream":
+        return ()
+    text = (
+        "--node-fit upstream has no effect without --once: a controller that reacts uses scheduler"
+    )
+    return (text,)
 
 
 def _overrides(arguments: argparse.Namespace, upstream: "UpstreamOptions") -> "FlagOverrides":

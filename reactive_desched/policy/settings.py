@@ -277,8 +277,9 @@ class ReactiveSettings(Section):
     )
     node_fit: Literal["scheduler", "upstream"] = Field(
         default="scheduler",
-        description="How strictly nodeFit looks for another node: by the filters of the "
-        "kube-scheduler with promised room counted in, or as upstream does.",
+        description="A controller that reacts checks nodes for nodeFit by the filters of the "
+        "kube-scheduler, with reserved capacity counted in. `upstream` only gives a warning: "
+        "that strength is for `run --once` and `plan` (`--node-fit`).",
     )
     events: EventSettings = Field(
         default=EventSettings.model_construct(), description="Saying what was done."
