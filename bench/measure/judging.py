@@ -24,6 +24,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.objects import HOSTNAME_LABEL
 from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.scenario import build_view
 
 _SAMPLES = 300
 _RUNS = 3
@@ -86,10 +87,10 @@ def _time_changes(live: RunningController, plugin: AnyPlugin, changes: list[Chan
 
 
 def _time_change(live: RunningController, plugin: AnyPlugin, change: Change) -> tuple[float, int]:
-    view, begun, judged = live.controller.view, time.perf_counter_ns(), 0
+    view, begun, judged = build_view(live.controller.state), time.perf_counter_ns(), 0
     for subject in plugin.subjects(change, view):
         judged += 1
-        for _ in plugin.judge(subject, view):
+        for _ in plugin.evaluate(subject, view):
             pass
     return (time.perf_counter_ns() - begun) / 1e3, judged
 

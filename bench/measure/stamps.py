@@ -9,10 +9,10 @@ from typing import Any
 import anyio
 
 from reactive_desched.app.telemetry_observer import TelemetryObserver
-from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.kube.codec import ResourceCodec, WatchEvent
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.registry import MetricsRegistry

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from reactive_desched.api.plugin import ArgsT, Plugin, View
+from reactive_desched.api.plugin import ArgsT, DeschedulePlugin, View
 from reactive_desched.model.changes import Change, NodeChange, PodChange, PodsChange
 from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
 
 
-class PodPlugin(Plugin[NodeOrPod, ArgsT]):
+class PodPlugin(DeschedulePlugin[NodeOrPod, ArgsT]):
     """Looks at the pods of a changed node, or at the changed pods; at everything otherwise."""
 
     def subjects(self, change: Change, view: View) -> Iterable[NodeOrPod]:

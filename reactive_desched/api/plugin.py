@@ -1,53 +1,88 @@
-"""The whole contract of a plugin on one screen.
+"""The contract of a plugin on one screen: what it sees, what changes it reacts to, what it finds.
 
-A plugin answers two questions: where could this change matter, and what is wrong there now?
-It never evicts, waits, reads a clock or talks to a server. The same code serves the reactive
-path and the full sweep, so a finding may depend on nothing but the view and the arguments.
+A plugin answers two questions: which subjects may a change concern, and what is wrong with a
+subject now? It never evicts, waits, reads a clock or calls a server. The same code serves the
+reactive path, the sweep and `plan`, so a finding depends on the view and the arguments alone.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.index import Index, IndexT
-from reactive_desched.model.changes import Change
+from reactive_desched.model.changes import Change, Resynced
+from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.subjects import NodeOrPod
 
 
 class View(Protocol):
-    """The cluster as plugins may see it: read-only, and only the nodes that count.
+    """The cluster as the plugins of one profile see it: read-only, and only eligible nodes.
 
-    A node counts when it is ready and matches the policy's node selector; pods on other
+    A node is eligible when it is ready and matches the policy's node selector; pods on other
     nodes are not seen.
     """
 
     @property
     def now_s(self) -> float:
-        """The time of this judgement, in seconds since the epoch (UTC)."""
+        """The time of this evaluation, in seconds since the epoch (UTC)."""
         ...
 
     def nodes(self) -> Iterable[Node]:
-        """Return the nodes that count."""
+        """Return the eligible nodes."""
         ...
 
     def pods_of(self, subject: NodeOrPod) -> tuple[Node, Iterable[Pod]] | None:
-        """Return a subject's node and its active pods, or None when the node does not count."""
+        """Return a subject's node and its active pods, or None when the node is not eligible."""
         ...
 
     def active_pod(self, pod: PodKey) -> tuple[Pod, Node] | None:
-        """Return an active pod and its node, or None when it sits on no node that counts."""
+        """Return an active pod and its node, or None when it is on no eligible node."""
         ...
 
     def all_pods_of(self, subject: NodeOrPod) -> tuple[Node, Iterable[Pod]] | None:
-        """Return a subject's node and pods in any phase, or None when the node does not count."""
+        """Return a subject's node and pods in any phase, or None when the node is not eligible."""
         ...
 
     def pod_and_node(self, pod: PodKey) -> tuple[Pod, Node] | None:
-        """Return a pod in any phase and its node, or None when it is on no node that counts."""
+        """Return a pod in any phase and its node, or None when it is on no eligible node."""
         ...
+
+    # --- what depends on the profile ---
+
+    def evictable(self, pod: Pod) -> bool:
+        """Say whether the pod passes every filter of the profile's evictor (upstream's Filter).
+
+        The answer is kept from the first question on; PodEvictabilityChanged reports a new one.
+        """
+        ...
+
+    def passes_pre_eviction(self, pod: Pod) -> bool:
+        """Say whether the pod passes what the evictor checks last (upstream's PreEvictionFilter).
+
+        That is the node fit, if the evictor asks for it, and the labels of the pod's namespace.
+        """
+        ...
+
+    def is_leaving(self, pod: Pod) -> bool:
+        """Say whether the pod is terminating, or its eviction is under way."""
+        ...
+
+    def find_any_node(self, pod: Pod) -> str | None:
+        """Name an eligible node that fits the pod, its own included."""
+        ...
+
+    def find_other_node(self, pod: Pod) -> str | None:
+        """Name a ready node of the evictor's selection, other than its own, that fits the pod."""
+        ...
+
+    def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
+        """Name one of these nodes, other than its own, that fits the pod."""
+        ...
+
+    # --- indexes ---
 
     def index(self, kind: type[IndexT], args: Hashable = None, /) -> IndexT:
         """Return an index; name it in the plugin's `indexes`, or it is built at the first call."""
@@ -58,28 +93,27 @@ SubjectT = TypeVar("SubjectT", bound=Hashable)
 ArgsT = TypeVar("ArgsT", bound=PluginArgs)
 
 
+Opinions = Generator[Finding | RequeueAfter, Decision, None]
+"""What a plugin holds about a subject; it receives the decision on each finding."""
+
+
 class Plugin(ABC, Generic[SubjectT, ArgsT]):
     """One condition under which a pod's place is wrong.
 
-    `name` is what policy files say; `point` is the upstream extension point it runs at;
-    `reacts_to` lists every change that can create or alter a finding. `sees_ended` says that
-    pods which have ended are judged as well. A sweep decides on one subject's findings before it
-    judges the next; one that `gathers` judges every subject first.
+    Base of DeschedulePlugin, which judges subjects one by one, and of BalancePlugin, which plans.
+    `name` is what policy files say; `extension_point` is the upstream one it runs at; `reacts_to`
+    lists every change that can create or alter a finding. `judges_completed_pods` says that pods
+    which have ended are judged as well.
     """
 
     name: ClassVar[str]
-    extension_point: ClassVar[str] = "deschedule"
+    extension_point: ClassVar[str]
     reacts_to: ClassVar[tuple[type[Change], ...]]
     indexes: ClassVar[tuple[type[Index], ...]] = ()
     judges_completed_pods: ClassVar[bool] = False
-    ranks_across_subjects: ClassVar[bool] = False
 
     def __init__(self, args: ArgsT) -> None:
         self.args = args
-
-    def sweep_passes(self) -> Iterable[Self]:
-        """Return what a sweep runs one after the other in this plugin's place: itself."""
-        return (self,)
 
     def matters(self, change: Change) -> bool:
         """Say cheaply whether a change, one of `reacts_to`, may create a finding or alter one.
@@ -92,11 +126,40 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
 
     @abstractmethod
     def subjects(self, change: Change, view: View) -> Iterable[SubjectT]:
-        """Name what the change may have made right or wrong; too many is slow, too few is a bug."""
+        """Name the subjects a change may concern; too many is slow, too few is a bug."""
+
+    @abstractmethod
+    def evaluate(self, subject: SubjectT, view: View) -> Opinions:
+        """Return the plugin's opinions on a subject; what drives it sends back each decision."""
+
+
+class DeschedulePlugin(Plugin[SubjectT, ArgsT]):
+    """A condition of single pods, whatever is decided about others."""
+
+    extension_point: ClassVar[str] = "deschedule"
 
     @abstractmethod
     def judge(self, subject: SubjectT, view: View) -> Iterator[Finding | RequeueAfter]:
-        """Say what is wrong with the subject as the cluster is now.
+        """Say what is wrong with the subject now; the findings are decided in this order."""
 
-        Of the findings yielded together, those of lower `rank` are decided on first.
+    def evaluate(self, subject: SubjectT, view: View) -> Opinions:
+        """Judge the whole subject before the first decision, which may change what is iterated."""
+        for opinion in tuple(self.judge(subject, view)):  # noqa: UP028 -- a tuple takes no decision
+            yield opinion
+
+    def sweep(self, view: View) -> Iterator[list[Finding]]:
+        """Yield the findings of a full pass in portions, each filtered before its first eviction.
+
+        Override this where upstream does not go subject by subject.
         """
+        for subject in self.subjects(Resynced(), view):
+            opinions = self.judge(subject, view)
+            yield [opinion for opinion in opinions if isinstance(opinion, Finding)]
+
+
+def next_opinion(opinions: Opinions, decision: Decision | None) -> Finding | RequeueAfter | None:
+    """Send the decision on the last finding and return the next opinion, or None at the end."""
+    try:
+        return next(opinions) if decision is None else opinions.send(decision)
+    except StopIteration:
+        return None

@@ -28,8 +28,7 @@ from reactive_desched.controller.controller import (
     Observer,
     decision_context,
 )
-from reactive_desched.controller.evaluation import ChangeTrigger, Evaluation
-from reactive_desched.controller.subscriptions import AnyPlugin, PluginInstance
+from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.dry_run import DryRunEvictor
 from reactive_desched.eviction.executor import EvictionExecutor
@@ -37,11 +36,10 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.model.changes import Resynced
-from reactive_desched.model.decisions import Decision, Evict
-from reactive_desched.model.findings import Finding
+from reactive_desched.model.decisions import Evict
+from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.objects import Pod
-from reactive_desched.model.outcomes import CONFLICT, DRY_RUN, PDB_REFUSED, POD_LEAVES, Outcome
+from reactive_desched.model.outcomes import CONFLICT, DRY_RUN, PDB_REFUSED, POD_LEAVES
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.plan.live import list_snapshot
@@ -142,11 +140,6 @@ class OneShotRun:
         self._observer = observer
         self._stop_reason = stop_reason
         self._timings = timings
-        self._instances = {
-            (profile.name, plugin.name): PluginInstance(profile.name, plugin, _AlreadyDecidedGate())
-            for profile in policy.profiles
-            for plugin in profile.plugins
-        }
         self._results: Counter[str] = Counter()
 
     async def run(self, snapshot: Snapshot, log: Logger) -> int:
@@ -175,15 +168,12 @@ class OneShotRun:
         )
 
     async def _run_cycle(self, cycle: Cycle, view: ClusterView) -> None:
-        """Go from decision to decision; the cycle hears what became of each."""
-        steps = cycle.run()
-        decided = next(steps, None)
-        while decided is not None and self._stop_reason() is None:
-            left = await self._execute(decided, view)
-            try:
-                decided = steps.send(left)
-            except StopIteration:
+        """Carry out each decision; the cycle removes the pods that really left."""
+        for decided in cycle.run():
+            if self._stop_reason() is not None:
                 return
+            if await self._execute(decided, view):
+                cycle.confirm(decided)
 
     async def _execute(self, decided: CycleDecision, view: ClusterView) -> bool:
         """Write down and carry out one decision; returns whether its pod left."""
@@ -203,9 +193,9 @@ class OneShotRun:
         return outcome.result in POD_LEAVES
 
     def _evaluation(self, decided: CycleDecision) -> Evaluation:
-        now, finding = time.monotonic(), decided.finding
-        key = self._instances[decided.profile, finding.plugin], PodSubject(finding.pod.key)
-        return Evaluation(key, decided.decision, ChangeTrigger(Resynced(), now), now)
+        now, pod = time.monotonic(), decided.finding.pod
+        trigger = ChangeTrigger(Resynced(), now)
+        return Evaluation(decided.profile, PodSubject(pod.uid), decided.decision, trigger, now)
 
     @contextmanager
     def _timed(self, profile: str, plugin: AnyPlugin) -> Iterator[None]:
@@ -214,16 +204,6 @@ class OneShotRun:
             yield
         finally:
             self._timings.observe_plugin(profile, plugin.name, time.monotonic() - started_at)
-
-
-class _AlreadyDecidedGate:
-    """Stands where a gate would: in a sweep the cycle has decided."""
-
-    def decide(self, finding: Finding, _: float) -> Decision:
-        raise AssertionError(f"nobody asks a second time about {finding.pod}")
-
-    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        """Remember nothing: the cycle counts."""
 
 
 class _StopSignal:

@@ -4,11 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Defer, Evict, Refuse
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import CANCELLED, DRY_RUN, EVICTED, Outcome
 from reactive_desched.telemetry import sig_compat as upstream
 from reactive_desched.telemetry.logs import DebugLogger
@@ -131,7 +131,7 @@ class TelemetryObserver:
             self._count_upstream(evaluation, _LIMIT_RESULTS[scope[1]])
 
     def _count_upstream(self, evaluation: Evaluation, result: str) -> None:
-        finding, profile = evaluation.finding, evaluation.instance.profile
+        finding, profile = evaluation.finding, evaluation.profile
         self._upstream.count_eviction(profile, finding.plugin, finding.pod, result)
 
     def _log_decision(self, evaluation: Evaluation, event: str, **more: str) -> None:

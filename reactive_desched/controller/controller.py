@@ -11,7 +11,6 @@ import anyio
 
 from reactive_desched.api.index import Index
 from reactive_desched.controller.backoff import PodBackoff
-from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.event_handler import ResourceEventHandler
 from reactive_desched.controller.subscriptions import PluginInstance
@@ -25,24 +24,19 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import UPSTREAM, NodeFit, UpstreamNodeFit
 from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.disruption import PdbFilter
-from reactive_desched.gate.evictor import (
-    EvictorFilters,
-    MinReadyNodes,
-    NamespaceFilter,
-    NodeFitFilter,
-)
-from reactive_desched.gate.filters import pod_filters
-from reactive_desched.gate.gate import Gate, GateFilter
+from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
+from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.gate.rate_limits import TOKENS, EvictionRateLimiter
 from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import CapacityHint, Decision, Evict
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
-from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.owners import OwnerIndex
@@ -112,6 +106,7 @@ class Controller:
         self.suspend_detector = suspend_detector or SuspendDetector(clock)
         self._config = config
         self._clock = clock
+        self._wall_clock = wall_clock
         self._observer = observer
         self._recorder = recorder
         self._node_fits: dict[str, NodeFit] = {}
@@ -125,7 +120,6 @@ class Controller:
         self._backoff = PodBackoff(settings.evictions.retry)
         self.evaluator = Evaluator(
             self._instances(),
-            self.view,
             self._on_decision,
             backoff=self._backoff,
             on_capacity_increase=self._capacity_increased,
@@ -259,12 +253,16 @@ class Controller:
         indexes: list[type[Index]] = []
         debounce = self._config.settings.debounce
         for profile in self._config.policy.profiles:
-            gate = self._gate(profile.evictor)
+            evictor = DefaultEvictor(profile.evictor, self.view, self._node_fit)
+            gate = self._gate(evictor)
+            view = ProfileView(
+                self.state, self._wall_clock, evictor, self._node_fit, self.in_flight
+            )
             indexes += gate.indexes
             for plugin in profile.plugins:
                 indexes += plugin.indexes
                 quiet = debounce.for_plugin(plugin.name)
-                instances.append(PluginInstance(profile.name, plugin, gate, quiet))
+                instances.append(PluginInstance(profile.name, plugin, gate, view, quiet))
         self.state.keep_indexes((kind, None) for kind in indexes)
         return instances
 
@@ -283,24 +281,19 @@ class Controller:
     def _capacity_hints(self) -> Iterable[CapacityHint]:
         return self._node_fit.take_capacity_hints()
 
-    def _gate(self, args: DefaultEvictorArgs) -> Gate:
-        """Set up a profile's gates: what is final first, what costs a token last."""
-        mandatory = args.no_eviction is NoEvictionPolicy.MANDATORY
-        filters: list[GateFilter] = [
+    def _gate(self, evictor: DefaultEvictor) -> Gate:
+        """Put a profile's filters in order: final and cheap ones first, tokens last."""
+        filters = (
             self.in_flight,
-            EvictorFilters(pod_filters(args), self.view, mandatory_no_eviction=mandatory),
+            evictor.filters,
             MinReadyNodes(self.view),
             ConflictPartnersLeaving(self.view, self.in_flight),
-        ]
-        selector = args.namespace_label_selector
-        if selector is not None and not selector.is_empty:
-            filters.append(NamespaceFilter(selector, self.view))
-        filters.append(
-            NodeFitFilter(self._node_fit, args.node_selector, evictor_requires=args.node_fit)
+            *evictor.namespace_filters,
+            evictor.node_fit_filter,
+            self._pdb_filter,
         )
-        filters.append(self._pdb_filter)
         trackers = (self.in_flight, self._pdb_filter, self._node_fit)
-        return Gate(tuple(filters), self._window_limits, self.rate_limiter, trackers)
+        return Gate(filters, self._window_limits, self.rate_limiter, trackers)
 
 
 def decision_context(evaluation: Evaluation, view: ClusterView) -> DecisionContext:
@@ -308,7 +301,7 @@ def decision_context(evaluation: Evaluation, view: ClusterView) -> DecisionConte
     pod = evaluation.finding.pod
     return DecisionContext(
         evaluation.finding,
-        evaluation.instance.profile,
+        evaluation.profile,
         evaluation.trigger.record,
         view.index(OwnerIndex).chain(pod),
         view.zone(pod.node),

@@ -6,16 +6,23 @@ small bites so that whoever drives it can let others run in between.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from reactive_desched.api.plugin import View
+from reactive_desched.api.plugin import next_opinion
 from reactive_desched.controller.backoff import PodBackoff
-from reactive_desched.controller.blocked import BlockedDecision, BlockedFindings, may_free_capacity
-from reactive_desched.controller.evaluation import ChangeTrigger, Evaluation, OnDecision
-from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey, Subscriptions
+from reactive_desched.controller.blocked import BlockedDecision, BlockedFindings
+from reactive_desched.controller.subscriptions import (
+    FindingKey,
+    PluginInstance,
+    SubjectKey,
+    Subscriptions,
+)
 from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
 from reactive_desched.model.decisions import CapacityHint, Decision, Defer, Evict, Refuse
+from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.model.wakes import WakeOnCapacity, WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.primitives.debounce import DebounceQueue
 from reactive_desched.telemetry.metrics import Metric, gauge
@@ -36,24 +43,24 @@ class Evaluator:
     def __init__(
         self,
         instances: Iterable[PluginInstance],
-        view: View,
-        on_decision: OnDecision,
+        on_decision: Callable[[Evaluation], None],
         *,
         backoff: PodBackoff,
         on_capacity_increase: Callable[[], None],
         capacity_hints: Callable[[], Iterable[CapacityHint]] = tuple,
     ) -> None:
-        self._view = view
         self._on_decision = on_decision
         self._backoff = backoff
         self._on_capacity_increase = on_capacity_increase
         self._capacity_hints = capacity_hints
+        self._evicting: dict[_EvictionKey, FindingKey] = {}
         self.started = False
         self.evaluations = 0
         self._install(instances)
 
     def _install(self, instances: Iterable[PluginInstance]) -> None:
         self._instances = tuple(instances)
+        self._views = tuple({id(each.view): each.view for each in self._instances}.values())
         self._subscriptions = Subscriptions(self._instances)
         self._queues = {
             i: DebounceQueue[SubjectKey, ChangeTrigger](i.debounce) for i in self._instances
@@ -62,7 +69,7 @@ class Evaluator:
             PluginInstance, DebounceQueue[SubjectKey, ChangeTrigger]
         ] = {}  # those with anything dirty
         self._timers: Timers[SubjectKey] = Timers()
-        self._blocked: BlockedFindings[SubjectKey, ChangeTrigger] = BlockedFindings()
+        self._blocked: BlockedFindings[FindingKey, SubjectKey, ChangeTrigger] = BlockedFindings()
         self._resyncs: list[tuple[Iterator[SubjectKey], ChangeTrigger]] = []
 
     @property
@@ -103,12 +110,13 @@ class Evaluator:
         """
         if not self.started:
             return
+        self._update_evictability(changes, now)
         for change in changes:
             trigger = ChangeTrigger(change, now, version)
             for instance in self._subscriptions.subscribers(change):
-                for subject in instance.plugin.subjects(change, self._view):
+                for subject in instance.plugin.subjects(change, instance.view):
                     self._enqueue((instance, subject), now, trigger)
-            if may_free_capacity(change):
+            if type(change) in WakeOnCapacity.changes:
                 self._on_capacity_increase()
             for key in self._blocked.affected_by(change):
                 self._unblock(key, trigger, now)
@@ -116,6 +124,7 @@ class Evaluator:
 
     def process_due(self, now: float, should_yield: Callable[[], bool]) -> None:
         """Judge what is due, until nothing is or the caller has had enough."""
+        self._update_evictability((), now)
         while (due := self._pop_due(now)) is not None:
             self._evaluate(*due, now)
             if should_yield():
@@ -130,11 +139,15 @@ class Evaluator:
             due = dirty.next_due()
             if due is not None and (earliest is None or due < earliest):
                 earliest = due
+        for view in self._views:
+            if (due_s := view.next_due_s()) is not None:
+                due = now + max(0.0, due_s - view.now_s)
+                earliest = due if earliest is None else min(earliest, due)
         return earliest
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
         """Take in how an eviction ended; what did not happen is looked at again later."""
-        key, finding = evaluation.key, evaluation.finding
+        key, finding = self._evicting.pop(_eviction_key(evaluation)), evaluation.finding
         pod = finding.pod
         key[0].gate.release(pod, outcome, now)
         if outcome.result in POD_LEAVES:
@@ -146,16 +159,26 @@ class Evaluator:
         trigger = ChangeTrigger(
             evaluation.trigger.change, evaluation.trigger.seen_at
         )  # by no event of the cluster
-        for other in self._blocked.waiting_for(("eviction", pod.uid)):
-            self._enqueue(other, now, trigger)
+        for other in self._blocked.waiting_for(WakeOnEviction(pod.uid)):
+            self._enqueue(other[:2], now, trigger)
         self._requeue_for_capacity(trigger, now)
 
-    def blocked_decision(self, key: SubjectKey) -> BlockedDecision | None:
-        """Return the verdict a blocked subject waits with."""
+    def blocked_decision(self, key: FindingKey) -> BlockedDecision | None:
+        """Return the decision that blocks a finding."""
         return self._blocked.decision_of(key)
 
+    def _update_evictability(self, changes: Iterable[Change], now: float) -> None:
+        """Let each profile's plugins know which pods their evictor now protects, or no longer."""
+        for view in self._views:
+            for change in view.apply_changes(changes):
+                for instance in self._subscriptions.subscribers(change):
+                    if instance.view is view:
+                        trigger = ChangeTrigger(change, now)
+                        for subject in instance.plugin.subjects(change, view):
+                            self._enqueue((instance, subject), now, trigger)
+
     def _all_subjects(self, instance: PluginInstance) -> Iterator[SubjectKey]:
-        for subject in instance.plugin.subjects(Resynced(), self._view):
+        for subject in instance.plugin.subjects(Resynced(), instance.view):
             yield instance, subject
 
     def _pop_due(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
@@ -173,12 +196,12 @@ class Evaluator:
             self._resyncs.pop(0)
         return None
 
-    def _unblock(self, key: SubjectKey, trigger: ChangeTrigger, now: float) -> None:
+    def _unblock(self, key: FindingKey, trigger: ChangeTrigger, now: float) -> None:
         if isinstance(trigger.change, PdbChanged):
             blocked = self._blocked.decision_of(key)
             assert blocked is not None
             self._backoff.pdb_changed(blocked.finding.pod.uid, now)
-        self._enqueue(key, now, trigger)
+        self._enqueue(key[:2], now, trigger)
 
     def _enqueue(self, key: SubjectKey, now: float, trigger: ChangeTrigger) -> None:
         queue = self._nonempty_queues[key[0]] = self._queues[key[0]]
@@ -191,8 +214,8 @@ class Evaluator:
             for key in self._blocked.candidates_for(hint):
                 if left == 0:
                     break
-                if key not in self._queues[key[0]]:
-                    self._enqueue(key, now, trigger)
+                if key[:2] not in self._queues[key[0]]:
+                    self._enqueue(key[:2], now, trigger)
                     left = None if left is None else left - 1
 
     def _evaluate(self, key: SubjectKey, trigger: ChangeTrigger, now: float) -> None:
@@ -201,22 +224,23 @@ class Evaluator:
         previous = self._blocked.remove_group(key)
         self._timers.cancel(key)
         for outdated in previous:
-            self._timers.cancel(outdated)
-        findings = []
-        for opinion in instance.plugin.judge(subject, self._view):
+            self._timers.cancel(outdated[:2])
+        opinions, decision, found = instance.plugin.evaluate(subject, instance.view), None, False
+        while (opinion := next_opinion(opinions, decision)) is not None:
             if isinstance(opinion, RequeueAfter):
+                decision = None
                 self._timers.set_if_sooner(self._timer_key(key), now + opinion.delay_s)
             else:
-                findings.append(opinion)
-        for finding in sorted(findings, key=_rank) if len(findings) > 1 else findings:
-            self._decide(key, finding, trigger, now, previous)
-        if findings:
+                evaluation = self._decide(key, opinion, trigger, now, previous)
+                self._on_decision(evaluation)
+                decision, found = evaluation.decision, True
+        if found:
             self._requeue_for_capacity(trigger, now)
 
     def _timer_key(self, key: SubjectKey) -> SubjectKey:
         """Return what rings for a subject: its pod's node, or there would be a timer per pod."""
         instance, subject = key
-        bound = self._view.pod_and_node(subject.pod) if isinstance(subject, PodSubject) else None
+        bound = instance.view.pod_and_node(subject.pod) if isinstance(subject, PodSubject) else None
         return key if bound is None else (instance, NodeSubject(bound[1].name))
 
     def _decide(
@@ -225,8 +249,8 @@ class Evaluator:
         finding: Finding,
         trigger: ChangeTrigger,
         now: float,
-        previous: Mapping[SubjectKey, BlockedDecision],
-    ) -> None:
+        previous: Mapping[FindingKey, BlockedDecision],
+    ) -> Evaluation:
         finding_key = _finding_key(key, finding)
         last = previous.get(finding_key)
         backoff = self._backoff.backing_off(finding.pod.uid, now)
@@ -242,33 +266,44 @@ class Evaluator:
             or isinstance(decision, Evict)
             or (last.gate, last.message) != (decision.gate, decision.message)
         )
-        self._on_decision(Evaluation(finding_key, decision, trigger, now, changed))
+        profile, subject = finding_key[0].profile, finding_key[1]
+        evaluation = Evaluation(profile, subject, decision, trigger, now, changed)
+        if isinstance(decision, Evict):
+            self._evicting[_eviction_key(evaluation)] = finding_key
+        return evaluation
 
-    def _block(self, key: SubjectKey, decision: BlockedDecision, trigger: ChangeTrigger) -> None:
-        self._blocked.add(key, decision, trigger, _group_key(key, decision.finding))
+    def _block(self, key: FindingKey, decision: BlockedDecision, trigger: ChangeTrigger) -> None:
+        self._blocked.add(key, decision, trigger, _groups(key, decision.finding))
         if decision.retry_at_s is not None:
-            self._timers.set_if_sooner(key, decision.retry_at_s)
+            self._timers.set_if_sooner(key[:2], decision.retry_at_s)
 
 
-def _rank(finding: Finding) -> tuple[int, ...]:
-    return finding.rank
+_EvictionKey = tuple[str, str, PodKey]
 
 
-def _finding_key(key: SubjectKey, finding: Finding) -> SubjectKey:
-    """Return what to look at again for this finding: of a node's pods, the one it is about."""
+def _eviction_key(evaluation: Evaluation) -> _EvictionKey:
+    """Identify an eviction that was decided, even after a reload of the policy."""
+    return evaluation.profile, evaluation.plugin, evaluation.finding.pod.uid
+
+
+def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:
+    """Return a finding's identity; of a node's pods only its own is evaluated again."""
     instance, subject = key
-    return (instance, PodSubject(finding.pod.key)) if isinstance(subject, NodeSubject) else key
+    uid = finding.pod.uid
+    return instance, PodSubject(uid) if isinstance(subject, NodeSubject) else subject, uid
 
 
-def _group_key(key: SubjectKey, finding: Finding) -> SubjectKey:
-    """Return whose judgement answers for this finding too: its pod's node, for places."""
-    instance, subject = key
-    return (instance, NodeSubject(finding.pod.node)) if isinstance(subject, PodSubject) else key
+def _groups(key: FindingKey, finding: Finding) -> tuple[SubjectKey, ...]:
+    """Return the subjects whose evaluation answers for a finding: a pod's node answers for it."""
+    instance, subject, _ = key
+    if isinstance(subject, PodSubject):
+        return key[:2], (instance, NodeSubject(finding.pod.node))
+    return (key[:2],)
 
 
 def _blocked_by_outcome(finding: Finding, outcome: Outcome, until: float) -> BlockedDecision:
     """Say what a finding waits for whose eviction did not happen."""
     if outcome.result != PDB_REFUSED:
         return Defer(finding, "Eviction", outcome.message or outcome.result, until)
-    wakes = (("budgets", finding.pod.namespace), ("pod", finding.pod.uid))
+    wakes = (WakeOnPdb(finding.pod.namespace), WakeOnPod(finding.pod.uid))
     return Refuse(finding, "DisruptionBudget", outcome.message, wakes, until)

@@ -6,10 +6,11 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from reactive_desched.api.plugin import Plugin
+from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.primitives.debounce import DebounceConfig
 
@@ -29,11 +30,12 @@ class DecisionGate(Protocol):
 
 
 class PluginInstance(Struct, frozen=True, eq=False):
-    """One enabled plugin of one profile, with the profile's gate and its own patience."""
+    """One enabled plugin of one profile, with the profile's gate and view and its own debounce."""
 
     profile: str
     plugin: AnyPlugin
     gate: DecisionGate
+    view: ProfileView
     debounce: DebounceConfig = DebounceConfig()
 
     @property
@@ -44,6 +46,9 @@ class PluginInstance(Struct, frozen=True, eq=False):
 
 SubjectKey = tuple[PluginInstance, Hashable]
 """One subject as one instance sees it."""
+
+FindingKey = tuple[PluginInstance, Hashable, PodKey]
+"""What one instance found of one pod, and the subject to evaluate again for it."""
 
 
 class Subscriptions:

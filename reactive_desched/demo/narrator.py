@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.text import Text
 
 from reactive_desched.app.telemetry_observer import TelemetryObserver
-from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.errors import Malformed
 from reactive_desched.model.changes import (
     Change,
@@ -16,6 +15,7 @@ from reactive_desched.model.changes import (
     changed_object,
 )
 from reactive_desched.model.decisions import Defer, Evict, Refuse
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.state.indexes.preferred_affinity import BestPreferenceChanged
 

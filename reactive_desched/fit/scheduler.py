@@ -1,6 +1,8 @@
 """Is there really somewhere else? The kube-scheduler's answer, with promised room counted in."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import reduce
+from operator import or_
 from typing import ClassVar, Final
 
 from msgspec.structs import replace
@@ -13,9 +15,16 @@ from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.unschedulable import RETRY_AFTER_S, CandidateSlots, UnschedulableGroups
 from reactive_desched.fit.upstream import NoFit
 from reactive_desched.model.changes import Change, PodBound
-from reactive_desched.model.decisions import CapacityHint, WakeKey
+from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import PersistentVolumeClaim, Pod, PodKey
+from reactive_desched.model.wakes import (
+    WakeOn,
+    WakeOnNode,
+    WakeOnPod,
+    WakeOnPv,
+    WakeOnPvc,
+)
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
@@ -74,6 +83,14 @@ class SchedulerNodeFit:
             found = self._filters.find_best(pod, counting)
         return self._remember_match(pod, ANY_NODE_SCOPE, found)
 
+    def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
+        """Name one of these nodes, other than the pod's own, that fits it."""
+        self._sync_nodes()
+        slots = (self._nodes.slot_of(name) for name in nodes)
+        among = reduce(or_, (1 << slot for slot in slots if slot is not None), 0)
+        slot = self._filters.find_best(pod, self._other_nodes(pod, among))
+        return None if slot is None else self._nodes.name(slot)
+
     def diagnose_other_nodes(self, pod: Pod, selector: Selector) -> NoFit:
         """Say what the other nodes lack, and what could help."""
         among = self._other_nodes(pod, self._ready_nodes(selector))
@@ -83,7 +100,7 @@ class SchedulerNodeFit:
     def diagnose_any_node(self, pod: Pod) -> NoFit:
         """Say what the nodes lack, and what could help, the pod's own node in particular."""
         among = self._nodes.eligible
-        own = ("node", pod.node)
+        own = WakeOnNode(pod.node)
         found = self._no_fit(pod, ANY_NODE_SCOPE, among, lambda: self._nodes.eligible, own)
         return replace(found, message=f"no node fits the pod: {found.message}")
 
@@ -162,7 +179,7 @@ class SchedulerNodeFit:
         return name
 
     def _no_fit(
-        self, pod: Pod, scope: str, among: int, candidates: CandidateSlots, *wakes: WakeKey
+        self, pod: Pod, scope: str, among: int, candidates: CandidateSlots, *wakes: WakeOn
     ) -> NoFit:
         diagnosis, now = self._filters.diagnose(pod, among), self._clock()
         wake = self._unschedulable.record_no_fit(scope, pod, candidates, diagnosis.reasons, now)
@@ -170,16 +187,16 @@ class SchedulerNodeFit:
         if booked_until is not None:
             until = min(until, booked_until)
         message = ", ".join(sorted(diagnosis.reasons)) or "there are none"
-        wakes = (wake, ("pod", pod.uid), *wakes, *self._volume_wake_keys(pod))
+        wakes = (wake, WakeOnPod(pod.uid), *wakes, *self._volume_wakes(pod))
         return NoFit(message, diagnosis, wakes, until)
 
-    def _volume_wake_keys(self, pod: Pod) -> Iterator[WakeKey]:
+    def _volume_wakes(self, pod: Pod) -> Iterator[WakeOn]:
         """Name what stands behind the pod's claims, and who else holds one that serves one pod."""
         for name in pod.pvc_names:
-            yield "claim", f"{pod.namespace}/{name}"
+            yield WakeOnPvc(pod.namespace, name)
             pvc = self._view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
             if pvc is not None and pvc.volume_name:
-                yield "volume", pvc.volume_name
+                yield WakeOnPv(pvc.volume_name)
             if pvc is not None and pvc.read_write_once_pod:
                 others = self._filters.volumes.other_users(pod, name)
-                yield from (("pod", other.uid) for other in others)
+                yield from (WakeOnPod(other.uid) for other in others)

@@ -26,7 +26,7 @@ from reactive_desched.model.changes import (
     PodLabelsChanged,
     PodTerminating,
 )
-from reactive_desched.model.decisions import CapacityHint, WakeKey
+from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.objects import Pod, PodSpec
 from reactive_desched.model.scheduling import statically_unfit
 from reactive_desched.model.spread import SPREAD_LABEL_MISSING, SPREAD_VIOLATED
@@ -35,6 +35,7 @@ from reactive_desched.model.volumes import (
     VOLUME_NODE_CONFLICT,
     VOLUME_ZONE_CONFLICT,
 )
+from reactive_desched.model.wakes import WakeOn, WakeOnGroupCapacity
 
 MAX_GROUPS: Final = 4_000
 """Groups remembered; at the bound the one refused longest ago is forgotten, and its pods look
@@ -81,12 +82,12 @@ class SpecFeasibility:
 class UnschedulableGroup:
     """Pods that ask for the same and fitted nowhere; `lacks` is why, the last time."""
 
-    __slots__ = ("feasibility", "pod", "reasons", "rejected_at", "wake_key")
+    __slots__ = ("feasibility", "pod", "reasons", "rejected_at", "wake")
 
-    def __init__(self, pod: Pod, offer: SpecFeasibility, wake: WakeKey) -> None:
+    def __init__(self, pod: Pod, offer: SpecFeasibility, wake: WakeOnGroupCapacity) -> None:
         self.pod = pod
         self.feasibility = offer
-        self.wake_key = wake
+        self.wake = wake
         self.reasons: frozenset[str] = frozenset()
         self.rejected_at = 0.0
 
@@ -110,7 +111,7 @@ class UnschedulableGroups:
         self._feasibility: dict[tuple[str, int], SpecFeasibility] = {}
         self._groups: dict[GroupKey, UnschedulableGroup] = {}
         self._affinity_index: AffinityWakeIndex[GroupKey] = AffinityWakeIndex(filters.pod_affinity)
-        self._hints: dict[tuple[WakeKey, str], CapacityHint] = {}
+        self._hints: dict[tuple[WakeOn, str], CapacityHint] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -131,7 +132,7 @@ class UnschedulableGroups:
 
     def record_no_fit(
         self, scope: str, pod: Pod, candidates: CandidateSlots, reasons: Iterable[str], now: float
-    ) -> WakeKey:
+    ) -> WakeOn:
         """Take in that a pod fits nowhere in a scope; returns what to wait for."""
         key = group_key(scope, pod)
         group = self._groups.pop(key, None) or self._add_group(key, pod, candidates)
@@ -142,12 +143,12 @@ class UnschedulableGroups:
         else:
             self._affinity_index.discard(key)
         self._drop_expired(now)
-        return group.wake_key
+        return group.wake
 
     def record_fit(self, scope: str, pod: Pod) -> None:
         """A pod fits somewhere: perhaps another one of its group does too."""
         if (group := self._groups.get(group_key(scope, pod))) is not None:
-            self._add_hint(CapacityHint(group.wake_key, 1))
+            self._add_hint(CapacityHint(group.wake, 1))
 
     def update_nodes(self, updates: Iterable[NodeUpdate]) -> None:
         """Find out to whom these slots have opened."""
@@ -175,7 +176,7 @@ class UnschedulableGroups:
 
     def _wake_groups(self, keys: Iterable[GroupKey]) -> None:
         for key in keys:
-            self._add_hint(CapacityHint(self._groups[key].wake_key))
+            self._add_hint(CapacityHint(self._groups[key].wake))
 
     def _add_group(self, key: GroupKey, pod: Pod, candidates: CandidateSlots) -> UnschedulableGroup:
         offer = self._feasibility.get(key[:2])
@@ -184,7 +185,7 @@ class UnschedulableGroups:
             offer.static = self._filters.statically_feasible(pod, candidates())
             offer.current = self._filters.with_capacity(pod, offer.static)
         self._count += 1
-        group = offer.groups[key] = UnschedulableGroup(pod, offer, ("room", str(self._count)))
+        group = offer.groups[key] = UnschedulableGroup(pod, offer, WakeOnGroupCapacity(self._count))
         return group
 
     def _update_static(self, feasibility: SpecFeasibility, slot: int) -> None:
@@ -198,7 +199,7 @@ class UnschedulableGroups:
         feasibility.static = feasibility.static | bit if is_open else feasibility.static & ~bit
         for group in feasibility.groups.values():
             if group.depends_on_nodes:
-                self._add_hint(CapacityHint(group.wake_key))
+                self._add_hint(CapacityHint(group.wake))
 
     def _update_current(self, feasibility: SpecFeasibility, slot: int, was: int) -> None:
         bit = 1 << slot
@@ -213,12 +214,12 @@ class UnschedulableGroups:
     def _hint_for(self, group: UnschedulableGroup, slot: int) -> CapacityHint:
         """Return the news of a slot; those who heed others must all look for themselves."""
         if group.depends_on_pods or group.pod.pvc_names:
-            return CapacityHint(group.wake_key)
+            return CapacityHint(group.wake)
         amounts = self._nodes.free
         places = min(
             amounts.free_in(what, slot) // wanted for what, wanted in group.feasibility.demands
         )
-        return CapacityHint(group.wake_key, places, self._nodes.name(slot))
+        return CapacityHint(group.wake, places, self._nodes.name(slot))
 
     def _add_hint(self, hint: CapacityHint) -> None:
         """Keep the news until it is asked for; of one node the latest counts."""

@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import ClassVar, Final, Protocol
 
 from msgspec import Struct
@@ -12,10 +12,11 @@ from msgspec import Struct
 from reactive_desched.api.index import Index, NodeInfo
 from reactive_desched.fit.filters import Diagnosis
 from reactive_desched.model.changes import Change
-from reactive_desched.model.decisions import CapacityHint, WakeKey
+from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.fits import fit_error
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Pod, PodSpec
+from reactive_desched.model.wakes import WakeOn, WakeOnCapacity, WakeOnPod
 from reactive_desched.state.view import ClusterView
 
 SCHEDULER: Final = "scheduler"
@@ -31,9 +32,6 @@ NO_OTHER_NODE: Final = (
 MAX_UNFIT_TEMPLATES: Final = 10_000
 """How many hopeless templates are remembered; at the bound all are forgotten."""
 
-ANY_CAPACITY: Final[WakeKey] = ("room",)
-"""What those wait for who may be helped by any node with more room."""
-
 
 class NoFit(Struct, frozen=True):
     """The pod fits no node: why not, in words and in numbers, and what could help.
@@ -43,7 +41,7 @@ class NoFit(Struct, frozen=True):
 
     message: str
     diagnosis: Diagnosis
-    wake_keys: tuple[WakeKey, ...]
+    wake_on: tuple[WakeOn, ...]
     until: float | None = None
 
 
@@ -68,6 +66,10 @@ class NodeFit(Protocol):
 
     def find_any_node(self, pod: Pod) -> str | None:
         """Name any node that counts and fits the pod, its own perhaps."""
+        ...
+
+    def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
+        """Name one of these nodes, other than the pod's own, that fits it."""
         ...
 
     def diagnose_other_nodes(self, pod: Pod, selector: Selector) -> NoFit:
@@ -138,13 +140,21 @@ class UpstreamNodeFit:
         """Name any node that counts and fits the pod, its own included."""
         return self._check_topics(pod, "*", self._view.eligible_node_infos())
 
+    def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
+        """Name one of these nodes, other than the pod's own, that fits it."""
+        infos = (self._view.node_info(name) for name in nodes if name != pod.node)
+        fitting = (info.name for info in infos if info is not None and self.fits(pod, info))
+        return next(fitting, None)
+
     def diagnose_other_nodes(self, pod: Pod, _: Selector) -> NoFit:
         """Say so in upstream's words; any room could help."""
-        return NoFit(NO_OTHER_NODE, self._last_diagnosis, (ANY_CAPACITY, ("pod", pod.uid)))
+        return NoFit(NO_OTHER_NODE, self._last_diagnosis, (WakeOnCapacity(), WakeOnPod(pod.uid)))
 
     def diagnose_any_node(self, pod: Pod) -> NoFit:
         """Say so; any room could help."""
-        return NoFit("no node fits the pod", self._last_diagnosis, (ANY_CAPACITY, ("pod", pod.uid)))
+        return NoFit(
+            "no node fits the pod", self._last_diagnosis, (WakeOnCapacity(), WakeOnPod(pod.uid))
+        )
 
     def reserve(self, _: Pod) -> None:
         """Upstream promises nothing to anybody."""

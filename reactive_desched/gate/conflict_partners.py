@@ -4,6 +4,7 @@ from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import PodKey
+from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 from reactive_desched.state.view import ClusterView
 
 
@@ -25,9 +26,9 @@ class ConflictPartnersLeaving:
         partners = finding.conflicts_with
         if not partners or not all(map(self._is_leaving, partners)):
             return None
-        wakes = [(kind, uid) for uid in partners for kind in ("pod", "eviction")]
+        wakes = [wake(uid) for uid in partners for wake in (WakeOnPod, WakeOnEviction)]
         reason = "all that it must not be together with are leaving already"
-        return Refuse(finding, self.name, reason, (("pod", finding.pod.uid), *wakes))
+        return Refuse(finding, self.name, reason, (WakeOnPod(finding.pod.uid), *wakes))
 
     def _is_leaving(self, uid: PodKey) -> bool:
         pod = self._view.pod(uid)

@@ -12,6 +12,7 @@ from reactive_desched.model.changes import Change, PdbChanged
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodKey
+from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
 
@@ -51,7 +52,7 @@ class PdbFilter:
         reason = f"disruption budget {pdb.name} allows {pdb.disruptions_allowed} now"
         if assumed and pdb.disruptions_allowed:
             reason += f", {assumed} of them promised"
-        wakes = (("budgets", pod.namespace), ("pod", pod.uid))
+        wakes = (WakeOnPdb(pod.namespace), WakeOnPod(pod.uid))
         return Refuse(finding, self.name, reason, wakes, retry_at_s=now + RECHECK_AFTER_S)
 
     def reserve(self, pod: Pod) -> None:

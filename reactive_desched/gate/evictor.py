@@ -1,16 +1,21 @@
 """The default evictor as gates: its guards (Filter) and its last looks (PreEvictionFilter)."""
 
+from collections.abc import Iterator
+from typing import Final
+
 from reactive_desched.api.index import Index
 from reactive_desched.fit.upstream import NodeFit, NoFit
-from reactive_desched.gate.filters import PodFilter
-from reactive_desched.model.decisions import Defer, Refuse, WakeKey
+from reactive_desched.gate.filters import PodFilter, pod_filters, wake_on_pod
+from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.model.objects import Namespace, Pod
+from reactive_desched.model.wakes import WakeOn, WakeOnNamespace, WakeOnNodeAdded, WakeOnPod
+from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
 from reactive_desched.state.view import ClusterView
 
-ELIGIBLE_NODES: WakeKey = ("nodes",)
-"""What waits for another node to count."""
+EVICTABLE: Final = float("-inf")
+PROTECTED: Final = float("inf")
 
 
 class EvictorFilters:
@@ -22,6 +27,7 @@ class EvictorFilters:
         self, filters: tuple[PodFilter, ...], view: ClusterView, *, mandatory_no_eviction: bool
     ) -> None:
         self._filters = filters
+        self._filters_beyond_pod = [each for each in filters if each.wakes is not wake_on_pod]
         self._view = view
         self._mandatory = mandatory_no_eviction
 
@@ -37,11 +43,11 @@ class EvictorFilters:
             return None
         if self._mandatory and pod.annotations.prefer_no_eviction is not None:
             asks = "pod asks not to be evicted and the policy obeys"
-            return Refuse(finding, "NoEvictionPolicy", asks, (("pod", pod.uid),))
+            return Refuse(finding, "NoEvictionPolicy", asks, (WakeOnPod(pod.uid),))
         for pod_filter in self._filters:
             if (reason := pod_filter.check(pod, self._view)) is not None:
                 until = self._retry_at(pod_filter, pod, now)
-                return Refuse(finding, pod_filter.name, reason, pod_filter.wake_keys(pod), until)
+                return Refuse(finding, pod_filter.name, reason, pod_filter.wakes(pod), until)
         return None
 
     def reasons(self, pod: Pod) -> list[tuple[str, str]]:
@@ -50,6 +56,28 @@ class EvictorFilters:
             (pod_filter.name, pod_filter.check(pod, self._view)) for pod_filter in self._filters
         )
         return [(name, reason) for name, reason in checked if reason is not None]
+
+    def evictable_from_s(self, pod: Pod) -> float:
+        """Return since when the pod passes: -inf if it does, inf if only a change can alter that.
+
+        Any other time, in seconds since the epoch, is when to evaluate the pod again.
+        """
+        if pod.annotations.evict is not None:
+            return EVICTABLE
+        if self._mandatory and pod.annotations.prefer_no_eviction is not None:
+            return PROTECTED
+        for pod_filter in self._filters:
+            if pod_filter.check(pod, self._view) is not None:
+                at_s = pod_filter.retry_at_s(pod)
+                return PROTECTED if at_s is None else at_s
+        return EVICTABLE
+
+    def wakes(self, pod: Pod) -> Iterator[WakeOn]:
+        """Yield what may alter the answer for a pod, other than a change of the pod itself."""
+        for pod_filter in self._filters_beyond_pod:
+            for wake in pod_filter.wakes(pod):
+                if not isinstance(wake, WakeOnPod):
+                    yield wake
 
     def _retry_at(self, pod_filter: PodFilter, pod: Pod, now: float) -> float | None:
         """Translate a wall-clock opening into monotonic time."""
@@ -69,7 +97,7 @@ class MinReadyNodes:
         """Refuse while nothing could run anywhere else."""
         if self._view.eligible_node_count >= 2:  # noqa: PLR2004 -- "another node" needs two
             return None
-        return Refuse(finding, self.name, "fewer than two nodes are ready", (ELIGIBLE_NODES,))
+        return Refuse(finding, self.name, "fewer than two nodes are ready", (WakeOnNodeAdded(),))
 
 
 class NodeFitFilter:
@@ -105,7 +133,7 @@ class NodeFitFilter:
             finding,
             self.name,
             no_fit.message,
-            no_fit.wake_keys,
+            no_fit.wake_on,
             no_fit.until,
             str(no_fit.diagnosis),
         )
@@ -121,11 +149,39 @@ class NamespaceFilter:
         self._view = view
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
-        """Refuse a pod of any other namespace, or of one we do not know."""
+        """Refuse a pod of any other namespace, or of one that is not in the state."""
         pod = finding.pod
-        namespace = self._view.store(Namespace).get(pod.namespace)
-        if namespace is not None and self._selector.matches(namespace.labels):
+        if self.selects(pod):
             return None
         reason = "pod's namespace does not match the policy's namespaceLabelSelector"
-        wakes = (("namespace", pod.namespace), ("pod", pod.uid))
+        wakes = (WakeOnNamespace(pod.namespace), WakeOnPod(pod.uid))
         return Refuse(finding, self.name, reason, wakes)
+
+    def selects(self, pod: Pod) -> bool:
+        """Say whether the pod's namespace exists and has the labels."""
+        namespace = self._view.store(Namespace).get(pod.namespace)
+        return namespace is not None and self._selector.matches(namespace.labels)
+
+
+class DefaultEvictor:
+    """One profile's evictor: `filters` is upstream's Filter, the others its PreEvictionFilter."""
+
+    def __init__(self, args: DefaultEvictorArgs, view: ClusterView, node_fit: NodeFit) -> None:
+        mandatory = args.no_eviction is NoEvictionPolicy.MANDATORY
+        self.filters = EvictorFilters(pod_filters(args), view, mandatory_no_eviction=mandatory)
+        self.node_fit_filter = NodeFitFilter(
+            node_fit, args.node_selector, evictor_requires=args.node_fit
+        )
+        selector = args.namespace_label_selector
+        self.namespace_filters = (
+            () if selector is None or selector.is_empty else (NamespaceFilter(selector, view),)
+        )
+        self.node_selector = args.node_selector
+        self._node_fit = node_fit
+        self._requires_fit = args.node_fit
+
+    def passes_pre_eviction(self, pod: Pod) -> bool:
+        """Say whether some other node fits the pod and its namespace matches, where required."""
+        if self._requires_fit and self._node_fit.find_other_node(pod, self.node_selector) is None:
+            return False
+        return all(each.selects(pod) for each in self.namespace_filters)

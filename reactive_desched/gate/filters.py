@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from reactive_desched.api.index import Index
-from reactive_desched.model.decisions import WakeKey
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     FAILED,
@@ -18,39 +17,45 @@ from reactive_desched.model.objects import (
     Pod,
     PriorityClass,
 )
+from reactive_desched.model.wakes import (
+    WakeOn,
+    WakeOnPdb,
+    WakeOnPod,
+    WakeOnPriorityClass,
+    WakeOnPvc,
+)
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.protections import Protection
-from reactive_desched.state.indexes.owners import ReplicaCounts
+from reactive_desched.state.indexes.owners import ReplicaCounts, WakeOnOwner
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
 
 PodCheck = Callable[[Pod, ClusterView], str | None]
 
 
-def wake_on_pod(pod: Pod) -> tuple[WakeKey, ...]:
+def wake_on_pod(pod: Pod) -> tuple[WakeOn, ...]:
     """Wake when something about the pod itself changes."""
-    return (("pod", pod.uid),)
+    return (WakeOnPod(pod.uid),)
 
 
-def wake_on_owner(pod: Pod) -> tuple[WakeKey, ...]:
+def wake_on_owner(pod: Pod) -> tuple[WakeOn, ...]:
     """Wake when an owner gains or loses pods."""
-    return (*wake_on_pod(pod), *(("owner", owner.uid) for owner in pod.owners))
+    return (*wake_on_pod(pod), *(WakeOnOwner(owner.uid) for owner in pod.owners))
 
 
-def wake_on_pvc(pod: Pod) -> tuple[WakeKey, ...]:
+def wake_on_pvc(pod: Pod) -> tuple[WakeOn, ...]:
     """Wake when a claim of the pod changes."""
-    claims = (("claim", f"{pod.namespace}/{claim}") for claim in pod.pvc_names)
-    return (*wake_on_pod(pod), *claims)
+    return (*wake_on_pod(pod), *(WakeOnPvc(pod.namespace, name) for name in pod.pvc_names))
 
 
-def wake_on_pdb(pod: Pod) -> tuple[WakeKey, ...]:
+def wake_on_pdb(pod: Pod) -> tuple[WakeOn, ...]:
     """Wake when a disruption budget of the namespace changes."""
-    return (*wake_on_pod(pod), ("budgets", pod.namespace))
+    return (*wake_on_pod(pod), WakeOnPdb(pod.namespace))
 
 
-def wake_on_priority_class(pod: Pod) -> tuple[WakeKey, ...]:
+def wake_on_priority_class(pod: Pod) -> tuple[WakeOn, ...]:
     """Wake when a priority class changes."""
-    return (*wake_on_pod(pod), ("priorityclasses",))
+    return (*wake_on_pod(pod), WakeOnPriorityClass())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class PodFilter:
 
     name: str
     check: PodCheck
-    wake_keys: Callable[[Pod], tuple[WakeKey, ...]] = wake_on_pod
+    wakes: Callable[[Pod], tuple[WakeOn, ...]] = wake_on_pod
     retry_at_s: Callable[[Pod], float | None] = lambda _: None
     indexes: tuple[type[Index], ...] = ()
 

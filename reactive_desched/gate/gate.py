@@ -64,7 +64,8 @@ class Gate:
         bucket_empty = self._rate_limiter.reserve(finding.pod, now)
         if bucket_empty is not None:
             reason = f"the eviction budget of the {bucket_empty.scope} is spent"
-            return Defer(finding, "EvictionBudget", reason, bucket_empty.available_at)
+            until, scope = bucket_empty.available_at, bucket_empty.scope.partition(" ")[0]
+            return Defer(finding, "EvictionBudget", reason, until, scope)
         self._window_limits.reserve(finding.pod)
         for tracker in self._trackers:
             tracker.reserve(finding.pod)

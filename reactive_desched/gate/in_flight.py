@@ -7,6 +7,7 @@ from cachetools import TTLCache
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.wakes import WakeOn, WakeOnEviction, WakeOnPod
 
 MAX_RECENT_EVICTIONS = 50_000
 CACHE_LAG_S = 60.0
@@ -43,11 +44,12 @@ class InFlightEvictions:
         """Refuse a pod that is on its way already, even one that asks to be evicted."""
         pod = finding.pod
         if pod.is_terminating:
-            return Refuse(finding, self.name, "pod is terminating", (("pod", pod.uid),))
+            wakes: tuple[WakeOn, ...] = (WakeOnPod(pod.uid),)
+            return Refuse(finding, self.name, "pod is terminating", wakes, pod_leaves=True)
         if not self.is_evicting(pod.uid):
             return None
-        wakes = (("pod", pod.uid), ("eviction", pod.uid))
-        return Refuse(finding, self.name, "its eviction is under way", wakes)
+        wakes = (WakeOnPod(pod.uid), WakeOnEviction(pod.uid))
+        return Refuse(finding, self.name, "its eviction is under way", wakes, pod_leaves=True)
 
     def reserve(self, pod: Pod) -> None:
         """An intent for this pod is being written."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.wakes import WakeOnPod
 
 WINDOW_S = 300.0
 LimitScope = tuple[str, str]
@@ -44,14 +45,15 @@ class SlidingWindowLimits:
         for key, limit in self._scopes(finding.pod):
             if limit == 0:
                 reason = f"the policy allows no evictions per {key[0]}"
-                return Refuse(finding, self.name, reason, (("pod", finding.pod.uid),))
+                wakes = (WakeOnPod(finding.pod.uid),)
+                return Refuse(finding, self.name, reason, wakes, scope_exhausted=key[0])
             times = self._recent(key, now)
             count = len(times) + self._in_flight[key]
             if count >= limit:
                 scope = " ".join(key).rstrip()
                 reason = f"{count} evictions in {self._window_s:g}s reached the limit of {scope}"
                 first = times[count - limit] if count - limit < len(times) else now
-                return Defer(finding, self.name, reason, first + self._window_s)
+                return Defer(finding, self.name, reason, first + self._window_s, key[0])
         return None
 
     def reserve(self, pod: Pod) -> None:

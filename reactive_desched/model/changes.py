@@ -56,6 +56,13 @@ class CompletedPodDeleted(PodChange, frozen=True, gc=False):
     """A pod that had ended was deleted: it took no room, and nothing is wrong with it any more."""
 
 
+class PodEvictabilityChanged(PodChange, frozen=True, gc=False):
+    """The pod passes the filters of a profile's evictor now, or no longer.
+
+    Only the plugins of that profile receive it, for pods that one of them asked about.
+    """
+
+
 class NodeChange(Change, frozen=True, gc=False):
     """Something about one node."""
 

@@ -8,19 +8,18 @@ from reactive_desched.model.objects import Pod, PodKey
 
 
 class Finding(Struct, frozen=True, gc=False):
-    """The pod should leave its node, for a reason a person can read.
+    """The pod should leave its node; `message` says why.
 
-    `needs_fit` is set by plugins that demand a feasible node whatever the evictor says. Of
-    findings made together those of lower `rank` go first. `against` names the pods it cannot be
-    together with: if they all leave, nothing is wrong any more. `numbers` are the figures behind
-    the reason, by names in camelCase that end in their unit: whole numbers and texts, no fractions.
+    `needs_fit` is set by plugins that require a node which fits, whatever the evictor is set to.
+    `conflicts_with` names the pods that it must not be together with: once they all leave, nothing
+    is wrong any more. `details` are the figures behind the message, by names in camelCase that end
+    in their unit: whole numbers and texts, no fractions.
     """
 
     pod: Pod
     plugin: str
     message: str
     needs_fit: bool = False
-    rank: tuple[int, ...] = ()
     conflicts_with: tuple[PodKey, ...] = ()
     details: Mapping[str, int | str] = {}
 

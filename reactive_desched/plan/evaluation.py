@@ -49,20 +49,12 @@ def _run_sweep(policy: Policy, snapshot: Snapshot, now_s: float, node_fit: str) 
     check_thresholds(policy.profiles, view)
     fit = _scheduler_fit(view, now_s) if node_fit == SCHEDULER else None
     cycle, formatter = Cycle(policy, state, view, fit), _DecisionFormatter(policy.profiles, view)
-    verdicts = tuple(map(formatter.format, _drive_cycle(cycle)))
-    return SweepResult(verdicts, cycle.skip_reason(), view)
-
-
-def _drive_cycle(cycle: Cycle) -> Iterator[CycleDecision]:
-    """Let every eviction succeed."""
-    steps = cycle.run()
-    decided = next(steps, None)
-    while decided is not None:
-        yield decided
-        try:
-            decided = steps.send(isinstance(decided.decision, Evict))
-        except StopIteration:
-            return
+    verdicts = []
+    for decided in cycle.run():
+        verdicts.append(formatter.format(decided))
+        if isinstance(decided.decision, Evict):
+            cycle.confirm(decided)
+    return SweepResult(tuple(verdicts), cycle.skip_reason(), view)
 
 
 def _scheduler_fit(view: ClusterView, now_s: float) -> NodeFit:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from reactive_desched.api.plugin import Plugin, View
+from reactive_desched.api.plugin import DeschedulePlugin, View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,
@@ -38,7 +38,7 @@ class InterPodAntiAffinityArgs(ScopedArgs):
     """Which pods to look at; the others are not seen as partners either."""
 
 
-class InterPodAntiAffinityPlugin(Plugin[PodSubject, InterPodAntiAffinityArgs]):
+class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffinityArgs]):
     """Pods whose own required anti-affinity forbids a pod in the same topology domain.
 
     The pod that declares the term goes, never the one that it forbids. Of pods that exclude each

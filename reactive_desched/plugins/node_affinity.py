@@ -1,7 +1,7 @@
 """A pod's node no longer meets its required affinity, or another meets its wishes better."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Self
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -33,7 +33,9 @@ REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 Explanation = tuple[str, dict[str, int | str]]
-"""A reason, and the figures behind it."""
+"""A message, and the figures behind it."""
+
+Check = Callable[[Pod, Node, View], Explanation | None]
 
 
 class NodeAffinityArgs(ScopedArgs):
@@ -88,15 +90,7 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
     def __init__(self, args: NodeAffinityArgs) -> None:
         super().__init__(args)
         checks = (_CHECKS.get(kind) for kind in args.node_affinity_type)
-        self._checks = tuple(verdict for verdict in checks if verdict is not None)
-
-    def sweep_passes(self) -> Iterable[Self]:
-        """Return one plugin for each type: upstream looks at all nodes for one, then the next."""
-        kinds = self.args.node_affinity_type
-        return [
-            type(self)(self.args.model_copy(update={"node_affinity_type": (kind,)}))
-            for kind in kinds
-        ]
+        self._checks = tuple(check for check in checks if check is not None)
 
     def matters(self, change: Change) -> bool:
         """Ignore pods without node affinity."""
@@ -104,13 +98,24 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding]:
         """Flag every pod that its node fails in one of the configured types."""
+        return self._findings(subject, view, self._checks)
+
+    def sweep(self, view: View) -> Iterator[list[Finding]]:
+        """Check all nodes for one type of affinity before the next, as upstream does."""
+        for check in self._checks:
+            for subject in self.subjects(Resynced(), view):
+                yield list(self._findings(subject, view, (check,)))
+
+    def _findings(
+        self, subject: NodeOrPod, view: View, checks: tuple[Check, ...]
+    ) -> Iterator[Finding]:
         if (node_and_pods := view.pods_of(subject)) is None:
             return
         node, pods = node_and_pods
         for pod in pods:
             if pod.spec.node_affinity is None:
                 continue
-            for check in self._checks:
+            for check in checks:
                 if (explanation := check(pod, node, view)) is not None:
                     if self.args.covers(pod):
                         reason, numbers = explanation
@@ -138,7 +143,7 @@ def _prefers_other_node(pod: Pod, node: Node, view: View) -> Explanation | None:
     return reason, {"affinityType": PREFERRED, "weight": weight, "bestWeight": best}
 
 
-_CHECKS: Final[dict[str, Callable[[Pod, Node, View], Explanation | None]]] = {
+_CHECKS: Final[dict[str, Check]] = {
     REQUIRED: _violates_required,
     PREFERRED: _prefers_other_node,
 }

@@ -183,7 +183,6 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         PodMetadataChanged,
     )
     judges_completed_pods = True
-    ranks_across_subjects = True
 
     def __init__(self, args: PodLifeTimeArgs) -> None:
         super().__init__(args)
@@ -212,6 +211,7 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         if (node_and_pods := view.all_pods_of(subject)) is None:
             return
         now_s, next_s, cache = view.now_s, inf, _ConditionCache()
+        findings = []
         for pod in node_and_pods[1]:
             due_s = self._due_s(pod, cache)
             if due_s >= next_s or not self._matches_args(pod):
@@ -220,9 +220,15 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
                 next_s = due_s
             else:
                 reason, numbers = self._explain(pod, now_s)
-                yield Finding(pod, self.name, reason, rank=(pod.created_s,), details=numbers)
+                findings.append(Finding(pod, self.name, reason, details=numbers))
+        yield from sorted(findings, key=_created_s)
         if next_s < inf:
             yield RequeueAfter(next_s - now_s)
+
+    def sweep(self, view: View) -> Iterator[list[Finding]]:
+        """Yield the findings of all nodes at once, as upstream filters and sorts them."""
+        findings = [finding for portion in super().sweep(view) for finding in portion]
+        yield sorted(findings, key=_created_s)
 
     def _due_s(self, pod: Pod, cache: _ConditionCache) -> float:
         """Say from when on it is too old and in a wanted condition for long enough; inf: never."""
@@ -310,6 +316,10 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
             parts.append(f"exit code {code}")
             details["exitCode"] = code
         return "; ".join(parts), details
+
+
+def _created_s(finding: Finding) -> int:
+    return finding.pod.created_s
 
 
 def _is_owned_by(pod: Pod, kinds: frozenset[str]) -> bool:

@@ -1,6 +1,7 @@
 """A pod's containers have restarted again and again."""
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Annotated, Final
 
 from pydantic import Field, field_validator
@@ -84,14 +85,17 @@ class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
         """Flag every pod that restarted too often and is in one of the states."""
         if (node_and_pods := view.all_pods_of(subject)) is None:
             return
+        found = []
         for pod in node_and_pods[1]:
             restarts = self._restarts(pod)
             if restarts < self._threshold:
                 continue
             if self._is_in_state(pod.status) and self.args.covers(pod):
-                reason = f"restarted {restarts} times, the limit is {self._threshold}"
-                details = {"restarts": restarts, "restartThreshold": self._threshold}
-                yield Finding(pod, self.name, reason, rank=(-restarts,), details=details)
+                found.append((restarts, pod))
+        for restarts, pod in sorted(found, key=itemgetter(0), reverse=True):
+            message = f"restarted {restarts} times, the limit is {self._threshold}"
+            details = {"restarts": restarts, "restartThreshold": self._threshold}
+            yield Finding(pod, self.name, message, details=details)
 
     def _restarts(self, pod: Pod) -> int:
         restarts = 0

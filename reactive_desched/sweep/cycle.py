@@ -1,23 +1,24 @@
-"""The sweep: every plugin judges everything once, in upstream's order and by its rules.
+"""The sweep: every plugin evaluates the whole cluster once, in upstream's order and by its rules.
 
-The same plugins and guards as on the reactive path. What is particular to a cycle: limits count
-per cycle, a pod that was evicted is gone at once, disruption budgets are left to the API server,
-and nothing runs unless two nodes count.
+The plugins, filters and limits are those of the reactive path. Upstream's cycle differs in this:
+limits count per cycle, a pod that was evicted is gone at once, PodDisruptionBudgets are left to
+the API server, and nothing runs unless two nodes are eligible.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 from msgspec import Struct
 
+from reactive_desched.api.balance_plugin import BalancePlugin
+from reactive_desched.api.plugin import DeschedulePlugin, Opinions, next_opinion
 from reactive_desched.fit.upstream import NodeFit, UpstreamNodeFit
-from reactive_desched.gate.evictor import EvictorFilters, NamespaceFilter, NodeFitFilter
-from reactive_desched.gate.filters import pod_filters
+from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import GateFilter
-from reactive_desched.model.changes import Resynced
+from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
 from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
@@ -38,17 +39,26 @@ class CycleDecision(Struct, frozen=True, gc=False):
         return self.decision.finding
 
 
-DecisionStream = Generator[CycleDecision, bool, None]
-"""Yields each decision; after an Evict it is sent whether the pod really left."""
-
-
 PluginContext = Callable[[str, AnyPlugin], AbstractContextManager[object]]
 
 
-class Cycle:
-    """One pass over a picture, which it changes: pods that left are taken out of it.
+class _Profile:
+    """What a cycle needs of one profile: its plugins, their view, and its filters in order."""
 
-    Node fit is upstream's unless another is given. Each plugin's part runs inside what `around`
+    def __init__(
+        self, name: str, plugins: tuple[AnyPlugin, ...], evictor: DefaultEvictor, view: ProfileView
+    ) -> None:
+        self.name = name
+        self.plugins = plugins
+        self.view = view
+        self.node_fit_filter = evictor.node_fit_filter
+        self.filters = (evictor.filters, evictor.node_fit_filter, *evictor.namespace_filters)
+
+
+class Cycle:
+    """One pass over a cluster state, from which it removes the pods that were evicted.
+
+    Node fit is upstream's unless another is given. Each plugin runs inside what `plugin_context`
     returns for its profile and itself, for example to time it.
     """
 
@@ -67,91 +77,104 @@ class Cycle:
         self._view = view
         self._node_fit: NodeFit = UpstreamNodeFit(view) if node_fit is None else node_fit
         self._reserves_capacity = node_fit is not None
+        self._confirmed: CycleDecision | None = None
+        no_evictions = InFlightEvictions(lambda: 0.0)
         self._profiles = [
-            (profile, self._evictor_filters(profile.evictor)) for profile in policy.profiles
+            _Profile(
+                profile.name,
+                profile.plugins,
+                evictor,
+                ProfileView(state, lambda: view.now_s, evictor, self._node_fit, no_evictions),
+            )
+            for profile in policy.profiles
+            for evictor in [DefaultEvictor(profile.evictor, view, self._node_fit)]
         ]
 
     def skip_reason(self) -> str | None:
         """Say why there is nothing to do, or None: upstream skips a cycle on too few nodes."""
         return TOO_FEW_NODES if self._view.eligible_node_count < 2 else None  # noqa: PLR2004 -- as it says
 
-    def run(self) -> DecisionStream:
-        """Run all that deschedules, of every profile, and then all that balances."""
+    def run(self) -> Iterator[CycleDecision]:
+        """Yield each decision: first of all that deschedules, then of all that balances.
+
+        Before the next decision is taken, `confirm` an Evict whose pod left.
+        """
         if self.skip_reason() is not None:
             return
         for point in ("deschedule", "balance"):
-            for profile, filters in self._profiles:
+            for profile in self._profiles:
                 for plugin in profile.plugins:
                     if plugin.extension_point == point:
-                        yield from self._run_plugin(profile.name, plugin, filters)
+                        with self._plugin_context(profile.name, plugin):
+                            yield from self._run_plugin(profile, plugin)
 
-    def _run_plugin(
-        self, profile: str, plugin: AnyPlugin, filters: tuple[GateFilter, ...]
-    ) -> DecisionStream:
-        with self._plugin_context(profile, plugin):
-            for plugin_pass in plugin.sweep_passes():
-                for findings in self._batches(plugin_pass):
-                    yield from self._decide(profile, findings, filters)
+    def confirm(self, decided: CycleDecision) -> None:
+        """Take in that the pod of the last decision was evicted."""
+        self._confirmed = decided
 
-    def _batches(self, plugin: AnyPlugin) -> Iterator[list[Finding]]:
-        """Give findings in the portions in which they are decided on."""
-        subjects = plugin.subjects(Resynced(), self._view)
-        batches = (self._findings(plugin, subject) for subject in subjects)
-        if plugin.ranks_across_subjects:
-            yield [finding for batch in batches for finding in batch]
-        else:
-            yield from batches
+    def _run_plugin(self, profile: _Profile, plugin: AnyPlugin) -> Iterator[CycleDecision]:
+        match plugin:
+            case BalancePlugin():
+                yield from self._run_plan(profile, plugin.sweep(profile.view))
+            case DeschedulePlugin():
+                for findings in plugin.sweep(profile.view):
+                    yield from self._run_portion(profile, findings)
 
-    def _findings(self, plugin: AnyPlugin, subject: object) -> list[Finding]:
-        opinions = plugin.judge(subject, self._view)
-        return [opinion for opinion in opinions if isinstance(opinion, Finding)]
+    def _run_plan(self, profile: _Profile, opinions: Opinions) -> Iterator[CycleDecision]:
+        """Decide one finding after the other, and send the plugin what came of each."""
+        told: Decision | None = None
+        while (opinion := next_opinion(opinions, told)) is not None:
+            told = None
+            if isinstance(opinion, Finding):
+                self._sync_node_fit()
+                refusal = _first_refusal(opinion, profile.filters) or self._limits.check(opinion)
+                decided = CycleDecision(profile.name, refusal or Evict(opinion))
+                yield decided
+                told = decided.decision if refusal or self._left(decided) else _failed(opinion)
 
-    def _decide(
-        self, profile: str, findings: list[Finding], filters: tuple[GateFilter, ...]
-    ) -> DecisionStream:
-        """Ask the gates about all of a portion before the first of it goes, as upstream."""
-        while not self._node_fit.sync():
-            pass  # it looks at so many nodes at a time for the sake of others, and here are none
-        checked = [(finding, _first_refusal(finding, filters)) for finding in findings]
-        for finding, refusal in sorted(checked, key=lambda pair: pair[0].rank):
-            refused = (
-                refusal or self._limits.check(finding) or self._recheck_capacity(finding, filters)
+    def _run_portion(self, profile: _Profile, findings: list[Finding]) -> Iterator[CycleDecision]:
+        """Filter a whole portion before the first of its pods is evicted, as upstream does."""
+        self._sync_node_fit()
+        checked = [(finding, _first_refusal(finding, profile.filters)) for finding in findings]
+        for finding, filtered in checked:
+            refusal = (
+                filtered or self._limits.check(finding) or self._recheck_capacity(finding, profile)
             )
-            if refused is not None:
-                yield CycleDecision(profile, refused)
-            elif (yield CycleDecision(profile, Evict(finding))):
-                self._on_evicted(finding)
+            decided = CycleDecision(profile.name, refusal or Evict(finding))
+            yield decided
+            self._left(decided)
 
-    def _recheck_capacity(self, finding: Finding, filters: Iterable[GateFilter]) -> Refuse | None:
-        """Ask once more about room if room is promised: those who just went may have got it."""
+    def _sync_node_fit(self) -> None:
+        while not self._node_fit.sync():
+            pass  # it takes in a few nodes per call, to let other tasks run; there are none here
+
+    def _recheck_capacity(self, finding: Finding, profile: _Profile) -> Refuse | None:
+        """Check node fit again where capacity is reserved: an eviction before may have taken it."""
         if not self._reserves_capacity:
             return None
-        return _first_refusal(
-            finding, (gate for gate in filters if isinstance(gate, NodeFitFilter))
-        )
+        return _first_refusal(finding, (profile.node_fit_filter,))
 
-    def _on_evicted(self, finding: Finding) -> None:
-        self._node_fit.reserve(finding.pod)
-        self._limits.count(finding.pod)
-        self._state.remove(finding.pod)
+    def _left(self, decided: CycleDecision) -> bool:
+        """Say whether the pod was evicted; if so, remove it from the cluster state."""
+        confirmed, self._confirmed = self._confirmed, None
+        if confirmed is not decided:
+            return False
+        pod = decided.finding.pod
+        self._node_fit.reserve(pod)
+        self._limits.count(pod)
+        changes = self._state.remove(pod)
+        for profile in self._profiles:
+            profile.view.apply_changes(changes)
         self._node_fit.capacity_increased()
-
-    def _evictor_filters(self, args: DefaultEvictorArgs) -> tuple[GateFilter, ...]:
-        """Set up the evictor: its Filter, and then its PreEvictionFilter."""
-        mandatory = args.no_eviction is NoEvictionPolicy.MANDATORY
-        fit = NodeFitFilter(self._node_fit, args.node_selector, evictor_requires=args.node_fit)
-        filters: list[GateFilter] = [
-            EvictorFilters(pod_filters(args), self._view, mandatory_no_eviction=mandatory),
-            fit,
-        ]
-        selector = args.namespace_label_selector
-        if selector is not None and not selector.is_empty:
-            filters.append(NamespaceFilter(selector, self._view))
-        return tuple(filters)
+        return True
 
 
 def _first_refusal(finding: Finding, filters: Iterable[GateFilter]) -> Refuse | None:
-    refusals = (gate.check(finding, 0.0) for gate in filters)
-    refusal = next((verdict for verdict in refusals if verdict is not None), None)
+    refusals = (each.check(finding, 0.0) for each in filters)
+    refusal = next((decision for decision in refusals if decision is not None), None)
     assert refusal is None or isinstance(refusal, Refuse), "nothing in a cycle can wait"
     return refusal
+
+
+def _failed(finding: Finding) -> Refuse:
+    return Refuse(finding, "Eviction", "the pod was not evicted")

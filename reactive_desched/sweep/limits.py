@@ -32,7 +32,9 @@ class CycleLimits:
         for scope, name in _scopes(finding.pod):
             limit = self._limits.get(scope)
             if limit is not None and self._counts[scope, name] >= limit:
-                return Refuse(finding, self.name, f"{_MESSAGES[scope]} ({limit})")
+                return Refuse(
+                    finding, self.name, f"{_MESSAGES[scope]} ({limit})", scope_exhausted=scope
+                )
         return None
 
     def count(self, pod: Pod) -> None:

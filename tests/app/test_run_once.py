@@ -104,7 +104,7 @@ async def test_what_the_cycle_lets_go_is_written_down_and_evicted_in_its_order()
         ("Refuse", "bare", "FailedBarePods"),
     ]
     assert bench.diary.outcomes == [("a", "evicted"), ("b", "evicted")]
-    assert {each.instance.profile for each in bench.diary.evaluations} == {"night"}
+    assert {each.profile for each in bench.diary.evaluations} == {"night"}
     assert bench.log.lines == [("swept", {"stopped": None, "evicted": 2, "refused": 1})]
 
 

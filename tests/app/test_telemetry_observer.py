@@ -4,12 +4,11 @@ from typing import Any
 import pytest
 
 from reactive_desched.app.telemetry_observer import TelemetryObserver
-from reactive_desched.controller.evaluation import ChangeTrigger, Evaluation
-from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.changes import NodeTaintsChanged, PodBound
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
+from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import (
     CANCELLED,
@@ -24,7 +23,6 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.model.subjects import PodSubject
-from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.telemetry import sig_compat as upstream
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.testing.builders import pod
@@ -75,9 +73,8 @@ class Bench:
 
 
 def judgement(decision: Decision, *, is_news: bool = True) -> Evaluation:
-    instance = PluginInstance("default", NodeTaintsPlugin(NodeTaintsArgs()), None)  # type: ignore[arg-type]  # never asked
     cause = ChangeTrigger(NodeTaintsChanged("n1"), seen_at=10.0)
-    return Evaluation((instance, PodSubject("web")), decision, cause, 10.5, is_news)
+    return Evaluation("default", PodSubject("web"), decision, cause, 10.5, is_news)
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,21 @@ import pytest
 
 from reactive_desched.api import PluginArgs, PodPlugin, View
 from reactive_desched.controller.backoff import PodBackoff
-from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
-from reactive_desched.model.decisions import CapacityHint, Decision, Defer, Evict, Refuse, WakeKey
+from reactive_desched.model.decisions import CapacityHint, Decision, Defer, Evict, Refuse
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeOrPod
+from reactive_desched.model.wakes import WakeOn
 from reactive_desched.policy.settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import build_view
 
 Verdict = Callable[[Finding, float], Decision]
 A, B = pod("a", on="n1"), pod("b", on="n1")
@@ -36,7 +37,6 @@ class Wrong(PodPlugin[PluginArgs]):
     def __init__(self) -> None:
         super().__init__(PluginArgs())
         self.wrong: set[str] = set()
-        self.ranks: dict[str, int] = {}
         self.again: dict[NodeOrPod, float] = {}
         self.judged: list[NodeOrPod] = []
 
@@ -47,8 +47,7 @@ class Wrong(PodPlugin[PluginArgs]):
         if (place := view.pods_of(subject)) is not None:
             for found in place[1]:
                 if found.name in self.wrong:
-                    rank = self.ranks.get(found.name)
-                    yield Finding(found, self.name, "wrong", rank=() if rank is None else (rank,))
+                    yield Finding(found, self.name, "wrong")
 
 
 class Gate:
@@ -65,7 +64,7 @@ class Gate:
     def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
         self.ends.append((pod.name, outcome.result, now))
 
-    def refuse(self, name: str, *wakes: WakeKey, reason: str = "no", until: Any = None) -> None:
+    def refuse(self, name: str, *wakes: WakeOn, reason: str = "no", until: Any = None) -> None:
         self.verdicts[name] = lambda finding, _: Refuse(finding, "Gate", reason, wakes, until)
 
     def defer(self, name: str, until: float) -> None:
@@ -83,7 +82,7 @@ class Bench:
         self.plugins = [Wrong() for _ in range(plugins)]
         self.gates = [Gate() for _ in range(plugins)]
         self.instances = [
-            PluginInstance(f"profile {number}", plugin, gate, pause)
+            PluginInstance(f"profile {number}", plugin, gate, build_view(self.state), pause)
             for number, (plugin, gate) in enumerate(zip(self.plugins, self.gates, strict=True))
         ]
         self.plugin, self.gate, self.instance = self.plugins[0], self.gates[0], self.instances[0]
@@ -91,7 +90,6 @@ class Bench:
         self.rooms: list[CapacityHint] = []
         self.engine = Evaluator(
             self.instances,
-            ClusterView(self.state, lambda: 0),
             self.judgements.append,
             backoff=PodBackoff(RetrySettings(initial_s=5, max_s=300)),
             on_capacity_increase=self._grow,
@@ -132,7 +130,9 @@ class Bench:
         """Let another instance of the plugin take over; the pods named are wrong to it."""
         plugin, gate = Wrong(), Gate()
         plugin.wrong.update(wrong)
-        self.engine.reconfigure([PluginInstance("new", plugin, gate, AT_ONCE)], now)
+        self.engine.reconfigure(
+            [PluginInstance("new", plugin, gate, build_view(self.state), AT_ONCE)], now
+        )
         return plugin, gate
 
     def end(self, result: str, now: float, retry_after_s: float | None = None) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.controller.blocked import BlockedFindings, wake_keys
+from reactive_desched.controller.blocked import BlockedFindings
 from reactive_desched.model.changes import (
     Change,
     NamespaceChanged,
@@ -22,150 +22,171 @@ from reactive_desched.model.changes import (
     PvcChanged,
     PvChanged,
 )
-from reactive_desched.model.decisions import Defer, Refuse, WakeKey
+from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.state.indexes.owners import OwnerSizeChanged
+from reactive_desched.model.wakes import (
+    WakeOn,
+    WakeOnCapacity,
+    WakeOnEviction,
+    WakeOnNamespace,
+    WakeOnNode,
+    WakeOnNodeAdded,
+    WakeOnPdb,
+    WakeOnPod,
+    WakeOnPriorityClass,
+    WakeOnPv,
+    WakeOnPvc,
+)
+from reactive_desched.state.indexes.owners import OwnerSizeChanged, WakeOnOwner
 from reactive_desched.testing.builders import pod
 
 WEB = pod("web", on="n1")
+WAKE_TYPES = WakeOn.__subclasses__()
+OTHERS = (WakeOnPod("x"), WakeOnNode("x"), WakeOnPdb("x"), WakeOnOwner("x"), WakeOnPvc("x", "x"))
 
 
 @pytest.mark.parametrize(
-    ("change", "news_for"),
+    ("change", "fulfilled"),
     [
-        pytest.param(NodeAdded("n2"), {("room",), ("nodes",), ("node", "n2")}, id="a node joined"),
+        pytest.param(
+            NodeAdded("n2"),
+            {WakeOnCapacity(), WakeOnNodeAdded(), WakeOnNode("n2")},
+            id="a node joined",
+        ),
         pytest.param(
             NodeCapacityIncreased("n2"),
-            {("room",), ("node", "n2")},
+            {WakeOnCapacity(), WakeOnNode("n2")},
             id="a node was uncordoned or grew",
         ),
-        pytest.param(NodeTaintsChanged("n2"), {("room",), ("node", "n2")}, id="taints changed"),
-        pytest.param(NodeLabelsChanged("n2"), {("room",), ("node", "n2")}, id="labels changed"),
         pytest.param(
-            PodGone(WEB), {("room",), ("pod", "web"), ("node", "n1")}, id="capacity was freed"
+            NodeTaintsChanged("n2"), {WakeOnCapacity(), WakeOnNode("n2")}, id="taints changed"
         ),
-        pytest.param(PodSpecChanged(WEB), {("room",), ("pod", "web")}, id="a pod was resized"),
-        pytest.param(PodMetadataChanged(WEB), {("pod", "web")}, id="an annotation changed"),
-        pytest.param(PodLabelsChanged(WEB), {("room",), ("pod", "web")}, id="it may repel no more"),
-        pytest.param(PodStatusChanged(WEB), {("pod", "web")}, id="a pod became ready"),
-        pytest.param(PodBound(WEB), {("pod", "web")}, id="a pod landed"),
+        pytest.param(
+            NodeLabelsChanged("n2"), {WakeOnCapacity(), WakeOnNode("n2")}, id="labels changed"
+        ),
+        pytest.param(
+            PodGone(WEB),
+            {WakeOnCapacity(), WakeOnPod("web"), WakeOnNode("n1")},
+            id="capacity was freed",
+        ),
+        pytest.param(
+            PodSpecChanged(WEB), {WakeOnCapacity(), WakeOnPod("web")}, id="a pod was resized"
+        ),
+        pytest.param(PodMetadataChanged(WEB), {WakeOnPod("web")}, id="an annotation changed"),
+        pytest.param(
+            PodLabelsChanged(WEB), {WakeOnCapacity(), WakeOnPod("web")}, id="it may repel no more"
+        ),
+        pytest.param(PodStatusChanged(WEB), {WakeOnPod("web")}, id="a pod became ready"),
+        pytest.param(PodBound(WEB), {WakeOnPod("web")}, id="a pod landed"),
         pytest.param(PodTerminating(WEB), set(), id="terminating frees nothing yet"),
-        pytest.param(NodeGone("n2"), {("node", "n2")}, id="a node left"),
-        pytest.param(NodeCapacityDecreased("n2"), {("node", "n2")}, id="a node was cordoned"),
-        pytest.param(PdbChanged("shop", "web"), {("budgets", "shop")}, id="a budget"),
-        pytest.param(NamespaceChanged("shop"), {("namespace", "shop")}, id="a namespace"),
-        pytest.param(PvcChanged("shop", "data"), {("claim", "shop/data")}, id="a claim"),
-        pytest.param(PvChanged("pv-1"), {("volume", "pv-1")}, id="a volume"),
-        pytest.param(OwnerSizeChanged("o1"), {("owner", "o1")}, id="an owner's size"),
-        pytest.param(PriorityClassChanged("high"), {("priorityclasses",)}, id="a priority class"),
+        pytest.param(NodeGone("n2"), {WakeOnNode("n2")}, id="a node left"),
+        pytest.param(NodeCapacityDecreased("n2"), {WakeOnNode("n2")}, id="a node was cordoned"),
+        pytest.param(PdbChanged("shop", "web"), {WakeOnPdb("shop")}, id="a budget"),
+        pytest.param(NamespaceChanged("shop"), {WakeOnNamespace("shop")}, id="a namespace"),
+        pytest.param(PvcChanged("shop", "data"), {WakeOnPvc("shop", "data")}, id="a claim"),
+        pytest.param(PvChanged("pv-1"), {WakeOnPv("pv-1")}, id="a volume"),
+        pytest.param(OwnerSizeChanged("o1"), {WakeOnOwner("o1")}, id="an owner's size"),
+        pytest.param(PriorityClassChanged("high"), {WakeOnPriorityClass()}, id="a priority class"),
     ],
 )
-def test_what_a_change_is_news_for(change: Change, news_for: set[WakeKey]) -> None:
-    assert set(wake_keys(change)) == news_for
+def test_a_change_fulfils_these_wakes_and_no_others(change: Change, fulfilled: set[WakeOn]) -> None:
+    wakes = {kind.fulfilled_by(change) for kind in WAKE_TYPES if type(change) in kind.changes}
+
+    assert wakes == fulfilled
+    assert all(wake.matches(change) for wake in fulfilled)
+    assert not any(wake.matches(change) for wake in OTHERS)
 
 
-def refusal(*waits_for: WakeKey) -> Refuse:
-    return Refuse(Finding(WEB, "Test", "why"), "Gate", "because", waits_for)
+def blocked_by(*wakes: WakeOn) -> Refuse:
+    return Refuse(Finding(WEB, "Test", "why"), "Gate", "because", wakes)
 
 
-def test_only_keys_that_wait_for_the_news_are_woken() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    parking.add("stuck", refusal(("room",), ("pod", "x")), "", "stuck")
-    parking.add("budgeted", refusal(("budgets", "shop")), "", "budgeted")
+def test_a_change_unblocks_only_the_findings_that_wait_for_it() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    blocked.add("stuck", blocked_by(WakeOnCapacity(), WakeOnPod("x")), "", ())
+    blocked.add("budgeted", blocked_by(WakeOnPdb("shop")), "", ())
 
-    assert parking.affected_by(NodeAdded("n2")) == ["stuck"]
-    assert parking.affected_by(PdbChanged("shop", "web")) == ["budgeted"]
-    assert parking.affected_by(PdbChanged("bank", "web")) == []
-
-
-def test_a_key_that_left_is_woken_by_nothing_and_leaves_nothing_behind() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    verdict = refusal(("room",))
-    parking.add("stuck", verdict, "", "stuck")
-
-    assert parking.remove("stuck") == verdict
-    assert parking.remove("stuck") is None
-    assert parking.affected_by(NodeAdded("n2")) == []
-    assert parking._by_wake_key == {}
+    assert blocked.affected_by(NodeAdded("n2")) == ["stuck"]
+    assert blocked.affected_by(PdbChanged("shop", "web")) == ["budgeted"]
+    assert blocked.affected_by(PdbChanged("bank", "web")) == []
 
 
-def test_parking_again_replaces_what_a_key_waits_for() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    parking.add("k", refusal(("room",)), "", "k")
-    parking.add("k", refusal(("budgets", "shop")), "", "k")
+def test_a_finding_that_was_taken_out_leaves_nothing_behind() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    decision = blocked_by(WakeOnCapacity())
+    blocked.add("stuck", decision, "", ("group",))
 
-    assert parking.affected_by(NodeAdded("n2")) == []
-    assert parking.count_by_gate() == {"Gate": 1}
-
-
-def test_a_family_leaves_together() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    parking.add("pod a", refusal(("room",)), "", "node")
-    parking.add("pod b", refusal(("room",)), "", "node")
-    parking.add("pod c", refusal(("room",)), "", "pod c")
-
-    assert set(parking.remove_group("node")) == {"pod a", "pod b"}
-    assert parking.affected_by(NodeAdded("n2")) == ["pod c"]
-    assert parking._groups == {}
+    assert blocked.remove("stuck") == decision
+    assert blocked.remove("stuck") is None
+    assert blocked.affected_by(NodeAdded("n2")) == []
+    assert len(blocked._by_wake) == len(blocked._by_group) == 0
 
 
-def test_a_member_that_left_alone_is_not_in_the_family_any_more() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    parking.add("pod a", refusal(("room",)), "", "node")
-    parking.remove("pod a")
+def test_a_second_decision_replaces_the_wakes_of_the_first() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    blocked.add("k", blocked_by(WakeOnCapacity()), "", ())
+    blocked.add("k", blocked_by(WakeOnPdb("shop")), "", ())
 
-    assert parking.remove_group("node") == {}
-
-
-def test_a_deferred_key_is_also_woken_by_news_of_its_pod() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    parking.add("k", Defer(Finding(WEB, "Test", "why"), "EvictionBudget", "spent", 9.0), "", "k")
-
-    assert parking.affected_by(PodGone(WEB)) == ["k"]
+    assert blocked.affected_by(NodeAdded("n2")) == []
+    assert blocked.count_by_gate() == {"Gate": 1}
 
 
-def test_those_who_wait_for_one_thing_are_named_without_waking_the_others() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    parking.add("a", refusal(("eviction", "x"), ("room",)), "", "a")
-    parking.add("b", refusal(("eviction", "y")), "", "b")
+def test_the_findings_of_a_group_are_taken_out_together() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    for name, group in (("a", "n1"), ("b", "n1"), ("c", "n2")):
+        blocked.add(name, blocked_by(WakeOnCapacity()), "", (f"pod {name}", group))
+    blocked.remove("a")
 
-    assert parking.waiting_for(("eviction", "x")) == ["a"]
-    assert parking.waiting_for(("eviction", "z")) == []
-
-
-def test_a_key_that_waits_for_two_things_is_woken_by_either() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    parking.add("a", refusal(("room",), ("pod", "web")), "", "a")
-
-    assert parking.affected_by(NodeAdded("n2")) == ["a"]
-    assert parking.affected_by(PodMetadataChanged(WEB)) == ["a"]
+    assert list(blocked.remove_group("n1")) == ["b"]
+    assert blocked.remove_group("pod b") == {}
+    assert blocked.affected_by(NodeAdded("n2")) == ["c"]
+    assert list(blocked.remove_group("pod c")) == ["c"]
+    assert len(blocked._by_group) == 0
 
 
-def test_what_first_led_to_a_key_and_what_it_waits_with_can_be_asked() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    verdict = refusal(("room",))
-    parking.add("a", verdict, "the cause", "node")
+def test_a_deferred_finding_is_also_woken_by_changes_of_its_pod() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    blocked.add("k", Defer(Finding(WEB, "Test", "why"), "EvictionBudget", "spent", 9.0), "", ())
 
-    assert (parking.trigger_of("a"), parking.decision_of("a")) == ("the cause", verdict)
-    assert (parking.trigger_of("b"), parking.decision_of("b")) == (None, None)
-    assert "a" in parking
-    assert "node" not in parking
-    assert len(parking) == 1
+    assert blocked.affected_by(PodGone(WEB)) == ["k"]
 
 
-def test_a_parent_that_is_blocked_itself_leaves_with_its_family() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    parking.add("node", refusal(("room",)), "", "node")
-    parking.add("pod", refusal(("owner", "o")), "", "node")
+def test_the_findings_that_wait_for_one_wake_can_be_listed() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    blocked.add("a", blocked_by(WakeOnEviction("x"), WakeOnCapacity()), "", ())
+    blocked.add("b", blocked_by(WakeOnEviction("y")), "", ())
+    blocked.add("c", blocked_by(WakeOnEviction("x")), "", ())
 
-    assert set(parking.remove_group("node")) == {"node", "pod"}
-    assert len(parking) == 0
+    assert blocked.waiting_for(WakeOnEviction("x")) == ["a", "c"]
+    assert blocked.waiting_for(WakeOnEviction("z")) == []
 
 
-def test_parking_again_under_another_parent_leaves_the_first_family() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
-    parking.add("pod", refusal(("room",)), "", "n1")
-    parking.add("pod", refusal(("room",)), "", "n2")
+def test_a_finding_with_two_wakes_is_woken_by_either() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    blocked.add("a", blocked_by(WakeOnCapacity(), WakeOnPod("web")), "", ())
 
-    assert parking.remove_group("n1") == {}
-    assert set(parking.remove_group("n2")) == {"pod"}
+    assert blocked.affected_by(NodeAdded("n2")) == ["a"]
+    assert blocked.affected_by(PodMetadataChanged(WEB)) == ["a"]
+
+
+def test_a_group_has_the_trigger_of_the_findings_that_are_evaluated_with_it() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    decision = blocked_by(WakeOnCapacity())
+    blocked.add("a", decision, "the cause", ("pod", "node"))
+
+    assert blocked.trigger_of("pod") == "the cause"
+    assert blocked.trigger_of("node") is None
+    assert blocked.trigger_of("other") is None
+    assert (blocked.decision_of("a"), blocked.decision_of("b")) == (decision, None)
+    assert "a" in blocked
+    assert "node" not in blocked
+    assert len(blocked) == 1
+
+
+def test_a_finding_that_changes_its_group_leaves_the_first_one() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    blocked.add("pod", blocked_by(WakeOnCapacity()), "", ("n1",))
+    blocked.add("pod", blocked_by(WakeOnCapacity()), "", ("n2",))
+
+    assert blocked.remove_group("n1") == {}
+    assert list(blocked.remove_group("n2")) == ["pod"]

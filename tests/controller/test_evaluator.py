@@ -16,6 +16,7 @@ from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.state.indexes.owners import WakeOnOwner
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
@@ -46,15 +47,6 @@ def test_the_first_whole_picture_is_looked_at_node_by_node(make_bench: MakeBench
     assert (str(judgement.trigger), judgement.decided_at) == ("Resynced", 7)
     assert bench.engine.next_due(7) is None
     assert bench.engine.evaluations == 2
-
-
-def test_of_findings_made_together_those_of_lower_rank_go_first(make_bench: MakeBench) -> None:
-    bench = make_bench()
-    bench.plugin.wrong, bench.plugin.ranks = {"a", "b"}, {"a": 2, "b": 1}
-    bench.engine.resync(0)
-    bench.work(0)
-
-    assert [judgement.finding.pod.name for judgement in bench.judgements] == ["b", "a"]
 
 
 def test_the_first_whole_picture_is_looked_at_by_every_plugin(make_bench: MakeBench) -> None:
@@ -102,9 +94,7 @@ def test_a_burst_is_looked_at_once_with_the_first_change_as_its_cause(
     assert bench.looked() == []
     bench.work(4)
     assert bench.looked() == [PodSubject("a"), NodeSubject("n1")]
-    assert [
-        (j.trigger.change, j.trigger.last_seen_at, j.last_seen_at) for j in bench.judgements
-    ] == [
+    assert [(j.trigger.change, j.trigger.seen_at, j.decided_at) for j in bench.judgements] == [
         (PodBound(A), 2, 4),
         (TAINTED, 1, 4),
     ]
@@ -146,7 +136,7 @@ def test_whoever_is_blocked_and_asked_to_look_again_does_so_at_the_earlier_time(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench().start("a")
-    bench.gate.refuse("a", ("owner", "rs"))
+    bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.plugin.again[PodSubject("a")] = 60
     bench.see(PodBound(A), now=1)
     assert bench.engine.next_due(1) == 61

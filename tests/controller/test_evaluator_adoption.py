@@ -7,6 +7,7 @@ from reactive_desched.model.changes import NodeAdded, NodeTaintsChanged, PodBoun
 from reactive_desched.model.decisions import Defer, Evict
 from reactive_desched.model.outcomes import DENIED
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.model.wakes import WakeOnCapacity, WakeOnEviction
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import pod
 
@@ -19,7 +20,7 @@ def test_other_instances_look_at_everything_and_the_old_ones_at_nothing(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench(pause=DebounceConfig(2, 10)).start("a")
-    bench.gate.refuse("a", ("room",), until=20)
+    bench.gate.refuse("a", WakeOnCapacity(), until=20)
     bench.see(TAINTED, now=1)
     bench.work(3)
     bench.see(TAINTED, PodBound(B), now=8)
@@ -46,7 +47,7 @@ def test_instances_that_take_over_before_the_first_picture_wait_for_it(
 
     bench.engine.resync(10)
     bench.work(10)
-    assert [judgement.instance.profile for judgement in bench.judgements] == ["new"]
+    assert [judgement.profile for judgement in bench.judgements] == ["new"]
 
 
 def test_an_eviction_that_outlives_its_instance_settles_and_its_pod_goes_on_resting(
@@ -62,7 +63,7 @@ def test_an_eviction_that_outlives_its_instance_settles_and_its_pod_goes_on_rest
     bench.work(9)
     [_, rests] = bench.judgements
     assert isinstance(rests.decision, Defer)
-    assert (rests.decision.retry_at_s, rests.instance.profile) == (14, "new")
+    assert (rests.decision.retry_at_s, rests.profile) == (14, "new")
     bench.work(14)
     assert isinstance(bench.judgements[-1].decision, Evict)
     assert plugin.judged[-1] == PodSubject("a")
@@ -74,7 +75,7 @@ def test_who_waits_for_an_eviction_of_the_old_policy_looks_when_it_has_ended(
     bench = make_bench().start("a")
     bench.see(TAINTED, now=1)
     plugin, gate = bench.adopt("a", now=9)
-    gate.refuse("a", ("eviction", "a"))
+    gate.refuse("a", WakeOnEviction("a"))
     bench.work(9)
     plugin.judged.clear()
     bench.end(DENIED, 10)

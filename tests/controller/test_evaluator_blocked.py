@@ -10,7 +10,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.subjects import PodSubject
-from reactive_desched.state.indexes.owners import OwnerSizeChanged
+from reactive_desched.state.indexes.owners import OwnerSizeChanged, WakeOnOwner
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
@@ -22,7 +22,7 @@ def test_a_refused_finding_waits_for_what_its_gate_named_and_for_nothing_else(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench().start("a")
-    bench.gate.refuse("a", ("owner", "rs"))
+    bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
     assert bench.engine.blocked_by_gate == {"Gate": 1}
     bench.looked()
@@ -35,7 +35,7 @@ def test_a_refused_finding_waits_for_what_its_gate_named_and_for_nothing_else(
 
 def test_a_woken_finding_is_judged_afresh(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
-    bench.gate.refuse("a", ("owner", "rs"))
+    bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
     bench.plugin.wrong.clear()
     bench.gate.verdicts.clear()
@@ -69,9 +69,7 @@ def test_whoever_comes_back_by_time_alone_keeps_its_first_cause(make_bench: Make
     bench.gate.verdicts.clear()
     bench.work(9)
 
-    assert [
-        (j.trigger.change, j.trigger.last_seen_at, j.last_seen_at) for j in bench.judgements
-    ] == [
+    assert [(j.trigger.change, j.trigger.seen_at, j.decided_at) for j in bench.judgements] == [
         (TAINTED, 1, 1),
         (TAINTED, 1, 9),
     ]
@@ -80,7 +78,7 @@ def test_whoever_comes_back_by_time_alone_keeps_its_first_cause(make_bench: Make
 def test_looking_at_a_node_answers_for_all_that_was_blocked_on_it(make_bench: MakeBench) -> None:
     bench = make_bench().start("a", "b")
     bench.gate.defer("a", 9)
-    bench.gate.refuse("b", ("owner", "rs"))
+    bench.gate.refuse("b", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
     assert bench.engine.blocked_by_gate == {"Pace": 1, "Gate": 1}
     bench.plugin.wrong.clear()
@@ -92,7 +90,7 @@ def test_looking_at_a_node_answers_for_all_that_was_blocked_on_it(make_bench: Ma
 
 def test_it_answers_for_those_too_that_were_looked_at_alone_since(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
-    bench.gate.refuse("a", ("owner", "rs"))
+    bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
     bench.see(OwnerSizeChanged("rs"), now=2)
     assert bench.engine.blocked_by_gate == {"Gate": 1}
@@ -107,20 +105,20 @@ def test_looking_at_one_pod_leaves_the_others_of_its_node_as_they_were(
 ) -> None:
     bench = make_bench().start("a", "b")
     for name in "ab":
-        bench.gate.refuse(name, ("owner", name))
+        bench.gate.refuse(name, WakeOnOwner(name))
     bench.see(TAINTED, now=1)
     bench.plugin.wrong.clear()
     bench.see(OwnerSizeChanged("a"), now=2)
 
-    assert bench.engine.blocked_decision((bench.instance, PodSubject("a"))) is None
-    assert bench.engine.blocked_decision((bench.instance, PodSubject("b"))) is not None
+    assert bench.engine.blocked_decision((bench.instance, PodSubject("a"), "a")) is None
+    assert bench.engine.blocked_decision((bench.instance, PodSubject("b"), "b")) is not None
 
 
 def test_a_new_verdict_replaces_the_timer_of_the_old_one(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.gate.defer("a", 9)
     bench.see(TAINTED, now=1)
-    bench.gate.refuse("a", ("owner", "rs"))
+    bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=2)
 
     assert bench.engine.next_due(2) is None
@@ -128,7 +126,7 @@ def test_a_new_verdict_replaces_the_timer_of_the_old_one(make_bench: MakeBench) 
 
 def test_a_refusal_that_time_can_lift_too_is_looked_at_again_then(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
-    bench.gate.refuse("a", ("owner", "rs"), until=20.0)
+    bench.gate.refuse("a", WakeOnOwner("rs"), until=20.0)
     bench.see(TAINTED, now=1)
 
     assert bench.engine.next_due(1) == 20
@@ -141,12 +139,12 @@ def test_a_refusal_that_time_can_lift_too_is_looked_at_again_then(make_bench: Ma
 
 def test_the_same_verdict_again_is_no_news(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
-    bench.gate.refuse("a", ("owner", "rs"))
+    bench.gate.refuse("a", WakeOnOwner("rs"))
     for now in (1, 2):
         bench.see(TAINTED, now=now)
     bench.see(OwnerSizeChanged("rs"), now=3)
     bench.see(TAINTED, now=4)
-    bench.gate.refuse("a", ("owner", "rs"), reason="still no")
+    bench.gate.refuse("a", WakeOnOwner("rs"), reason="still no")
     bench.see(TAINTED, now=5)
     bench.gate.verdicts.clear()
     for now in (6, 7):

@@ -19,7 +19,8 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.model.subjects import PodSubject
-from reactive_desched.state.indexes.owners import OwnerSizeChanged
+from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
+from reactive_desched.state.indexes.owners import OwnerSizeChanged, WakeOnOwner
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
@@ -101,7 +102,7 @@ def test_a_failure_without_words_is_told_by_its_result(make_bench: MakeBench) ->
     bench.see(TAINTED, now=0)
     bench.engine.on_outcome(bench.judgements[0], Outcome(CANCELLED), 0)
 
-    waiting = bench.engine.blocked_decision((bench.instance, PodSubject("a")))
+    waiting = bench.engine.blocked_decision((bench.instance, PodSubject("a"), "a"))
     assert waiting is not None
     assert waiting.message == CANCELLED
 
@@ -112,11 +113,11 @@ def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
     bench.end(PDB_REFUSED, 0)
-    assert bench.engine.blocked_decision((bench.instance, PodSubject("a"))) == Refuse(
+    assert bench.engine.blocked_decision((bench.instance, PodSubject("a"), "a")) == Refuse(
         Finding(A, "Wrong", "wrong"),
         "DisruptionBudget",
         "because",
-        (("budgets", "default"), ("pod", "a")),
+        (WakeOnPdb("default"), WakeOnPod("a")),
         5,
     )
 
@@ -132,7 +133,7 @@ def test_whoever_waited_for_the_end_of_an_eviction_looks_again_when_it_failed(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench(plugins=2).start("a")
-    bench.gates[1].refuse("a", ("pod", "a"), ("eviction", "a"))
+    bench.gates[1].refuse("a", WakeOnPod("a"), WakeOnEviction("a"))
     bench.see(TAINTED, now=0)
     bench.plugin.wrong.clear()
     bench.gates[1].verdicts.clear()
@@ -142,7 +143,7 @@ def test_whoever_waited_for_the_end_of_an_eviction_looks_again_when_it_failed(
 
     bench.work(6)
     assert bench.evicted == ["a", "a"]
-    assert bench.judgements[-1].instance is bench.instances[1]
+    assert bench.judgements[-1].profile == "profile 1"
     assert bench.engine.blocked_by_gate == {}
 
 
@@ -150,7 +151,7 @@ def test_whoever_waited_for_the_end_of_an_eviction_stays_quiet_when_the_pod_leav
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench(plugins=2).start("a")
-    bench.gates[1].refuse("a", ("pod", "a"), ("eviction", "a"))
+    bench.gates[1].refuse("a", WakeOnPod("a"), WakeOnEviction("a"))
     bench.see(TAINTED, now=0)
     bench.end(EVICTED, 1)
 
@@ -160,7 +161,7 @@ def test_whoever_waited_for_the_end_of_an_eviction_stays_quiet_when_the_pod_leav
 
 def test_a_pod_rests_for_every_plugin_that_flags_it(make_bench: MakeBench) -> None:
     bench = make_bench(plugins=2).start("a")
-    bench.gates[1].refuse("a", ("owner", "rs"))
+    bench.gates[1].refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=0)
     bench.end(TOO_MANY_REQUESTS, 0)
     bench.gates[1].verdicts.clear()

@@ -11,11 +11,12 @@ from reactive_desched.model.decisions import CapacityHint, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import DENIED
 from reactive_desched.model.subjects import PodSubject
+from reactive_desched.model.wakes import WakeOnGroupCapacity
 from reactive_desched.primitives.debounce import DebounceConfig, DebounceQueue
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
-ROOM = ("room", "1")
+ROOM = WakeOnGroupCapacity(1)
 NEWS = NamespaceChanged("x")
 
 
@@ -37,7 +38,7 @@ def waiting(make_bench: MakeBench, *names: str) -> Any:
         pytest.param(CapacityHint(ROOM, 5), ["a", "b"], id="as many as there are"),
         pytest.param(CapacityHint(ROOM, 0), [], id="nobody"),
         pytest.param(CapacityHint(ROOM, None, "n1"), [], id="not those who sit there themselves"),
-        pytest.param(CapacityHint(("room", "2")), [], id="others"),
+        pytest.param(CapacityHint(WakeOnGroupCapacity(2)), [], id="others"),
     ],
 )
 def test_room_wakes_those_who_may_fit(
@@ -96,11 +97,11 @@ def test_who_is_to_look_anyway_takes_up_no_place() -> None:
 
 
 def test_those_who_may_be_woken_are_named_longest_waiting_first() -> None:
-    parking: BlockedFindings[str, str] = BlockedFindings()
+    parking: BlockedFindings[str, str, str] = BlockedFindings()
     for name, found in (("a", pod("a", on="n1")), ("b", pod("b", on="n2"))):
         verdict = Refuse(Finding(found, "Test", "why"), "Gate", "no", (ROOM,))
-        parking.add(name, verdict, "", name)
+        parking.add(name, verdict, "", ())
 
     assert list(parking.candidates_for(CapacityHint(ROOM))) == ["a", "b"]
     assert list(parking.candidates_for(CapacityHint(ROOM, 1, "n1"))) == ["b"]
-    assert list(parking.candidates_for(CapacityHint(("room", "2")))) == []
+    assert list(parking.candidates_for(CapacityHint(WakeOnGroupCapacity(2)))) == []

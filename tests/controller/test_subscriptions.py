@@ -3,7 +3,11 @@ from reactive_desched.controller.subscriptions import PluginInstance, Subscripti
 from reactive_desched.model.changes import Change, NodeAdded, NodeTaintsChanged, PodBound, PodChange
 from reactive_desched.model.findings import Finding
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import pod
+from reactive_desched.testing.scenario import build_view
+
+VIEW = build_view(ClusterState())
 
 
 class Reacting(PodPlugin[PluginArgs]):
@@ -27,7 +31,7 @@ class Nobody:
 
 
 def instance(*reacts_to: type[Change]) -> PluginInstance:
-    return PluginInstance("default", Reacting(*reacts_to), Nobody())  # type: ignore[arg-type]  # never asked
+    return PluginInstance("default", Reacting(*reacts_to), Nobody(), VIEW)  # type: ignore[arg-type]  # never asked
 
 
 def test_a_change_goes_to_those_who_react_to_its_kind_in_their_order() -> None:
@@ -45,7 +49,7 @@ def test_kinds_are_exact() -> None:
 
 def test_the_same_plugin_in_two_profiles_is_two_instances() -> None:
     plugin = NodeTaintsPlugin(NodeTaintsArgs())
-    one, two = (PluginInstance(name, plugin, Nobody()) for name in ("day", "night"))  # type: ignore[arg-type]  # never asked
+    one, two = (PluginInstance(name, plugin, Nobody(), VIEW) for name in ("day", "night"))  # type: ignore[arg-type]  # never asked
 
     assert one != two
     assert len({one, two}) == 2

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.controller.evaluation import ChangeTrigger
 from reactive_desched.model.changes import (
     NodeTaintsChanged,
     PodBound,
     TimePassed,
 )
+from reactive_desched.model.evaluation import ChangeTrigger
 from reactive_desched.model.outcomes import DENIED
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.triggers import Trigger
+from reactive_desched.model.wakes import WakeOnEviction
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.indexes.owners import OwnerSizeChanged
 from reactive_desched.testing.builders import pod
@@ -98,12 +99,12 @@ def test_what_is_tried_again_keeps_the_trigger_of_its_finding(make_bench: MakeBe
 
 def test_who_waited_for_anothers_eviction_is_not_woken_by_an_event(make_bench: MakeBench) -> None:
     bench = make_bench(plugins=2).start("a")
-    bench.gates[1].refuse("a", ("eviction", "a"))
+    bench.gates[1].refuse("a", WakeOnEviction("a"))
     bench.engine.apply_changes([TAINTED], 1, 42)
     bench.work(1)
     bench.end(DENIED, 1)
     bench.judgements.clear()
     bench.work(1)
 
-    assert [judgement.instance for judgement in bench.judgements] == [bench.instances[1]]
+    assert [judgement.profile for judgement in bench.judgements] == ["profile 1"]
     assert triggers(bench) == [Trigger("NodeTaintsChanged", "node n1")]

@@ -7,6 +7,7 @@ import pytest
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.wakes import WakeOn
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node
@@ -49,10 +50,10 @@ class Place:
             self.fit.reserve(pod)
         return found
 
-    def park(self, pod: Pod) -> set[tuple[str, ...]]:
+    def park(self, pod: Pod) -> set[WakeOn]:
         """Find no node for a pod; returns what it waits for."""
         assert self.fit.find_other_node(pod, EVERYTHING) is None
-        wakes = set(self.fit.diagnose_other_nodes(pod, EVERYTHING).wake_keys)
+        wakes = set(self.fit.diagnose_other_nodes(pod, EVERYTHING).wake_on)
         self.fit.take_capacity_hints()
         return wakes
 

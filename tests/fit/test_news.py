@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.controller.blocked import wake_keys
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change
-from reactive_desched.model.decisions import WakeKey
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.wakes import WakeOn, WakeOnCapacity
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from tests.support.small_clusters import RandomCluster
@@ -23,13 +22,20 @@ class Waiting:
         self.state = ClusterState()
         self.view = ClusterView(self.state, lambda: 0)
         self.fit = SchedulerNodeFit(self.view, lambda: 0)
-        self.waiting: dict[str, dict[str, tuple[WakeKey, ...]]] = {"elsewhere": {}, "anywhere": {}}
+        self.waiting: dict[str, dict[str, tuple[WakeOn, ...]]] = {"elsewhere": {}, "anywhere": {}}
 
     def take(self, changes: Iterable[Change]) -> None:
         self.fit.apply_changes(changes)
-        self.hear({wake for change in changes for wake in wake_keys(change)} - {("room",)})
+        self.hear(
+            {
+                kind.fulfilled_by(change)
+                for change in changes
+                for kind in WakeOn.__subclasses__()
+                if kind is not WakeOnCapacity and type(change) in kind.changes
+            }
+        )
 
-    def hear(self, told: set[WakeKey]) -> None:
+    def hear(self, told: set[WakeOn]) -> None:
         """Let all who are told something wait no more."""
         rooms = list(self.fit.take_capacity_hints())
         for waiting in self.waiting.values():
@@ -58,12 +64,12 @@ class Waiting:
         if pod.uid in waiting:
             assert anew.find_other_node(pod, EVERYTHING) is None, f"{pod} was not told"
         elif self.fit.find_other_node(pod, EVERYTHING) is None:
-            waiting[pod.uid] = self.fit.diagnose_other_nodes(pod, EVERYTHING).wake_keys
+            waiting[pod.uid] = self.fit.diagnose_other_nodes(pod, EVERYTHING).wake_on
         waiting = self.waiting["anywhere"]
         if pod.uid in waiting:
             assert anew.find_any_node(pod) is None, f"{pod} was not told of anything"
         elif self.fit.find_any_node(pod) is None:
-            waiting[pod.uid] = self.fit.diagnose_any_node(pod).wake_keys
+            waiting[pod.uid] = self.fit.diagnose_any_node(pod).wake_on
 
 
 @given(st.data(), st.integers(8, 30))

@@ -16,6 +16,14 @@ from reactive_desched.model.objects import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
+from reactive_desched.model.wakes import (
+    WakeOn,
+    WakeOnGroupCapacity,
+    WakeOnNode,
+    WakeOnPod,
+    WakeOnPv,
+    WakeOnPvc,
+)
 from reactive_desched.testing.builders import node, pod
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -226,7 +234,7 @@ def test_who_waits_is_told_of_what_could_help(
     change(here)
 
     assert {room.wake for room in here.fit.take_capacity_hints()} & waits_for == (
-        {wake for wake in waits_for if wake[0] == "room"} if is_told else set()
+        {wake for wake in waits_for if isinstance(wake, WakeOnGroupCapacity)} if is_told else set()
     )
     if is_told:
         assert here.fit.find_other_node(mover, EVERYTHING) == "n2"
@@ -246,7 +254,7 @@ def test_as_many_are_woken_as_there_is_room_for_and_nobody_from_that_node(
 
 def test_those_who_look_at_others_must_all_look_for_themselves(place: Callable[..., Any]) -> None:
     here = place(N1, N2, RIVAL, HERMIT)
-    (wake,) = (wake for wake in here.park(HERMIT) if wake[0] == "room")
+    (wake,) = (wake for wake in here.park(HERMIT) if isinstance(wake, WakeOnGroupCapacity))
 
     here.put(N3)
 
@@ -259,7 +267,7 @@ def test_pods_that_ask_for_the_same_wait_for_the_same(place: Callable[..., Any])
     same = here.park(MOVER) & here.park(TWIN)
     other = here.park(web("third", requests={"cpu": 900}))
 
-    assert {wake[0] for wake in same} == {"room"}
+    assert {type(wake) for wake in same} == {WakeOnGroupCapacity}
     assert not same & other
 
 
@@ -298,9 +306,9 @@ def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..
 @pytest.mark.parametrize(
     ("things", "keys"),
     [
-        pytest.param([], {("claim", "default/data")}, id="its claim"),
+        pytest.param([], {WakeOnPvc("default", "data")}, id="its claim"),
         pytest.param(
-            [CLAIM], {("claim", "default/data"), ("volume", "v1")}, id="its claim and volume"
+            [CLAIM], {WakeOnPvc("default", "data"), WakeOnPv("v1")}, id="its claim and volume"
         ),
         pytest.param(
             [
@@ -308,19 +316,19 @@ def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..
                 VOLUME,
                 msgspec.structs.replace(OTHERS, pvc_names=("data",)),
             ],
-            {("claim", "default/data"), ("volume", "v1"), ("pod", "others")},
+            {WakeOnPvc("default", "data"), WakeOnPv("v1"), WakeOnPod("others")},
             id="who else holds a claim for one pod",
         ),
     ],
 )
 def test_who_has_claims_waits_for_what_stands_behind_them(
-    place: Callable[..., Any], things: list[Any], keys: set[tuple[str, ...]]
+    place: Callable[..., Any], things: list[Any], keys: set[WakeOn]
 ) -> None:
     here = place(N1, N2, *things, MOUNTING)
 
-    (room,) = here.park(MOUNTING) - keys - {("pod", "mounting")}
+    (room,) = here.park(MOUNTING) - keys - {WakeOnPod("mounting")}
 
-    assert room[0] == "room"
+    assert isinstance(room, WakeOnGroupCapacity)
     assert keys < here.park(MOUNTING)
 
 
@@ -330,7 +338,7 @@ def test_who_asks_for_any_node_waits_for_its_own_too(place: Callable[..., Any]) 
 
     found = here.fit.diagnose_any_node(MOVER)
 
-    assert ("node", "n1") in found.wake_keys
+    assert WakeOnNode("n1") in found.wake_on
     assert found.message == "no node fits the pod: node(s) were unschedulable"
 
 

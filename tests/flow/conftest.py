@@ -12,11 +12,11 @@ import trio
 from anyio.abc import TaskGroup
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import (
     ClusterObject,
@@ -334,7 +334,7 @@ class World:
         """Name what is parked, but for pods on nodes that do not count any more: they linger."""
         keys = self.core.evaluator._blocked._blocked
         placed = self.core.view.active_pod
-        return {(i.profile, i.name, s.pod) for i, s in keys if placed(s.pod) is not None}  # type: ignore[attr-defined]  # all are OnePod
+        return {(i.profile, i.name, uid) for i, _, uid in keys if placed(uid) is not None}
 
     def _fresh(self) -> Controller:
         """Another core that sees the true cluster for the first time."""
@@ -347,8 +347,8 @@ class World:
 def findings(core: Controller) -> Iterator[tuple[PluginInstance, Finding]]:
     """Judge everything in what a core sees, afresh."""
     for instance in core.evaluator._instances:
-        for subject in instance.plugin.subjects(Resynced(), core.view):
-            for opinion in instance.plugin.judge(subject, core.view):
+        for subject in instance.plugin.subjects(Resynced(), instance.view):
+            for opinion in instance.plugin.evaluate(subject, instance.view):
                 if isinstance(opinion, Finding):
                     yield instance, opinion
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.decisions import Evict
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import ClusterObject, Pod, PodDisruptionBudget
 from reactive_desched.model.outcomes import Denied, PdbRefused

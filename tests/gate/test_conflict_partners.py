@@ -6,6 +6,7 @@ from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodStatus
+from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
@@ -49,7 +50,7 @@ def test_a_finding_waits_from_the_others_eviction_on_and_names_what_it_waits_for
     assert refusal is not None
     assert refusal.gate == "Leaving"
     assert refusal.message == "all that it must not be together with are leaving already"
-    assert refusal.wake_on == (("pod", "web"), ("pod", "db"), ("eviction", "db"))
+    assert refusal.wake_on == (WakeOnPod("web"), WakeOnPod("db"), WakeOnEviction("db"))
 
     bench.in_flight.release(DB, evicted=True)
     assert bench.refuses("db") is not None

@@ -10,6 +10,7 @@ from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import ClusterObject, PodDisruptionBudget, PodStatus
+from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
@@ -51,7 +52,7 @@ def test_a_ready_pod_whose_one_budget_is_spent_waits_for_the_budget_or_a_minute(
         Finding(A, "Test", "why"),
         "DisruptionBudget",
         "disruption budget web allows 0 now",
-        (("budgets", "default"), ("pod", "a")),
+        (WakeOnPdb("default"), WakeOnPod("a")),
         1000 + RECHECK_AFTER_S,
     )
 

@@ -14,6 +14,15 @@ from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
 from reactive_desched.model.objects import ClusterObject, Namespace, Pod
+from reactive_desched.model.wakes import (
+    WakeOn,
+    WakeOnCapacity,
+    WakeOnNamespace,
+    WakeOnNodeAdded,
+    WakeOnPod,
+    WakeOnPriorityClass,
+    WakeOnPvc,
+)
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
@@ -34,7 +43,7 @@ def test_fewer_than_two_counting_nodes_wait_for_another() -> None:
     alone = MinReadyNodes(view(node("n1"), node("n2", ready="False")))
 
     assert alone.check(FINDING, 0) == Refuse(
-        FINDING, "TwoNodes", "fewer than two nodes are ready", (("nodes",),)
+        FINDING, "TwoNodes", "fewer than two nodes are ready", (WakeOnNodeAdded(),)
     )
     assert MinReadyNodes(view(node("n1"), node("n2"))).check(FINDING, 0) is None
 
@@ -65,7 +74,7 @@ def test_the_pods_namespace_must_match(
     assert (refusal is None) == goes
     if refusal is not None:
         assert refusal.gate == "NamespaceLabelSelector"
-        assert refusal.wake_on == (("namespace", "default"), ("pod", "web"))
+        assert refusal.wake_on == (WakeOnNamespace("default"), WakeOnPod("web"))
 
 
 TAINTED = node("n2", "gpu:NoSchedule")
@@ -80,7 +89,7 @@ def fit(*things: ClusterObject, asks: bool, needs: bool, selector: str = "") -> 
         return None
     assert isinstance(refusal, Refuse)
     assert refusal.gate == "NodeFit"
-    assert refusal.wake_on == (("room",), ("pod", "web"))
+    assert refusal.wake_on == (WakeOnCapacity(), WakeOnPod("web"))
     return refusal.message
 
 
@@ -124,16 +133,16 @@ def test_the_first_guard_that_says_no_is_the_one_named() -> None:
 
     refusal = gate.check(FINDING, 0)
 
-    assert refusal == Refuse(FINDING, "First", "no", (("pod", "web"),))
+    assert refusal == Refuse(FINDING, "First", "no", (WakeOnPod("web"),))
     assert gate.reasons(WEB) == [("First", "no"), ("Second", "never")]
 
 
 def test_a_guard_says_what_could_lift_it_and_when_in_monotonic_time() -> None:
-    def wakes(about: Pod) -> tuple[tuple[str, ...], ...]:
-        return (("claim", about.name),)
+    def wakes(about: Pod) -> tuple[WakeOn, ...]:
+        return (WakeOnPvc(about.namespace, about.name),)
 
     gate = EvictorFilters(
-        (named("Young", "too young", wake_keys=wakes, retry_at_s=lambda _: 62.0),),
+        (named("Young", "too young", wakes=wakes, retry_at_s=lambda _: 62.0),),
         view(),
         mandatory_no_eviction=False,
     )
@@ -141,7 +150,7 @@ def test_a_guard_says_what_could_lift_it_and_when_in_monotonic_time() -> None:
     refusal = gate.check(FINDING, 1000.0)
 
     assert refusal is not None
-    assert refusal.wake_on == (("claim", "web"),)
+    assert refusal.wake_on == (WakeOnPvc("default", "web"),)
     assert refusal.retry_at_s == 1012.0
 
 
@@ -157,7 +166,7 @@ def test_a_guard_that_should_be_open_already_is_asked_again_at_once_never_in_the
     assert refusal.retry_at_s == 1000.0
 
 
-def wakes_of(args: dict[str, Any], candidate: Pod) -> tuple[tuple[str, ...], ...]:
+def wakes_of(args: dict[str, Any], candidate: Pod) -> tuple[WakeOn, ...]:
     made = pod_filters(DefaultEvictorArgs.model_validate(args))
     refusal = EvictorFilters(made, view(candidate), mandatory_no_eviction=False).check(
         Finding(candidate, "Test", "why"), 0
@@ -173,9 +182,9 @@ def test_a_guard_over_claims_waits_for_each_of_the_pods_claims() -> None:
     args = {"podProtections": {"extraEnabled": ("PodsWithPVC",)}}
 
     assert wakes_of(args, claiming) == (
-        ("pod", "web"),
-        ("claim", "default/data"),
-        ("claim", "default/logs"),
+        WakeOnPod("web"),
+        WakeOnPvc("default", "data"),
+        WakeOnPvc("default", "logs"),
     )
 
 
@@ -183,6 +192,6 @@ def test_a_guard_over_priorities_waits_for_priority_classes() -> None:
     args = {"priorityThreshold": {"name": "high"}}
 
     assert wakes_of(args, pod("web", on="n1", priority=5)) == (
-        ("pod", "web"),
-        ("priorityclasses",),
+        WakeOnPod("web"),
+        WakeOnPriorityClass(),
     )

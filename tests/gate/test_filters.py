@@ -17,8 +17,10 @@ from reactive_desched.model.objects import (
     PodStatus,
     PriorityClass,
 )
+from reactive_desched.model.wakes import WakeOnPdb
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.owners import WakeOnOwner
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
 
@@ -184,7 +186,7 @@ def test_min_replicas_counts_the_owners_pods_in_any_phase() -> None:
     refusal = verdict({"minReplicas": 3}, PLAIN, sibling)
     assert refusal is not None
     assert refusal.message == "owner has 2 replicas which is less than minReplicas of 3"
-    assert ("owner", "owner-web") in refusal.wake_on
+    assert WakeOnOwner("owner-web") in refusal.wake_on
 
 
 def test_min_replicas_lets_pods_of_several_owners_pass() -> None:
@@ -201,7 +203,7 @@ def test_pods_without_a_budget_are_protected_when_asked() -> None:
     refusal = verdict(args, PLAIN, elsewhere, selecting_nobody)
     assert refusal is not None
     assert refusal.gate == "PodsWithoutPDB"
-    assert ("budgets", "default") in refusal.wake_on
+    assert WakeOnPdb("default") in refusal.wake_on
 
 
 @pytest.mark.parametrize(

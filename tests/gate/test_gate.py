@@ -100,7 +100,7 @@ def test_a_spent_budget_defers_and_names_its_scope() -> None:
     one.decide(WEB, 0)
 
     assert one.decide(DB, 0) == Defer(
-        DB, "EvictionBudget", "the eviction budget of the node n1 is spent", 10.0
+        DB, "EvictionBudget", "the eviction budget of the node n1 is spent", 10.0, "node"
     )
 
 

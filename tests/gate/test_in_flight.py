@@ -4,6 +4,7 @@ from reactive_desched.gate import in_flight as in_flight_module
 from reactive_desched.gate.in_flight import CACHE_LAG_S, InFlightEvictions
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 from reactive_desched.testing.builders import pod
 
 
@@ -27,7 +28,11 @@ def test_a_pod_is_refused_from_its_decision_to_its_end_and_waits_for_that_end() 
     memory.reserve(WEB.pod)
 
     assert memory.check(WEB, 0) == Refuse(
-        WEB, "InFlight", "its eviction is under way", (("pod", "web"), ("eviction", "web"))
+        WEB,
+        "InFlight",
+        "its eviction is under way",
+        (WakeOnPod("web"), WakeOnEviction("web")),
+        pod_leaves=True,
     )
     assert len(memory) == 1
     memory.release(WEB.pod, evicted=False)
@@ -84,4 +89,4 @@ def test_a_leaving_pod_is_refused_even_if_it_asks_to_be_evicted() -> None:
 
     assert refusal is not None
     assert refusal.message == "pod is terminating"
-    assert refusal.wake_on == (("pod", leaving.uid),)
+    assert refusal.wake_on == (WakeOnPod(leaving.uid),)

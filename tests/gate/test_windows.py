@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.testing.builders import pod
 
 
@@ -25,7 +26,11 @@ def test_a_limit_holds_for_any_stretch_of_the_window() -> None:
     verdict = windows.check(finding(), 250)
 
     assert verdict == Defer(
-        finding(), "EvictionLimit", "2 evictions in 300s reached the limit of cluster", 300
+        finding(),
+        "EvictionLimit",
+        "2 evictions in 300s reached the limit of cluster",
+        300,
+        "cluster",
     )
     assert windows.check(finding(), 299.9) is not None
     assert windows.check(finding(), 300) is None
@@ -101,7 +106,7 @@ def test_a_limit_of_zero_forbids_until_the_pod_is_another() -> None:
 
     assert isinstance(verdict, Refuse)
     assert verdict.message == "the policy allows no evictions per namespace"
-    assert verdict.wake_on == (("pod", "web"),)
+    assert verdict.wake_on == (WakeOnPod("web"),)
 
 
 def test_no_limit_is_not_zero() -> None:

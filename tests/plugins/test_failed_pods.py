@@ -172,7 +172,7 @@ def test_the_failed_pods_of_a_node_are_flagged_when_it_becomes_ready() -> None:
 def test_news_about_a_node_that_leaves_its_pods_as_they_are_wakes_nobody() -> None:
     cluster = scenario_at_now(plugin(), pod("job", on="n1", status=BROKEN))
 
-    assert cluster.subjects_judged(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
+    assert cluster.subjects_evaluated(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_finding_says_why_the_pod_failed_and_how_old_it_is(
     cluster = scenario_at_now(plugin(minPodLifetimeSeconds=60, **args), old)
     figures = {"ageSeconds": 2 * HOUR, "minAgeSeconds": 60, **numbers}
 
-    assert cluster.judge(NodeSubject("n1")) == [
+    assert cluster.evaluate(NodeSubject("n1")) == [
         Finding(old, "RemoveFailedPods", reason, details=figures)
     ]
 

@@ -69,7 +69,7 @@ def test_only_the_soonest_of_a_nodes_pods_is_waited_for() -> None:
         of_age(300, "middle"),
     )
 
-    assert cluster.judge(NodeSubject("n1")) == [RequeueAfter(100)]
+    assert cluster.evaluate(NodeSubject("n1")) == [RequeueAfter(100)]
 
 
 def test_the_next_one_is_waited_for_after_the_soonest() -> None:
@@ -88,7 +88,7 @@ def test_nothing_is_waited_for_that_would_not_be_meant_then() -> None:
         pod("fine", on="n1", created=NOW),
     )
 
-    assert cluster.judge(NodeSubject("n1")) == []
+    assert cluster.evaluate(NodeSubject("n1")) == []
 
 
 def test_ages_may_be_as_long_as_upstreams_numbers() -> None:

@@ -63,7 +63,7 @@ def test_on_one_node_pods_are_near_even_if_it_lacks_the_label() -> None:
     cluster.apply(db_pod("near", "n1"))
 
     assert cluster.flagged() == {"web"}
-    [found] = cluster.judge(PodSubject("web"))
+    [found] = cluster.evaluate(PodSubject("web"))
     assert isinstance(found, Finding)
     assert found.message == "shares node n1 with default/near, which its anti-affinity forbids"
     assert found.details["topologyValue"] == ""

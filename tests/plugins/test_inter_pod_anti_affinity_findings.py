@@ -22,7 +22,7 @@ PLUGIN = InterPodAntiAffinityPlugin(InterPodAntiAffinityArgs())
 
 
 def finding(cluster: Scenario, uid: str) -> Finding:
-    [found] = cluster.judge(PodSubject(uid))
+    [found] = cluster.evaluate(PodSubject(uid))
     assert isinstance(found, Finding)
     return found
 

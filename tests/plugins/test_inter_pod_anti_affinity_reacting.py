@@ -112,11 +112,11 @@ def test_a_change_is_looked_at_only_where_it_matters() -> None:
         pod_avoiding_db("host", "n1", anti_affinity_term("app=db")),
     )
 
-    assert cluster.subjects_judged(db_pod("db", "n2")) == {PodSubject("web")}
-    assert cluster.subjects_judged(pod("plain", on="n2")) == set()
-    assert cluster.subjects_judged(node("n1", labels={**MAIN, "rack": "7"})) == set()
-    assert cluster.subjects_judged(main_node("n2", unschedulable=True)) == set()
-    assert cluster.subjects_judged(node("n2", "x:NoSchedule", labels={REGION: "x"})) == {
+    assert cluster.subjects_evaluated(db_pod("db", "n2")) == {PodSubject("web")}
+    assert cluster.subjects_evaluated(pod("plain", on="n2")) == set()
+    assert cluster.subjects_evaluated(node("n1", labels={**MAIN, "rack": "7"})) == set()
+    assert cluster.subjects_evaluated(main_node("n2", unschedulable=True)) == set()
+    assert cluster.subjects_evaluated(node("n2", "x:NoSchedule", labels={REGION: "x"})) == {
         PodSubject("web"),
         PodSubject("far"),
     }

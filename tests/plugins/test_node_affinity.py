@@ -168,7 +168,7 @@ def test_labels_nobody_prefers_wake_nobody_elsewhere() -> None:
         plugin(PREFERRED), node("n1"), node("n2"), pod("db", on="n1", prefers={"disk=ssd": 10})
     )
 
-    assert cluster.subjects_judged(node("n2", labels={"rack": "7"})) == {NodeSubject("n2")}
+    assert cluster.subjects_evaluated(node("n2", labels={"rack": "7"})) == {NodeSubject("n2")}
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,20 @@ def test_a_finding_says_how_much_better_the_best_node_is() -> None:
 
 
 def test_a_sweep_looks_at_everything_for_one_type_and_then_for_the_next() -> None:
-    parts = plugin(PREFERRED, REQUIRED).sweep_passes()
+    both = plugin(PREFERRED, REQUIRED)
+    wishes = pod("wishes", on="n2", prefers={"disk=ssd": 5})
+    cluster = Scenario(
+        both,
+        node("n1"),
+        node("n2"),
+        node("n3", labels={"disk": "ssd"}),
+        pod("needs", on="n1", requires="gpu=a"),
+        wishes,
+    )
 
-    assert [part.args.node_affinity_type for part in parts] == [(PREFERRED,), (REQUIRED,)]
+    portions = [[found.pod.name for found in portion] for portion in both.sweep(cluster.view)]
+
+    assert [portion for portion in portions if portion] == [["wishes"], ["needs"]]
 
 
 def test_the_type_must_be_given() -> None:

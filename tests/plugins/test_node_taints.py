@@ -58,13 +58,13 @@ def test_a_taint_makes_the_plugin_look_at_that_nodes_pods_only() -> None:
         plugin(), node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")
     )
 
-    assert cluster.subjects_judged(node("n1", "gpu:NoSchedule")) == {NodeSubject("n1")}
+    assert cluster.subjects_evaluated(node("n1", "gpu:NoSchedule")) == {NodeSubject("n1")}
 
 
 def test_news_about_a_node_that_does_not_touch_its_taints_wakes_nobody() -> None:
     cluster = Scenario(plugin(), node("n1"), pod("a", on="n1"))
 
-    assert cluster.subjects_judged(node("n1", labels={"disk": "ssd"})) == set()
+    assert cluster.subjects_evaluated(node("n1", labels={"disk": "ssd"})) == set()
 
 
 def test_a_pod_on_a_node_that_is_not_ready_is_left_alone() -> None:

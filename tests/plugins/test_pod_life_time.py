@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,7 +74,7 @@ def test_only_the_soonest_of_a_nodes_pods_is_waited_for() -> None:
         plugin(**MAX), of_age(200, "young"), of_age(500, "older"), of_age(300, "middle")
     )
 
-    assert cluster.judge(NodeSubject("n1")) == [RequeueAfter(101)]
+    assert cluster.evaluate(NodeSubject("n1")) == [RequeueAfter(101)]
 
 
 def test_the_next_one_is_waited_for_after_the_soonest() -> None:
@@ -100,7 +101,7 @@ def test_the_next_one_is_waited_for_after_the_soonest() -> None:
 def test_no_timer_is_set_for_a_pod_that_is_kept_by(args: dict[str, object]) -> None:
     cluster = scenario_at_now(plugin(**MAX, **args), of_age(500))
 
-    assert cluster.judge(NodeSubject("n1")) == []
+    assert cluster.evaluate(NodeSubject("n1")) == []
 
 
 def test_limits_may_be_as_long_as_upstreams_numbers() -> None:
@@ -110,15 +111,15 @@ def test_limits_may_be_as_long_as_upstreams_numbers() -> None:
 
 
 def test_the_oldest_pod_goes_first() -> None:
-    cluster = scenario_at_now(
-        plugin(**MAX), of_age(900, "old"), of_age(999, "oldest"), of_age(700, "least")
-    )
+    made = plugin(**MAX)
+    cluster = scenario_at_now(made, of_age(900, "old"), of_age(999, "oldest"), of_age(700, "least"))
+    cluster.apply(node("n2"), msgspec.structs.replace(of_age(950, "elsewhere"), node="n2"))
 
-    findings = [it for it in cluster.judge(NodeSubject("n1")) if isinstance(it, Finding)]
+    found = [it for it in cluster.evaluate(NodeSubject("n1")) if isinstance(it, Finding)]
+    [swept] = made.sweep(cluster.view)
 
-    in_order = sorted(findings, key=lambda finding: finding.rank)
-    assert [finding.pod.name for finding in in_order] == ["oldest", "old", "least"]
-    assert PodLifeTimePlugin.ranks_across_subjects  # so that the oldest of all nodes is meant
+    assert [finding.pod.name for finding in found] == ["oldest", "old", "least"]
+    assert [finding.pod.name for finding in swept] == ["oldest", "elsewhere", "old", "least"]
 
 
 def test_state_and_age_must_both_hold() -> None:
@@ -214,7 +215,7 @@ def test_the_pods_of_a_node_are_flagged_when_it_becomes_ready() -> None:
 def test_news_about_a_node_that_leaves_its_pods_as_they_are_wakes_nobody() -> None:
     cluster = scenario_at_now(plugin(**MAX), of_age(500))
 
-    assert cluster.subjects_judged(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
+    assert cluster.subjects_evaluated(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
 
 
 def test_a_condition_is_waited_for_to_the_second() -> None:
@@ -242,7 +243,7 @@ def test_age_and_condition_must_both_be_reached() -> None:
     young = pod("web", on="n1", created=NOW - 200, status=UNREADY, changed={"Ready": NOW - 100})
     cluster = scenario_at_now(plugin(**MAX, **NOT_READY), young)
 
-    assert cluster.judge(NodeSubject("n1")) == [RequeueAfter(401)]
+    assert cluster.evaluate(NodeSubject("n1")) == [RequeueAfter(401)]
     cluster.wait(400)
     assert cluster.flagged() == set()
     cluster.wait(1)

@@ -111,7 +111,7 @@ def test_the_condition_that_is_reached_soonest_is_enough(
     either = plugin({"type": "Ready", **SINCE_300}, {"reason": "Other", **SINCE_300})
     web = having(DONE, OTHER, Ready=ready_for, ContainersReady=containers_ready_for)
 
-    assert scenario_at_now(either, web).judge(NodeSubject("n1")) == [RequeueAfter(100)]
+    assert scenario_at_now(either, web).evaluate(NodeSubject("n1")) == [RequeueAfter(100)]
 
 
 def test_of_a_nodes_pods_each_goes_by_its_own_conditions() -> None:

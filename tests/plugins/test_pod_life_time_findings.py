@@ -62,6 +62,6 @@ def test_a_finding_says_everything_that_was_asked_for(
     cluster = scenario_at_now(plugin_from_policy(PodLifeTimePlugin, PodLifeTimeArgs, **args), web)
 
     figures = {"ageSeconds": NOW - created, **numbers}
-    assert cluster.judge(NodeSubject("n1")) == [
-        Finding(web, "PodLifeTime", reason, rank=(created,), details=figures)
+    assert cluster.evaluate(NodeSubject("n1")) == [
+        Finding(web, "PodLifeTime", reason, details=figures)
     ]

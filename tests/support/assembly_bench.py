@@ -6,11 +6,11 @@ from typing import Any
 import anyio
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import Change
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import Outcome
@@ -40,7 +40,7 @@ class CountingObserver:
     def on_decision(self, evaluation: Evaluation) -> None:
         """Keep whose judgement it was, and the decision's type."""
         kind = type(evaluation.decision).__name__
-        self.events.append(("judged", (evaluation.instance.profile, kind)))
+        self.events.append(("judged", (evaluation.profile, kind)))
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float, /) -> None:
         """Keep the pod's name, the result, and when the server was asked."""

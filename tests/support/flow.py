@@ -8,7 +8,6 @@ import anyio
 import msgspec
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.evaluation import Evaluation
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import JournalUnavailable, Malformed
 from reactive_desched.fit.upstream import SCHEDULER
@@ -16,6 +15,7 @@ from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Decision, Defer, Refuse
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.outcomes import (

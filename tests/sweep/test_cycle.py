@@ -23,35 +23,34 @@ TWO_NODES: Things = [node("n1"), node("n2")]
 
 
 class Wrong(PodPlugin[PluginArgs]):
-    """Flags the pods it is told to, in an order it is told."""
+    """Flags the pods of these names, in this order."""
 
     name = "Wrong"
     reacts_to = ()
 
     def __init__(self, *names: str, name: str = "Wrong", point: str = "deschedule") -> None:
         super().__init__(PluginArgs())
-        self.ranks = {wrong: rank for rank, wrong in enumerate(names)}
-        vars(self).update(name=name, point=point)
-        self.parts: tuple[Wrong, ...] = (self,)
+        self.names = names
+        vars(self).update(name=name, extension_point=point)
         self.seen: list[str] = []
         self.needs_fit = False
-
-    def sweep_passes(self) -> Any:  # what Plugin says, of this class
-        return self.parts
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
         yield RequeueAfter(5)
         _, pods = view.pods_of(subject) or (None, ())
-        for found in pods:
-            self.seen.append(found.name)
-            if (rank := self.ranks.get(found.name)) is not None:
-                yield Finding(found, self.name, "wrong", needs_fit=self.needs_fit, rank=(rank,))
+        on_node = {found.name: found for found in pods}
+        self.seen += on_node
+        for name in self.names:
+            if name in on_node:
+                yield Finding(on_node[name], self.name, "wrong", needs_fit=self.needs_fit)
 
 
-class Gathering(Wrong):
+class AllAtOnce(Wrong):
     """Wants all findings before the first eviction."""
 
-    ranks_across_subjects = True
+    def sweep(self, view: View) -> Iterator[list[Finding]]:
+        found = [finding for portion in super().sweep(view) for finding in portion]
+        yield sorted(found, key=lambda finding: self.names.index(finding.pod.name))
 
 
 class Picture:
@@ -73,16 +72,13 @@ class Picture:
         self.cycle = Cycle(self.plan, self.state, self.view)
 
     def decided(self, happens: Callable[[str], bool] = lambda _: True) -> list[CycleDecision]:
-        """Run the cycle; each eviction happens if told so."""
-        run, answer = self.cycle.run(), None
+        """Run the cycle; an eviction happens where `happens` says so."""
         found: list[CycleDecision] = []
-        while True:
-            try:
-                one = next(run) if answer is None else run.send(answer)
-            except StopIteration:
-                return found
-            found.append(one)
-            answer = isinstance(one.decision, Evict) and happens(one.finding.pod.name)
+        for decided in self.cycle.run():
+            found.append(decided)
+            if isinstance(decided.decision, Evict) and happens(decided.finding.pod.name):
+                self.cycle.confirm(decided)
+        return found
 
     def told(self) -> list[str]:
         return [f"{type(one.decision).__name__} {one.finding.pod.name}" for one in self.decided()]
@@ -103,7 +99,7 @@ def test_what_is_wrong_is_evicted_node_by_node_and_by_rank() -> None:
 
 def test_a_plugin_that_gathers_orders_the_findings_of_all_nodes() -> None:
     pods: Things = [pod("a", on="n2"), pod("b", on="n1"), pod("c", on="n1")]
-    picture = Picture([*TWO_NODES, *pods], profile(Gathering("a", "c", "b")))
+    picture = Picture([*TWO_NODES, *pods], profile(AllAtOnce("a", "c", "b")))
 
     assert picture.told() == ["Evict a", "Evict c", "Evict b"]
 
@@ -143,7 +139,7 @@ def test_everything_that_deschedules_comes_before_anything_that_balances() -> No
         class Noted(Wrong):
             def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
                 order.append(name)
-                yield from super().judge(subject, view)
+                return super().judge(subject, view)
 
         return Noted(name=name, point=point)
 
@@ -179,14 +175,6 @@ def test_limits_count_over_all_profiles() -> None:
     picture = Picture([*TWO_NODES, *pods], *profiles, limits={"node": 1})
 
     assert picture.told() == ["Evict a", "Refuse b"]
-
-
-def test_the_parts_of_a_plugin_run_one_after_the_other() -> None:
-    whole = Wrong()
-    whole.parts = (Wrong("a"), Wrong("b"))
-    things: Things = [*TWO_NODES, pod("b", on="n1"), pod("a", on="n2")]
-
-    assert Picture(things, profile(whole)).told() == ["Evict a", "Evict b"]
 
 
 @pytest.mark.parametrize("evictor_asks", [False, True])

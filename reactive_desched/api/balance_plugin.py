@@ -1,0 +1,53 @@
+"""The contract of a plugin that weighs many pods against each other.
+
+A balance plugin plans: it yields one finding after the other and receives the decision on each
+before it goes on, so that its numbers follow what really leaves.
+"""
+
+from abc import abstractmethod
+from collections.abc import Generator
+from typing import ClassVar
+
+from reactive_desched.api.plugin import ArgsT, Plugin, SubjectT, View
+from reactive_desched.model.changes import Resynced
+from reactive_desched.model.decisions import Decision
+from reactive_desched.model.findings import Finding, RequeueAfter
+
+__all__ = ["BalancePlugin", "Plan"]
+
+Plan = Generator[Finding | RequeueAfter, Decision, None]
+"""What `balance` returns; `decision = yield finding`."""
+
+
+class BalancePlugin(Plugin[SubjectT, ArgsT]):
+    """One condition of many pods: an owner's replicas, a spread constraint, a pool of nodes.
+
+    The decision on a finding says how to go on:
+
+    - `pod_leaves`: the eviction was decided now, or is under way already. Subtract the pod.
+    - `scope_exhausted`: no more evictions now from this scope. Go on with pods outside it; where
+      its kind is "cluster" there are none, so return.
+    - neither: this pod stays for now. Go on with the next.
+
+    Copy what you iterate over before the first finding: in a sweep an evicted pod is removed from
+    the cluster that the view shows before the plan goes on. Where a finding stays blocked, the
+    subject is planned anew when what blocks the finding may be over.
+    """
+
+    extension_point: ClassVar[str] = "balance"
+
+    @abstractmethod
+    def balance(self, subject: SubjectT, view: View) -> Plan:
+        """Plan which pods of the subject should leave, as the cluster is now."""
+
+    def evaluate(self, subject: SubjectT, view: View) -> Plan:
+        """Return the plan: it receives each decision before it goes on."""
+        return self.balance(subject, view)
+
+    def sweep(self, view: View) -> Plan:
+        """Plan every subject in turn; the evictions of one are done before the next begins.
+
+        Override this where upstream looks at all subjects before it evicts the first pod.
+        """
+        for subject in list(self.subjects(Resynced(), view)):
+            yield from self.balance(subject, view)

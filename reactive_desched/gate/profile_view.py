@@ -1,0 +1,66 @@
+"""The cluster as the plugins of one profile see it: which pods its evictor protects, what fits."""
+
+from collections.abc import Callable, Collection, Iterable
+
+from reactive_desched.fit.upstream import NodeFit
+from reactive_desched.gate.evictable import EvictableIndex
+from reactive_desched.gate.evictor import DefaultEvictor
+from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.model.changes import Change
+from reactive_desched.model.objects import Pod
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+
+
+class ProfileView(ClusterView):
+    """Answers the questions of `api.View` that depend on the profile.
+
+    Node fit and evictability lie above the state, so the controller and the sweep make one such
+    view for each profile and give it to the profile's plugins. What no plugin asks costs nothing.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        wall_clock: Callable[[], float],
+        evictor: DefaultEvictor,
+        node_fit: NodeFit,
+        in_flight: InFlightEvictions,
+    ) -> None:
+        super().__init__(state, wall_clock)
+        self._evictor = evictor
+        self._node_fit = node_fit
+        self._in_flight = in_flight
+        self._evictable = EvictableIndex(evictor.filters, self)
+
+    def evictable(self, pod: Pod) -> bool:
+        """Say whether the pod passes every filter of the profile's evictor."""
+        return self._evictable.allows(pod)
+
+    def passes_pre_eviction(self, pod: Pod) -> bool:
+        """Say whether node fit and namespace labels let the pod go, where the evictor asks."""
+        return self._evictor.passes_pre_eviction(pod)
+
+    def is_leaving(self, pod: Pod) -> bool:
+        """Say whether the pod is terminating, or its eviction is under way."""
+        return pod.is_terminating or self._in_flight.is_evicting(pod.uid)
+
+    def find_any_node(self, pod: Pod) -> str | None:
+        """Name an eligible node that fits the pod, its own included."""
+        return self._node_fit.find_any_node(pod)
+
+    def find_other_node(self, pod: Pod) -> str | None:
+        """Name a ready node of the evictor's selection, other than its own, that fits the pod."""
+        return self._node_fit.find_other_node(pod, self._evictor.node_selector)
+
+    def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
+        """Name one of these nodes, other than its own, that fits the pod."""
+        return self._node_fit.find_node_among(pod, nodes)
+
+    def apply_changes(self, changes: Iterable[Change]) -> list[Change]:
+        """Keep the answers right after these changes of the state; return which pods' differ."""
+        return self._evictable.apply_changes(changes) if len(self._evictable) else []
+
+    def next_due_s(self) -> float | None:
+        """Return when time alone may change an answer, in seconds since the epoch."""
+        return self._evictable.next_due_s()

@@ -1,0 +1,192 @@
+"""What a blocked finding waits for: one type for each kind of wake.
+
+A filter that rejects a pod names its wakes, as a kube-scheduler plugin registers cluster events.
+Each type lists the changes that fulfil it, and says which wake of the type such a change fulfils.
+Equal wakes are one key, so an index finds the findings that a change may unblock in O(1).
+"""
+
+from typing import Any, ClassVar, Self
+
+from msgspec import Struct
+
+from reactive_desched.model.changes import (
+    Change,
+    CompletedPodDeleted,
+    NamespaceChanged,
+    NodeAdded,
+    NodeCapacityDecreased,
+    NodeCapacityIncreased,
+    NodeGone,
+    NodeLabelsChanged,
+    NodeTaintsChanged,
+    PdbChanged,
+    PodBound,
+    PodGone,
+    PodLabelsChanged,
+    PodMetadataChanged,
+    PodSpecChanged,
+    PodStatusChanged,
+    PriorityClassChanged,
+    PvcChanged,
+    PvChanged,
+)
+from reactive_desched.model.objects import PodKey
+
+ChangeTypes = tuple[type[Change], ...]
+
+
+class WakeOn(Struct, frozen=True, gc=False):
+    """Base of all wakes; `fulfilled_by` may be asked about the types in `changes` only."""
+
+    changes: ClassVar[ChangeTypes] = ()
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # Any: each type reads the changes that it lists
+        """Return the wake of this type that a change fulfils."""
+        raise NotImplementedError
+
+    def matches(self, change: Change) -> bool:
+        """Say whether a change fulfils this wake."""
+        return type(change) in self.changes and self.fulfilled_by(change) == self
+
+
+class WakeOnPod(WakeOn, frozen=True, gc=False):
+    """A pod differs or is gone. That its deletion begins is no wake: it frees nothing yet."""
+
+    changes: ClassVar[ChangeTypes] = (
+        PodBound,
+        PodLabelsChanged,
+        PodSpecChanged,
+        PodMetadataChanged,
+        PodStatusChanged,
+        PodGone,
+        CompletedPodDeleted,
+    )
+    uid: PodKey
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a PodChange
+        """Return the wake of the changed pod."""
+        return cls(change.pod.uid)
+
+
+class WakeOnEviction(WakeOn, frozen=True, gc=False):
+    """The eviction of a pod has failed; the outcome fulfils it, no change of the cluster does."""
+
+    uid: PodKey
+
+
+class WakeOnNode(WakeOn, frozen=True, gc=False):
+    """A node differs, or a pod on it is gone."""
+
+    changes: ClassVar[ChangeTypes] = (
+        NodeAdded,
+        NodeGone,
+        NodeTaintsChanged,
+        NodeLabelsChanged,
+        NodeCapacityIncreased,
+        NodeCapacityDecreased,
+        PodGone,
+    )
+    name: str
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a NodeChange or PodGone
+        """Return the wake of the changed node."""
+        return cls(change.pod.node if isinstance(change, PodGone) else change.node)
+
+
+class WakeOnNodeAdded(WakeOn, frozen=True, gc=False):
+    """One more node is eligible."""
+
+    changes: ClassVar[ChangeTypes] = (NodeAdded,)
+
+    @classmethod
+    def fulfilled_by(cls, _: Any) -> Self:  # a NodeAdded
+        """Return the only wake of this type."""
+        return cls()
+
+
+class WakeOnCapacity(WakeOn, frozen=True, gc=False):
+    """Some node may have room for a pod that fitted no node: it grew, opened, or freed capacity."""
+
+    changes: ClassVar[ChangeTypes] = (
+        NodeAdded,
+        NodeCapacityIncreased,
+        NodeTaintsChanged,
+        NodeLabelsChanged,
+        PodGone,
+        PodSpecChanged,  # it may have shrunk
+        PodLabelsChanged,  # its labels may no longer conflict with anti-affinity
+    )
+
+    @classmethod
+    def fulfilled_by(cls, _: Any) -> Self:  # any of the above
+        """Return the only wake of this type."""
+        return cls()
+
+
+class WakeOnGroupCapacity(WakeOn, frozen=True, gc=False):
+    """A node may have room for pods of one unschedulable group; a CapacityHint fulfils it."""
+
+    group: int
+
+
+class WakeOnNamespace(WakeOn, frozen=True, gc=False):
+    """A namespace or its labels differ."""
+
+    changes: ClassVar[ChangeTypes] = (NamespaceChanged,)
+    name: str
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a NamespaceChanged
+        """Return the wake of the changed namespace."""
+        return cls(change.namespace)
+
+
+class WakeOnPdb(WakeOn, frozen=True, gc=False):
+    """A PodDisruptionBudget of a namespace differs."""
+
+    changes: ClassVar[ChangeTypes] = (PdbChanged,)
+    namespace: str
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a PdbChanged
+        """Return the wake of the namespace of the changed PodDisruptionBudget."""
+        return cls(change.namespace)
+
+
+class WakeOnPvc(WakeOn, frozen=True, gc=False):
+    """A PersistentVolumeClaim differs."""
+
+    changes: ClassVar[ChangeTypes] = (PvcChanged,)
+    namespace: str
+    name: str
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a PvcChanged
+        """Return the wake of the changed PersistentVolumeClaim."""
+        return cls(change.namespace, change.name)
+
+
+class WakeOnPv(WakeOn, frozen=True, gc=False):
+    """A PersistentVolume differs."""
+
+    changes: ClassVar[ChangeTypes] = (PvChanged,)
+    name: str
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a PvChanged
+        """Return the wake of the changed PersistentVolume."""
+        return cls(change.name)
+
+
+class WakeOnPriorityClass(WakeOn, frozen=True, gc=False):
+    """A PriorityClass differs."""
+
+    changes: ClassVar[ChangeTypes] = (PriorityClassChanged,)
+
+    @classmethod
+    def fulfilled_by(cls, _: Any) -> Self:  # a PriorityClassChanged
+        """Return the only wake of this type."""
+        return cls()
