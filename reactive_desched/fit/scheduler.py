@@ -135,7 +135,8 @@ class SchedulerNodeFit:
             for change in changes:
                 if isinstance(change, PodBound):
                     reservations.fulfilled(change.pod)
-        self._unschedulable.apply_changes(changes)
+        if len(self._unschedulable):
+            self._unschedulable.apply_changes(changes)
 
     def take_capacity_hints(self) -> Iterable[CapacityHint]:
         """Return, once, who of those that fitted nowhere may fit now."""

@@ -191,20 +191,25 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         self._states = frozenset(args.states)
         self._include_init = args.including_init_containers
         self._exit_codes = frozenset(args.exit_codes)
-        self._reads_status = bool(args.states or args.conditions or args.exit_codes)
+        reads_status = args.states or args.conditions or args.exit_codes
+        reads_owners = args.owner_kinds.include or args.owner_kinds.exclude
+        self._ignored = frozenset(
+            {
+                *(() if reads_status else (PodStatusChanged,)),
+                *(() if reads_owners else (PodMetadataChanged,)),
+            }
+        )
         self._included_owners = frozenset(args.owner_kinds.include)
         self._excluded_owners = frozenset(args.owner_kinds.exclude)
 
     def matters(self, change: Change) -> bool:
-        """Ignore a change of status where only age counts, and pods that the arguments leave out.
+        """Ignore what the arguments do not look at, and pods that they leave out.
 
         A pod's age needs no change: its node is evaluated again when the next pod is old enough.
         """
         if not isinstance(change, PodChange):
             return True
-        if isinstance(change, PodStatusChanged) and not self._reads_status:
-            return False
-        return self._matches_args(change.pod)
+        return type(change) not in self._ignored and self._matches_args(change.pod)
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
         """Flag every pod that is due; look again when the next one is."""

@@ -1,6 +1,6 @@
 """The cluster as the API server last described it: objects in, changes out."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from reactive_desched.api.index import IndexT, KubeObject, NodeInfo, Objects, ObjectT
@@ -33,14 +33,16 @@ class ClusterState:
             for kind in WATCHED_KINDS.values()
         }
         self._stores |= {Node: self.nodes, Pod: self.pods}
+        self._upserts: dict[type[KubeObject], Callable[[Any], list[Change]]] = {
+            kind: store.upsert for kind, store in self._stores.items()
+        }
         self._unreadable: set[str] = set()
 
     # --- writing ---
 
     def upsert(self, obj: KubeObject) -> list[Change]:
         """Store an object as it is now; return what differs."""
-        changes: list[Change] = self._stores[type(obj)].upsert(obj)
-        return changes
+        return self._upserts[type(obj)](obj)
 
     def remove(self, obj: KubeObject) -> list[Change]:
         """Remove an object, given as it was last seen; return what differs."""

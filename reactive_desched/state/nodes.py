@@ -71,10 +71,8 @@ class NodeRecord:
 
     def replace_pod(self, pod: Pod) -> None:
         """Replace the record of a pod that asks for the same resources and ports as before."""
-        if pod.uid in self.active:
-            self.active[pod.uid] = pod
-        else:
-            self.completed[pod.uid] = pod
+        pods = self.active if pod.uid in self.active else self.completed
+        pods[pod.uid] = pod
 
     def remove_pod(self, uid: PodKey) -> None:
         """Stop counting a pod."""

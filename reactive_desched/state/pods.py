@@ -65,7 +65,11 @@ class PodStore:
             return self._replace(old, pod)
         if pod.node:
             self._nodes.record(pod.node).replace_pod(pod)
-        changes = list(_status_differences(old, pod))
+        changes: list[Change] = []
+        if _status_differs(old, pod):
+            changes.append(PodStatusChanged(pod))
+        if _metadata_differs(old, pod):
+            changes.append(PodMetadataChanged(pod))
         for hook in self._hooks.pod_status:
             changes += hook(old, pod)
         return changes
@@ -138,14 +142,6 @@ def _differences(old: Pod, new: Pod) -> Iterator[Change]:
         yield PodSpecChanged(new)
     if old.deletion_s is None and new.deletion_s is not None:
         yield PodTerminating(new)
-    if _metadata_differs(old, new):
-        yield PodMetadataChanged(new)
-
-
-def _status_differences(old: Pod, new: Pod) -> Iterator[Change]:
-    """Return the changes of a pod that is the same to all indexes."""
-    if _status_differs(old, new):
-        yield PodStatusChanged(new)
     if _metadata_differs(old, new):
         yield PodMetadataChanged(new)
 
