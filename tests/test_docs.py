@@ -9,7 +9,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import resources_read_for
 from tools.watched_kinds import watched_kinds_page, written_files
-from tools.write_reference import REFERENCE, metrics_page, plugins_page, settings_page
+from tools.write_reference import REFERENCE, metrics_page, plugins_page, reasons_page, settings_page
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -41,6 +41,10 @@ def test_pages_get_with_kubectl_what_plan_needs() -> None:
     assert all(names == resources_read_for(Purpose.DECISIONS) for names in lists)
 
 
+def test_the_reasons_page_is_what_the_code_says() -> None:
+    assert (REFERENCE / "reasons.md").read_text(encoding="utf-8") == reasons_page()
+
+
 def test_every_setting_and_argument_says_what_it_does() -> None:
     rows = [line for line in (settings_page() + plugins_page()).splitlines() if line[:3] == "| `"]
 
@@ -68,7 +72,7 @@ def test_every_page_begins_with_what_it_is_for_and_ends_with_where_to_go(folder:
     ("name", "labels"),
     [
         ("changes_total", "`change`"),
-        ("outcomes_total", "`result`, `plugin`"),
+        ("outcomes_total", "`result`, `reason`, `plugin`"),
         ("reflector_synced", "`resource`"),
         ("sink_lag_records", "`sink`"),
         ("journal_healthy", "-"),

@@ -19,25 +19,25 @@ ENVELOPE_ID: Final = f"urn:reactive-desched:schemas:{ENVELOPE}"
 REFS: Final = "#/$defs/"
 
 MEANINGS: Final[Mapping[str, str]] = {
-    api.FINDING_MADE: "A plugin holds that a pod should leave its node.",
-    api.DECISION_EVICT: "All gates let the pod go; an eviction.requested follows.",
-    api.DECISION_DEFER: "A gate says: not now. The pod is looked at again by itself.",
-    api.DECISION_REFUSE: "A gate says no, as things are; a change can bring the pod back.",
+    api.FINDING_MADE: "A plugin found that a pod should leave its node.",
+    api.DECISION_EVICT: "Every gate agreed to the eviction; an eviction.requested follows.",
+    api.DECISION_DEFER: "A gate deferred the eviction: the finding is judged again later.",
+    api.DECISION_REFUSE: "A gate refused the eviction until a change of the cluster.",
     api.EVICTION_REQUESTED: (
-        "The API server is about to be asked. Durable before it is; exactly one of the "
-        "four endings follows, also across a crash."
+        "An eviction request is about to be sent. Durable before it is sent; exactly one of "
+        "the four outcomes follows, also across a crash."
     ),
-    api.EVICTION_SUCCEEDED: "An ending: the API server took the eviction; the pod leaves.",
-    api.EVICTION_REFUSED: "An ending: no eviction took place; `outcome.result` says why.",
-    api.EVICTION_UNKNOWN: "An ending: no answer came, and reading the pod back did not help.",
-    api.EVICTION_REHEARSED: "An ending: a dry run; nothing was changed in the cluster.",
+    api.EVICTION_SUCCEEDED: "An outcome: the API server accepted the eviction.",
+    api.EVICTION_REFUSED: "An outcome: no eviction took place; `outcome.reason` says why.",
+    api.EVICTION_UNKNOWN: "An outcome: no response came; whether we evicted the pod is unknown.",
+    api.EVICTION_DRY_RUN: "An outcome: a dry run; no request was sent.",
     api.POLICY_LOADED: "A policy came into force.",
-    api.POLICY_REJECTED: "Changed files were refused; the policy in force stays.",
-    api.LEADER_CHANGED: "Another instance acts from now on.",
-    api.CHECKPOINT: "A signed statement of everything recorded before. Every file begins with one.",
-    api.JOURNAL_RESUMED: "The disk failed for a while; nothing was evicted meanwhile.",
+    api.POLICY_REJECTED: "Changed files were rejected; the policy in force stays.",
+    api.LEADER_CHANGED: "Another instance became the leader.",
+    api.CHECKPOINT: "A signed statement of all earlier records. Every file begins with one.",
+    api.JOURNAL_RESUMED: "The journal writes again; no pod was evicted during the fault.",
     api.JOURNAL_LOST: (
-        "Records were removed, to stay under the hard cap, before a sink had read them."
+        "Retention removed records that a sink had not read, to stay under the hard cap."
     ),
 }
 """What each type of event says, in a sentence or two."""

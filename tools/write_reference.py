@@ -7,13 +7,16 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 from types import UnionType
-from typing import Union, get_args, get_origin
+from typing import TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import reactive_desched
 from reactive_desched.api.args import needs_restart
+from reactive_desched.model.decisions import GateReason
+from reactive_desched.model.outcomes import OutcomeReason
+from reactive_desched.plan.unaffected_pods import UNAFFECTED_REASONS
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings
@@ -22,6 +25,7 @@ from tools.watched_kinds import watched_kinds_page, written_files
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 _SKIPPED = ("apiVersion", "kind")
+Declared = TypeVar("Declared")
 
 
 def settings_page() -> str:
@@ -113,6 +117,46 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def reasons_page() -> str:
+    """Return the page on reason codes."""
+    lines = [
+        "# Reasons",
+        "",
+        "Every `reason` in events, metrics, the log and `plan` is a code from this page.",
+        "A `message` beside it is text for people and may be reworded at any time: match on codes.",
+        "",
+        "## Decisions",
+        "",
+        "A gate defers or refuses an eviction; `gate` and `reason` identify the decision.",
+        "",
+        "| gate | reason | meaning |",
+        "|---|---|---|",
+    ]
+    gates = sorted(declared(GateReason), key=lambda each: (each.gate, each.code))
+    lines += [f"| `{each.gate}` | `{each.code}` | {each.meaning} |" for each in gates]
+    lines += [
+        *("", "## Outcomes", ""),
+        "`result` decides what happens next; `reason` says how it came about.",
+        *("", "| result | reason | meaning |", "|---|---|---|"),
+    ]
+    outcomes = sorted(declared(OutcomeReason), key=lambda each: (each.result, each.code))
+    lines += [f"| `{each.result}` | `{each.code}` | {each.meaning} |" for each in outcomes]
+    lines += [
+        *("", "## Pods without a decision", ""),
+        "`plan --all` says of every other pod why no plugin wants it to leave.",
+        *("", "| reason | meaning |", "|---|---|"),
+    ]
+    lines += [f"| `{code}` | {meaning} |" for code, meaning in sorted(UNAFFECTED_REASONS.items())]
+    lines += _next_links(
+        {
+            "the events that carry them": "events.md",
+            "the metrics with these labels": "metrics.md",
+            "what keeps evictions safe": "../explain/safety.md",
+        }
+    )
+    return "\n".join(lines) + "\n"
+
+
 def _next_links(links: Mapping[str, str]) -> list[str]:
     """Return the end of a page: where to go from here."""
     return [
@@ -123,10 +167,14 @@ def _next_links(links: Mapping[str, str]) -> list[str]:
 
 def declared_families() -> list[Family]:
     """Return the families that any module of the package declares, by name."""
+    return sorted(declared(Family))
+
+
+def declared(kind: type[Declared]) -> set[Declared]:
+    """Return the values of this type that any module of the package declares."""
     modules = walk_packages(reactive_desched.__path__, "reactive_desched.")
-    declared = (vars(import_module(m.name)) for m in modules if not m.name.endswith("__main__"))
-    found = {one for names in declared for one in names.values() if isinstance(one, Family)}
-    return sorted(found)
+    names = (vars(import_module(m.name)) for m in modules if not m.name.endswith("__main__"))
+    return {value for values in names for value in values.values() if isinstance(value, kind)}
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:
@@ -187,6 +235,7 @@ def main() -> None:
     (REFERENCE / "watched-kinds.md").write_text(watched_kinds_page(), encoding="utf-8")
     for file, text in written_files().items():
         file.write_text(text, encoding="utf-8")
+    (REFERENCE / "reasons.md").write_text(reasons_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from bench.record.task import Results, Task, freeze_gc
 _SELECTED_TYPES = ("finding", "decision.evict", "eviction.requested", "eviction.succeeded", "audit")
 _IGNORED_TYPES = (
     *("decision.defer", "decision.refuse", "eviction.refused", "eviction.unknown", "policy"),
-    *("eviction.rehearsed", "journal.lost", "journal.resumed", "leader"),
+    *("eviction.dry_run", "journal.lost", "journal.resumed", "leader"),
 )
 """What happens meanwhile, and what never does; who asks for some of it still gets everything."""
 

@@ -1,9 +1,10 @@
-"""The wire format: what every published event says, as CloudEvents 1.0.
+"""The wire format of published events, as CloudEvents 1.0.
 
-An event is one JSON object in canonical form (RFC 8785): the same bytes stand in the journal, in a
-Kafka value and in a server-sent event, so one hash chain covers them all. Within a version (the
-last part of a type) fields are only ever added, always optional; readers ignore what they do not
-know, and treat words such as results and gates as open lists.
+An event is one JSON object in canonical form (RFC 8785): the journal, a Kafka value and a
+server-sent event hold the same bytes, so one hash chain covers them all. Within a version (the
+last part of a type) fields are only ever added, always optional; readers ignore unknown fields,
+and treat values such as results, gates and reasons as open lists. A field `reason` holds a
+CamelCase code of docs/reference/reasons.md, a field `message` text for people.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ EVICTION_REQUESTED: Final = full_type("eviction.requested")
 EVICTION_SUCCEEDED: Final = full_type("eviction.succeeded")
 EVICTION_REFUSED: Final = full_type("eviction.refused")
 EVICTION_UNKNOWN: Final = full_type("eviction.unknown")
-EVICTION_REHEARSED: Final = full_type("eviction.rehearsed")
+EVICTION_DRY_RUN: Final = full_type("eviction.dry_run")
 POLICY_LOADED: Final = full_type("policy.loaded")
 POLICY_REJECTED: Final = full_type("policy.rejected")
 LEADER_CHANGED: Final = full_type("leader.changed")
@@ -31,12 +32,12 @@ JOURNAL_RESUMED: Final = full_type("journal.resumed")
 JOURNAL_LOST: Final = full_type("journal.lost")
 
 EVICTION_OUTCOME_TYPES: Final = frozenset(
-    {EVICTION_SUCCEEDED, EVICTION_REFUSED, EVICTION_UNKNOWN, EVICTION_REHEARSED}
+    {EVICTION_SUCCEEDED, EVICTION_REFUSED, EVICTION_UNKNOWN, EVICTION_DRY_RUN}
 )
-"""The types that end an eviction.requested: exactly one of them for each."""
+"""The types of outcomes: exactly one of them follows each eviction.requested."""
 
 MODE_LIVE: Final = "live"
-MODE_DRY_RUN: Final = "dry-run"
+MODE_DRY_RUN: Final = "dry_run"
 
 
 def _described(description: str) -> Meta:
@@ -53,86 +54,95 @@ class Owner(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
 
 
 class Who(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """The pod that this is about, as it was then."""
+    """The pod, as it was when the event happened."""
 
     name: Annotated[str, _described("The pod's name.")]
     namespace: Annotated[str, _described("The pod's namespace.")]
-    node: Annotated[str, _described("The node it sat on.")]
+    node: Annotated[str, _described("The node the pod ran on.")]
     owners: Annotated[
         tuple[Owner, ...],
-        _described("Its controller, that one's controller, and so on; empty for a bare pod."),
+        _described("Its controller, the controller of that, and so on; empty for a bare pod."),
     ]
     uid: Annotated[str, _described("The pod's uid: names come back, uids never do.")]
     zone: Annotated[str, _described("The zone of the node; empty when it has none.")]
 
 
 class What(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
-    """What is, or would be, done with the pod."""
+    """The action on the pod, taken or simulated."""
 
-    action: Annotated[str, _described("How it is moved: evict.")]
+    action: Annotated[str, _described("How the pod is moved: evict.")]
     grace_period_seconds: Annotated[
-        int | None, _described("The grace period asked for; left out: the pod's own.")
+        int | None, _described("The grace period requested; left out: the pod's own.")
     ] = None
 
 
 class Why(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """Whose opinion it is that the pod should leave, and on what grounds."""
+    """Which plugin of which profile wants the pod to leave its node, and why."""
 
+    message: Annotated[str, _described("Why the pod should leave, for people.")]
     numbers: Annotated[
-        Mapping[str, int | str], _described("The figures behind the reason, by name; may be empty.")
+        Mapping[str, int | str],
+        _described("The figures behind the message, by name; may be empty."),
     ]
     plugin: Annotated[str, _described("The plugin, by the name policies give it.")]
     policy_revision: Annotated[str, _described("The revision of the policy in force.")]
     profile: Annotated[str, _described("The policy's profile.")]
-    reason: Annotated[str, _described("The reason, for a person to read.")]
 
 
 class Cause(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """What made us look: the first change since the last look."""
+    """The change that led to the judgement: the first one since the subject was last judged."""
 
     change: Annotated[str, _described("The kind of change, such as NodeTaintsChanged.")]
-    object: Annotated[str, _described("What changed, such as `node n1`; empty: everything.")]
+    object: Annotated[
+        str, _described("The changed object, such as `node n1`; empty: no single object.")
+    ]
     resource_version: Annotated[
         str,
-        _described("That of the object whose event led to the change; empty when none did."),
+        _described("Of the object whose watch event led to the change; empty without one."),
     ]
 
 
 class Verdict(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
-    """What the gates said."""
+    """The decision of the gates on a finding."""
 
     verdict: Annotated[
-        str, _described("evict, defer (look again later) or refuse (as things are).")
+        str, _described("evict, defer (judged again at a time) or refuse (until a change).")
     ]
-    detail: Annotated[str, _described("Numbers that differ from one look to the next.")] = ""
-    gate: Annotated[str, _described("The gate that said no; left out when none did.")] = ""
-    reason: Annotated[str, _described("Why, for a person to read.")] = ""
+    gate: Annotated[
+        str, _described("The gate that deferred or refused the eviction; left out for evict.")
+    ] = ""
+    message: Annotated[str, _described("The reason with its numbers, for people.")] = ""
+    reason: Annotated[
+        str, _described("The gate's reason, a CamelCase code; left out for evict.")
+    ] = ""
 
 
 class Ending(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
-    """What came of an eviction that was requested."""
+    """The outcome of an eviction that was requested."""
 
     result: Annotated[
         str,
         _described(
-            "evicted, refused by disruption budget, deferred by overload, gone, replaced, denied, "
-            "failed, withheld (not asked for after all), unknown, or rehearsed (a dry run)."
+            "evicted, pdb_refused, too_many_requests, not_found, conflict, denied, failed, "
+            "cancelled (no request was sent), unknown, or dry_run."
         ),
     ]
-    detail: Annotated[str, _described("The API server's words, or ours.")] = ""
+    message: Annotated[str, _described("The API server's words, or ours, for people.")] = ""
+    reason: Annotated[str, _described("How the result came about, a CamelCase code.")] = ""
     took_ms: Annotated[
-        int | None, _described("Milliseconds from the intent to its end; left out after a restart.")
+        int | None,
+        _described("Milliseconds from the intent to its outcome; left out after a restart."),
     ] = None
 
 
 Mode = Annotated[
-    Literal["live", "dry-run"],
-    _described("dry-run: nothing was, or will be, asked of the cluster."),
+    Literal["live", "dry_run"],
+    _described("live, or dry_run: the controller sends no eviction request to the API server."),
 ]
 
 
 class PodData(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """What every event about a pod says."""
+    """The fields of every event about a pod."""
 
     mode: Mode
     trigger: Cause
@@ -142,23 +152,23 @@ class PodData(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
 
 
 class FindingMade(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """A plugin holds that this pod should leave its node."""
+    """A plugin found that the pod should leave its node."""
 
 
 class DecisionMade(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """The verdict on a finding, recorded when it differs from the last one."""
+    """A decision on a finding, recorded when its gate or reason differs from the last one."""
 
     decision: Verdict
 
 
 class EvictionRequested(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """Durable before the API server is asked; exactly one ending follows, also across a crash."""
+    """Durable before the request is sent; exactly one outcome follows, also across a crash."""
 
     attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
 
 
 class EvictionEnded(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """What came of an eviction that was requested."""
+    """The outcome of an eviction that was requested."""
 
     attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
     outcome: Ending
@@ -169,56 +179,56 @@ class PolicyLoaded(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
 
     mode: Mode
     revision: Annotated[str, _described("A digest of the policy and settings.")]
-    source: Annotated[str, _described("Where the policy was read.")]
+    source: Annotated[str, _described("The files the policy was read from.")]
     version: Annotated[str, _described("The version of reactive-desched.")]
 
 
 class PolicyRejected(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """Changed files were refused; the policy in force stays."""
+    """Changed files were rejected; the policy in force stays."""
 
     kept: Annotated[str, _described("The revision that stays in force.")]
     problems: Annotated[tuple[str, ...], _described("What is wrong, with file, line and field.")]
-    source: Annotated[str, _described("Where the policy was read.")]
+    source: Annotated[str, _described("The files the policy was read from.")]
 
 
 class LeaderChanged(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """Another instance acts from now on."""
+    """Another instance became the leader."""
 
-    holder: Annotated[str, _described("Who acts now; empty: nobody.")]
-    previous: Annotated[str, _described("Who acted before; empty: nobody.")]
-    transitions: Annotated[int, _described("How often this has happened, as the Lease counts it.")]
+    holder: Annotated[str, _described("The new leader; empty: none.")]
+    previous: Annotated[str, _described("The previous leader; empty: none.")]
+    transitions: Annotated[int, _described("The Lease's leaseTransitions.")]
 
 
 class Checkpoint(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
-    """A signed statement of everything recorded before; keep one, and nobody can rewrite it."""
+    """A signed statement of all earlier records; a copy of it reveals any later rewriting."""
 
     note: Annotated[str, _described("The statement, as a C2SP signed note.")]
     oldest_open: Annotated[
         int | None,
-        _described("The sequence of the oldest eviction.requested without an ending."),
+        _described("The sequence of the oldest eviction.requested without an outcome."),
     ] = None
     root: Annotated[str, _described("The hash of the record before, in hexadecimal.")]
     size: Annotated[int, _described("How many records came before.")]
     unrecorded: Annotated[
         int,
-        _described("Verdicts not recorded since the last checkpoint, by the bound on their rate."),
+        _described("Decisions not recorded since the last checkpoint, because of the rate limit."),
     ] = 0
 
 
 class JournalResumed(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """The disk failed for a while; nothing was evicted meanwhile."""
+    """The journal writes again after a disk fault; no pod was evicted during it."""
 
     down_ms: Annotated[int, _described("Milliseconds from the fault to this record.")]
-    reason: Annotated[str, _described("The operating system's words.")]
-    refused: Annotated[int, _described("Records that were refused meanwhile.")]
+    message: Annotated[str, _described("The fault in the operating system's words, for people.")]
+    refused: Annotated[int, _described("Records that the journal refused during the fault.")]
 
 
 class JournalLost(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """Records were removed, to stay under the hard cap, before a sink had read them."""
+    """Retention removed records that a sink had not read, to stay under the hard cap."""
 
     first: Annotated[int, _described("The sequence of the first record the sink lost.")]
-    last: Annotated[int, _described("The sequence of the last.")]
-    sink: Annotated[str, _described("The sink.")]
+    last: Annotated[int, _described("The sequence of the last record the sink lost.")]
+    sink: Annotated[str, _described("The name of the sink.")]
 
 
 EventData = (
@@ -243,7 +253,7 @@ DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
     EVICTION_SUCCEEDED: EvictionEnded,
     EVICTION_REFUSED: EvictionEnded,
     EVICTION_UNKNOWN: EvictionEnded,
-    EVICTION_REHEARSED: EvictionEnded,
+    EVICTION_DRY_RUN: EvictionEnded,
     POLICY_LOADED: PolicyLoaded,
     POLICY_REJECTED: PolicyRejected,
     LEADER_CHANGED: LeaderChanged,
@@ -251,7 +261,7 @@ DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
     JOURNAL_RESUMED: JournalResumed,
     JOURNAL_LOST: JournalLost,
 }
-"""Which data each type of event carries."""
+"""The data struct of each type of event."""
 
 SCHEMA_REVISIONS: Final[Mapping[str, int]] = dict.fromkeys(DATA_TYPES, 1)
 """The revision of each type's schema: raised when an optional field is added."""
@@ -260,20 +270,22 @@ _D = TypeVar("_D")
 
 
 class Event(Struct, Generic[_D], frozen=True, gc=False, kw_only=True):
-    """A CloudEvent with our extension attributes, all of whose names are lower case by that rule.
+    """A CloudEvent with our extension attributes (lower case, as CloudEvents requires).
 
-    `prev`, `recordedtime` and `sequence` are set by the journal when it writes the event.
+    The journal sets `prev`, `recordedtime` and `sequence` when it writes the event.
     """
 
-    id: Annotated[str, _described("Unique; a resend keeps it, so drop what you have seen.")]
-    source: Annotated[str, _described("//CLUSTER/descheduler/INSTANCE/EPOCH: one journal's life.")]
+    id: Annotated[str, _described("Unique; a redelivery keeps it, so drop the ids you have seen.")]
+    source: Annotated[
+        str, _described("//CLUSTER/descheduler/INSTANCE/EPOCH: one epoch of one journal.")
+    ]
     specversion: Annotated[Literal["1.0"], _described("The version of CloudEvents.")]
     type: Annotated[str, _described("What happened; see the list of types.")]
     datacontenttype: Annotated[Literal["application/json"], _described("How data is written.")]
     dataschema: Annotated[str, _described("The schema of data and its revision.")]
-    subject: Annotated[str, _described("NAMESPACE/POD, or what else it is about.")]
+    subject: Annotated[str, _described("NAMESPACE/POD, or the component that the event is about.")]
     time: Annotated[datetime, _described("When it happened.")]
-    recordedtime: Annotated[str, _described("When it was written to the journal.")] = ""
+    recordedtime: Annotated[str, _described("When the journal wrote the event.")] = ""
     sequence: Annotated[
         str, _described("20 digits, contiguous for one source: a jump is a gap. Compare as text.")
     ] = ""
@@ -281,9 +293,11 @@ class Event(Struct, Generic[_D], frozen=True, gc=False, kw_only=True):
         str, _described("The uid of the topmost owner, else of the pod: order holds within it.")
     ]
     correlationid: Annotated[
-        str, _described("The case: shared from a finding to the end of its eviction.")
+        str, _described("The case: shared from a finding to the outcome of its eviction.")
     ]
-    causationid: Annotated[str, _described("The id of the event, or the change, that led to this.")]
+    causationid: Annotated[
+        str, _described("The id of the event, or the change, that led to this event.")
+    ]
     traceparent: Annotated[str, _described("The case as a W3C trace; no spans are exported.")]
     prev: Annotated[str, _described("SHA-256 of the record before, in hexadecimal.")] = ""
     data: _D

@@ -8,7 +8,7 @@ import anyio
 from reactive_desched.controller.controller import Controller
 from reactive_desched.eviction.executor import Evictor, confirm_by_reading
 from reactive_desched.journal.recorder import JournalRecorder
-from reactive_desched.model.outcomes import CANCELLED, EvictionRequest, Outcome
+from reactive_desched.model.outcomes import DRY_RUN_INTERRUPTED, EvictionRequest
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.telemetry.logs import Logger
 
@@ -47,7 +47,7 @@ async def resolve_open_intents(
     for intent in recorder.open_intents():
         pod = intent.who
         if intent.is_dry_run:
-            outcome = Outcome(CANCELLED, "a dry run that was cut short")
+            outcome = DRY_RUN_INTERRUPTED.outcome("the dry run was interrupted")
             await recorder.record_outcome(intent.id, outcome)
         else:
             set_paused(f"settling the eviction of {pod.namespace}/{pod.name}")
@@ -58,6 +58,7 @@ async def resolve_open_intents(
             "settled an open intent",
             pod=f"{pod.namespace}/{pod.name}",
             result=outcome.result,
-            detail=outcome.message,
+            reason=outcome.reason,
+            message=outcome.message,
         )
     set_paused(None)

@@ -223,7 +223,7 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
     """Say what is looked at: a sweep is worth no more than its picture."""
     policy = deps.configuration.policy
     for unread in snapshot.unreadable:
-        log.warning("skipped an object", kind=unread.kind, name=unread.name, reason=unread.reason)
+        log.warning("skipped an object", kind=unread.kind, name=unread.name, message=unread.message)
     for resource, reason in snapshot.forbidden.items():
         effect = WATCHED_KINDS[resource].if_forbidden
         log.warning(

@@ -1,13 +1,18 @@
-"""Tells what happens to the log and the metrics."""
+"""Counts changes, decisions and outcomes, and logs decisions that differ from the last."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from reactive_desched.errors import Malformed
-from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.changes import Change
-from reactive_desched.model.decisions import Defer, Evict, Refuse
+from reactive_desched.model.decisions import (
+    NAMESPACE_LIMIT_REACHED,
+    NODE_LIMIT_REACHED,
+    TOTAL_LIMIT_REACHED,
+    Defer,
+    Evict,
+    Refuse,
+)
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import CANCELLED, DRY_RUN, EVICTED, Outcome
 from reactive_desched.telemetry import sig_compat as upstream
@@ -18,12 +23,17 @@ from reactive_desched.telemetry.registry import MetricsRegistry
 CHANGES = counter("changes", "Changes seen.", "change")
 FINDINGS = counter("findings", "Findings of plugins.", "plugin")
 DECISIONS = counter(
-    "decisions", "Decisions on findings, and the gate that decided.", "decision", "gate"
+    "decisions",
+    "Decisions on findings, with the gate that decided and its reason code.",
+    "decision",
+    "gate",
+    "reason",
 )
 OUTCOMES = counter(
     "outcomes",
-    "Ends of begun evictions; `rehearsed` is what a dry run would have evicted.",
+    "Outcomes of evictions, with their reason code; `dry_run` counts those of a dry run.",
     "result",
+    "reason",
     "plugin",
 )
 CHANGE_TO_DECISION = histogram(
@@ -33,18 +43,17 @@ CHANGE_TO_EVICTION = histogram(
     "change_to_eviction_seconds", "From a change to the eviction request it led to."
 )
 
-_LIMIT_SCOPE = re.compile(r"(?:limit of|evictions per) (\w+)")
 _LIMIT_RESULTS = {
-    "cluster": upstream.TOTAL_REACHED,
-    "node": upstream.NODE_REACHED,
-    "namespace": upstream.NAMESPACE_REACHED,
+    TOTAL_LIMIT_REACHED.code: upstream.TOTAL_REACHED,
+    NODE_LIMIT_REACHED.code: upstream.NODE_REACHED,
+    NAMESPACE_LIMIT_REACHED.code: upstream.NAMESPACE_REACHED,
 }
 _SUCCESS_EVENTS = {EVICTED: "evicted", DRY_RUN: "would be evicted"}
-"""How the log says that all went well; the SIG descheduler counts both as success."""
+"""The log events of success; the SIG descheduler counts both as success."""
 
 
 class TelemetryObserver:
-    """Counts everything and logs what is new."""
+    """Counts everything, and logs decisions that differ from the last one on the same finding."""
 
     def __init__(self, metrics: MetricsRegistry, log: DebugLogger) -> None:
         self._upstream = metrics.upstream
@@ -72,28 +81,32 @@ class TelemetryObserver:
             self._changes[change.kind] += 1
 
     def on_decision(self, evaluation: Evaluation) -> None:
-        """Count a decision, and log it unless it repeats the last one on this subject."""
+        """Count a decision, and log it unless it repeats the last one on this finding."""
         decision, finding = evaluation.decision, evaluation.finding
         self._findings[finding.plugin] += 1
         self._change_to_decision.observe(evaluation.decided_at - evaluation.trigger.seen_at)
         match decision:
             case Evict():
-                self._decisions["evict", ""] += 1
+                self._decisions["evict", "", ""] += 1
                 self._log_decision(evaluation, "decided to evict")
-            case Defer(gate=gate, message=reason):
-                self._decisions["defer", gate] += 1
-                self._count_limit_reached(evaluation, gate, reason)
-                self._log_decision(evaluation, "deferred", gate=gate, because=reason)
-            case Refuse(gate=gate, message=reason, detail=detail):
-                self._decisions["refuse", gate] += 1
-                self._count_limit_reached(evaluation, gate, reason)
-                more = {"detail": detail} if detail else {}
-                self._log_decision(evaluation, "refused", gate=gate, because=reason, **more)
+            case Defer():
+                self._on_blocked(evaluation, decision, "defer", "deferred")
+            case Refuse():
+                self._on_blocked(evaluation, decision, "refuse", "refused")
+
+    def _on_blocked(
+        self, evaluation: Evaluation, decision: Defer | Refuse, verdict: str, event: str
+    ) -> None:
+        gate, reason = decision.gate, decision.reason
+        self._decisions[verdict, gate, reason] += 1
+        if (result := _LIMIT_RESULTS.get(reason)) is not None:  # as the SIG descheduler counts
+            self._count_upstream(evaluation, result)
+        self._log_decision(evaluation, event, gate=gate, reason=reason, message=decision.message)
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float, /) -> None:
-        """Count and log the end of an eviction."""
+        """Count and log the outcome of an eviction."""
         finding, took_s = evaluation.finding, sent_at - evaluation.trigger.seen_at
-        self._outcomes[outcome.result, finding.plugin] += 1
+        self._outcomes[outcome.result, outcome.reason, finding.plugin] += 1
         self._change_to_eviction.observe(took_s)
         if outcome.result != CANCELLED:
             result = upstream.SUCCESS if outcome.result in _SUCCESS_EVENTS else upstream.ERROR
@@ -104,31 +117,21 @@ class TelemetryObserver:
             pod=str(finding.pod),
             node=finding.pod.node,
             plugin=finding.plugin,
-            detail=outcome.message or None,
+            reason=outcome.reason or None,
+            message=outcome.message or None,
             after_ms=round(took_s * 1000, 3),
         )
 
     def on_pause(self, reason: str | None) -> None:
-        """Log it for those who look closely: what lasts is told by `bookkeeping.tell`."""
+        """Log a pause at debug level: `log_transitions` logs the pauses that last."""
         if reason is None:
-            self._log.debug("judging")
+            self._log.debug("evictions resumed")
         else:
-            self._log.debug("holding back", because=reason)
+            self._log.debug("evictions paused", reason=reason)
 
     def on_malformed(self, resource: str, error: Malformed, /) -> None:
         """Log an object that could not be read."""
         self._log.warning("skipped an object", resource=resource, reason=str(error))
-
-    def _count_limit_reached(self, evaluation: Evaluation, gate: str, reason: str) -> None:
-        """Count what a limit of the policy stopped, as the SIG descheduler does."""
-        if gate != SlidingWindowLimits.name:
-            return
-        for text in _LIMIT_RESULTS.values():
-            if reason.startswith(text):  # a sweep says it in these very words
-                self._count_upstream(evaluation, text)
-                return
-        if scope := _LIMIT_SCOPE.search(reason):
-            self._count_upstream(evaluation, _LIMIT_RESULTS[scope[1]])
 
     def _count_upstream(self, evaluation: Evaluation, result: str) -> None:
         finding, profile = evaluation.finding, evaluation.profile
@@ -142,7 +145,7 @@ class TelemetryObserver:
             pod=str(finding.pod),
             node=finding.pod.node,
             plugin=finding.plugin,
-            reason=finding.message,
+            finding=finding.message,
             trigger=str(evaluation.trigger),
             **more,
         )

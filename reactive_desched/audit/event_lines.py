@@ -1,4 +1,4 @@
-"""Events in words: one line of text for each type, for lists and stories."""
+"""Formats an event as one line of text, for lists and stories."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -26,15 +26,15 @@ _S_IN_MIN, _S_IN_H, _S_IN_DAY = 60, 3600, 86_400
 
 
 def format_count(count: int, noun: str) -> str:
-    """Write how many there are of something."""
+    """Return a count with its noun, in the plural unless it is one."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def describe_event(event: AnyEvent) -> str:
-    """Say in a line what an event says; empty for a type that is not known here."""
+    """Return an event in one line; empty for an unknown type."""
     match event.data:
         case FindingMade(why=why):
-            return printable(why.reason)
+            return printable(why.message)
         case DecisionMade(decision=decision):
             return describe_decision(decision)
         case EvictionRequested() as data:
@@ -46,48 +46,52 @@ def describe_event(event: AnyEvent) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text without anything a terminal would obey."""
+    """Return a text without control characters, which a terminal would interpret."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in text)
 
 
 def describe_decision(decision: Verdict) -> str:
-    """Say what the gates said."""
+    """Return the gate, its reason code and its message."""
     if not decision.gate:
         return "every gate agrees"
-    detail = f" ({decision.detail})" if decision.detail else ""
-    return printable(f"{decision.gate}: {decision.reason}{detail}")
+    message = f": {decision.message}" if decision.message else ""
+    return printable(f"{_code(decision.gate, decision.reason)}{message}")
 
 
 def describe_request(data: EvictionRequested) -> str:
-    """Say what is about to be asked."""
+    """Return the attempt and how the eviction is requested."""
     grace = data.what.grace_period_seconds
     text = f"attempt {data.attempt}" + ("" if grace is None else f", grace period {grace} s")
     return f"{text}, dry run" if data.mode == MODE_DRY_RUN else text
 
 
 def describe_outcome(outcome: Ending) -> str:
-    """Say what came of an eviction."""
+    """Return the result, its reason code, how long it took, and the message."""
     took = (
         "" if outcome.took_ms is None else f" after {format_duration(outcome.took_ms / _MS_IN_S)}"
     )
-    detail = f": {outcome.detail}" if outcome.detail else ""
-    return printable(f"{outcome.result}{took}{detail}")
+    message = f": {outcome.message}" if outcome.message else ""
+    return printable(f"{_code(outcome.result, outcome.reason)}{took}{message}")
+
+
+def _code(owner: str, reason: str) -> str:
+    return f"{owner} ({reason})" if reason and reason != owner else owner
 
 
 def format_owners(data: PodData) -> str:
-    """Name the chain of owners, the pod's own controller first."""
+    """Return the chain of owners as KIND/NAME, the pod's own controller first."""
     return printable(", ".join(f"{one.kind}/{one.name}" for one in data.who.owners)) or "none"
 
 
 def format_time(time: datetime) -> str:
-    """Write a moment as lists do."""
+    """Return a time in UTC with milliseconds."""
     return time.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
 
 
 def format_duration(seconds: float) -> str:
-    """Write how long something took, in two units at most."""
+    """Return a duration in two units at most."""
     if seconds < 1:
         return f"{seconds * _MS_IN_S:.0f} ms"
     if seconds < _S_IN_MIN:
@@ -104,7 +108,7 @@ def format_duration(seconds: float) -> str:
 
 
 def _describe_controller_event(event: AnyEvent) -> str:
-    """Say what the controller says of itself."""
+    """Return an event of the controller itself in one line."""
     match event.data:
         case PolicyLoaded() as data:
             return f"revision {data.revision} from {data.source}, {data.mode}, by {data.version}"
@@ -112,7 +116,7 @@ def _describe_controller_event(event: AnyEvent) -> str:
             more = f" and {len(data.problems) - 1} more" if len(data.problems) > 1 else ""
             return f"revision {data.kept} stays: {''.join(data.problems[:1])}{more}"
         case LeaderChanged() as data:
-            return f"{data.holder or 'nobody'} acts now, before it {data.previous or 'nobody'}"
+            return f"leader {data.holder or 'none'}, before it {data.previous or 'none'}"
         case Checkpoint() as data:
             left_out = (
                 f", {format_count(data.unrecorded, 'verdict')} unrecorded"
@@ -124,8 +128,10 @@ def _describe_controller_event(event: AnyEvent) -> str:
         case JournalResumed() as data:
             down = format_duration(data.down_ms / _MS_IN_S)
             refused = format_count(data.refused, "record")
-            return f"the disk failed for {down}: {data.reason}; {refused} refused"
+            return f"the disk failed for {down}: {data.message}; {refused} refused"
         case JournalLost() as data:
-            return f"{data.sink} had not read records {data.first} to {data.last}: removed"
+            return (
+                f"retention removed records {data.first} to {data.last}, unread by sink {data.sink}"
+            )
         case _:
             return ""

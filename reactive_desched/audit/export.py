@@ -33,7 +33,7 @@ COLUMNS: Final = (
     "plugin",
     "profile",
     "mode",
-    "reason",
+    "finding",
     "numbers",
     "trigger",
     "trigger_object",
@@ -41,10 +41,10 @@ COLUMNS: Final = (
     "policy_revision",
     "verdict",
     "gate",
-    "gate_reason",
     "attempt",
     "result",
-    "detail",
+    "reason",
+    "message",
     "took_ms",
     "case",
     "id",
@@ -121,7 +121,7 @@ def _pod_columns(data: PodData) -> dict[str, str]:
         "plugin": why.plugin,
         "profile": why.profile,
         "mode": data.mode,
-        "reason": why.reason,
+        "finding": why.message,
         "numbers": " ".join(f"{name}={value}" for name, value in why.numbers.items()),
         "trigger": trigger.change,
         "trigger_object": trigger.object,
@@ -136,15 +136,20 @@ def _decision_columns(data: PodData) -> dict[str, str]:
             return {
                 "verdict": said.verdict,
                 "gate": said.gate,
-                "gate_reason": said.reason,
-                "detail": said.detail,
+                "reason": said.reason,
+                "message": said.message,
             }
         case EvictionRequested(attempt=attempt):
             return {"attempt": str(attempt)}
         case EvictionEnded(attempt=attempt, outcome=outcome):
             took = "" if outcome.took_ms is None else str(outcome.took_ms)
-            ended = {"result": outcome.result, "detail": outcome.detail, "took_ms": took}
-            return {"attempt": str(attempt), **ended}
+            return {
+                "attempt": str(attempt),
+                "result": outcome.result,
+                "reason": outcome.reason,
+                "message": outcome.message,
+                "took_ms": took,
+            }
         case _:
             return {}
 

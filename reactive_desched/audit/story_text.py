@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from reactive_desched.api.event import (
+    EVICTION_DRY_RUN,
+    EVICTION_SUCCEEDED,
     MODE_DRY_RUN,
     Cause,
     Checkpoint,
@@ -33,9 +35,10 @@ _STYLES: Final = {
     "refuse": _RED,
     "request": _BOLD,
 }
+_SUCCESS_TYPES: Final = (EVICTION_SUCCEEDED, EVICTION_DRY_RUN)
 _NO_OUTCOME_YET: Final = (
-    "no outcome is recorded yet: the answer is awaited, or the controller was stopped and settles"
-    " it when it starts again"
+    "no outcome is recorded yet: the response is awaited, or the controller was stopped and"
+    " resolves it at its next start"
 )
 _TIME_WIDTH: Final = len("2026-03-29 01:30:00.000")
 _ELAPSED_WIDTH: Final = 11
@@ -74,14 +77,15 @@ def _final_state(data: object) -> str:
     """Describe how the story ends, as far as the records say."""
     match data:
         case EvictionEnded(outcome=outcome, mode=mode) if mode == MODE_DRY_RUN:
-            is_rehearsed = outcome.result == DRY_RUN
-            return f"{'would have been evicted' if is_rehearsed else outcome.result} (dry run)"
+            would_evict = outcome.result == DRY_RUN
+            return f"{'would have been evicted' if would_evict else outcome.result} (dry run)"
         case EvictionEnded(outcome=outcome):
             return outcome.result
         case EvictionRequested(mode=mode):
             return "eviction requested" + (" (dry run)" if mode == MODE_DRY_RUN else "")
         case DecisionMade(decision=decision) if decision.gate:
-            return f"left where it is for now ({decision.verdict} by {decision.gate})"
+            by = f"{decision.gate}: {decision.reason}" if decision.reason else decision.gate
+            return f"left where it is for now ({decision.verdict} by {by})"
         case DecisionMade():
             return "about to be evicted"
         case _:
@@ -105,7 +109,7 @@ def _fact_rows(story: Story, data: PodData) -> list[tuple[str, str]]:
         ("owners", event_lines.format_owners(data)),
         ("node", f"{who.node}{zone}"),
         ("plugin", f"{why.plugin}, profile {why.profile}"),
-        ("reason", why.reason),
+        ("finding", why.message),
         ("numbers", numbers or "none"),
         ("case", f"{case_events[0].event.correlationid}: {records}"),
     ]
@@ -174,7 +178,7 @@ def _style(label: str, item: StoryEvent | None) -> str:
     if item is not None and not item.is_of_case:
         return _MAGENTA
     if item is not None and isinstance(item.event.data, EvictionEnded):
-        return _GREEN if item.event.type.endswith(("succeeded.v1", "rehearsed.v1")) else _RED
+        return _GREEN if item.event.type in _SUCCESS_TYPES else _RED
     return _STYLES.get(label, "")
 
 
@@ -195,7 +199,7 @@ def _label(item: StoryEvent) -> str:
 def _describe(item: StoryEvent, requested: datetime | None) -> str:
     match item.event.data:
         case FindingMade(why=why):
-            return event_lines.printable(f"{why.plugin}: {why.reason}")
+            return event_lines.printable(f"{why.plugin}: {why.message}")
         case EvictionRequested(mode=mode) as data:
             request_note = (
                 ", nothing is asked" if mode == MODE_DRY_RUN else " before the API server was asked"

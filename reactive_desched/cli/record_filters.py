@@ -17,7 +17,7 @@ _FILTERS: Final = {
     "type": ("TYPE", "of this type, such as eviction.succeeded, or all of eviction"),
     "pod": ("NAME", "about this pod, as NAMESPACE/NAME, NAME or uid"),
     "node": ("NAME", "about pods on this node"),
-    "outcome": ("RESULT", "that ended so, such as evicted, failed, or rehearsed (a dry run)"),
+    "outcome": ("RESULT", "with this outcome, such as evicted, failed or dry_run"),
 }
 
 

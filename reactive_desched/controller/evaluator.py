@@ -5,6 +5,7 @@ small bites so that whoever drives it can let others run in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from reactive_desched.api.plugin import next_opinion
 from reactive_desched.controller.backoff import PodBackoff
@@ -16,7 +17,13 @@ from reactive_desched.controller.subscriptions import (
     Subscriptions,
 )
 from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
-from reactive_desched.model.decisions import CapacityHint, Decision, Defer, Evict, Refuse
+from reactive_desched.model.decisions import (
+    DISRUPTION_BUDGET,
+    CapacityHint,
+    Decision,
+    Evict,
+    GateReason,
+)
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import PodKey
@@ -28,8 +35,12 @@ from reactive_desched.primitives.debounce import DebounceQueue
 from reactive_desched.telemetry.metrics import Metric, gauge
 
 DIRTY_SUBJECTS = gauge("dirty_subjects", "Subjects waiting to be evaluated.")
-BLOCKED = gauge(
-    "parked", "Findings waiting for something to change, by what they wait for.", "reason"
+BLOCKED = gauge("blocked_findings", "Findings that a gate blocks until a change or a time.", "gate")
+
+BACKING_OFF: Final = GateReason(
+    "EvictionBackoff",
+    "BackingOff",
+    "The last eviction of the pod failed; the next attempt waits, doubling each time.",
 )
 
 
@@ -155,7 +166,7 @@ class Evaluator:
             return
         until = self._backoff.record_failure(pod.uid, outcome, now)
         if key[0] in self._queues:  # else it is not in force any more, and the pod merely rests
-            self._block(key, _blocked_by_outcome(finding, outcome, until), evaluation.trigger)
+            self._block(key, _blocked_by_outcome(finding, outcome, until, now), evaluation.trigger)
         trigger = ChangeTrigger(
             evaluation.trigger.change, evaluation.trigger.seen_at
         )  # by no event of the cluster
@@ -257,14 +268,14 @@ class Evaluator:
         decision: Decision = (
             key[0].gate.decide(finding, now)
             if backoff is None
-            else _blocked_by_outcome(finding, backoff.outcome, backoff.until)
+            else _blocked_by_outcome(finding, backoff.outcome, backoff.until, now)
         )
         if not isinstance(decision, Evict):
             self._block(finding_key, decision, trigger)
         changed = (
             last is None
             or isinstance(decision, Evict)
-            or (last.gate, last.message) != (decision.gate, decision.message)
+            or (last.gate, last.reason) != (decision.gate, decision.reason)
         )
         profile, subject = finding_key[0].profile, finding_key[1]
         evaluation = Evaluation(profile, subject, decision, trigger, now, changed)
@@ -301,9 +312,13 @@ def _groups(key: FindingKey, finding: Finding) -> tuple[SubjectKey, ...]:
     return (key[:2],)
 
 
-def _blocked_by_outcome(finding: Finding, outcome: Outcome, until: float) -> BlockedDecision:
-    """Say what a finding waits for whose eviction did not happen."""
-    if outcome.result != PDB_REFUSED:
-        return Defer(finding, "Eviction", outcome.message or outcome.result, until)
-    wakes = (WakeOnPdb(finding.pod.namespace), WakeOnPod(finding.pod.uid))
-    return Refuse(finding, "DisruptionBudget", outcome.message, wakes, until)
+def _blocked_by_outcome(
+    finding: Finding, outcome: Outcome, until: float, now: float
+) -> BlockedDecision:
+    """Return the decision on a finding whose eviction failed: it waits for the backoff."""
+    message = outcome.message or outcome.reason or outcome.result
+    if outcome.result == PDB_REFUSED:
+        wakes = (WakeOnPdb(finding.pod.namespace), WakeOnPod(finding.pod.uid))
+        return DISRUPTION_BUDGET.refuse(finding, message, wakes, until)
+    message = f"the last eviction attempt ended as {outcome.result} ({message})"
+    return BACKING_OFF.defer(finding, f"{message}; next attempt in {until - now:.0f} s", until)

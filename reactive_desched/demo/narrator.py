@@ -82,12 +82,12 @@ class ConsoleObserver:
         match decision:
             case Evict():
                 self.print_line("evict", "bold green", found)
-            case Defer(gate=gate, message=reason):
+            case Defer(reason=reason, message=message):
                 self.deferred += 1
-                self.print_line("defer", "yellow", f"{found}; {gate}: {reason}")
-            case Refuse(gate=gate, message=reason):
+                self.print_line("defer", "yellow", f"{found}; {reason}: {message}")
+            case Refuse(reason=reason, message=message):
                 self.refused.append(evaluation)
-                self.print_line("refuse", "red", f"{found}; {gate}: {reason}")
+                self.print_line("refuse", "red", f"{found}; {reason}: {message}")
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float, /) -> None:
         """Show an outcome, with the time from the change to it."""

@@ -1,16 +1,16 @@
-"""A dry run's evictor: everything happens as usual, except the call."""
+"""The evictor of a dry run: it sends no request to the API server."""
 
 from reactive_desched.errors import ClusterError
 from reactive_desched.model.outcomes import DryRun, EvictionRequest, EvictionResponse, PodLookup
 
 
 class DryRunEvictor:
-    """Asks nobody, and says so."""
+    """Answers every request with DryRun."""
 
     async def evict(self, _: EvictionRequest) -> EvictionResponse:
-        """Say that this was a rehearsal."""
+        """Return DryRun without a request."""
         return DryRun()
 
     async def get_pod(self, namespace: str, name: str) -> PodLookup:
-        """Know nothing: a rehearsal has no effect to read back."""
+        """Raise ClusterError: a dry run has no effect to read back."""
         raise ClusterError(f"a dry run never reads {namespace}/{name} back")

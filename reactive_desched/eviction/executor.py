@@ -14,7 +14,9 @@ from reactive_desched.errors import ClusterError, JournalError
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import (
-    CANCELLED,
+    EVICTIONS_PAUSED,
+    JOURNAL_UNAVAILABLE,
+    SHUTTING_DOWN,
     EvictionRequest,
     EvictionResponse,
     Outcome,
@@ -72,11 +74,11 @@ class EvictionExecutor:
         was asked (or would have been).
         """
         if (reason := cancel_reason()) is not None:
-            return Outcome(CANCELLED, reason), self._clock()
+            return EVICTIONS_PAUSED.outcome(reason), self._clock()
         try:
             intent_id = await self._intents.begin_intent(intent)
         except JournalError as error:
-            return Outcome(CANCELLED, str(error)), self._clock()
+            return JOURNAL_UNAVAILABLE.outcome(str(error)), self._clock()
         sent_at = self._clock()
         outcome = await self._send(intent, cancel_reason)
         await self._intents.record_outcome(intent_id, outcome)
@@ -85,7 +87,7 @@ class EvictionExecutor:
     async def _send(self, intent: Intent, cancel_reason: Callable[[], str | None]) -> Outcome:
         """Call the API server, unless things changed while the intent was being written."""
         if (reason := cancel_reason()) is not None:
-            return Outcome(CANCELLED, reason)
+            return EVICTIONS_PAUSED.outcome(reason)
         request = _request(intent)
         response = await self._evictor.evict(request)
         return outcome_from_response(response) or await confirm_by_reading(self._evictor, request)
@@ -142,7 +144,7 @@ class EvictionPool:
     def submit(self, intent: Intent) -> None:
         """Let one eviction begin; after `run` has ended it is withheld."""
         if self._queue is None:
-            self._on_outcome(intent, Outcome(CANCELLED, "stopping"), self._clock())
+            self._on_outcome(intent, SHUTTING_DOWN.outcome("the controller stops"), self._clock())
         else:
             self._active += 1
             self._not_yet_sent[intent.pod.uid] = None

@@ -25,7 +25,8 @@ from reactive_desched.model.scheduling import (
     TOO_MANY_PODS,
     UNSCHEDULABLE,
     UNTOLERATED_TAINTS,
-    insufficient_message,
+    FitReason,
+    insufficient_resource,
     tolerates_cordon,
 )
 from reactive_desched.model.volumes import TOO_MANY_VOLUMES
@@ -34,18 +35,18 @@ from reactive_desched.state.view import ClusterView
 MAX_COMPARED: Final = 16
 """Of so many nodes that fit, the one with most room is taken."""
 
-Rejections = list[tuple[str, int]]
-"""One filter's reasons, each with the slots that refuse for it."""
+Rejections = list[tuple[FitReason, int]]
+"""One filter's reasons, each with the slots that it rejects."""
 
 
 class Diagnosis(Struct, frozen=True):
     """How many nodes were looked at, and how many refused for which reason."""
 
     nodes: int
-    reasons: Counter[str]
+    reasons: Counter[FitReason]
 
     def __str__(self) -> str:
-        counted = sorted(f"{number} {reason}" for reason, number in self.reasons.items())
+        counted = sorted(f"{number} {reason.message}" for reason, number in self.reasons.items())
         return f"0/{self.nodes} nodes are available: {', '.join(counted)}"
 
 
@@ -76,7 +77,7 @@ class NodeFilters:
 
     def diagnose(self, pod: Pod, among: int) -> Diagnosis:
         """Count why nodes do not fit: each by the first filter that it fails."""
-        reasons: Counter[str] = Counter()
+        reasons: Counter[FitReason] = Counter()
         nodes = among.bit_count()
         for objections in self._rejections(pod):
             rejected = 0
@@ -124,7 +125,7 @@ class NodeFilters:
         for rejection in self.pod_affinity.rejections(pod):
             yield [rejection]
 
-    def _static_rejections(self, pod: Pod) -> Iterator[tuple[str, int]]:
+    def _static_rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:
         nodes, spec = self._nodes, pod.spec
         if nodes.cordoned and not tolerates_cordon(spec.tolerations):
             yield UNSCHEDULABLE, nodes.cordoned
@@ -209,5 +210,5 @@ class NodeFilters:
         )
 
 
-def _shortage_reason(resource: str) -> str:
-    return TOO_MANY_PODS if resource == PODS else insufficient_message(resource)
+def _shortage_reason(resource: str) -> FitReason:
+    return TOO_MANY_PODS if resource == PODS else insufficient_resource(resource)

@@ -12,15 +12,20 @@ from typing import Final
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.affinity_terms import scheduler_scope
 from reactive_desched.model.objects import Namespace, Pod, PodAffinityTerm
+from reactive_desched.model.scheduling import FitReason
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.topology_domains import TopologyDomains
 from reactive_desched.state.view import ClusterView
 
-POD_AFFINITY_UNMET: Final = "node(s) didn't match pod affinity rules"
-POD_ANTI_AFFINITY_VIOLATED: Final = "node(s) didn't match pod anti-affinity rules"
-EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+POD_AFFINITY_UNMET: Final = FitReason("PodAffinityUnmet", "node(s) didn't match pod affinity rules")
+POD_ANTI_AFFINITY_VIOLATED: Final = FitReason(
+    "PodAntiAffinityViolated", "node(s) didn't match pod anti-affinity rules"
+)
+EXISTING_ANTI_AFFINITY: Final = FitReason(
+    "ExistingPodAntiAffinity", "node(s) didn't satisfy existing pods anti-affinity rules"
+)
 
-RejectionIterator = Iterator[tuple[str, int]]
+RejectionIterator = Iterator[tuple[FitReason, int]]
 """Reasons, each with the slots that refuse for it."""
 
 

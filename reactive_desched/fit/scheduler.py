@@ -92,13 +92,13 @@ class SchedulerNodeFit:
         return None if slot is None else self._nodes.name(slot)
 
     def diagnose_other_nodes(self, pod: Pod, selector: Selector) -> NoFit:
-        """Say what the other nodes lack, and what could help."""
+        """Return why the other nodes reject the pod, and which changes may help."""
         among = self._other_nodes(pod, self._ready_nodes(selector))
         found = self._no_fit(pod, str(selector), among, lambda: self._ready_nodes(selector))
         return replace(found, message=f"no other node fits the pod: {found.message}")
 
     def diagnose_any_node(self, pod: Pod) -> NoFit:
-        """Say what the nodes lack, and what could help, the pod's own node in particular."""
+        """Return why every node, its own included, rejects the pod, and what may help."""
         among = self._nodes.eligible
         own = WakeOnNode(pod.node)
         found = self._no_fit(pod, ANY_NODE_SCOPE, among, lambda: self._nodes.eligible, own)
@@ -187,12 +187,11 @@ class SchedulerNodeFit:
         until, booked_until = now + RETRY_AFTER_S, self._nodes.reservations.next_expiry()
         if booked_until is not None:
             until = min(until, booked_until)
-        message = ", ".join(sorted(diagnosis.reasons)) or "there are none"
         wakes = (wake, WakeOnPod(pod.uid), *wakes, *self._volume_wakes(pod))
-        return NoFit(message, diagnosis, wakes, until)
+        return NoFit(str(diagnosis), diagnosis, wakes, until)
 
     def _volume_wakes(self, pod: Pod) -> Iterator[WakeOn]:
-        """Name what stands behind the pod's claims, and who else holds one that serves one pod."""
+        """Yield wakes of the pod's PVCs, their PVs, and users of ReadWriteOncePod PVCs."""
         for name in pod.pvc_names:
             yield WakeOnPvc(pod.namespace, name)
             pvc = self._view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")

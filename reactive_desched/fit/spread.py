@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import Pod, PodKey, TopologySpreadConstraint
+from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.spread import (
     HONOR,
     SPREAD_LABEL_MISSING,
@@ -30,7 +31,7 @@ class TopologySpreadFilter:
         self._nodes = nodes
         self._view = view
 
-    def rejections(self, pod: Pod) -> Iterator[tuple[str, int]]:
+    def rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:
         """Return the slots that lack a constraint's label, and those in domains that are full."""
         constraints, labels = hard_constraints(pod.spec), self._nodes.labels
         labelled = self._nodes.existing

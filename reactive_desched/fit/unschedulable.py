@@ -28,7 +28,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.objects import Pod, PodSpec
-from reactive_desched.model.scheduling import statically_unfit
+from reactive_desched.model.scheduling import FitReason, statically_unfit
 from reactive_desched.model.spread import SPREAD_LABEL_MISSING, SPREAD_VIOLATED
 from reactive_desched.model.volumes import (
     TOO_MANY_VOLUMES,
@@ -88,7 +88,7 @@ class UnschedulableGroup:
         self.pod = pod
         self.feasibility = offer
         self.wake = wake
-        self.reasons: frozenset[str] = frozenset()
+        self.reasons: frozenset[FitReason] = frozenset()
         self.rejected_at = 0.0
 
     @property
@@ -131,7 +131,12 @@ class UnschedulableGroups:
         return hints
 
     def record_no_fit(
-        self, scope: str, pod: Pod, candidates: CandidateSlots, reasons: Iterable[str], now: float
+        self,
+        scope: str,
+        pod: Pod,
+        candidates: CandidateSlots,
+        reasons: Iterable[FitReason],
+        now: float,
     ) -> WakeOn:
         """Take in that a pod fits nowhere in a scope; returns what to wait for."""
         key = group_key(scope, pod)

@@ -16,6 +16,7 @@ from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.fits import fit_error
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Pod, PodSpec
+from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.wakes import WakeOn, WakeOnCapacity, WakeOnPod
 from reactive_desched.state.view import ClusterView
 
@@ -23,20 +24,16 @@ SCHEDULER: Final = "scheduler"
 UPSTREAM: Final = "upstream"
 """The two strengths, as settings name them."""
 
-NO_OTHER_NODE: Final = (
-    "pod does not fit on any other node because of nodeSelector(s), Taint(s), "
-    "or nodes marked as unschedulable"
-)
-"""Upstream's words, whatever the reason is."""
+NODE_NOT_FOUND: Final = FitReason("NodeNotFound", "node is not known")
 
 MAX_UNFIT_TEMPLATES: Final = 10_000
 """How many hopeless templates are remembered; at the bound all are forgotten."""
 
 
 class NoFit(Struct, frozen=True):
-    """The pod fits no node: why not, in words and in numbers, and what could help.
+    """The pod fits no node: why each node rejects it, and which changes may help.
 
-    `until` says when to look again regardless, in monotonic seconds.
+    At `until` (monotonic seconds) the pod is judged again whatever happened.
     """
 
     message: str
@@ -147,14 +144,15 @@ class UpstreamNodeFit:
         return next(fitting, None)
 
     def diagnose_other_nodes(self, pod: Pod, _: Selector) -> NoFit:
-        """Say so in upstream's words; any room could help."""
-        return NoFit(NO_OTHER_NODE, self._last_diagnosis, (WakeOnCapacity(), WakeOnPod(pod.uid)))
+        """Return why the other nodes reject the pod; freed capacity of any node may help."""
+        return self._no_fit(f"no other node fits the pod: {self._last_diagnosis}", pod)
 
     def diagnose_any_node(self, pod: Pod) -> NoFit:
-        """Say so; any room could help."""
-        return NoFit(
-            "no node fits the pod", self._last_diagnosis, (WakeOnCapacity(), WakeOnPod(pod.uid))
-        )
+        """Return why every node rejects the pod; freed capacity of any node may help."""
+        return self._no_fit(f"no node fits the pod: {self._last_diagnosis}", pod)
+
+    def _no_fit(self, message: str, pod: Pod) -> NoFit:
+        return NoFit(message, self._last_diagnosis, (WakeOnCapacity(), WakeOnPod(pod.uid)))
 
     def reserve(self, _: Pod) -> None:
         """Upstream promises nothing to anybody."""
@@ -173,9 +171,9 @@ class UpstreamNodeFit:
         """Say whether the pod fits one node."""
         return self._rejection(pod, node_info) is None
 
-    def _rejection(self, pod: Pod, node_info: NodeInfo) -> str | None:
+    def _rejection(self, pod: Pod, node_info: NodeInfo) -> FitReason | None:
         if node_info.node is None:
-            return "node is not known"
+            return NODE_NOT_FOUND
         return fit_error(pod, node_info.node, node_info.requested, node_info.active.values())
 
     def _check_topics(self, pod: Pod, scope: str, node_infos: Iterable[NodeInfo]) -> str | None:
@@ -189,7 +187,7 @@ class UpstreamNodeFit:
         ):
             self._last_diagnosis = known[1]
             return None
-        reasons: Counter[str] = Counter()
+        reasons: Counter[FitReason] = Counter()
         for room in node_infos:
             if (rejection := self._rejection(pod, room)) is None:
                 return room.name

@@ -8,6 +8,7 @@ from typing import Final
 
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod
+from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.volumes import (
     PV_NOT_FOUND,
     READ_WRITE_ONCE_POD_CONFLICT,
@@ -39,8 +40,8 @@ class VolumeFilter:
         """What sits in a slot may differ."""
         self._attached.pop(slot, None)
 
-    def prefilter(self, pod: Pod) -> str | None:
-        """Say why no node at all will do, whatever else is so, or None."""
+    def prefilter(self, pod: Pod) -> FitReason | None:
+        """Return why every node rejects the pod for its PersistentVolumeClaims, or None."""
         for name in pod.pvc_names:
             claim = self._view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
             if (why := pvc_error(claim, name)) is not None:
@@ -54,7 +55,7 @@ class VolumeFilter:
         users = self._view.index(PvcUsers).users_of(f"{pod.namespace}/{claim}")
         return (user for user in users if user.uid != pod.uid)
 
-    def rejections(self, pod: Pod) -> Iterator[tuple[str, int]]:
+    def rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:
         """Return the slots from which a volume of the pod cannot be reached."""
         for volume in self.volumes_of(pod):
             if volume is None:

@@ -1,34 +1,43 @@
-"""Of pods that exclude each other one may stay, so whoever is judged last waits for the others."""
+"""Of pods that exclude each other one may stay: the pod judged last waits for the others."""
+
+from typing import Final
 
 from reactive_desched.gate.in_flight import InFlightEvictions
-from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 from reactive_desched.state.view import ClusterView
 
+PARTNERS_LEAVING: Final = GateReason(
+    "ConflictPartners",
+    "ConflictPartnersLeaving",
+    "Every pod that the pod must not be together with is terminating, evicted or gone.",
+)
+
 
 class ConflictPartnersLeaving:
-    """Refuses a finding while every pod that it is against is gone or on its way out.
+    """Refuses a finding while every pod of `conflicts_with` is gone or leaving.
 
-    When they are gone nothing may be wrong any more; if one of them stays after all, the finding
-    is looked at again. A finding against nobody passes.
+    Once they are gone the pod may be right where it is. When one of them stays after all, the
+    finding is judged again. A finding without conflicts passes.
     """
 
-    name = "Leaving"
+    name = PARTNERS_LEAVING.gate
 
     def __init__(self, view: ClusterView, in_flight: InFlightEvictions) -> None:
         self._view = view
         self._in_flight = in_flight
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
-        """Refuse unless one of those the finding is against stays, as far as we know."""
+        """Refuse unless at least one pod of `conflicts_with` stays, as far as the state shows."""
         partners = finding.conflicts_with
         if not partners or not all(map(self._is_leaving, partners)):
             return None
         wakes = [wake(uid) for uid in partners for wake in (WakeOnPod, WakeOnEviction)]
-        reason = "all that it must not be together with are leaving already"
-        return Refuse(finding, self.name, reason, (WakeOnPod(finding.pod.uid), *wakes))
+        pods = "the pod" if len(partners) == 1 else f"all {len(partners)} pods"
+        message = f"{pods} that it must not be together with left or leaves already"
+        return PARTNERS_LEAVING.refuse(finding, message, (WakeOnPod(finding.pod.uid), *wakes))
 
     def _is_leaving(self, uid: PodKey) -> bool:
         pod = self._view.pod(uid)

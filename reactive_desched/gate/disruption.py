@@ -1,7 +1,7 @@
-"""Would a disruption budget refuse this pod? Asked of our own picture, to spare useless calls.
+"""Refuses pods whose PodDisruptionBudget allows no eviction, to spare requests that would fail.
 
-The API server has the last word. Pods that are not Ready are left to it, since its rules let
-many of them go; so are pods under several budgets, which it answers with an error.
+The API server has the last word. It decides alone about pods that are not Ready, since its rules
+let many of them go, and about pods under several PodDisruptionBudgets, which it answers with 500.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from cachetools import TTLCache
 
 from reactive_desched.model.changes import Change, PdbChanged
-from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.decisions import DISRUPTION_BUDGET, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodKey
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
@@ -19,18 +19,18 @@ from reactive_desched.state.view import ClusterView
 MAX_ASSUMED_PDBS = 10_000
 ASSUME_TTL_S = 30.0
 RECHECK_AFTER_S = 60.0
-"""A budget's news could be lost on the way: whoever waits for it looks again after this."""
+"""A blocked finding is judged again after this, in case a PodDisruptionBudget event was lost."""
 
 
 class PdbFilter:
-    """Refuses what a budget has no room for, counting evictions its status does not show yet.
+    """Refuses a pod whose PodDisruptionBudget has no disruption left, with assumed evictions.
 
-    An eviction is booked on its budgets until the budget's status changes, for 30 seconds at
-    most; 10,000 budgets can hold bookings, beyond that the oldest booking is dropped and the
-    API server refuses in our place.
+    An eviction is assumed on its PodDisruptionBudgets until their status changes, for 30 seconds
+    at most. At most 10,000 PodDisruptionBudgets have assumed evictions; beyond that the oldest
+    entry is dropped, and the API server refuses instead.
     """
 
-    name = "DisruptionBudget"
+    name = DISRUPTION_BUDGET.gate
     indexes = (PdbIndex,)
 
     def __init__(self, view: ClusterView, clock: Callable[[], float]) -> None:
@@ -40,7 +40,7 @@ class PdbFilter:
         )
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
-        """Refuse a Ready pod whose one budget allows no more."""
+        """Refuse a Ready pod whose only PodDisruptionBudget allows no further disruption."""
         pod = finding.pod
         pdbs = self._view.index(PdbIndex).covering(pod)
         if len(pdbs) != 1 or not pod.status.is_ready:
@@ -49,25 +49,25 @@ class PdbFilter:
         assumed = len(self._assumed.get(pdb.key, frozenset()) - {pod.uid})
         if pdb.disruptions_allowed > assumed:
             return None
-        reason = f"disruption budget {pdb.name} allows {pdb.disruptions_allowed} now"
+        message = f"PodDisruptionBudget {pdb.name} allows {pdb.disruptions_allowed} disruptions now"
         if assumed and pdb.disruptions_allowed:
-            reason += f", {assumed} of them promised"
+            message += f", and {assumed} evictions under way use them"
         wakes = (WakeOnPdb(pod.namespace), WakeOnPod(pod.uid))
-        return Refuse(finding, self.name, reason, wakes, retry_at_s=now + RECHECK_AFTER_S)
+        return DISRUPTION_BUDGET.refuse(finding, message, wakes, retry_at_s=now + RECHECK_AFTER_S)
 
     def reserve(self, pod: Pod) -> None:
-        """Book an eviction that is about to be asked for."""
+        """Assume the eviction of the pod on its PodDisruptionBudgets."""
         for pdb in self._view.index(PdbIndex).covering(pod):
             self._assumed[pdb.key] = self._assumed.get(pdb.key, frozenset()) | {pod.uid}
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
-        """Drop the booking of an eviction that did not happen."""
+        """Drop the assumption when the eviction did not happen."""
         if not evicted:
             for pdb in self._view.index(PdbIndex).covering(pod):
                 self._drop_assumed(pdb, {pod.uid})
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
-        """A budget's status changed: it shows the evictions that were accepted by now."""
+        """Drop the assumptions of a PodDisruptionBudget whose status changed: it shows them now."""
         for change in changes:
             if isinstance(change, PdbChanged):
                 self._assumed.pop(f"{change.namespace}/{change.name}", None)
@@ -80,5 +80,5 @@ class PdbFilter:
             self._assumed.pop(pdb.key, None)
 
     def assumed_pdbs(self) -> Iterator[str]:
-        """Name the budgets that hold bookings."""
+        """Return the keys of the PodDisruptionBudgets with assumed evictions."""
         return iter(self._assumed)

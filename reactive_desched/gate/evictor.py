@@ -1,12 +1,12 @@
-"""The default evictor as gates: its guards (Filter) and its last looks (PreEvictionFilter)."""
+"""The default evictor as gates: its pod filters (Filter) and its checks (PreEvictionFilter)."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from reactive_desched.api.index import Index
 from reactive_desched.fit.upstream import NodeFit, NoFit
-from reactive_desched.gate.filters import PodFilter, pod_filters, wake_on_pod
-from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.gate.filters import PodFilter, Rejection, pod_filters, wake_on_pod
+from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.model.objects import Namespace, Pod
@@ -17,9 +17,37 @@ from reactive_desched.state.view import ClusterView
 EVICTABLE: Final = float("-inf")
 PROTECTED: Final = float("inf")
 
+MIN_NODES: Final = 2
+"""Another node than the pod's own needs two."""
+
+PREFERS_NO_EVICTION: Final = GateReason(
+    "NoEvictionPolicy",
+    "PrefersNoEviction",
+    "The pod has the prefer-no-eviction annotation, and the policy makes it mandatory.",
+)
+TOO_FEW_NODES: Final = GateReason(
+    "MinReadyNodes",
+    "TooFewReadyNodes",
+    "Fewer than two nodes are ready and match the policy's `nodeSelector`.",
+)
+NODE_FIT_PENDING: Final = GateReason(
+    "NodeFit", "NodeFitPending", "Changed nodes are still being evaluated for node fit."
+)
+NO_NODE_FITS: Final = GateReason(
+    "NodeFit", "NoNodeFits", "No node, the pod's own included, fits the pod."
+)
+NO_OTHER_NODE_FITS: Final = GateReason(
+    "NodeFit", "NoOtherNodeFits", "No ready node other than the pod's own fits the pod."
+)
+NAMESPACE_NOT_SELECTED: Final = GateReason(
+    "NamespaceLabelSelector",
+    "NamespaceNotSelected",
+    "The policy's `namespaceLabelSelector` does not match the labels of the pod's namespace.",
+)
+
 
 class EvictorFilters:
-    """Asks every guard in turn; the evict annotation answers for all of them."""
+    """Asks every pod filter in turn; a pod with the evict annotation passes all of them."""
 
     name = "DefaultEvictor"
 
@@ -37,25 +65,24 @@ class EvictorFilters:
         return tuple(kind for pod_filter in self._filters for kind in pod_filter.indexes)
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
-        """Return the first guard's refusal."""
+        """Refuse with the first filter's rejection."""
         pod = finding.pod
         if pod.annotations.evict is not None:
             return None
         if self._mandatory and pod.annotations.prefer_no_eviction is not None:
-            asks = "pod asks not to be evicted and the policy obeys"
-            return Refuse(finding, "NoEvictionPolicy", asks, (WakeOnPod(pod.uid),))
+            message = "the pod's annotation asks for no eviction, and the policy obeys it"
+            return PREFERS_NO_EVICTION.refuse(finding, message, (WakeOnPod(pod.uid),))
         for pod_filter in self._filters:
-            if (reason := pod_filter.check(pod, self._view)) is not None:
+            if (rejection := pod_filter.check(pod, self._view)) is not None:
+                reason, message = rejection
                 until = self._retry_at(pod_filter, pod, now)
-                return Refuse(finding, pod_filter.name, reason, pod_filter.wakes(pod), until)
+                return reason.refuse(finding, message, pod_filter.wakes(pod), until)
         return None
 
-    def reasons(self, pod: Pod) -> list[tuple[str, str]]:
-        """Return every guard's name and reason, as upstream collects them."""
-        checked = (
-            (pod_filter.name, pod_filter.check(pod, self._view)) for pod_filter in self._filters
-        )
-        return [(name, reason) for name, reason in checked if reason is not None]
+    def rejections(self, pod: Pod) -> list[Rejection]:
+        """Return the rejections of every filter, as upstream collects them."""
+        found = (pod_filter.check(pod, self._view) for pod_filter in self._filters)
+        return [rejection for rejection in found if rejection is not None]
 
     def evictable_from_s(self, pod: Pod) -> float:
         """Return since when the pod passes: -inf if it does, inf if only a change can alter that.
@@ -80,28 +107,30 @@ class EvictorFilters:
                     yield wake
 
     def _retry_at(self, pod_filter: PodFilter, pod: Pod, now: float) -> float | None:
-        """Translate a wall-clock opening into monotonic time."""
-        opens_s = pod_filter.retry_at_s(pod)
-        return None if opens_s is None else now + max(0.0, opens_s - self._view.now_s)
+        """Convert the wall-clock time at which a rejection ends to monotonic seconds."""
+        retry_at_s = pod_filter.retry_at_s(pod)
+        return None if retry_at_s is None else now + max(0.0, retry_at_s - self._view.now_s)
 
 
 class MinReadyNodes:
-    """Upstream skips its cycle unless two nodes are ready and selected; so do we."""
+    """Refuses everything unless two nodes are ready and selected, as upstream skips its cycle."""
 
-    name = "TwoNodes"
+    name = TOO_FEW_NODES.gate
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
-        """Refuse while nothing could run anywhere else."""
-        if self._view.eligible_node_count >= 2:  # noqa: PLR2004 -- "another node" needs two
+        """Refuse while no pod could run on another node."""
+        count = self._view.eligible_node_count
+        if count >= MIN_NODES:
             return None
-        return Refuse(finding, self.name, "fewer than two nodes are ready", (WakeOnNodeAdded(),))
+        message = f"{count} nodes are ready and selected, and an eviction needs {MIN_NODES}"
+        return TOO_FEW_NODES.refuse(finding, message, (WakeOnNodeAdded(),))
 
 
 class NodeFitFilter:
-    """Somewhere must fit: any other node if the evictor asks, any at all if the plugin does."""
+    """Refuses a pod that fits no other node (evictor's setting) or no node (plugin's demand)."""
 
     name = "NodeFit"
 
@@ -116,46 +145,42 @@ class NodeFitFilter:
         return self._node_fit.indexes
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
-        """Refuse a pod that no node would take, until that may have changed."""
+        """Refuse a pod that fits nowhere, until a change may have made it fit."""
         pod, fit = finding.pod, self._node_fit
         if not (self._evictor_requires or finding.needs_fit):
             return None
         if not fit.sync():
-            return Defer(finding, self.name, "the nodes are still being looked through", now)
+            return NODE_FIT_PENDING.defer(finding, "changed nodes are still being evaluated", now)
         if finding.needs_fit and fit.find_any_node(pod) is None:
-            return self._refuse(finding, fit.diagnose_any_node(pod))
+            return _refuse(finding, NO_NODE_FITS, fit.diagnose_any_node(pod))
         if self._evictor_requires and fit.find_other_node(pod, self._selector) is None:
-            return self._refuse(finding, fit.diagnose_other_nodes(pod, self._selector))
+            return _refuse(
+                finding, NO_OTHER_NODE_FITS, fit.diagnose_other_nodes(pod, self._selector)
+            )
         return None
 
-    def _refuse(self, finding: Finding, no_fit: NoFit) -> Refuse:
-        return Refuse(
-            finding,
-            self.name,
-            no_fit.message,
-            no_fit.wake_on,
-            no_fit.until,
-            str(no_fit.diagnosis),
-        )
+
+def _refuse(finding: Finding, reason: GateReason, no_fit: NoFit) -> Refuse:
+    return reason.refuse(finding, no_fit.message, no_fit.wake_on, no_fit.until)
 
 
 class NamespaceFilter:
-    """The pod's namespace must carry the labels the policy asks for."""
+    """Refuses pods of namespaces without the labels that the policy asks for."""
 
-    name = "NamespaceLabelSelector"
+    name = NAMESPACE_NOT_SELECTED.gate
 
     def __init__(self, selector: LabelSelector, view: ClusterView) -> None:
         self._selector = selector
         self._view = view
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
-        """Refuse a pod of any other namespace, or of one that is not in the state."""
+        """Refuse a pod whose namespace does not match, or does not exist."""
         pod = finding.pod
         if self.selects(pod):
             return None
-        reason = "pod's namespace does not match the policy's namespaceLabelSelector"
+        message = f"the policy's namespaceLabelSelector does not match namespace {pod.namespace}"
         wakes = (WakeOnNamespace(pod.namespace), WakeOnPod(pod.uid))
-        return Refuse(finding, self.name, reason, wakes)
+        return NAMESPACE_NOT_SELECTED.refuse(finding, message, wakes)
 
     def selects(self, pod: Pod) -> bool:
         """Say whether the pod's namespace exists and has the labels."""

@@ -1,7 +1,7 @@
-"""Reasons to leave a pod alone: the default evictor's rules, one small function each.
+"""The default evictor's pod filters: one small function for each reason not to evict a pod.
 
-As upstream's DefaultEvictor Filter, in its order and words. A guard returns the reason or None,
-and `wakes` names what could change its answer.
+The rules and their order are those of the SIG descheduler's DefaultEvictor. A filter returns None
+or its reason with a message; `wake_keys` names the objects whose change may alter the answer.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from reactive_desched.api.index import Index
+from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     FAILED,
@@ -30,39 +31,121 @@ from reactive_desched.state.indexes.owners import ReplicaCounts, WakeOnOwner
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
 
-PodCheck = Callable[[Pod, ClusterView], str | None]
+Rejection = tuple[GateReason, str]
+"""Why a pod must not be evicted, and the message that says so."""
+
+PodCheck = Callable[[Pod, ClusterView], Rejection | None]
+
+MIRROR_POD: Final = GateReason(
+    "MirrorPods", "MirrorPod", "The pod mirrors a static pod, which only the kubelet can stop."
+)
+STATIC_POD: Final = GateReason(
+    "StaticPods", "StaticPod", "The pod is a static pod: it comes from a file on its node."
+)
+POD_TERMINATING: Final = GateReason(
+    "TerminatingPods", "PodTerminating", "The pod is terminating already."
+)
+SYSTEM_CRITICAL: Final = GateReason(
+    Protection.SYSTEM_CRITICAL,
+    "SystemCriticalPriority",
+    "The pod's priority is 2,000,000,000 or more.",
+)
+PRIORITY_TOO_HIGH: Final = GateReason(
+    "PriorityThreshold",
+    "PriorityTooHigh",
+    "The pod's priority is not below the policy's `priorityThreshold`.",
+)
+PRIORITY_CLASS_NOT_FOUND: Final = GateReason(
+    "PriorityThreshold",
+    "PriorityClassNotFound",
+    "The cluster has no PriorityClass of the name in the policy's `priorityThreshold`.",
+)
+NO_CONTROLLER: Final = GateReason(
+    Protection.FAILED_BARE,
+    "NoController",
+    "The pod has no owner, so no controller would replace it.",
+)
+LOCAL_STORAGE: Final = GateReason(
+    Protection.LOCAL_STORAGE,
+    "LocalStorage",
+    "The pod has a hostPath or emptyDir volume, whose data would be lost.",
+)
+DAEMON_SET_POD: Final = GateReason(
+    Protection.DAEMON_SET,
+    "DaemonSetPod",
+    "The pod belongs to a DaemonSet, which would recreate it on the same node.",
+)
+PVC_POD: Final = GateReason(
+    Protection.PVC, "PvcPod", "The pod uses a PersistentVolumeClaim, and the policy protects these."
+)
+PVC_NOT_FOUND: Final = GateReason(
+    Protection.PVC,
+    "PvcNotFound",
+    "The pod's PersistentVolumeClaim does not exist, so its storage class is unknown.",
+)
+STORAGE_CLASS_UNKNOWN: Final = GateReason(
+    Protection.PVC,
+    "StorageClassUnknown",
+    "The pod's PersistentVolumeClaim names no storage class.",
+)
+PROTECTED_STORAGE_CLASS: Final = GateReason(
+    Protection.PVC,
+    "ProtectedStorageClass",
+    "The pod uses a PersistentVolumeClaim of a storage class that the policy protects.",
+)
+NO_DISRUPTION_BUDGET: Final = GateReason(
+    Protection.WITHOUT_PDB,
+    "NoDisruptionBudget",
+    "No PodDisruptionBudget covers the pod, and the policy protects such pods.",
+)
+RESOURCE_CLAIMS: Final = GateReason(
+    Protection.RESOURCE_CLAIMS,
+    "ResourceClaims",
+    "The pod uses ResourceClaims, and the policy protects such pods.",
+)
+LABELS_NOT_SELECTED: Final = GateReason(
+    "LabelSelector",
+    "LabelsNotSelected",
+    "The evictor's `labelSelector` does not match the pod's labels.",
+)
+TOO_FEW_REPLICAS: Final = GateReason(
+    "MinReplicas", "MinReplicas", "The pod's owner has fewer pods than `minReplicas`."
+)
+TOO_YOUNG: Final = GateReason(
+    "MinPodAge", "MinPodAge", "The pod started less than `minPodAge` ago, or has not started."
+)
 
 
 def wake_on_pod(pod: Pod) -> tuple[WakeOn, ...]:
-    """Wake when something about the pod itself changes."""
+    """Wake when the pod changes."""
     return (WakeOnPod(pod.uid),)
 
 
 def wake_on_owner(pod: Pod) -> tuple[WakeOn, ...]:
-    """Wake when an owner gains or loses pods."""
+    """Wake when the pod changes, or the number of pods of one of its owners."""
     return (*wake_on_pod(pod), *(WakeOnOwner(owner.uid) for owner in pod.owners))
 
 
 def wake_on_pvc(pod: Pod) -> tuple[WakeOn, ...]:
-    """Wake when a claim of the pod changes."""
+    """Wake when the pod or one of its PersistentVolumeClaims changes."""
     return (*wake_on_pod(pod), *(WakeOnPvc(pod.namespace, name) for name in pod.pvc_names))
 
 
 def wake_on_pdb(pod: Pod) -> tuple[WakeOn, ...]:
-    """Wake when a disruption budget of the namespace changes."""
+    """Wake when the pod or a PodDisruptionBudget of its namespace changes."""
     return (*wake_on_pod(pod), WakeOnPdb(pod.namespace))
 
 
 def wake_on_priority_class(pod: Pod) -> tuple[WakeOn, ...]:
-    """Wake when a priority class changes."""
+    """Wake when the pod or a PriorityClass changes."""
     return (*wake_on_pod(pod), WakeOnPriorityClass())
 
 
 @dataclass(frozen=True, slots=True)
 class PodFilter:
-    """One reason to refuse: what it is called, how it is told, what could lift it.
+    """A filter: its gate's name, its check, and what may alter its answer.
 
-    `opens_at_s` tells when a refusal that time alone lifts ends (seconds since the epoch).
+    `retry_at_s` returns when a rejection ends that time alone lifts (seconds since the epoch).
     """
 
     name: str
@@ -72,142 +155,158 @@ class PodFilter:
     indexes: tuple[type[Index], ...] = ()
 
 
-def mirror_pod(pod: Pod, _: ClusterView) -> str | None:
-    """Mirror pods belong to the kubelet."""
-    return "pod is a mirror pod" if pod.annotations.mirror is not None else None
-
-
-def static_pod(pod: Pod, _: ClusterView) -> str | None:
-    """Static pods come from a node's files."""
-    source = pod.annotations.config_source
-    return "pod is a static pod" if source is not None and source != "api" else None
-
-
-def terminating(pod: Pod, _: ClusterView) -> str | None:
-    """What already leaves needs no push."""
-    return "pod is terminating" if pod.is_terminating else None
-
-
-def system_critical(pod: Pod, _: ClusterView) -> str | None:
-    """System-critical priority is 2,000,000,000 and above."""
-    if pod.spec.priority is None or pod.spec.priority < SYSTEM_CRITICAL_PRIORITY:
+def mirror_pod(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject mirror pods: the kubelet manages them."""
+    if pod.annotations.mirror is None:
         return None
-    return "pod has system critical priority and is protected against eviction"
+    return MIRROR_POD, "the pod is a mirror pod of the kubelet"
 
 
-def no_owner(pod: Pod, _: ClusterView) -> str | None:
-    """Nobody makes an ownerless pod again."""
-    return None if pod.owners else "pod does not have any ownerRefs"
+def static_pod(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject static pods: they come from files on their node."""
+    source = pod.annotations.config_source
+    if source is None or source == "api":
+        return None
+    return STATIC_POD, f"the pod is a static pod from {source}"
 
 
-def no_owner_and_not_failed(pod: Pod, _: ClusterView) -> str | None:
-    """Where failed bare pods may go, others still may not."""
+def terminating(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject pods whose deletion has begun."""
+    return (POD_TERMINATING, "the pod is terminating") if pod.is_terminating else None
+
+
+def system_critical(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject pods with system-critical priority: 2,000,000,000 and above."""
+    priority = pod.spec.priority
+    if priority is None or priority < SYSTEM_CRITICAL_PRIORITY:
+        return None
+    return SYSTEM_CRITICAL, f"the pod has system-critical priority {priority}"
+
+
+def no_owner(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject pods without an owner: no controller would replace them."""
+    return None if pod.owners else (NO_CONTROLLER, "the pod has no owner that would replace it")
+
+
+def no_owner_and_not_failed(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject pods without an owner, unless they have failed."""
     if pod.owners or pod.status.phase == FAILED:
         return None
-    return "pod does not have any ownerRefs and is not in failed phase"
+    return NO_CONTROLLER, "the pod has no owner that would replace it, and has not failed"
 
 
-def local_storage(pod: Pod, _: ClusterView) -> str | None:
-    """The data of hostPath and emptyDir volumes stays behind."""
+def local_storage(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject pods whose hostPath or emptyDir volumes would stay behind."""
     if not pod.spec.has_local_storage:
         return None
-    return "pod has local storage and is protected against eviction"
+    return LOCAL_STORAGE, "the pod has local storage (a hostPath or emptyDir volume)"
 
 
-def daemon_set_pod(pod: Pod, _: ClusterView) -> str | None:
-    """A DaemonSet would put it back on the same node."""
-    if not any(owner.kind == "DaemonSet" for owner in pod.owners):
+def daemon_set_pod(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject pods of a DaemonSet, which would recreate them on the same node."""
+    owner = next((owner for owner in pod.owners if owner.kind == "DaemonSet"), None)
+    return None if owner is None else (DAEMON_SET_POD, f"DaemonSet {owner.name} owns the pod")
+
+
+def has_pvc(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject pods that use a PersistentVolumeClaim."""
+    if not pod.pvc_names:
         return None
-    return "daemonset pods are protected against eviction"
-
-
-def has_pvc(pod: Pod, _: ClusterView) -> str | None:
-    """A pod with a persistent volume claim."""
-    return "pod with PVC is protected against eviction" if pod.pvc_names else None
+    return PVC_POD, f"the pod uses PersistentVolumeClaim {pod.pvc_names[0]}"
 
 
 def protected_storage_class(classes: frozenset[str]) -> PodCheck:
-    """Make the guard for claims of listed storage classes; a claim it cannot judge protects."""
+    """Return the filter for PVCs of the listed storage classes; an unknown class is protected."""
 
-    def check(pod: Pod, view: ClusterView) -> str | None:
+    def check(pod: Pod, view: ClusterView) -> Rejection | None:
         for name in pod.pvc_names:
-            claim = view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
-            if claim is None:
-                return f'failed to get persistent volume claim "{pod.namespace}"/"{name}"'
-            if not claim.storage_class:
-                return f'failed to resolve storage class for pod "{pod.namespace}"/"{name}"'
-            if claim.storage_class in classes:
-                return f'pod using protected storage class "{claim.storage_class}"'
+            pvc = view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
+            if pvc is None:
+                return PVC_NOT_FOUND, f"PersistentVolumeClaim {name} of the pod does not exist"
+            if not pvc.storage_class:
+                message = f"PersistentVolumeClaim {name} of the pod names no storage class"
+                return STORAGE_CLASS_UNKNOWN, message
+            if pvc.storage_class in classes:
+                message = f"PersistentVolumeClaim {name} has storage class {pvc.storage_class}"
+                return PROTECTED_STORAGE_CLASS, message
         return None
 
     return check
 
 
-def no_pdb(pod: Pod, view: ClusterView) -> str | None:
-    """No disruption budget covers it, so nothing would pace its eviction."""
+def no_pdb(pod: Pod, view: ClusterView) -> Rejection | None:
+    """Reject pods that no PodDisruptionBudget covers: nothing would pace their evictions."""
     if view.index(PdbIndex).covering(pod):
         return None
-    return "pod does not have a PodDisruptionBudget and is protected against eviction"
+    return NO_DISRUPTION_BUDGET, "no PodDisruptionBudget covers the pod"
 
 
-def resource_claims(pod: Pod, _: ClusterView) -> str | None:
-    """Dynamic resources may not be free elsewhere."""
+def resource_claims(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject pods with ResourceClaims: other nodes may not have the devices."""
     if not pod.spec.has_resource_claims:
         return None
-    return "pod has ResourceClaims and descheduler is configured to protect ResourceClaims pods"
+    return RESOURCE_CLAIMS, "the pod uses ResourceClaims"
 
 
 def priority_threshold(value: int | None, class_name: str | None) -> PodCheck:
-    """Make the guard for pods at or above a priority; a named class that is missing protects."""
+    """Return the filter for pods at or above a priority; a missing PriorityClass protects all."""
 
-    def check(pod: Pod, view: ClusterView) -> str | None:
+    def check(pod: Pod, view: ClusterView) -> Rejection | None:
         if pod.spec.priority is None:
             return None
         threshold = SYSTEM_CRITICAL_PRIORITY if value is None else value
         if class_name is not None:
             found = view.store(PriorityClass).get(class_name)
             if found is None:
-                return f"priority class {class_name!r} of the threshold does not exist"
+                message = f"PriorityClass {class_name} of the priority threshold does not exist"
+                return PRIORITY_CLASS_NOT_FOUND, message
             threshold = found.value
         if pod.spec.priority < threshold:
             return None
-        return "pod has higher priority than specified priority class threshold"
+        message = f"the pod's priority {pod.spec.priority} is not below the threshold {threshold}"
+        return PRIORITY_TOO_HIGH, message
 
     return check
 
 
 def labels_not_matching(selector: LabelSelector) -> PodCheck:
-    """Make the guard for pods that the policy's label selector leaves out."""
+    """Return the filter for pods that the policy's label selector does not match."""
 
-    def check(pod: Pod, _: ClusterView) -> str | None:
+    def check(pod: Pod, _: ClusterView) -> Rejection | None:
         if selector.matches(pod.labels):
             return None
-        return "pod labels do not match the labelSelector filter in the policy parameter"
+        return LABELS_NOT_SELECTED, "the policy's labelSelector does not match the pod's labels"
 
     return check
 
 
 def too_few_replicas(minimum: int) -> PodCheck:
-    """Make the guard for small owners; a pod with several owners passes, as upstream."""
+    """Return the filter for small owners; a pod with several owners passes, as upstream."""
 
-    def check(pod: Pod, view: ClusterView) -> str | None:
+    def check(pod: Pod, view: ClusterView) -> Rejection | None:
         if len(pod.owners) != 1:
             return None
-        replicas = view.index(ReplicaCounts).count(pod.owners[0].uid)
+        owner = pod.owners[0]
+        replicas = view.index(ReplicaCounts).count(owner.uid)
         if replicas >= minimum:
             return None
-        return f"owner has {replicas} replicas which is less than minReplicas of {minimum}"
+        pods = "1 pod" if replicas == 1 else f"{replicas} pods"
+        message = f"{owner.kind} {owner.name} has {pods}, and minReplicas is {minimum}"
+        return TOO_FEW_REPLICAS, message
 
     return check
 
 
 def too_young(minimum_s: float) -> PodCheck:
-    """Make the guard for pods that started a short while ago, or never."""
+    """Return the filter for pods that started less than so many seconds ago, or never."""
 
-    def check(pod: Pod, view: ClusterView) -> str | None:
-        if pod.started_s is not None and view.now_s - pod.started_s >= minimum_s:
+    def check(pod: Pod, view: ClusterView) -> Rejection | None:
+        if pod.started_s is None:
+            return TOO_YOUNG, f"the pod has not started, and minPodAge is {minimum_s:g} s"
+        age_s = view.now_s - pod.started_s
+        if age_s >= minimum_s:
             return None
-        return f"pod age is not older than MinPodAge: {minimum_s:g} seconds"
+        return TOO_YOUNG, f"the pod started {age_s:.0f} s ago, and minPodAge is {minimum_s:g} s"
 
     return check
 
@@ -220,7 +319,7 @@ ALWAYS_ON: Final = (
 
 
 def pod_filters(args: DefaultEvictorArgs) -> tuple[PodFilter, ...]:
-    """List the guards that these arguments ask for, in upstream's order of evaluation."""
+    """Return the filters that these arguments ask for, in upstream's order of evaluation."""
     return (*ALWAYS_ON, *_protection_filters(args), *_limit_filters(args))
 
 

@@ -1,43 +1,49 @@
-"""Every gate in its order: the first "no" is the decision, none is an eviction."""
+"""Every gate in its order: the first refusal or deferral decides, and none means an eviction."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from reactive_desched.api.index import Index
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.windows import SlidingWindowLimits
-from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
+from reactive_desched.model.decisions import Decision, Defer, Evict, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
 
+RATE_LIMITED: Final = GateReason(
+    "EvictionRateLimit",
+    "EvictionRateLimited",
+    "The rate limit of the cluster, the pod's node or its namespace has no token left.",
+)
+
 
 class GateFilter(Protocol):
-    """One gate: a reason to refuse or to wait, or None. `now` is monotonic seconds."""
+    """One gate: it refuses or defers a finding, or returns None. `now` is monotonic seconds."""
 
     @property
     def name(self) -> str:
-        """What records and metrics call it."""
+        """The gate's name in records and metrics."""
         ...
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
-        """Say no, not now, or nothing."""
+        """Return a refusal, a deferral, or None."""
         ...
 
 
 class EvictionTracker(Protocol):
-    """Remembers evictions between the decision and their end."""
+    """Keeps account of evictions between the decision and the outcome."""
 
     def reserve(self, pod: Pod) -> None:
-        """The pod's eviction was decided."""
+        """Take in that the pod's eviction was decided."""
         ...
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
-        """The pod's eviction has its outcome."""
+        """Take in that the pod's eviction has its outcome."""
         ...
 
 
 class Gate:
-    """The gates of one profile, cheap and final ones first; the budgets, which cost, come last."""
+    """The gates of one profile, cheap and final ones first; the rate limits come last."""
 
     def __init__(
         self,
@@ -57,25 +63,29 @@ class Gate:
         return tuple(kind for step in self.filters for kind in getattr(step, "indexes", ()))
 
     def decide(self, finding: Finding, now: float) -> Decision:
-        """Return the first gate's no, or Evict; an Evict holds its tokens."""
+        """Return the first gate's refusal or deferral, or Evict, which holds its tokens."""
         for gate_filter in self.filters:
             if (decision := gate_filter.check(finding, now)) is not None:
                 return decision
-        bucket_empty = self._rate_limiter.reserve(finding.pod, now)
-        if bucket_empty is not None:
-            reason = f"the eviction budget of the {bucket_empty.scope} is spent"
-            until, scope = bucket_empty.available_at, bucket_empty.scope.partition(" ")[0]
-            return Defer(finding, "EvictionBudget", reason, until, scope)
+        empty = self._rate_limiter.reserve(finding.pod, now)
+        if empty is not None:
+            message = (
+                f"the eviction rate limit of {empty.scope} has no token left; the next is free in"
+                f" {max(0.0, empty.available_at - now):.1f} s"
+            )
+            return RATE_LIMITED.defer(
+                finding, message, empty.available_at, scope_exhausted=empty.scope.partition(" ")[0]
+            )
         self._window_limits.reserve(finding.pod)
         for tracker in self._trackers:
             tracker.reserve(finding.pod)
         return Evict(finding)
 
     def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        """Take in the end of an eviction; only one that happened costs its tokens."""
-        left = outcome.result in POD_LEAVES
+        """Take in the outcome of an eviction; only one that happened costs its tokens."""
+        leaves = outcome.result in POD_LEAVES
         for tracker in self._trackers:
-            tracker.release(pod, evicted=left)
-        evicted = outcome.result in COUNTS_AGAINST_LIMITS
-        self._window_limits.release(pod, now, evicted=evicted)
-        self._rate_limiter.release(pod, now, consumed=evicted)
+            tracker.release(pod, evicted=leaves)
+        counts = outcome.result in COUNTS_AGAINST_LIMITS
+        self._window_limits.release(pod, now, evicted=counts)
+        self._rate_limiter.release(pod, now, consumed=counts)

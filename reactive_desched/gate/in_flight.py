@@ -1,27 +1,38 @@
-"""Which pods are being evicted right now, so that no pod is asked to leave twice."""
+"""Which pods are being evicted, so that no pod gets a second eviction request."""
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from cachetools import TTLCache
 
-from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
-from reactive_desched.model.wakes import WakeOn, WakeOnEviction, WakeOnPod
+from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 
 MAX_RECENT_EVICTIONS = 50_000
 CACHE_LAG_S = 60.0
-"""How long after a successful call the pod may still look untouched in our picture."""
+"""For how long after an accepted eviction the watch may still show the pod unchanged."""
+
+IN_FLIGHT_GATE: Final = "InFlight"
+POD_ALREADY_TERMINATING: Final = GateReason(
+    IN_FLIGHT_GATE, "PodTerminating", "The pod is terminating already."
+)
+EVICTION_IN_PROGRESS: Final = GateReason(
+    IN_FLIGHT_GATE,
+    "EvictionInProgress",
+    "An eviction of the pod is under way, or was accepted less than a minute ago.",
+)
 
 
 class InFlightEvictions:
-    """Pods with an open intent, and pods just evicted whose deletion we have not seen yet.
+    """Pods with an open intent, and pods just evicted whose deletion no watch event has shown.
 
-    Just-evicted pods are remembered for a minute, 50,000 at most; at the bound the oldest is
-    forgotten, which at worst costs one harmless second call (it carries the pod's uid).
+    Just-evicted pods are kept for a minute, 50,000 at most; at the bound the oldest entry is
+    dropped, which at worst costs one harmless second request (it carries the pod's uid).
     """
 
-    name = "InFlight"
+    name = IN_FLIGHT_GATE
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._open: dict[PodKey, Pod] = {}
@@ -37,26 +48,28 @@ class InFlightEvictions:
         return self._open.values()
 
     def is_evicting(self, pod: PodKey) -> bool:
-        """Say whether the pod is being evicted, or was a moment ago."""
+        """Say whether the pod is being evicted, or was evicted within the last minute."""
         return pod in self._open or pod in self._recently_evicted
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
-        """Refuse a pod that is on its way already, even one that asks to be evicted."""
+        """Refuse a pod that leaves already, also one with the evict annotation."""
         pod = finding.pod
         if pod.is_terminating:
-            wakes: tuple[WakeOn, ...] = (WakeOnPod(pod.uid),)
-            return Refuse(finding, self.name, "pod is terminating", wakes, pod_leaves=True)
+            message = "the pod is terminating"
+            wake = WakeOnPod(pod.uid)
+            return POD_ALREADY_TERMINATING.refuse(finding, message, (wake,), pod_leaves=True)
         if not self.is_evicting(pod.uid):
             return None
         wakes = (WakeOnPod(pod.uid), WakeOnEviction(pod.uid))
-        return Refuse(finding, self.name, "its eviction is under way", wakes, pod_leaves=True)
+        message = "an eviction of the pod is under way"
+        return EVICTION_IN_PROGRESS.refuse(finding, message, wakes, pod_leaves=True)
 
     def reserve(self, pod: Pod) -> None:
-        """An intent for this pod is being written."""
+        """Remember that an intent for this pod is being written."""
         self._open[pod.uid] = pod
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
-        """The intent has its outcome."""
+        """Take the pod out: its intent has an outcome."""
         self._open.pop(pod.uid, None)
         if evicted:
             self._recently_evicted[pod.uid] = None

@@ -1,13 +1,13 @@
-"""A policy's `maxNoOfPodsToEvict…` as limits over time: so many in any stretch of five minutes.
+"""A policy's `maxNoOfPodsToEvict…` as limits over time: so many evictions in any five minutes.
 
-Upstream counts per cycle; a reactive controller has none, so the default window is upstream's
-default interval.
+Upstream counts per descheduling cycle. A reactive controller has no cycle, so the default window
+is upstream's default interval.
 """
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, LIMIT_REASONS, Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.wakes import WakeOnPod
@@ -18,13 +18,13 @@ LimitScope = tuple[str, str]
 
 
 class SlidingWindowLimits:
-    """Counts evictions per node, namespace and in all; a limit of 0 forbids them.
+    """Counts evictions per node, per namespace and in the cluster; a limit of 0 forbids them.
 
-    One under way counts already, and from its end for as long as the window. Remembers at most
-    as many times as the limits allow, for each name that had an eviction within the window.
+    An eviction counts while it is under way, and for one window after its end. For each name with
+    an eviction within the window at most as many times are kept as the limit allows.
     """
 
-    name = "EvictionLimit"
+    name = EVICTION_LIMIT_GATE
 
     def __init__(self, limits: Mapping[str, int | None], window_s: float = WINDOW_S) -> None:
         self._limits = _limits_set(limits)
@@ -33,27 +33,31 @@ class SlidingWindowLimits:
         self._in_flight: Counter[LimitScope] = Counter()
 
     def reconfigure(self, limits: Mapping[str, int | None], in_flight: Iterable[Pod]) -> None:
-        """Go on with other limits: what was counted stays counted, in scopes that had a limit.
+        """Apply new limits; scopes that had a limit keep their counts.
 
-        A scope without one until now counts from here, the evictions under way included.
+        A scope that had none counts from now on, including the evictions under way.
         """
         self._limits = _limits_set(limits)
         self._in_flight = Counter(key for pod in in_flight for key, _ in self._scopes(pod))
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
-        """Refuse or defer a pod whose node, namespace or cluster has had its share."""
+        """Refuse or defer a pod whose node, namespace or cluster reached its limit."""
         for key, limit in self._scopes(finding.pod):
+            reason, scope = LIMIT_REASONS[key[0]], " ".join(key).rstrip()
             if limit == 0:
-                reason = f"the policy allows no evictions per {key[0]}"
+                message = f"the policy allows no evictions per {key[0]} (limit 0 for {scope})"
                 wakes = (WakeOnPod(finding.pod.uid),)
-                return Refuse(finding, self.name, reason, wakes, scope_exhausted=key[0])
+                return reason.refuse(finding, message, wakes, scope_exhausted=key[0])
             times = self._recent(key, now)
             count = len(times) + self._in_flight[key]
             if count >= limit:
-                scope = " ".join(key).rstrip()
-                reason = f"{count} evictions in {self._window_s:g}s reached the limit of {scope}"
                 first = times[count - limit] if count - limit < len(times) else now
-                return Defer(finding, self.name, reason, first + self._window_s, key[0])
+                retry_at_s = first + self._window_s
+                message = (
+                    f"{scope} had {count} evictions in {self._window_s:g} s, and the policy allows"
+                    f" {limit}; the next is possible in {retry_at_s - now:.0f} s"
+                )
+                return reason.defer(finding, message, retry_at_s, scope_exhausted=key[0])
         return None
 
     def reserve(self, pod: Pod) -> None:
@@ -62,7 +66,7 @@ class SlidingWindowLimits:
             self._in_flight[key] += 1
 
     def release(self, pod: Pod, now: float, *, evicted: bool) -> None:
-        """Start the window of an eviction that happened; forget one that did not."""
+        """Start the window of an eviction that happened; uncount one that did not."""
         for key, _ in self._scopes(pod):
             self._in_flight[key] -= 1
             if not self._in_flight[key]:
@@ -84,7 +88,7 @@ class SlidingWindowLimits:
         return times
 
     def _drop_expired(self, now: float) -> None:
-        """Drop the names whose window has passed; they stand in the order of their last time."""
+        """Drop the names whose window has passed; they are in the order of their last eviction."""
         while self._times:
             key, times = next(iter(self._times.items()))
             if times and times[-1] + self._window_s > now:

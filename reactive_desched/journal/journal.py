@@ -366,7 +366,7 @@ class Journal:
         now = anyio.current_time()
         data = JournalResumed(
             down_ms=round(self._health.down_s(now) * 1000),
-            reason=self._health.reason(anyio.current_time),
+            message=self._health.reason(anyio.current_time),
             refused=self.records_refused - refused_before,
         )
         last = self._writer.last_seq

@@ -1,4 +1,4 @@
-"""From the pipeline's nouns to the words of events: no rule here, only who says what."""
+"""Converts findings, decisions and outcomes to the payloads of events."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,8 +7,8 @@ from reactive_desched.api.event import (
     DECISION_DEFER,
     DECISION_EVICT,
     DECISION_REFUSE,
+    EVICTION_DRY_RUN,
     EVICTION_REFUSED,
-    EVICTION_REHEARSED,
     EVICTION_SUCCEEDED,
     EVICTION_UNKNOWN,
     Cause,
@@ -27,16 +27,16 @@ from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN, Outcome
 EVICT: Final = "evict"
 
 MAX_TEXT_CHARS: Final = 4096
-"""Longer texts are cut, and say so: no reason may make a record too long for the journal."""
+"""Longer texts are cut and marked, so that no message makes a record too long."""
 
 _OUTCOME_TYPES: Final[Mapping[str, str]] = {
     EVICTED: EVICTION_SUCCEEDED,
-    DRY_RUN: EVICTION_REHEARSED,
+    DRY_RUN: EVICTION_DRY_RUN,
     UNKNOWN: EVICTION_UNKNOWN,
 }
 
 MAX_SAFE_INTEGER: Final = 2**53 - 1
-"""Larger numbers are written as text: a reader that counts in doubles would change them."""
+"""Larger numbers are written as text: a reader with double precision would round them."""
 
 
 def truncate(text: str, limit: int = MAX_TEXT_CHARS) -> str:
@@ -47,14 +47,14 @@ def truncate(text: str, limit: int = MAX_TEXT_CHARS) -> str:
 
 
 def _safe_json_value(value: int | str) -> int | str:
-    """Return what every reader of JSON understands alike: RFC 8785, section 3.2.2.3."""
+    """Return a value that every JSON reader reads alike: RFC 8785, section 3.2.2.3."""
     if isinstance(value, str):
         return truncate(value)
     return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
 
 
 def who_payload(context: DecisionContext) -> Who:
-    """Tell of the pod."""
+    """Return the pod of a finding, with its owners and zone."""
     pod = context.finding.pod
     return Who(
         name=pod.name,
@@ -72,20 +72,20 @@ def who_payload(context: DecisionContext) -> Who:
 
 
 def why_payload(context: DecisionContext, revision: str) -> Why:
-    """Tell of the opinion."""
+    """Return the plugin, its message and its numbers."""
     finding = context.finding
     numbers = {name: _safe_json_value(value) for name, value in finding.details.items()}
     return Why(
+        message=truncate(finding.message),
         numbers=numbers,
         plugin=finding.plugin,
         policy_revision=revision,
         profile=context.profile,
-        reason=truncate(finding.message),
     )
 
 
 def trigger_payload(context: DecisionContext) -> Cause:
-    """Tell of the change that made us look."""
+    """Return the change that led to the judgement."""
     trigger = context.trigger
     return Cause(
         change=trigger.change, object=trigger.object_name, resource_version=trigger.resource_version
@@ -93,45 +93,48 @@ def trigger_payload(context: DecisionContext) -> Cause:
 
 
 def trigger_id(context: DecisionContext) -> str:
-    """Return an id of that change, as far as a change has one."""
+    """Return an id of that change; "start" when there is none."""
     trigger = context.trigger
     return "/".join(part for part in (str(trigger), trigger.resource_version) if part) or "start"
 
 
 def action_payload(grace_period_s: int | None = None) -> What:
-    """Tell of the action."""
+    """Return the action."""
     return What(action=EVICT, grace_period_seconds=grace_period_s)
 
 
 def partition_key(context: DecisionContext) -> str:
-    """Return where order holds: the topmost owner, else the pod itself."""
+    """Return the key within which events are ordered: the topmost owner's uid, or the pod's."""
     return context.owners[-1].uid if context.owners else context.finding.pod.uid
 
 
 def pod_subject(pod: Pod) -> str:
-    """Name the pod as people do."""
+    """Return NAMESPACE/NAME of the pod."""
     return f"{pod.namespace}/{pod.name}"
 
 
 def decision_payload(decision: Decision) -> tuple[str, Verdict]:
-    """Return the type of a decision's event, and what it says."""
+    """Return the type of a decision's event, and its payload."""
     match decision:
         case Evict():
             return DECISION_EVICT, Verdict(verdict=EVICT)
-        case Defer(gate=gate, message=reason):
-            return DECISION_DEFER, Verdict(verdict="defer", gate=gate, reason=truncate(reason))
-        case Refuse(gate=gate, message=reason, detail=detail):
-            bounded_reason, bounded_detail = truncate(reason), truncate(detail)
-            return DECISION_REFUSE, Verdict(
-                verdict="refuse", gate=gate, reason=bounded_reason, detail=bounded_detail
-            )
+        case Defer():
+            return DECISION_DEFER, _verdict("defer", decision)
+        case Refuse():
+            return DECISION_REFUSE, _verdict("refuse", decision)
+
+
+def _verdict(verdict: str, decision: Defer | Refuse) -> Verdict:
+    message = truncate(decision.message)
+    return Verdict(verdict=verdict, gate=decision.gate, message=message, reason=decision.reason)
 
 
 def outcome_payload(outcome: Outcome, took_ms: int | None) -> Ending:
-    """Tell what came of an eviction."""
-    return Ending(result=outcome.result, detail=truncate(outcome.message), took_ms=took_ms)
+    """Return the outcome of an eviction; `took_ms` is None when the start is not known."""
+    message = truncate(outcome.message)
+    return Ending(result=outcome.result, message=message, reason=outcome.reason, took_ms=took_ms)
 
 
 def outcome_event_type(outcome: Outcome) -> str:
-    """Return the type of the event that ends an eviction like this."""
+    """Return the type of the event with this outcome."""
     return _OUTCOME_TYPES.get(outcome.result, EVICTION_REFUSED)

@@ -71,7 +71,7 @@ def encode(event: AnyEvent) -> EncodedEvent:
     if len(raw) > MAX_RECORD_BYTES - _WRITER_FIELDS_BYTES:
         raise JournalError(
             f"{event.type} {event.id} of {len(raw)} bytes is too long for the journal"
-            f" (at most {MAX_RECORD_BYTES}): shorten its reason or detail"
+            f" (at most {MAX_RECORD_BYTES}): shorten its message"
         )
     head, _, tail = raw.rpartition(_EMPTY_WRITER_FIELDS)  # what follows it holds no object
     return EncodedEvent(head, tail)

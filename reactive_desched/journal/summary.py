@@ -35,7 +35,7 @@ class FindingSummary(Struct, frozen=True, gc=False):
 
     plugin: str = ""
     profile: str = ""
-    reason: str = ""
+    message: str = ""
 
 
 class DecisionSummary(Struct, frozen=True, gc=False):
@@ -44,14 +44,15 @@ class DecisionSummary(Struct, frozen=True, gc=False):
     verdict: str = ""
     gate: str = ""
     reason: str = ""
-    detail: str = ""
+    message: str = ""
 
 
 class OutcomeSummary(Struct, frozen=True, gc=False):
     """What came of it."""
 
     result: str = ""
-    detail: str = ""
+    reason: str = ""
+    message: str = ""
 
 
 class DataSummary(Struct, frozen=True, gc=False):

@@ -1,6 +1,6 @@
-"""The gate's verdict on a finding: evict, look again later, or refuse; always naming the gate."""
+"""The gate's decision on a finding: evict, decide again later, or refuse, with a reason code."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
@@ -9,9 +9,9 @@ from reactive_desched.model.wakes import WakeOn
 
 
 class CapacityHint(Struct, frozen=True, gc=False):
-    """News that those who wait for `wake` may fit somewhere now.
+    """Findings that wait for `wake` may fit on some node now.
 
-    So many of them at most (None: all), and none that sits on the node `beside`.
+    At most `slots` of them fit (None: any number), and none of a pod on the node `exclude_node`.
     """
 
     wake: WakeOn
@@ -28,14 +28,16 @@ class Evict(Struct, frozen=True, gc=False):
 
 
 class Defer(Struct, frozen=True, gc=False):
-    """Not now: `gate` says why, and `retry_at_s` (monotonic seconds) when to evaluate afresh.
+    """A gate defers the eviction: the finding is judged afresh at `retry_at_s` (monotonic seconds).
 
+    `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people.
     `scope_exhausted` is "cluster", "node" or "namespace" when a limit of that scope is spent:
     further pods of the same scope get the same answer, so a balance plugin stops proposing them.
     """
 
     finding: Finding
     gate: str
+    reason: str
     message: str
     retry_at_s: float
     scope_exhausted: str = ""
@@ -43,22 +45,95 @@ class Defer(Struct, frozen=True, gc=False):
 
 
 class Refuse(Struct, frozen=True, gc=False):
-    """Not as things are: `wake_on` names what could change the answer.
+    """A gate refuses the eviction until one of `wake_on` changes, or until `retry_at_s`.
 
-    A refusal that time alone can lift also has `retry_at_s` (monotonic seconds). `detail` has
-    numbers that differ from one evaluation to the next although the reason stays the same.
+    `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people.
     `scope_exhausted` is as in Defer. `pod_leaves` says that the pod leaves all the same: it is
     terminating, or its eviction is under way.
     """
 
     finding: Finding
     gate: str
+    reason: str
     message: str
     wake_on: tuple[WakeOn, ...] = ()
     retry_at_s: float | None = None
-    detail: str = ""
     scope_exhausted: str = ""
     pod_leaves: bool = False
 
 
 Decision = Evict | Defer | Refuse
+
+
+class GateReason(Struct, frozen=True, gc=False):
+    """One reason of one gate not to evict a pod: `code` is what decisions carry as `reason`.
+
+    `meaning` explains the code in docs/reference/reasons.md.
+    """
+
+    gate: str
+    code: str
+    meaning: str
+
+    def defer(
+        self, finding: Finding, message: str, retry_at_s: float, *, scope_exhausted: str = ""
+    ) -> Defer:
+        """Return a decision to judge the finding again at a time (monotonic seconds)."""
+        return Defer(finding, self.gate, self.code, message, retry_at_s, scope_exhausted)
+
+    def refuse(
+        self,
+        finding: Finding,
+        message: str,
+        wake_on: tuple[WakeOn, ...] = (),
+        retry_at_s: float | None = None,
+        *,
+        scope_exhausted: str = "",
+        pod_leaves: bool = False,
+    ) -> Refuse:
+        """Return a refusal that holds until a wake key changes or the time comes."""
+        return Refuse(
+            finding,
+            self.gate,
+            self.code,
+            message,
+            wake_on,
+            retry_at_s,
+            scope_exhausted,
+            pod_leaves,
+        )
+
+
+EVICTION_LIMIT_GATE: Final = "EvictionLimit"
+
+TOTAL_LIMIT_REACHED: Final = GateReason(
+    EVICTION_LIMIT_GATE,
+    "TotalLimitReached",
+    "The cluster had as many evictions as `maxNoOfPodsToEvictTotal` allows.",
+)
+NODE_LIMIT_REACHED: Final = GateReason(
+    EVICTION_LIMIT_GATE,
+    "NodeLimitReached",
+    "The pod's node had as many evictions as `maxNoOfPodsToEvictPerNode` allows.",
+)
+NAMESPACE_LIMIT_REACHED: Final = GateReason(
+    EVICTION_LIMIT_GATE,
+    "NamespaceLimitReached",
+    "The pod's namespace had as many evictions as `maxNoOfPodsToEvictPerNamespace` allows.",
+)
+LIMIT_REASONS: Final = {
+    "cluster": TOTAL_LIMIT_REACHED,
+    "node": NODE_LIMIT_REACHED,
+    "namespace": NAMESPACE_LIMIT_REACHED,
+}
+"""The reason for each scope of the policy's limits, in sweeps and in sliding windows alike."""
+
+LIMIT_REASON_CODES: Final = frozenset(reason.code for reason in LIMIT_REASONS.values())
+
+DISRUPTION_BUDGET: Final = GateReason(
+    "DisruptionBudget",
+    "DisruptionBudget",
+    "The PodDisruptionBudget of the pod allows no eviction now, by its status or by the API "
+    "server's answer.",
+)
+"""Given by the gate before a request, and by the evaluator after the API server's refusal."""

@@ -1,13 +1,15 @@
-"""What the API server said to an eviction, and what became of it.
+"""The API server's response to an eviction request, and the outcome of an intent.
 
-An Answer is one reply to one request; an Outcome is the single end of one intent.
+An EvictionResponse answers one request; an Outcome is the single end of one intent.
 """
+
+from typing import Final
 
 from msgspec import Struct
 
 
 class EvictionRequest(Struct, frozen=True, gc=False):
-    """One eviction to ask for; the uid makes it harmless to any other pod of that name."""
+    """One eviction to send; the uid precondition protects any other pod of the same name."""
 
     namespace: str
     name: str
@@ -17,7 +19,7 @@ class EvictionRequest(Struct, frozen=True, gc=False):
 
 
 class EvictionResponse(Struct, frozen=True, gc=False):
-    """Base of all replies to an eviction request."""
+    """Base of all responses to an eviction request."""
 
 
 class Accepted(EvictionResponse, frozen=True, gc=False):
@@ -25,21 +27,21 @@ class Accepted(EvictionResponse, frozen=True, gc=False):
 
 
 class PdbRefused(EvictionResponse, frozen=True, gc=False):
-    """429 with cause DisruptionBudget: the budget has nothing left, or its status is stale."""
+    """429 with cause DisruptionBudget: the PDB allows no disruption, or its status is stale."""
 
     message: str
     retry_after_s: float | None = None
 
 
 class TooManyRequests(EvictionResponse, frozen=True, gc=False):
-    """429 or 503 without that cause: the server or a webhook asks us to slow down."""
+    """429 or 503 without that cause: the API server or a webhook asks for fewer requests."""
 
     message: str
     retry_after_s: float | None = None
 
 
 class NotFound(EvictionResponse, frozen=True, gc=False):
-    """404: there is no such pod any more."""
+    """404: the pod does not exist any more."""
 
 
 class Conflict(EvictionResponse, frozen=True, gc=False):
@@ -49,35 +51,35 @@ class Conflict(EvictionResponse, frozen=True, gc=False):
 
 
 class Denied(EvictionResponse, frozen=True, gc=False):
-    """Any other 4xx, for example 403: missing rights, or an admission webhook said no."""
+    """Any other 4xx, for example 403: missing rights, or an admission webhook refused."""
 
     status: int
     message: str
 
 
 class ServerError(EvictionResponse, frozen=True, gc=False):
-    """5xx that tells nothing was done (for example 500: two disruption budgets)."""
+    """5xx after which the pod is certainly not evicted (for example 500: two PDBs cover it)."""
 
     status: int
     message: str
 
 
 class DryRun(EvictionResponse, frozen=True, gc=False):
-    """A dry run: nobody was asked, and the rest goes on as if the pod were leaving."""
+    """A dry run: no request was sent, and everything else goes on as if the pod were leaving."""
 
 
 class EffectUnknown(EvictionResponse, frozen=True, gc=False):
-    """The line broke or timed out: the effect is unknown until the pod is read."""
+    """The connection broke or timed out: the effect is unknown until the pod is read."""
 
     error: str
 
 
 class PodNotFound(Struct, frozen=True, gc=False):
-    """Reading the pod back: there is none of that name."""
+    """The API server has no pod of that name."""
 
 
 class PodFound(Struct, frozen=True, gc=False):
-    """Reading the pod back: this one bears the name now."""
+    """The API server has a pod of that name, with this uid."""
 
     uid: str
     terminating: bool
@@ -87,61 +89,152 @@ PodLookup = PodNotFound | PodFound
 
 
 class Outcome(Struct, frozen=True, gc=False):
-    """How an intent ended; exactly one for each."""
+    """How an intent ended; each intent has exactly one outcome.
+
+    `result` is one of RESULTS and decides what happens next. `reason` is a CamelCase code;
+    `message` is for people, in the API server's words where there are any.
+    """
 
     result: str
     message: str = ""
     retry_after_s: float | None = None
+    reason: str = ""
 
 
-EVICTED = "evicted"
-PDB_REFUSED = "refused by disruption budget"
-TOO_MANY_REQUESTS = "deferred by overload"
-NOT_FOUND = "gone"
-CONFLICT = "replaced"
-DENIED = "denied"
-FAILED = "failed"
-CANCELLED = "withheld"
-"""Not asked for after all: the picture went stale, or we are stopping."""
-UNKNOWN = "unknown"
-"""The answer was lost and the pod is gone: by this eviction, or by somebody else."""
-DRY_RUN = "rehearsed"
-"""A dry run: nobody was asked; without that the pod would have been evicted, for all we know."""
-POD_LEAVES = frozenset({EVICTED, NOT_FOUND, DRY_RUN, UNKNOWN})
-"""The results after which the pod is on its way or away, or taken to be."""
-COUNTS_AGAINST_LIMITS = frozenset({EVICTED, DRY_RUN, UNKNOWN})
-"""The results that count against budgets and windows: we evicted it, may have, or would have."""
+EVICTED: Final = "evicted"
+PDB_REFUSED: Final = "pdb_refused"
+TOO_MANY_REQUESTS: Final = "too_many_requests"
+NOT_FOUND: Final = "not_found"
+CONFLICT: Final = "conflict"
+DENIED: Final = "denied"
+FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
+"""No request was sent: evictions are paused, the journal cannot write, or the process stops."""
+UNKNOWN: Final = "unknown"
+"""The response was lost and the pod is gone: by this eviction, or deleted otherwise."""
+DRY_RUN: Final = "dry_run"
+"""A dry run: no request was sent; a real run would have sent one."""
+RESULTS: Final = frozenset(
+    {
+        *(EVICTED, PDB_REFUSED, TOO_MANY_REQUESTS, NOT_FOUND, CONFLICT),
+        *(DENIED, FAILED, CANCELLED, UNKNOWN, DRY_RUN),
+    }
+)
+POD_LEAVES: Final = frozenset({EVICTED, NOT_FOUND, DRY_RUN, UNKNOWN})
+"""The results after which the pod is terminating or gone, or is taken to be."""
+COUNTS_AGAINST_LIMITS: Final = frozenset({EVICTED, DRY_RUN, UNKNOWN})
+"""The results that count against rate limits and windows: evicted, perhaps, or in a dry run."""
+
+
+class OutcomeReason(Struct, frozen=True, gc=False):
+    """One way in which an intent ends: `code` is what the outcome carries as `reason`.
+
+    `meaning` explains the code in docs/reference/reasons.md.
+    """
+
+    result: str
+    code: str
+    meaning: str
+
+    def outcome(self, message: str = "", retry_after_s: float | None = None) -> Outcome:
+        """Return an outcome with this result and reason."""
+        return Outcome(self.result, message, retry_after_s, self.code)
+
+
+EVICTION_ACCEPTED: Final = OutcomeReason(
+    EVICTED, "EvictionAccepted", "The API server accepted the eviction."
+)
+POD_TERMINATING: Final = OutcomeReason(
+    EVICTED,
+    "FoundTerminating",
+    "The response was lost; reading the pod showed that it is terminating.",
+)
+PDB_REFUSED_EVICTION: Final = OutcomeReason(
+    PDB_REFUSED,
+    "DisruptionBudget",
+    "The API server refused the eviction: the PodDisruptionBudget allows no disruption now.",
+)
+SERVER_BUSY: Final = OutcomeReason(
+    TOO_MANY_REQUESTS,
+    "TooManyRequests",
+    "The API server or an admission webhook answered 429 or 503: it asks for fewer requests.",
+)
+POD_NOT_FOUND: Final = OutcomeReason(
+    NOT_FOUND, "PodNotFound", "The pod did not exist any more when the eviction was requested."
+)
+POD_CONFLICT: Final = OutcomeReason(
+    CONFLICT,
+    "Conflict",
+    "The name belongs to another pod by now, or the pod changed during the request.",
+)
+REQUEST_DENIED: Final = OutcomeReason(
+    DENIED,
+    "Denied",
+    "The API server answered another 4xx: a right is missing, or an admission webhook refused.",
+)
+SERVER_FAILED: Final = OutcomeReason(
+    FAILED,
+    "ServerError",
+    "The API server answered 5xx, for example because two PodDisruptionBudgets cover the pod.",
+)
+POD_STILL_RUNNING: Final = OutcomeReason(
+    FAILED,
+    "FoundRunning",
+    "The response was lost; reading the pod showed that it was not evicted.",
+)
+POD_GONE: Final = OutcomeReason(
+    UNKNOWN,
+    "FoundGone",
+    "The response was lost and the pod is gone: by this eviction, or deleted otherwise.",
+)
+DRY_RUN_NOT_SENT: Final = OutcomeReason(
+    DRY_RUN, "DryRun", "A dry run: no request was sent; a real run would have sent one."
+)
+EVICTIONS_PAUSED: Final = OutcomeReason(
+    CANCELLED,
+    "EvictionsPaused",
+    "Evictions were paused or cancelled before the request was sent.",
+)
+JOURNAL_UNAVAILABLE: Final = OutcomeReason(
+    CANCELLED, "JournalUnavailable", "The journal could not write the intent; no request was sent."
+)
+SHUTTING_DOWN: Final = OutcomeReason(
+    CANCELLED, "ShuttingDown", "The process was stopping; no request was sent."
+)
+DRY_RUN_INTERRUPTED: Final = OutcomeReason(
+    CANCELLED, "DryRunInterrupted", "A dry run ended between the intent and its outcome."
+)
 
 
 def outcome_from_response(response: EvictionResponse) -> Outcome | None:
-    """Translate a reply into an outcome; None when it is unknown and must be settled by reading."""
+    """Return the outcome of a response; None when its effect is unknown: the pod must be read."""
     match response:
         case Accepted():
-            return Outcome(EVICTED)
+            return EVICTION_ACCEPTED.outcome()
         case DryRun():
-            return Outcome(DRY_RUN)
+            return DRY_RUN_NOT_SENT.outcome()
         case PdbRefused(message=message, retry_after_s=wait):
-            return Outcome(PDB_REFUSED, message, wait)
+            return PDB_REFUSED_EVICTION.outcome(message, wait)
         case TooManyRequests(message=message, retry_after_s=wait):
-            return Outcome(TOO_MANY_REQUESTS, message, wait)
+            return SERVER_BUSY.outcome(message, wait)
         case NotFound():
-            return Outcome(NOT_FOUND, "the pod was already gone")
+            return POD_NOT_FOUND.outcome("the pod did not exist any more")
         case Conflict(message=message):
-            return Outcome(CONFLICT, message)
+            return POD_CONFLICT.outcome(message)
         case Denied(status=status, message=message):
-            return Outcome(DENIED, f"{status}: {message}")
+            return REQUEST_DENIED.outcome(f"{status}: {message}")
         case ServerError(status=status, message=message):
-            return Outcome(FAILED, f"{status}: {message}")
+            return SERVER_FAILED.outcome(f"{status}: {message}")
         case _:
             return None
 
 
 def outcome_from_lookup(uid: str, lookup: PodLookup) -> Outcome:
-    """Translate what reading the pod showed, after a call whose effect was unknown."""
+    """Return the outcome that reading the pod shows, after a request of unknown effect."""
     match lookup:
         case PodFound(uid=found, terminating=terminating) if found == uid:
             if terminating:
-                return Outcome(EVICTED, "settled by reading the pod: it is terminating")
-            return Outcome(FAILED, "settled by reading the pod: it was not evicted")
+                return POD_TERMINATING.outcome("a read of the pod shows that it is terminating")
+            return POD_STILL_RUNNING.outcome("a read of the pod shows that it was not evicted")
         case _:
-            return Outcome(UNKNOWN, "settled by reading the pod: it is gone")
+            return POD_GONE.outcome("a read of the pod shows that it is gone")

@@ -1,39 +1,56 @@
-"""The kube-scheduler's filters that look at one node alone, and the words it refuses with.
+"""The kube-scheduler's filters that look at one node alone, and its reasons to reject a node.
 
-A pod's node is where it was put, not what it asked for: its replacement names no node, so the
-filter by node name has nothing to say (`metadata.name` in its node affinity has).
+A pod's node is where it was bound, not what its spec asked for: its replacement names no node, so
+the NodeName filter does not apply (`metadata.name` in its node affinity does).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
+
+from msgspec import Struct
 
 from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import HostPort, Node, PodSpec
 from reactive_desched.model.taints import HARD_EFFECTS, NO_SCHEDULE, Taint, Tolerations, untolerated
 
-UNSCHEDULABLE: Final = "node(s) were unschedulable"
-UNTOLERATED_TAINTS: Final = "node(s) had untolerated taint(s)"
-NODE_AFFINITY_MISMATCH: Final = "node(s) didn't match Pod's node affinity/selector"
-PORTS_IN_USE: Final = "node(s) didn't have free ports for the requested pod ports"
-TOO_MANY_PODS: Final = "Too many pods"
+
+class FitReason(Struct, frozen=True, gc=False):
+    """Why a pod does not fit a node: a CamelCase code, and the scheduler's words for people."""
+
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+UNSCHEDULABLE: Final = FitReason("NodeUnschedulable", "node(s) were unschedulable")
+UNTOLERATED_TAINTS: Final = FitReason("UntoleratedTaint", "node(s) had untolerated taint(s)")
+NODE_AFFINITY_MISMATCH: Final = FitReason(
+    "NodeAffinityMismatch", "node(s) didn't match Pod's node affinity/selector"
+)
+PORTS_IN_USE: Final = FitReason(
+    "HostPortInUse", "node(s) didn't have free ports for the requested pod ports"
+)
+TOO_MANY_PODS: Final = FitReason("TooManyPods", "Too many pods")
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 -- any address, as the API means it
 
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
 
 
 def tolerates_cordon(tolerations: Tolerations) -> bool:
-    """Say whether a pod may go to cordoned nodes: it tolerates the taint that they bear."""
+    """Say whether a pod may run on cordoned nodes: it tolerates their unschedulable taint."""
     return any(toleration.tolerates(_CORDON) for toleration in tolerations)
 
 
 def tolerates_all(tolerations: Tolerations, taints: Iterable[Taint]) -> bool:
-    """Say whether a pod tolerates every taint that keeps pods off."""
+    """Say whether a pod tolerates every NoSchedule and NoExecute taint."""
     hard = (taint for taint in taints if taint.effect in HARD_EFFECTS)
     return next(untolerated(tolerations, hard), None) is None
 
 
-def statically_unfit(spec: PodSpec, node: Node) -> str | None:
-    """Say why a node is closed to a pod whatever sits there, or None when it is open."""
+def statically_unfit(spec: PodSpec, node: Node) -> FitReason | None:
+    """Return why a node rejects a pod whatever pods run there, or None when it does not."""
     if node.unschedulable and not tolerates_cordon(spec.tolerations):
         return UNSCHEDULABLE
     if not tolerates_all(spec.tolerations, node.taints):
@@ -43,18 +60,9 @@ def statically_unfit(spec: PodSpec, node: Node) -> str | None:
     return None
 
 
-def insufficient_message(resource: str) -> str:
-    """Say that a node has too little of a resource."""
-    return f"Insufficient {resource}"
-
-
-def insufficient_resources(requests: Mapping[str, int], free: Mapping[str, int]) -> list[str]:
-    """Say what a node has too little of; a request of zero is met even where nothing is left."""
-    return [
-        insufficient_message(resource)
-        for resource, wanted in requests.items()
-        if wanted > 0 and wanted > free.get(resource, 0)
-    ]
+def insufficient_resource(resource: str) -> FitReason:
+    """Return the reason that a node has too little of a resource."""
+    return FitReason("InsufficientResource", f"Insufficient {resource}")
 
 
 def host_ports_conflict(requested: HostPort, used: HostPort) -> bool:

@@ -7,9 +7,15 @@ import msgspec
 
 from reactive_desched.model.labels import Labels, LabelSelector, Requirement
 from reactive_desched.model.objects import PodSpec, TopologySpreadConstraint
+from reactive_desched.model.scheduling import FitReason
 
-SPREAD_VIOLATED: Final = "node(s) didn't match pod topology spread constraints"
-SPREAD_LABEL_MISSING: Final = f"{SPREAD_VIOLATED} (missing required label)"
+SPREAD_VIOLATED: Final = FitReason(
+    "TopologySpreadViolated", "node(s) didn't match pod topology spread constraints"
+)
+SPREAD_LABEL_MISSING: Final = FitReason(
+    "TopologyLabelMissing",
+    "node(s) didn't match pod topology spread constraints (missing required label)",
+)
 _HARD: Final = "DoNotSchedule"
 HONOR: Final = "Honor"
 
@@ -22,10 +28,10 @@ def hard_constraints(spec: PodSpec) -> list[TopologySpreadConstraint]:
 def effective_selector(
     constraint: TopologySpreadConstraint, labels: Labels
 ) -> LabelSelector | None:
-    """Return whom a constraint of a pod with these labels counts; None is nobody.
+    """Return the selector of the pods that a constraint counts; None selects no pod.
 
-    The label keys to match join the selector with the pod's own values. Where the API server has
-    done so already, doing it again changes nothing.
+    `matchLabelKeys` are added to the selector with the pod's own values. Where the API server has
+    done so already, adding them again changes nothing.
     """
     selector, keys = constraint.label_selector, constraint.match_label_keys
     if selector is None or not keys:
@@ -41,11 +47,11 @@ def domains_over_max_skew(
     domain_count: int,
     self_match: int,
 ) -> list[str]:
-    """Name the domains where one more pod would be too many.
+    """Return the domains in which one more pod would exceed the constraint's maxSkew.
 
-    `counts` has the domains with matching pods, `domains` says how many there are in all, `own`
-    is 1 for a pod that counts itself. Too few domains to meet minDomains stand as if one more
-    were empty.
+    `counts` has the domains with matching pods, `domain_count` is the number of all domains, and
+    `self_match` is 1 for a pod that its own selector matches. With fewer domains than minDomains
+    the global minimum is 0.
     """
     all_occupied = len(counts) >= domain_count >= (constraint.min_domains or 1)
     least = min(counts.values()) if counts and all_occupied else 0

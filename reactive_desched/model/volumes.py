@@ -1,7 +1,7 @@
-"""From where the volumes of a pod can be reached, as the kube-scheduler's storage filters tell.
+"""Which nodes can reach a pod's volumes, as the kube-scheduler's storage filters decide.
 
-Only what the objects say: a claim that is not bound yet is taken to find a volume anywhere, and
-disks written into the pod itself, without a claim, are not looked at.
+Only objects count: an unbound PersistentVolumeClaim is taken to find a volume anywhere, and disks
+in the pod's spec without a claim are ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,14 +13,22 @@ from reactive_desched.model.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
+from reactive_desched.model.scheduling import FitReason
 
-VOLUME_NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
-VOLUME_ZONE_CONFLICT: Final = "node(s) had no available volume zone"
-PV_NOT_FOUND: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-READ_WRITE_ONCE_POD_CONFLICT: Final = (
-    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+VOLUME_NODE_CONFLICT: Final = FitReason(
+    "VolumeNodeAffinityConflict", "node(s) didn't match PersistentVolume's node affinity"
 )
-TOO_MANY_VOLUMES: Final = "node(s) exceed max volume count"
+VOLUME_ZONE_CONFLICT: Final = FitReason(
+    "VolumeZoneConflict", "node(s) had no available volume zone"
+)
+PV_NOT_FOUND: Final = FitReason(
+    "PvNotFound", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+)
+READ_WRITE_ONCE_POD_CONFLICT: Final = FitReason(
+    "ReadWriteOncePodConflict",
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+)
+TOO_MANY_VOLUMES: Final = FitReason("TooManyVolumes", "node(s) exceed max volume count")
 CLAIM_LOST: Final = "Lost"
 
 REGION_LABEL: Final = "topology.kubernetes.io/region"
@@ -29,24 +37,25 @@ _GA_LABELS: Final = {
     "failure-domain.beta.kubernetes.io/region": REGION_LABEL,
 }
 VOLUME_TOPOLOGY_LABELS: Final = (ZONE_LABEL, REGION_LABEL, *_GA_LABELS)
-"""The labels by which volumes and nodes say where they are."""
+"""The topology labels of volumes and nodes."""
 
 
-def pvc_error(pvc: PersistentVolumeClaim | None, name: str) -> str | None:
-    """Say why no pod can be scheduled with this claim, or None."""
+def pvc_error(pvc: PersistentVolumeClaim | None, name: str) -> FitReason | None:
+    """Return why no pod that uses this PersistentVolumeClaim can be scheduled, or None."""
     if pvc is None:
-        return f'persistentvolumeclaim "{name}" not found'
+        return FitReason("PvcNotFound", f'persistentvolumeclaim "{name}" not found')
     if pvc.phase == CLAIM_LOST:
-        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume'
+        message = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume'
+        return FitReason("PvcLost", message)
     if pvc.deletion_s is not None:
-        return f'persistentvolumeclaim "{name}" is being deleted'
+        return FitReason("PvcTerminating", f'persistentvolumeclaim "{name}" is being deleted')
     return None
 
 
 def topology_requirements(volume: PersistentVolume) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Return the labels that fix a volume's place: as written, as of today, and the values.
+    """Yield a volume's topology labels: the key as written, its GA key, and the values.
 
-    A label with an empty value among its values says nothing.
+    A label with an empty value among its values is ignored.
     """
     for key in VOLUME_TOPOLOGY_LABELS:
         values = frozenset(
@@ -56,8 +65,8 @@ def topology_requirements(volume: PersistentVolume) -> Iterator[tuple[str, str, 
             yield key, _GA_LABELS.get(key, key), values
 
 
-def volume_node_conflict(volume: PersistentVolume, node: Node) -> str | None:
-    """Say why a volume cannot be reached from a node, or None; no place label, no question."""
+def volume_node_conflict(volume: PersistentVolume, node: Node) -> FitReason | None:
+    """Return why a node cannot reach a volume, or None; a node without topology labels can."""
     reachable = volume.required_node_affinity
     if reachable is not None and not reachable.matches(node.name, node.labels):
         return VOLUME_NODE_CONFLICT

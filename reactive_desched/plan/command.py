@@ -179,7 +179,7 @@ def _warnings(
     yield from map(str, configuration.warnings)
     snapshot = loaded.snapshot
     for each in snapshot.unreadable:
-        yield f"{each.kind} {each.name} cannot be read and was left out: {each.reason}"
+        yield f"{each.kind} {each.name} cannot be read and was left out: {each.message}"
     if (more := snapshot.unreadable_count - len(snapshot.unreadable)) > 0:
         yield f"{more} more objects cannot be read and were left out"
     yield from snapshot.partial_lists

@@ -11,7 +11,7 @@ from reactive_desched.gate.filters import pod_filters
 from reactive_desched.model.decisions import Decision, Defer, Evict
 from reactive_desched.model.objects import Pod
 from reactive_desched.plan.defaults import is_default_uid
-from reactive_desched.plan.report import PlannedDecision, PodRef, Rejection
+from reactive_desched.plan.report import GateRejection, PlannedDecision, PodRef
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.state.view import ClusterView
@@ -77,7 +77,7 @@ class _DecisionFormatter:
     def format(self, decided: CycleDecision) -> PlannedDecision:
         """Describe one decision while the picture is as it was when it was made."""
         finding = decided.finding
-        objections = tuple(self._rejections(decided))
+        rejections = tuple(self._rejections(decided))
         return PlannedDecision(
             action=_action(decided.decision),
             pod=pod_ref(finding.pod),
@@ -85,20 +85,22 @@ class _DecisionFormatter:
             owner=first_owner(finding.pod),
             profile=decided.profile,
             plugin=finding.plugin,
-            reason=finding.message,
-            gate=objections[0].gate if objections else None,
-            objections=objections,
+            finding=finding.message,
+            gate=rejections[0].gate if rejections else None,
+            reason=rejections[0].reason if rejections else None,
+            rejections=rejections,
         )
 
-    def _rejections(self, decided: CycleDecision) -> Iterator[Rejection]:
+    def _rejections(self, decided: CycleDecision) -> Iterator[GateRejection]:
         decision = decided.decision
         if isinstance(decision, Evict):
             return
-        yield Rejection(decision.gate, decision.message)
+        yield GateRejection(decision.gate, decision.reason, decision.message)
         if decision.gate in self._names:
-            for gate, reason in self._guards[decided.profile].reasons(decision.finding.pod):
-                if gate != decision.gate:
-                    yield Rejection(gate, reason)
+            rejections = self._guards[decided.profile].rejections(decision.finding.pod)
+            for reason, message in rejections:
+                if reason.gate != decision.gate:
+                    yield GateRejection(reason.gate, reason.code, message)
 
 
 def _action(decision: Decision) -> str:

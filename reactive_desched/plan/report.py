@@ -9,13 +9,13 @@ __all__ = [
     "KIND",
     "DecisionCounts",
     "DecisionSummary",
+    "GateRejection",
     "NodeCounts",
     "PlanInputs",
     "PlanReport",
     "PlannedDecision",
     "PodRef",
     "PolicyRef",
-    "Rejection",
     "UnaffectedPod",
     "UnreadableObject",
 ]
@@ -39,19 +39,20 @@ class PodRef(ReportPart, frozen=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
 
-class Rejection(ReportPart, frozen=True, gc=False):
-    """A reason to leave a pod alone, and the gate that gave it."""
+class GateRejection(ReportPart, frozen=True, gc=False):
+    """A gate that blocks the eviction of a pod: its reason code, and the message for people."""
 
     gate: str
     reason: str
+    message: str
 
 
 class PlannedDecision(ReportPart, frozen=True, gc=False):
-    """One decision: `reason` is why the plugin wants the pod gone.
+    """One decision: `finding` is why the plugin wants the pod to leave its node.
 
-    `action` is Evict, Refuse or Defer; an eviction has no gate and no objections. `gate` is the
-    one that decided; `objections` has its reason first, and then those of the evictor's other
-    protections, as upstream collects them.
+    `action` is Evict, Refuse or Defer. `gate` and `reason` name the gate that decided and its
+    reason code; an eviction has neither, and no rejections. `rejections` has the deciding gate
+    first, and then the evictor's other protections, as upstream collects them.
     """
 
     action: str
@@ -60,16 +61,17 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
     owner: str | None
     profile: str
     plugin: str
-    reason: str
+    finding: str
     gate: str | None = None
-    objections: tuple[Rejection, ...] = ()
+    reason: str | None = None
+    rejections: tuple[GateRejection, ...] = ()
 
 
 class UnaffectedPod(ReportPart, frozen=True, gc=False):
-    """A pod about which nothing was decided.
+    """A pod without a decision.
 
-    `looked_at_by` names the plugins that looked at it and found nothing, as profile/plugin; when
-    none did, `reason` says why.
+    `looked_at_by` names the plugins that judged it and found nothing, as profile/plugin. `reason`
+    is a code, `message` for people.
     """
 
     pod: PodRef
@@ -77,6 +79,7 @@ class UnaffectedPod(ReportPart, frozen=True, gc=False):
     owner: str | None
     looked_at_by: tuple[str, ...]
     reason: str
+    message: str
 
 
 class DecisionCounts(ReportPart, frozen=True, gc=False):
@@ -113,11 +116,11 @@ class NodeCounts(ReportPart, frozen=True, gc=False):
 
 
 class UnreadableObject(ReportPart, frozen=True, gc=False):
-    """An object that could not be read and was left out."""
+    """An object that could not be decoded and was left out."""
 
     kind: str
     name: str
-    reason: str
+    message: str
 
 
 class PlanInputs(ReportPart, frozen=True, gc=False):

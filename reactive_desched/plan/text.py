@@ -75,29 +75,31 @@ def _eviction_tables(report: PlanReport, style: TextStyle) -> Iterator[Iterable[
     """Yield a table for each turn of a plugin."""
     leaving = [verdict for verdict in report.decisions if verdict.action == "Evict"]
     for (profile, plugin), turn in groupby(leaving, lambda each: (each.profile, each.plugin)):
-        rows = [_columns(style, str(each.pod), each.node, each.owner, each.reason) for each in turn]
-        yield _table(f"{plugin} (profile {profile})", "REASON", rows, style)
+        rows = [
+            _columns(style, str(each.pod), each.node, each.owner, each.finding) for each in turn
+        ]
+        yield _table(f"{plugin} (profile {profile})", "FINDING", rows, style)
 
 
 def _gate_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
-    """Count what is refused by gate, with the reason it gives most."""
+    """Count blocked findings by gate and reason, with the most common message."""
     blocked = [verdict for verdict in report.decisions if verdict.gate is not None]
     if not blocked:
         return
-    which = " (--all tells which)" if report.others is None else ""
-    yield style.heading(f"{_findings(len(blocked))} held back{which}:")
-    by_gate = Counter(verdict.gate or "" for verdict in blocked)
-    rows = [["GATE", "COUNT", "MOSTLY BECAUSE"]]
+    which = " (--all lists them)" if report.others is None else ""
+    yield style.heading(f"{_findings(len(blocked))} blocked by a gate{which}:")
+    messages: dict[tuple[str, str], Counter[str]] = {}
+    for verdict in blocked:
+        first = verdict.rejections[0]
+        messages.setdefault((first.gate, first.reason), Counter())[first.message] += 1
+    rows = [["GATE", "REASON", "COUNT", "MOST COMMON MESSAGE"]]
     rows += [
-        [gate, str(n), _most_common_message(blocked, gate)]
-        for gate, n in sorted(by_gate.items(), key=_by_count_then_name)
+        [gate, reason, str(counts.total()), min(counts.items(), key=_by_count_then_name)[0]]
+        for (gate, reason), counts in sorted(
+            messages.items(), key=lambda each: (-each[1].total(), each[0])
+        )
     ]
     yield from align(rows, width=style.width)
-
-
-def _most_common_message(blocked: Iterable[PlannedDecision], gate: str) -> str:
-    reasons = Counter(each.objections[0].reason for each in blocked if each.gate == gate)
-    return min(reasons.items(), key=_by_count_then_name)[0]
 
 
 def _blocked_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
@@ -112,18 +114,19 @@ def _blocked_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
         )
         for each in blocked
     ]
-    yield from _table("each of them:", "PLUGIN: WHY NOT", rows, style)
+    yield from _table("each of them:", "PLUGIN: REASONS", rows, style)
 
 
 def _rejection_messages(verdict: PlannedDecision) -> str:
-    return "; ".join(objection.reason for objection in verdict.objections)
+    return "; ".join(f"{each.reason}: {each.message}" for each in verdict.rejections)
 
 
 def _unaffected_table(unaffected: Sequence[UnaffectedPod], style: TextStyle) -> Iterator[str]:
     rows = [
-        _columns(style, str(each.pod), each.node, each.owner, each.reason) for each in unaffected
+        _columns(style, str(each.pod), each.node, each.owner, f"{each.reason}: {each.message}")
+        for each in unaffected
     ]
-    yield from _table(f"{_pods(len(unaffected))} with nothing to decide:", "WHY", rows, style)
+    yield from _table(f"{_pods(len(unaffected))} without a decision:", "REASON", rows, style)
 
 
 def _table(title: str, last: str, rows: list[list[str]], style: TextStyle) -> Iterator[str]:
@@ -197,7 +200,7 @@ def _inputs_lines(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:
 
 def _incomplete_warning(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:
     yield style.alarm("NOT WHOLE: objects are missing here, so the cluster may answer otherwise")
-    rows = [[f"{each.kind} {each.name}", each.reason] for each in inputs.unread]
+    rows = [[f"{each.kind} {each.name}", each.message] for each in inputs.unread]
     if (more := inputs.unread_count - len(rows)) > 0:
         rows.append([f"and {more} more", ""])
     yield from align(rows, width=style.width)

@@ -1,7 +1,8 @@
-"""Accounts for the pods about which nothing was decided: who looked at them, or why nobody did."""
+"""Accounts for the pods without a decision: which plugins judged them, or why none did."""
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Final
 
 from reactive_desched.api.scope import NamespacedArgs
 from reactive_desched.controller.subscriptions import AnyPlugin
@@ -12,15 +13,40 @@ from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Policy
 from reactive_desched.state.view import ClusterView
 
-__all__ = ["unaffected_pods"]
+__all__ = ["UNAFFECTED_REASONS", "unaffected_pods"]
+
+NOTHING_FOUND: Final = "NothingFound"
+CYCLE_SKIPPED: Final = "TooFewReadyNodes"
+NO_PLUGINS: Final = "NoPluginsEnabled"
+POD_COMPLETED: Final = "PodCompleted"
+OUT_OF_SCOPE: Final = "OutOfScope"
+POD_NOT_SCHEDULED: Final = "PodNotScheduled"
+NODE_NOT_FOUND: Final = "NodeNotFound"
+NODE_NOT_READY: Final = "NodeNotReady"
+NODE_NOT_SELECTED: Final = "NodeNotSelected"
+UNAFFECTED_REASONS: Final = {
+    NOTHING_FOUND: "The plugins that judged the pod found nothing.",
+    CYCLE_SKIPPED: "Fewer than two nodes are ready and match the policy's `nodeSelector`.",
+    NO_PLUGINS: "The policy enables no plugin.",
+    POD_COMPLETED: "The pod has completed, and no plugin judges completed pods.",
+    OUT_OF_SCOPE: "The pod is outside the namespaces or labels of every plugin.",
+    POD_NOT_SCHEDULED: "The pod is on no node yet.",
+    NODE_NOT_FOUND: "The pod's node does not exist.",
+    NODE_NOT_READY: "The pod's node is not ready.",
+    NODE_NOT_SELECTED: "The pod's node does not match the policy's `nodeSelector`.",
+}
+"""What each reason code of a pod without a decision means."""
+
+Explanation = tuple[str, str]
+"""A reason code and a message."""
 
 
 def unaffected_pods(
     policy: Policy, snapshot: Snapshot, result: SweepResult
 ) -> Iterator[UnaffectedPod]:
-    """Yield every pod of the picture that no decision is about."""
+    """Yield every pod of the snapshot that has no decision."""
     decided = {(verdict.pod.namespace, verdict.pod.name) for verdict in result.decisions}
-    placed = cache(lambda node: _node_message(node, result.view))
+    explain_node = cache(lambda node: _explain_node(node, result.view))
     plugins = [
         (f"{profile.name}/{plugin.name}", plugin)
         for profile in policy.profiles
@@ -28,24 +54,26 @@ def unaffected_pods(
     ]
     for pod in snapshot.pods:
         if (pod.namespace, pod.name) not in decided:
-            reason = result.skipped or placed(pod.node)
-            yield _unaffected_pod(pod, plugins, reason)
+            skipped = (CYCLE_SKIPPED, result.skipped) if result.skipped else None
+            yield _unaffected_pod(pod, plugins, skipped or explain_node(pod.node))
 
 
 def _unaffected_pod(
-    pod: Pod, plugins: list[tuple[str, AnyPlugin]], reason: str | None
+    pod: Pod, plugins: list[tuple[str, AnyPlugin]], explanation: Explanation | None
 ) -> UnaffectedPod:
-    evaluated_by = (
-        () if reason else tuple(name for name, plugin in plugins if _is_evaluated_by(plugin, pod))
-    )
-    if evaluated_by:
-        reason = f"nothing found by {', '.join(evaluated_by)}"
+    evaluated_by: tuple[str, ...] = ()
+    if explanation is None:
+        evaluated_by = tuple(name for name, plugin in plugins if _is_evaluated_by(plugin, pod))
+        if evaluated_by:
+            explanation = NOTHING_FOUND, f"nothing found by {', '.join(evaluated_by)}"
+    reason, message = explanation or _explain_not_evaluated(pod, plugins)
     return UnaffectedPod(
         pod=pod_ref(pod),
         node=pod.node,
         owner=first_owner(pod),
         looked_at_by=evaluated_by,
-        reason=reason or _not_evaluated_message(pod, plugins),
+        reason=reason,
+        message=message,
     )
 
 
@@ -56,23 +84,24 @@ def _is_evaluated_by(plugin: AnyPlugin, pod: Pod) -> bool:
     return not isinstance(plugin.args, NamespacedArgs) or plugin.args.covers(pod)
 
 
-def _not_evaluated_message(pod: Pod, plugins: list[tuple[str, AnyPlugin]]) -> str:
+def _explain_not_evaluated(pod: Pod, plugins: list[tuple[str, AnyPlugin]]) -> Explanation:
     if not plugins:
-        return "the policy enables no plugin"
+        return NO_PLUGINS, "the policy enables no plugin"
     if not pod.is_active and not any(plugin.judges_completed_pods for _, plugin in plugins):
-        return f"the pod has ended ({pod.status.phase}), and no plugin looks at such pods"
-    return "no plugin looks at it: outside the namespaces or labels they are limited to"
+        phase = pod.status.phase
+        return POD_COMPLETED, f"the pod is {phase}, and no plugin judges completed pods"
+    return OUT_OF_SCOPE, "the pod is outside the namespaces or labels of every plugin"
 
 
-def _node_message(node: str, view: ClusterView) -> str | None:
-    """Say why the pods of a node are not looked at, if so."""
+def _explain_node(node: str, view: ClusterView) -> Explanation | None:
+    """Return why plugins do not judge the pods of a node, or None when they do."""
     if not node:
-        return "the pod is on no node yet"
-    room = view.node_info(node)
-    if room is None or room.node is None:
-        return f"node {node} is not there"
-    if room.eligible:
+        return POD_NOT_SCHEDULED, "the pod is on no node yet"
+    info = view.node_info(node)
+    if info is None or info.node is None:
+        return NODE_NOT_FOUND, f"node {node} does not exist"
+    if info.eligible:
         return None
-    if not room.node.is_ready:
-        return f"node {node} is not ready"
-    return f"node {node} does not match the policy's nodeSelector"
+    if not info.node.is_ready:
+        return NODE_NOT_READY, f"node {node} is not ready"
+    return NODE_NOT_SELECTED, f"node {node} does not match the policy's nodeSelector"

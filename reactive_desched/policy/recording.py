@@ -30,7 +30,7 @@ EVENT_TYPES: Final = (
     "eviction.succeeded",
     "eviction.refused",
     "eviction.unknown",
-    "eviction.rehearsed",
+    "eviction.dry_run",
     "policy.loaded",
     "policy.rejected",
     "leader.changed",

@@ -1,4 +1,4 @@
-"""Says in Kubernetes Events what became of evictions and of the policy, for readers of kubectl."""
+"""Writes Kubernetes Events about evictions and about the policy, for `kubectl describe`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -16,9 +16,9 @@ from reactive_desched.api.event import (
     PolicyRejected,
     Who,
 )
-from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.journal.events import decode_event as read
 from reactive_desched.journal.records import JournalRecord, parse_header
+from reactive_desched.model.decisions import LIMIT_REASON_CODES
 from reactive_desched.model.kube_events import CONTROLLER, Event, Regarding
 from reactive_desched.model.outcomes import (
     DENIED,
@@ -34,9 +34,9 @@ DESCHEDULED, EVICTION_FAILED, POD_EVICTED = "Descheduled", "EvictionFailed", "Po
 RELOAD, RELOADED, REJECTED = "ReloadPolicy", "PolicyReloaded", "PolicyRejected"
 
 MAX_EVENT_AGE_S: Final = 600.0
-"""What happened longer ago is no news any more, after an outage or a restart."""
+"""Older records get no Event, for example after an outage or a restart."""
 BATCH_SIZE: Final = 50
-"""So many records are read in one go, so that the loop is not held for long."""
+"""Records read before other tasks run again."""
 MAX_EVENTS_PER_OWNER, OWNER_WINDOW_S, MAX_OWNERS = 10, 600.0, 4096
 
 _FAILED_RESULTS: Final = frozenset({PDB_REFUSED, TOO_MANY_REQUESTS, DENIED, FAILED})
@@ -50,14 +50,15 @@ _RELEVANT_TYPES: Final = frozenset(
 
 
 class KubeEventsSink:
-    """A sink that makes Events of what is worth one, as the policy and settings in force say.
+    """A sink that writes Events, as the policy and settings in force ask for.
 
-    An eviction has one beside its pod and one beside the pod's topmost owner. One that failed, or
-    that a limit of the policy stopped, has one beside the pod if the policy sets
-    `evictionFailureEventNotification`. A policy that came into force or was refused since this was
-    made has one beside `own_pod`, if that is known. `wall` is the time of day in seconds.
+    An eviction gets an Event on its pod and one on the pod's topmost owner. An eviction that
+    failed, or that a limit of the policy stopped, gets an Event on the pod if the policy sets
+    `evictionFailureEventNotification`. A policy that was loaded or rejected since this sink was
+    made gets an Event on `own_pod`, if that is known. `wall_clock` returns seconds since the epoch.
 
-    It takes everything at once, for better or worse: whoever needs all of it reads the journal.
+    It acknowledges every record at once and loses Events that cannot be written: the journal has
+    all of them.
     """
 
     name = "kubernetes-events"
@@ -79,7 +80,7 @@ class KubeEventsSink:
         self._owners = _OwnerEventCounter()
 
     async def deliver(self, entries: Sequence[JournalRecord]) -> int:
-        """Have what is worth it recorded, and return how many records were looked at."""
+        """Write the Events of a batch of records, and return how many records were read."""
         await checkpoint()
         portion = entries[:BATCH_SIZE]
         for entry in portion:
@@ -87,7 +88,7 @@ class KubeEventsSink:
         return len(portion)
 
     async def close(self) -> None:
-        """Nothing is held here."""
+        """Do nothing: this sink holds no resources."""
 
     def _read(self, entry: JournalRecord) -> None:
         head = parse_header(entry.raw)
@@ -104,23 +105,23 @@ class KubeEventsSink:
             case EvictionEnded():
                 self._on_eviction_ended(data)
             case DecisionMade():
-                if data.decision.gate == SlidingWindowLimits.name:
-                    self._record_failure(data, data.decision.reason)
+                if data.decision.reason in LIMIT_REASON_CODES:
+                    self._record_failure(data, data.decision.message)
             case PolicyLoaded() if time.timestamp() >= self._started_at:
                 self._on_policy_loaded(data)
             case PolicyRejected() if time.timestamp() >= self._started_at:
                 self._on_policy_rejected(data)
 
     def _on_eviction_ended(self, data: EvictionEnded) -> None:
-        """Say that a pod was evicted, or why not; one that was gone anyway is no news."""
+        """Write the Event of an eviction or its failure; a pod that was gone already gets none."""
         result = data.outcome.result
         if result in (EVICTED, UNKNOWN):
             self._record_eviction(data, is_certain=result == EVICTED)
         elif result in _FAILED_RESULTS:
-            self._record_failure(data, data.outcome.detail or result)
+            self._record_failure(data, data.outcome.message or data.outcome.reason or result)
 
     def _record_eviction(self, data: EvictionEnded, *, is_certain: bool) -> None:
-        """Tell it beside the pod, and beside its owner as long as that one has few."""
+        """Write an Event on the pod and one on its owner."""
         caveat = "" if is_certain else " left; whether by this eviction is not known"
         message = f"{_eviction_text(data.who)}{caveat}: {_cause_text(data)}"
         self._record_event(Event(_pod_reference(data.who), data.why.plugin, DESCHEDULED, message))
@@ -138,7 +139,7 @@ class KubeEventsSink:
         self._record_event(Event(about, EVICTION_FAILED, DESCHEDULED, text, is_warning=True))
 
     def _on_policy_loaded(self, data: PolicyLoaded) -> None:
-        """Say that another policy is in force; the one we began with is no news."""
+        """Write an Event for another policy; the initial one gets none."""
         before, self._revision = self._revision, data.revision
         if self._own_pod is not None and data.revision != before:
             message = (
@@ -147,7 +148,7 @@ class KubeEventsSink:
             self._record_event(Event(self._own_pod, RELOADED, RELOAD, message))
 
     def _on_policy_rejected(self, data: PolicyRejected) -> None:
-        """Say that a policy was refused."""
+        """Write an Event for a rejected policy."""
         if self._own_pod is not None:
             first = f": {data.problems[0]}" if data.problems else ""
             message = f"kept revision {data.kept}: file rejected{first}"
@@ -159,9 +160,9 @@ class KubeEventsSink:
 
 
 class _OwnerEventCounter:
-    """Which owners had so many pods evicted lately that the next ones go unnamed beside them.
+    """Counts Events per owner, so that further Events on a busy owner name no pod.
 
-    4,096 are remembered; at the bound the one not seen for longest is forgotten.
+    At most 4,096 owners are kept; at the bound the one least recently counted is dropped.
     """
 
     def __init__(self) -> None:
@@ -179,7 +180,7 @@ class _OwnerEventCounter:
 
 
 def own_pod(environ: Mapping[str, str]) -> Regarding | None:
-    """Find out which pod we are, from what the Deployment tells us; None when it does not."""
+    """Return our own pod from the environment that the Deployment sets; None when it is not set."""
     name, namespace = environ.get("POD_NAME"), environ.get("POD_NAMESPACE")
     if not name or not namespace:
         return None
@@ -199,7 +200,7 @@ def _owner_message(data: EvictionEnded, *, is_certain: bool) -> str:
 
 
 def _cause_text(data: PodData) -> str:
-    return f"{data.why.plugin} of profile {data.why.profile}: {data.why.reason}"
+    return f"{data.why.plugin} of profile {data.why.profile}: {data.why.message}"
 
 
 def _pod_reference(pod: Who) -> Regarding:

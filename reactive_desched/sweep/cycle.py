@@ -7,6 +7,7 @@ the API server, and nothing runs unless two nodes are eligible.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
 from msgspec import Struct
 
@@ -17,12 +18,16 @@ from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import GateFilter
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.profile_view import ProfileView
-from reactive_desched.model.decisions import Decision, Evict, Refuse
+from reactive_desched.model.decisions import Decision, Evict, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.limits import CycleLimits
+
+EVICTION_FAILED: Final = GateReason(
+    "Eviction", "EvictionFailed", "In a sweep, the eviction request of the pod did not succeed."
+)
 
 TOO_FEW_NODES = "fewer than two nodes are ready and match the policy's nodeSelector"
 
@@ -177,4 +182,4 @@ def _first_refusal(finding: Finding, filters: Iterable[GateFilter]) -> Refuse | 
 
 
 def _failed(finding: Finding) -> Refuse:
-    return Refuse(finding, "Eviction", "the pod was not evicted")
+    return EVICTION_FAILED.refuse(finding, "the eviction of the pod failed")

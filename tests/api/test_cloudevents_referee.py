@@ -22,9 +22,9 @@ EXACT = st.integers(-(2**53) + 1, 2**53 - 1)
 """What a double holds exactly: RFC 8785 writes other numbers differently."""
 
 
-def finding(reason: str, numbers: dict[str, int | str]) -> AnyEvent:
+def finding(message: str, numbers: dict[str, int | str]) -> AnyEvent:
     """Return a finding that says this."""
-    why = msgspec.structs.replace(FINDING.data.why, reason=reason, numbers=numbers)
+    why = msgspec.structs.replace(FINDING.data.why, message=message, numbers=numbers)
     data = msgspec.structs.replace(FINDING.data, why=why)
     return msgspec.structs.replace(FINDING, data=data)
 
@@ -107,7 +107,7 @@ def test_text_that_others_escape_differently_is_canonical(text: str) -> None:
     raw = written(finding(text, {"a": text}))
 
     assert canonical(json.loads(raw)).encode() == raw
-    assert json.loads(raw)["data"]["why"]["reason"] == text
+    assert json.loads(raw)["data"]["why"]["message"] == text
 
 
 def test_half_a_character_is_refused_before_it_is_written() -> None:

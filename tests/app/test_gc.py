@@ -192,7 +192,7 @@ async def test_open_intents_of_a_dry_run_are_withheld_and_nobody_is_read() -> No
     ledger, reader, flow = OpenIntentStore(open_intent("web", dry_run=True)), Reader(), whole_flow()
     await settle_all(flow, ledger, reader, Log())
 
-    assert ledger.ends == [("i-web", Outcome("withheld", "a dry run that was cut short"))]
+    assert ledger.ends == [("i-web", Outcome("cancelled", "a dry run that was cut short"))]
     assert reader.asked == []
     assert flow.controller.paused_reason is None
 

@@ -15,10 +15,13 @@ from reactive_desched.model.outcomes import (
     CONFLICT,
     DENIED,
     DRY_RUN,
+    DRY_RUN_NOT_SENT,
     EVICTED,
+    EVICTION_ACCEPTED,
     FAILED,
     NOT_FOUND,
     PDB_REFUSED,
+    SERVER_FAILED,
     TOO_MANY_REQUESTS,
     Outcome,
 )
@@ -30,7 +33,7 @@ from reactive_desched.testing.builders import pod
 WEB = pod("web", on="n1", namespace="shop")
 FINDING = Finding(WEB, "NodeTaints", "does not tolerate gpu")
 ABOUT = {"pod": "shop/web", "node": "n1", "plugin": "NodeTaints"}
-WHY = {"reason": "does not tolerate gpu", "trigger": "NodeTaintsChanged node n1"}
+WHY = {"finding": "does not tolerate gpu", "trigger": "NodeTaintsChanged node n1"}
 
 
 class Log:
@@ -84,21 +87,21 @@ def judgement(decision: Decision, *, is_news: bool = True) -> Evaluation:
             Evict(FINDING),
             "decided to evict",
             {},
-            'decisions_total{decision="evict",gate=""}',
+            'decisions_total{decision="evict",gate="",reason=""}',
             id="evict",
         ),
         pytest.param(
-            Defer(FINDING, "EvictionBudget", "spent", 9.0),
+            Defer(FINDING, "Rates", "RateLimited", "no token", 9.0),
             "deferred",
-            {"gate": "EvictionBudget", "because": "spent"},
-            'decisions_total{decision="defer",gate="EvictionBudget"}',
+            {"gate": "Rates", "reason": "RateLimited", "message": "no token"},
+            'decisions_total{decision="defer",gate="Rates",reason="RateLimited"}',
             id="defer",
         ),
         pytest.param(
-            Refuse(FINDING, "MirrorPods", "pod is a mirror pod"),
+            Refuse(FINDING, "MirrorPods", "MirrorPod", "the pod is a mirror pod"),
             "refused",
-            {"gate": "MirrorPods", "because": "pod is a mirror pod"},
-            'decisions_total{decision="refuse",gate="MirrorPods"}',
+            {"gate": "MirrorPods", "reason": "MirrorPod", "message": "the pod is a mirror pod"},
+            'decisions_total{decision="refuse",gate="MirrorPods",reason="MirrorPod"}',
             id="refuse",
         ),
     ],
@@ -119,18 +122,23 @@ def test_a_decision_is_counted_timed_and_logged_with_its_reason(
 
 def test_what_repeats_the_last_decision_is_counted_and_only_whispered() -> None:
     bench = Bench()
-    bench.reporter.on_decision(judgement(Refuse(FINDING, "MirrorPods", "no"), is_news=False))
+    bench.reporter.on_decision(
+        judgement(Refuse(FINDING, "MirrorPods", "MirrorPod", "no"), is_news=False)
+    )
 
     assert [(level, event) for level, event, _ in bench.log.lines] == [("debug", "refused")]
-    assert bench.numbers()['decisions_total{decision="refuse",gate="MirrorPods"}'] == 1
+    assert (
+        bench.numbers()['decisions_total{decision="refuse",gate="MirrorPods",reason="MirrorPod"}']
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
     ("outcome", "said", "level"),
     [
-        pytest.param(Outcome(EVICTED), "evicted", "info", id="evicted"),
-        pytest.param(Outcome(DRY_RUN), "would be evicted", "info", id="rehearsed"),
-        pytest.param(Outcome(FAILED, "500: no"), "failed", "warning", id="anything else"),
+        pytest.param(EVICTION_ACCEPTED.outcome(), "evicted", "info", id="evicted"),
+        pytest.param(DRY_RUN_NOT_SENT.outcome(), "would be evicted", "info", id="dry run"),
+        pytest.param(SERVER_FAILED.outcome("500: no"), "failed", "warning", id="anything else"),
     ],
 )
 def test_the_end_of_an_eviction_is_counted_timed_to_the_request_and_logged(
@@ -139,10 +147,11 @@ def test_the_end_of_an_eviction_is_counted_timed_to_the_request_and_logged(
     bench = Bench()
     bench.reporter.on_outcome(judgement(Evict(FINDING)), outcome, 10.75)
 
-    more = ABOUT | {"detail": outcome.message or None, "after_ms": 750.0}
-    assert bench.log.lines == [(level, said, more)]
+    more = ABOUT | {"reason": outcome.reason, "message": outcome.message or None}
+    assert bench.log.lines == [(level, said, more | {"after_ms": 750.0})]
     numbers = bench.numbers()
-    assert numbers[f'outcomes_total{{plugin="NodeTaints",result="{outcome.result}"}}'] == 1
+    labels = f'plugin="NodeTaints",reason="{outcome.reason}",result="{outcome.result}"'
+    assert numbers[f"outcomes_total{{{labels}}}"] == 1
     assert numbers["change_to_eviction_seconds_sum"] == 0.75
 
 
@@ -162,8 +171,8 @@ def test_standing_still_for_a_moment_is_told_to_those_who_look_closely() -> None
     bench.reporter.on_pause(None)
 
     assert bench.log.lines == [
-        ("debug", "holding back", {"because": "nodes: link lost"}),
-        ("debug", "judging", {}),
+        ("debug", "evictions paused", {"reason": "nodes: link lost"}),
+        ("debug", "evictions resumed", {}),
     ]
 
 
@@ -228,8 +237,10 @@ def test_a_limit_of_the_policy_counts_under_the_sig_deschedulers_words(
     "decision",
     [
         pytest.param(Evict(FINDING), id="not asked for yet"),
-        pytest.param(Refuse(FINDING, "MirrorPods", "pod is a mirror pod"), id="a guard"),
-        pytest.param(Defer(FINDING, "EvictionBudget", "limit of node n1", 9.0), id="our own pace"),
+        pytest.param(Refuse(FINDING, "MirrorPods", "MirrorPod", "no"), id="a pod filter"),
+        pytest.param(
+            Defer(FINDING, "Rates", "RateLimited", "limit of node n1", 9.0), id="a rate limit"
+        ),
     ],
 )
 def test_no_other_decision_counts_as_an_eviction(decision: Decision) -> None:

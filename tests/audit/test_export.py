@@ -76,16 +76,18 @@ def test_a_row_tells_who_what_why_and_what_came_of_it(tmp_path: Path) -> None:
     wanted = EventFilter(types=("eviction.refused",))
     row = table(tmp_path, RecordQuery(filter=wanted))[0]
 
-    told = ("event", "namespace", "pod", "node", "owners", "plugin", "result", "detail", "attempt")
-    assert [row[name] for name in told] == [
+    told = ("event", "namespace", "pod", "node", "owners", "plugin")
+    ended = ("result", "reason", "message", "attempt")
+    assert [row[name] for name in (*told, *ended)] == [
         "eviction.refused",
         "shop",
         "zahlung-übersicht-6d4b75cb6d-00002",
         "n3",
         "ReplicaSet/zahlung-übersicht-6d4b75cb6d Deployment/zahlung-übersicht",
         "RemovePodsViolatingNodeTaints",
-        "refused by disruption budget",
-        "web needs 2 healthy pods, and has 2",
+        "pdb_refused",
+        "DisruptionBudget",
+        "PodDisruptionBudget web needs 2 healthy pods, and has 2",
         "1",
     ]
 

@@ -59,13 +59,13 @@ def events(draw: st.DrawFn) -> AnyEvent:
         "what": api.What(action="evict"),
         "who": who,
         "why": api.Why(
-            numbers={}, plugin=draw(plugins), policy_revision="1", profile="p", reason="old"
+            message="old", numbers={}, plugin=draw(plugins), policy_revision="1", profile="p"
         ),
     }
     kinds: dict[str, api.EventData] = {
         api.FINDING_MADE: api.FindingMade(**about),
         api.DECISION_DEFER: api.DecisionMade(
-            decision=api.Verdict(verdict="defer", gate="budget", reason="spent"), **about
+            decision=api.Verdict(verdict="defer", gate="budget", reason="Spent"), **about
         ),
         api.EVICTION_SUCCEEDED: api.EvictionEnded(
             attempt=1, outcome=api.Ending(result=draw(results)), **about

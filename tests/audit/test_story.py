@@ -54,11 +54,11 @@ class Telling:
             "what": api.What(action="evict", grace_period_seconds=30),
             "who": who,
             "why": api.Why(
+                message="does not tolerate gpu=true:NoSchedule on n1",
                 numbers=self.numbers,
                 plugin="RemovePodsViolatingNodeTaints",
                 policy_revision="3f9a1c07",
                 profile="default",
-                reason="does not tolerate gpu=true:NoSchedule on n1",
             ),
         }
 
@@ -90,13 +90,13 @@ class Telling:
         case: str,
         verdict: str,
         gate: str = "",
-        reason: str = "",
+        message: str = "",
         *,
         who: api.Who = WEB,
         number: int = 1,
         after_s: float = 1,
     ) -> "Telling":
-        said = api.Verdict(verdict=verdict, gate=gate, reason=reason)
+        said = api.Verdict(verdict=verdict, gate=gate, message=message)
         data = api.DecisionMade(decision=said, **self.about(who))
         type_ = full_type(f"decision.{verdict}")
         return self.add(case, f"{case}.decision.{number}", type_, data, after_s=after_s)
@@ -106,9 +106,9 @@ class Telling:
         return self.add(case, f"{case}.requested.1", api.EVICTION_REQUESTED, data)
 
     def ended(
-        self, case: str, type_: str, result: str, detail: str = "", took_ms: int | None = 47
+        self, case: str, type_: str, result: str, message: str = "", took_ms: int | None = 47
     ) -> "Telling":
-        outcome = api.Ending(result=result, detail=detail, took_ms=took_ms)
+        outcome = api.Ending(result=result, message=message, took_ms=took_ms)
         data = api.EvictionEnded(attempt=1, outcome=outcome, **self.about(WEB))
         return self.add(case, f"{case}.ended.1", type_, data, cause=f"{case}.requested.1")
 
@@ -119,7 +119,7 @@ class Telling:
         return self.add("", f"policy-{revision}", api.POLICY_LOADED, data)
 
     def resumed(self) -> "Telling":
-        data = api.JournalResumed(down_ms=5300, reason="No space left on device", refused=2)
+        data = api.JournalResumed(down_ms=5300, message="No space left on device", refused=2)
         return self.add("", "resumed-1", api.JOURNAL_RESUMED, data)
 
 
@@ -157,7 +157,7 @@ shop/web-1 on n1: evicted
   owners   ReplicaSet/web-6d4, Deployment/web
   node     n1 in zone north
   plugin   RemovePodsViolatingNodeTaints, profile default
-  reason   does not tolerate gpu=true:NoSchedule on n1
+  finding  does not tolerate gpu=true:NoSchedule on n1
   numbers  effect NoSchedule, taints 1
   case     webcase: records 3 to 7
 
@@ -271,12 +271,12 @@ def test_nothing_is_found_for_a_name_that_nothing_has(tmp_path: Path, name: str)
 
 def test_the_servers_words_are_told(show: Shown) -> None:
     told = Telling().finding("case").verdict("case", "evict").request("case")
-    told.ended("case", api.EVICTION_REFUSED, "refused by disruption budget", "web needs 2 healthy")
+    told.ended("case", api.EVICTION_REFUSED, "pdb_refused", "web needs 2 healthy")
 
     story = show(told.events, "case")
 
-    assert "outcome  refused by disruption budget after 47 ms: web needs 2 healthy" in story
-    assert story.startswith("shop/web-1 on n1: refused by disruption budget\n")
+    assert "outcome  pdb_refused after 47 ms: web needs 2 healthy" in story
+    assert story.startswith("shop/web-1 on n1: pdb_refused\n")
 
 
 def test_an_outcome_found_after_a_restart_tells_how_late_it_was(show: Shown) -> None:
@@ -350,7 +350,7 @@ def test_a_story_without_an_end_says_how_far_it_came(show: Shown, last: str, hea
 
 def test_a_dry_run_never_says_that_a_pod_was_evicted(show: Shown) -> None:
     told = Telling(mode=api.MODE_DRY_RUN).finding("case").verdict("case", "evict").request("case")
-    told.ended("case", api.EVICTION_REHEARSED, "rehearsed")
+    told.ended("case", api.EVICTION_DRY_RUN, "dry_run")
 
     story = show(told.events, "case")
 

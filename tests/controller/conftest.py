@@ -64,11 +64,13 @@ class Gate:
     def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
         self.ends.append((pod.name, outcome.result, now))
 
-    def refuse(self, name: str, *wakes: WakeOn, reason: str = "no", until: Any = None) -> None:
-        self.verdicts[name] = lambda finding, _: Refuse(finding, "Gate", reason, wakes, until)
+    def refuse(self, name: str, *wakes: WakeOn, reason: str = "No", until: Any = None) -> None:
+        self.verdicts[name] = lambda finding, _: Refuse(
+            finding, "Gate", reason, "a message", wakes, until
+        )
 
     def defer(self, name: str, until: float) -> None:
-        self.verdicts[name] = lambda finding, _: Defer(finding, "Pace", "later", until)
+        self.verdicts[name] = lambda finding, _: Defer(finding, "Pace", "Later", "a message", until)
 
 
 class Bench:

@@ -98,7 +98,7 @@ def test_a_change_fulfils_these_wakes_and_no_others(change: Change, fulfilled: s
 
 
 def blocked_by(*wakes: WakeOn) -> Refuse:
-    return Refuse(Finding(WEB, "Test", "why"), "Gate", "because", wakes)
+    return Refuse(Finding(WEB, "Test", "why"), "Gate", "Because", "a message", wakes)
 
 
 def test_a_change_unblocks_only_the_findings_that_wait_for_it() -> None:
@@ -146,7 +146,7 @@ def test_the_findings_of_a_group_are_taken_out_together() -> None:
 
 def test_a_deferred_finding_is_also_woken_by_changes_of_its_pod() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
-    blocked.add("k", Defer(Finding(WEB, "Test", "why"), "EvictionBudget", "spent", 9.0), "", ())
+    blocked.add("k", Defer(Finding(WEB, "Test", "why"), "Gate", "Spent", "spent", 9.0), "", ())
 
     assert blocked.affected_by(PodGone(WEB)) == ["k"]
 

@@ -50,8 +50,8 @@ async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
         [
             "InFlight",
             "DefaultEvictor",
-            "TwoNodes",
-            "Leaving",
+            "MinReadyNodes",
+            "ConflictPartners",
             "NamespaceLabelSelector",
             "NodeFit",
             "DisruptionBudget",

@@ -114,7 +114,7 @@ async def test_what_stands_in_line_when_the_policy_changes_is_judged_by_the_new_
 
     assert bench.evicted_names == ["a"]
     ended = [(name, result) for name, result, _ in bench.observer.of_kind("ended")]
-    assert ended == [("a", "evicted"), ("b", "withheld"), ("c", "withheld")]
+    assert ended == [("a", "evicted"), ("b", "cancelled"), ("c", "cancelled")]
 
 
 async def test_tokens_limits_and_rests_outlive_the_plan() -> None:

@@ -155,9 +155,9 @@ def test_the_same_verdict_again_is_no_news(make_bench: MakeBench) -> None:
 
 def test_another_gate_with_the_same_words_is_news(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
-    bench.gate.refuse("a", reason="no")
+    bench.gate.refuse("a", reason="No")
     bench.see(TAINTED, now=1)
-    bench.gate.verdicts["a"] = lambda finding, _: Refuse(finding, "Other", "no")
+    bench.gate.verdicts["a"] = lambda finding, _: Refuse(finding, "Other", "No", "no")
     bench.see(TAINTED, now=2)
 
     assert [j.changed for j in bench.judgements] == [True, True]

@@ -45,7 +45,7 @@ def test_an_eviction_that_failed_is_tried_again_ever_less_often(make_bench: Make
     now, waits = 0.0, []
     for _ in range(8):
         bench.end(DENIED, now)
-        assert bench.engine.blocked_by_gate == {"Eviction": 1}
+        assert bench.engine.blocked_by_gate == {"EvictionBackoff": 1}
         due = bench.engine.next_due(now)
         assert due is not None
         waits.append(due - now)
@@ -81,7 +81,7 @@ def test_a_server_that_asks_for_time_is_given_it_whatever_happens_meanwhile(
         bench.see(PdbChanged("default", "web"), now=now)
 
     assert bench.evicted == ["a"]
-    assert bench.engine.blocked_by_gate == {"Eviction": 1}
+    assert bench.engine.blocked_by_gate == {"EvictionBackoff": 1}
     bench.work(40)
     assert bench.evicted == ["a", "a"]
 
@@ -93,7 +93,10 @@ def test_while_it_rests_a_pod_shows_why(make_bench: MakeBench) -> None:
     bench.see(TAINTED, now=1)
 
     [_, judgement] = bench.judgements
-    assert judgement.decision == Defer(Finding(A, "Wrong", "wrong"), "Eviction", "because", 5)
+    assert isinstance(judgement.decision, Defer)
+    decision = judgement.decision
+    assert (decision.gate, decision.reason) == ("EvictionBackoff", "BackingOff")
+    assert (decision.retry_at_s, DENIED in decision.message) == (5, True)
     assert not judgement.changed
 
 
@@ -104,7 +107,8 @@ def test_a_failure_without_words_is_told_by_its_result(make_bench: MakeBench) ->
 
     waiting = bench.engine.blocked_decision((bench.instance, PodSubject("a"), "a"))
     assert waiting is not None
-    assert waiting.message == CANCELLED
+    assert waiting.reason == "BackingOff"
+    assert CANCELLED in waiting.message
 
 
 def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
@@ -115,6 +119,7 @@ def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
     bench.end(PDB_REFUSED, 0)
     assert bench.engine.blocked_decision((bench.instance, PodSubject("a"), "a")) == Refuse(
         Finding(A, "Wrong", "wrong"),
+        "DisruptionBudget",
         "DisruptionBudget",
         "because",
         (WakeOnPdb("default"), WakeOnPod("a")),
@@ -139,7 +144,7 @@ def test_whoever_waited_for_the_end_of_an_eviction_looks_again_when_it_failed(
     bench.gates[1].verdicts.clear()
     bench.end(DENIED, 1)
     bench.work(1)
-    assert bench.engine.blocked_by_gate == {"Eviction": 2}
+    assert bench.engine.blocked_by_gate == {"EvictionBackoff": 2}
 
     bench.work(6)
     assert bench.evicted == ["a", "a"]

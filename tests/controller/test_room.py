@@ -64,7 +64,7 @@ def test_room_for_two_nodes_wakes_two(make_bench: MakeBench) -> None:
 def test_a_look_that_makes_news_wakes_the_next(make_bench: MakeBench) -> None:
     bench = waiting(make_bench, "a", "b")
     bench.gate.verdicts["a"] = lambda finding, _: (
-        bench.rooms.append(CapacityHint(ROOM, 1)) or Refuse(finding, "Gate", "another no")
+        bench.rooms.append(CapacityHint(ROOM, 1)) or Refuse(finding, "Gate", "AnotherNo", "no")
     )
     bench.rooms.append(CapacityHint(ROOM, 1))
 
@@ -99,7 +99,7 @@ def test_who_is_to_look_anyway_takes_up_no_place() -> None:
 def test_those_who_may_be_woken_are_named_longest_waiting_first() -> None:
     parking: BlockedFindings[str, str, str] = BlockedFindings()
     for name, found in (("a", pod("a", on="n1")), ("b", pod("b", on="n2"))):
-        verdict = Refuse(Finding(found, "Test", "why"), "Gate", "no", (ROOM,))
+        verdict = Refuse(Finding(found, "Test", "why"), "Gate", "No", "no", (ROOM,))
         parking.add(name, verdict, "", ())
 
     assert list(parking.candidates_for(CapacityHint(ROOM))) == ["a", "b"]

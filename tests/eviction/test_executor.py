@@ -13,6 +13,9 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import (
+    EVICTIONS_PAUSED,
+    JOURNAL_UNAVAILABLE,
+    SHUTTING_DOWN,
     Accepted,
     Conflict,
     Denied,
@@ -107,7 +110,7 @@ async def test_nothing_is_written_or_asked_when_nobody_may_act() -> None:
     assert bench.ledger.lines == []
     assert bench.server.requests == []
     assert [(name, outcome) for name, outcome, _ in bench.ended] == [
-        ("web", Outcome("withheld", "nodes: link lost"))
+        ("web", EVICTIONS_PAUSED.outcome("nodes: link lost"))
     ]
 
 
@@ -120,8 +123,8 @@ async def test_what_may_not_go_on_after_it_was_written_down_is_withheld_on_recor
         await anyio.sleep(5)
 
     assert bench.server.requests == []
-    assert bench.ledger.lines == [("intent", "web", ""), ("outcome", "web", "withheld")]
-    assert bench.results == [("web", "withheld")]
+    assert bench.ledger.lines == [("intent", "web", ""), ("outcome", "web", "cancelled")]
+    assert bench.results == [("web", "cancelled")]
 
 
 async def test_without_a_durable_record_nobody_is_asked() -> None:
@@ -132,7 +135,7 @@ async def test_without_a_durable_record_nobody_is_asked() -> None:
 
     assert bench.server.requests == []
     assert [outcome for _, outcome, _ in bench.ended] == [
-        Outcome("withheld", "no space left on device")
+        JOURNAL_UNAVAILABLE.outcome("no space left on device")
     ]
 
 
@@ -140,10 +143,10 @@ async def test_without_a_durable_record_nobody_is_asked() -> None:
     ("answer", "result"),
     [
         pytest.param(Accepted(), "evicted", id="2xx"),
-        pytest.param(PdbRefused("no"), "refused by disruption budget", id="429, budget"),
-        pytest.param(TooManyRequests("no"), "deferred by overload", id="429 or 503"),
-        pytest.param(NotFound(), "gone", id="404"),
-        pytest.param(Conflict("no"), "replaced", id="409"),
+        pytest.param(PdbRefused("no"), "pdb_refused", id="429, budget"),
+        pytest.param(TooManyRequests("no"), "too_many_requests", id="429 or 503"),
+        pytest.param(NotFound(), "not_found", id="404"),
+        pytest.param(Conflict("no"), "conflict", id="409"),
         pytest.param(Denied(403, "no"), "denied", id="another 4xx"),
         pytest.param(ServerError(500, "no"), "failed", id="5xx"),
         pytest.param(EffectUnknown("reset"), "unknown", id="no answer, and the pod is gone"),
@@ -206,7 +209,7 @@ async def test_who_waited_for_a_turn_is_asked_afresh_whether_it_may_go_on() -> N
         bench.why_not = lambda: "pods: link lost"
         await anyio.sleep(20)
 
-    assert bench.results == [("a", "evicted"), ("b", "withheld")]
+    assert bench.results == [("a", "evicted"), ("b", "cancelled")]
     assert bench.asked == ["a"]
     assert ("intent", "b", "") not in bench.ledger.lines
 
@@ -289,8 +292,8 @@ async def test_what_is_submitted_before_or_after_the_run_is_withheld() -> None:
     bench.submit("late")
 
     assert [(name, outcome) for name, outcome, _ in bench.ended] == [
-        ("early", Outcome("withheld", "stopping")),
-        ("late", Outcome("withheld", "stopping")),
+        ("early", SHUTTING_DOWN.outcome("the controller stops")),
+        ("late", SHUTTING_DOWN.outcome("the controller stops")),
     ]
     assert bench.ledger.lines == []
 
@@ -308,7 +311,7 @@ async def test_what_was_not_asked_for_yet_can_be_recalled_and_the_rest_goes_on()
     assert bench.asked == ["a", "c"]
     assert [(name, outcome.result, outcome.message) for name, outcome, _ in bench.ended] == [
         ("a", "evicted", ""),
-        ("b", "withheld", "another policy"),
+        ("b", "cancelled", "another policy"),
         ("c", "evicted", ""),
     ]
 
@@ -324,7 +327,7 @@ async def test_what_is_being_written_down_at_a_recall_is_not_asked_for() -> None
         bench.submit("a")
         await anyio.sleep(20)
 
-    assert bench.results == [("a", "withheld"), ("a", "evicted")]
+    assert bench.results == [("a", "cancelled"), ("a", "evicted")]
     assert [kind for kind, _, _ in bench.ledger.lines] == ["intent", "outcome"] * 2
 
 

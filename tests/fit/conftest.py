@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from reactive_desched.fit.filters import Diagnosis
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
@@ -41,7 +42,7 @@ class Place:
         """Count why the nodes other than its own do not fit a pod."""
         if self.fit.find_other_node(pod, EVERYTHING) is not None:
             return {}
-        return dict(self.fit.diagnose_other_nodes(pod, EVERYTHING).diagnosis.reasons)
+        return _by_message(self.fit.diagnose_other_nodes(pod, EVERYTHING).diagnosis)
 
     def let_go(self, pod: Pod) -> str | None:
         """Find a node for a pod and let it go there."""
@@ -75,3 +76,7 @@ def kept_off() -> Callable[[Pod, Iterable[ClusterObject]], str | None]:
         return next(iter(reasons), None)
 
     return ask
+
+
+def _by_message(diagnosis: Diagnosis) -> dict[str, int]:
+    return {reason.message: count for reason, count in diagnosis.reasons.items()}

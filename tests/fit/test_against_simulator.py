@@ -49,7 +49,8 @@ def ours(objects: dict[str, list[Obj]], mover: Obj) -> tuple[set[str], Counter[s
     fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
     pod = state.get("pods", mover["metadata"]["uid"])
     assert isinstance(pod, Pod)
-    return fit.fitting_nodes(pod), fit.diagnose_all_nodes(pod).reasons
+    reasons = fit.diagnose_all_nodes(pod).reasons
+    return fit.fitting_nodes(pod), Counter({why.message: n for why, n in reasons.items()})
 
 
 @st.composite

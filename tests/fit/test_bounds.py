@@ -157,7 +157,7 @@ def test_meanwhile_findings_are_put_off_to_the_next_turn(place: Callable[..., An
     gate = NodeFitFilter(here.fit, EVERYTHING, evictor_requires=True)
 
     assert gate.check(finding, 7) == Defer(
-        finding, "NodeFit", "the nodes are still being looked through", 7
+        finding, "NodeFit", "NodeFitPending", "changed nodes are still being evaluated", 7
     )
     assert isinstance(gate.check(finding, 7), Defer)
     assert gate.check(finding, 7) is None

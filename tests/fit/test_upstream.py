@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from reactive_desched.fit.upstream import NO_OTHER_NODE, UpstreamNodeFit
+from reactive_desched.fit.upstream import UpstreamNodeFit
 from reactive_desched.model.fits import fit_error
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
 from reactive_desched.model.objects import ClusterObject, Node, Pod, PodAffinityTerm
@@ -25,7 +25,8 @@ def reason(candidate: Pod, target: Node, *residents: Pod) -> str | None:
         state.upsert(thing)
     room = ClusterView(state, lambda: 0).node_info(target.name)
     assert room is not None
-    return fit_error(candidate, target, room.requested, room.active.values())
+    error = fit_error(candidate, target, room.requested, room.active.values())
+    return None if error is None else error.message
 
 
 SMALL = {"cpu": "1", "memory": "1Gi", "pods": "2"}
@@ -177,7 +178,7 @@ def test_why_nothing_was_found_is_counted_by_the_first_thing_each_node_lacks() -
     for candidate in (WEB, sibling):
         assert fit.find_other_node(candidate, EVERYTHING) is None
         found = fit.diagnose_other_nodes(candidate, EVERYTHING)
-        assert found.message == NO_OTHER_NODE
+        assert found.message == f"no other node fits the pod: {found.diagnosis}"
         assert str(found.diagnosis) == (
             "0/3 nodes are available: "
             "1 node is not schedulable, 2 pod does not tolerate taints on the node"

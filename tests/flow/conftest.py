@@ -148,7 +148,7 @@ class World:
             self.put(msgspec.structs.replace(new, started_s=started, pvc_names=("data",)))
         elif not old.is_terminating:  # who is leaving changes no more
             new = pod(name, uid=old.uid, **{**fields, "on": old.node})
-            self.put(msgspec.structs.replace(new, started_s=old.started_s, claims=old.pvc_names))
+            self.put(msgspec.structs.replace(new, started_s=old.started_s, pvc_names=old.pvc_names))
 
     async def drop(self, resource: str, key: str) -> None:
         """Delete an object at once; of pods, whoever has the name."""
@@ -327,7 +327,7 @@ class World:
         return {
             finding.pod.name
             for instance, finding in findings(self._fresh())
-            if all(step.verdict(finding, now) is None for step in instance.gate.steps)  # type: ignore[attr-defined]  # a Gate
+            if all(step.check(finding, now) is None for step in instance.gate.filters)  # type: ignore[attr-defined]  # a Gate
         }
 
     def waiting(self) -> set[tuple[str, str, str]]:

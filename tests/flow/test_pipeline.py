@@ -299,7 +299,7 @@ async def test_on_a_single_node_nothing_is_evicted() -> None:
     async with taints().running() as flow:
         flow.sync_and_resume(TAINTED, pod("web", on="n1"))
         await anyio.sleep(60)
-        assert flow.observer.decisions == [("Refuse", "web", "TwoNodes")]
+        assert flow.observer.decisions == [("Refuse", "web", "MinReadyNodes")]
 
         flow.deliver(node("n2"))
         await anyio.sleep(1)

@@ -48,8 +48,8 @@ def test_a_finding_waits_from_the_others_eviction_on_and_names_what_it_waits_for
     bench.in_flight.reserve(DB)
     refusal = bench.refuses("db")
     assert refusal is not None
-    assert refusal.gate == "Leaving"
-    assert refusal.message == "all that it must not be together with are leaving already"
+    assert refusal.gate == "ConflictPartners"
+    assert refusal.reason == "ConflictPartnersLeaving"
     assert refusal.wake_on == (WakeOnPod("web"), WakeOnPod("db"), WakeOnEviction("db"))
 
     bench.in_flight.release(DB, evicted=True)

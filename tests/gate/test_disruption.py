@@ -51,7 +51,8 @@ def test_a_ready_pod_whose_one_budget_is_spent_waits_for_the_budget_or_a_minute(
     assert refusal == Refuse(
         Finding(A, "Test", "why"),
         "DisruptionBudget",
-        "disruption budget web allows 0 now",
+        "DisruptionBudget",
+        "PodDisruptionBudget web allows 0 disruptions now",
         (WakeOnPdb("default"), WakeOnPod("a")),
         1000 + RECHECK_AFTER_S,
     )
@@ -86,7 +87,10 @@ def test_evictions_under_way_are_booked_on_the_budget() -> None:
     refusal = cluster.says(C)
 
     assert refusal is not None
-    assert refusal.message == "disruption budget web allows 2 now, 2 of them promised"
+    assert refusal.reason == "DisruptionBudget"
+    assert refusal.message == (
+        "PodDisruptionBudget web allows 2 disruptions now, and 2 evictions under way use them"
+    )
     assert list(cluster.gate.assumed_pdbs()) == ["default/web"]
 
 

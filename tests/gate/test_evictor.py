@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.fit.upstream import NO_OTHER_NODE, UpstreamNodeFit
+from reactive_desched.fit.upstream import UpstreamNodeFit
 from reactive_desched.gate.evictor import (
     EvictorFilters,
     MinReadyNodes,
@@ -10,7 +10,7 @@ from reactive_desched.gate.evictor import (
     NodeFitFilter,
 )
 from reactive_desched.gate.filters import PodFilter, pod_filters
-from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
 from reactive_desched.model.objects import ClusterObject, Namespace, Pod
@@ -42,9 +42,11 @@ def view(*things: ClusterObject, selects: str = "") -> ClusterView:
 def test_fewer_than_two_counting_nodes_wait_for_another() -> None:
     alone = MinReadyNodes(view(node("n1"), node("n2", ready="False")))
 
-    assert alone.check(FINDING, 0) == Refuse(
-        FINDING, "TwoNodes", "fewer than two nodes are ready", (WakeOnNodeAdded(),)
-    )
+    refusal = alone.check(FINDING, 0)
+
+    assert refusal is not None
+    assert (refusal.gate, refusal.reason) == ("MinReadyNodes", "TooFewReadyNodes")
+    assert refusal.wake_on == (WakeOnNodeAdded(),)
     assert MinReadyNodes(view(node("n1"), node("n2"))).check(FINDING, 0) is None
 
 
@@ -90,26 +92,28 @@ def fit(*things: ClusterObject, asks: bool, needs: bool, selector: str = "") -> 
     assert isinstance(refusal, Refuse)
     assert refusal.gate == "NodeFit"
     assert refusal.wake_on == (WakeOnCapacity(), WakeOnPod("web"))
-    return refusal.message
+    return refusal.reason
 
 
 @pytest.mark.parametrize(
     ("things", "settings", "reason"),
     [
         pytest.param([node("n1"), TAINTED], {}, None, id="nobody asks"),
-        pytest.param([node("n1"), TAINTED], {"asks": True}, NO_OTHER_NODE, id="evictor: no other"),
+        pytest.param(
+            [node("n1"), TAINTED], {"asks": True}, "NoOtherNodeFits", id="evictor: no other"
+        ),
         pytest.param([node("n1"), node("n2")], {"asks": True}, None, id="evictor: another fits"),
         pytest.param([node("n1"), TAINTED], {"needs": True}, None, id="plugin: its own node will"),
         pytest.param(
             [node("n1", "gpu:NoSchedule"), TAINTED],
             {"needs": True},
-            "no node fits the pod",
+            "NoNodeFits",
             id="plugin: none at all",
         ),
         pytest.param(
             [node("n1"), node("n2")],
             {"asks": True, "selector": "pool=a"},
-            NO_OTHER_NODE,
+            "NoOtherNodeFits",
             id="evictor: no other node of its selector",
         ),
     ],
@@ -120,8 +124,9 @@ def test_somewhere_must_fit_when_somebody_asks(
     assert fit(*things, **({"asks": False, "needs": False} | settings)) == reason
 
 
-def named(name: str, says: str | None, **more: Any) -> PodFilter:  # any field of a guard
-    return PodFilter(name, lambda _pod, _view: says, **more)
+def named(name: str, says: str | None, **more: Any) -> PodFilter:  # any field of a filter
+    reason = GateReason(name, f"{name}Reason", "")
+    return PodFilter(name, lambda _pod, _view: None if says is None else (reason, says), **more)
 
 
 def test_the_first_guard_that_says_no_is_the_one_named() -> None:
@@ -133,8 +138,11 @@ def test_the_first_guard_that_says_no_is_the_one_named() -> None:
 
     refusal = gate.check(FINDING, 0)
 
-    assert refusal == Refuse(FINDING, "First", "no", (WakeOnPod("web"),))
-    assert gate.reasons(WEB) == [("First", "no"), ("Second", "never")]
+    assert refusal == Refuse(FINDING, "First", "FirstReason", "no", (WakeOnPod("web"),))
+    assert [(reason.gate, says) for reason, says in gate.rejections(WEB)] == [
+        ("First", "no"),
+        ("Second", "never"),
+    ]
 
 
 def test_a_guard_says_what_could_lift_it_and_when_in_monotonic_time() -> None:

@@ -185,7 +185,8 @@ def test_min_replicas_counts_the_owners_pods_in_any_phase() -> None:
     assert verdict({"minReplicas": 2}, PLAIN, sibling) is None
     refusal = verdict({"minReplicas": 3}, PLAIN, sibling)
     assert refusal is not None
-    assert refusal.message == "owner has 2 replicas which is less than minReplicas of 3"
+    assert refusal.reason == "MinReplicas"
+    assert "2 pods" in refusal.message
     assert WakeOnOwner("owner-web") in refusal.wake_on
 
 
@@ -211,7 +212,7 @@ def test_pods_without_a_budget_are_protected_when_asked() -> None:
     [
         pytest.param(
             PersistentVolumeClaim("default", "data", storage_class="fast"),
-            'pod using protected storage class "fast"',
+            "ProtectedStorageClass",
             id="a listed class",
         ),
         pytest.param(
@@ -219,12 +220,12 @@ def test_pods_without_a_budget_are_protected_when_asked() -> None:
         ),
         pytest.param(
             PersistentVolumeClaim("default", "data"),
-            'failed to resolve storage class for pod "default"/"data"',
+            "StorageClassUnknown",
             id="no class",
         ),
         pytest.param(
             PersistentVolumeClaim("bank", "data", storage_class="slow"),
-            'failed to get persistent volume claim "default"/"data"',
+            "PvcNotFound",
             id="no such claim",
         ),
     ],
@@ -234,7 +235,7 @@ def test_protected_storage_classes_narrow_the_protection(
 ) -> None:
     refusal = verdict(classes("fast"), CLAIMING, claim)
 
-    assert (refusal.message if refusal else None) == reason
+    assert (refusal.reason if refusal else None) == reason
 
 
 def test_a_threshold_by_name_follows_the_priority_class() -> None:
@@ -244,7 +245,7 @@ def test_a_threshold_by_name_follows_the_priority_class() -> None:
     assert verdict(args, prio(900), PriorityClass("high", value=900)) is not None
     missing = verdict(args, prio(900))
     assert missing is not None
-    assert missing.message == "priority class 'high' of the threshold does not exist"
+    assert missing.reason == "PriorityClassNotFound"
 
 
 def test_a_young_pod_is_looked_at_again_when_it_is_old_enough() -> None:

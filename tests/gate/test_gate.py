@@ -35,7 +35,7 @@ class Fixed:
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
         self.asked.append(finding.pod.name)
-        return Refuse(finding, self.name, self.says) if self.says is not None else None
+        return Refuse(finding, self.name, self.says, "why") if self.says is not None else None
 
 
 class Memory:
@@ -63,10 +63,10 @@ def gate(
 
 
 def test_the_first_no_is_the_decision_and_nobody_behind_it_is_asked() -> None:
-    steps = Fixed("A"), Fixed("B", "no"), Fixed("C", "never")
+    steps = Fixed("A"), Fixed("B", "No"), Fixed("C", "Never")
     memory = Memory()
 
-    assert gate(*steps, memories=(memory,)).decide(WEB, 0) == Refuse(WEB, "B", "no")
+    assert gate(*steps, memories=(memory,)).decide(WEB, 0) == Refuse(WEB, "B", "No", "why")
     assert [step.asked for step in steps] == [["web"], ["web"], []]
     assert memory.told == []
 
@@ -99,9 +99,12 @@ def test_a_spent_budget_defers_and_names_its_scope() -> None:
     one = gate(rates={"node": TokenRate(0.1, 1)})
     one.decide(WEB, 0)
 
-    assert one.decide(DB, 0) == Defer(
-        DB, "EvictionBudget", "the eviction budget of the node n1 is spent", 10.0, "node"
-    )
+    deferred = one.decide(DB, 0)
+
+    assert isinstance(deferred, Defer)
+    assert (deferred.gate, deferred.reason) == ("EvictionRateLimit", "EvictionRateLimited")
+    assert (deferred.retry_at_s, deferred.scope_exhausted) == (10.0, "node")
+    assert "node n1" in deferred.message
 
 
 def test_a_spent_budget_takes_no_place_in_the_window_and_tells_no_memory() -> None:
@@ -119,14 +122,14 @@ def test_a_spent_budget_takes_no_place_in_the_window_and_tells_no_memory() -> No
     ("result", "left", "costs"),
     [
         pytest.param(EVICTED, True, True, id="evicted"),
-        pytest.param(DRY_RUN, True, True, id="rehearsed, which costs what it would"),
+        pytest.param(DRY_RUN, True, True, id="a dry run, which costs what it would"),
         pytest.param(NOT_FOUND, True, False, id="gone by itself"),
         pytest.param(PDB_REFUSED, False, False, id="refused by a budget"),
         pytest.param(TOO_MANY_REQUESTS, False, False, id="overload"),
         pytest.param(CONFLICT, False, False, id="replaced"),
         pytest.param(DENIED, False, False, id="denied"),
         pytest.param(FAILED, False, False, id="failed"),
-        pytest.param(CANCELLED, False, False, id="withheld"),
+        pytest.param(CANCELLED, False, False, id="cancelled"),
     ],
 )
 def test_only_what_happened_costs_and_only_who_left_is_remembered(

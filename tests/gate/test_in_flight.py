@@ -30,7 +30,8 @@ def test_a_pod_is_refused_from_its_decision_to_its_end_and_waits_for_that_end() 
     assert memory.check(WEB, 0) == Refuse(
         WEB,
         "InFlight",
-        "its eviction is under way",
+        "EvictionInProgress",
+        "an eviction of the pod is under way",
         (WakeOnPod("web"), WakeOnEviction("web")),
         pod_leaves=True,
     )
@@ -88,5 +89,5 @@ def test_a_leaving_pod_is_refused_even_if_it_asks_to_be_evicted() -> None:
     refusal = InFlightEvictions(lambda: 0.0).check(Finding(leaving, "Test", "why"), 0)
 
     assert refusal is not None
-    assert refusal.message == "pod is terminating"
+    assert refusal.reason == "PodTerminating"
     assert refusal.wake_on == (WakeOnPod(leaving.uid),)

@@ -28,7 +28,8 @@ def test_a_limit_holds_for_any_stretch_of_the_window() -> None:
     assert verdict == Defer(
         finding(),
         "EvictionLimit",
-        "2 evictions in 300s reached the limit of cluster",
+        "TotalLimitReached",
+        "cluster had 2 evictions in 300 s, and the policy allows 2; the next is possible in 50 s",
         300,
         "cluster",
     )
@@ -88,7 +89,7 @@ def test_each_node_has_its_own_count() -> None:
     assert windows.check(finding(on="n2"), 0) is None
     verdict = windows.check(finding(on="n1", namespace="bank"), 0)
     assert isinstance(verdict, Defer)
-    assert verdict.message.endswith("limit of node n1")
+    assert verdict.reason == "NodeLimitReached"
 
 
 def test_each_namespace_has_its_own_count() -> None:
@@ -98,14 +99,16 @@ def test_each_namespace_has_its_own_count() -> None:
     assert windows.check(finding(namespace="bank"), 0) is None
     verdict = windows.check(finding(on="n2"), 0)
     assert isinstance(verdict, Defer)
-    assert verdict.message.endswith("limit of namespace default")
+    assert verdict.reason == "NamespaceLimitReached"
+    assert verdict.message.startswith("namespace default had 1 evictions")
 
 
 def test_a_limit_of_zero_forbids_until_the_pod_is_another() -> None:
     verdict = SlidingWindowLimits({"namespace": 0}).check(finding(), 0)
 
     assert isinstance(verdict, Refuse)
-    assert verdict.message == "the policy allows no evictions per namespace"
+    assert verdict.reason == "NamespaceLimitReached"
+    assert verdict.scope_exhausted == "namespace"
     assert verdict.wake_on == (WakeOnPod("web"),)
 
 

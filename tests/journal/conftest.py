@@ -125,11 +125,11 @@ def about(key: str) -> dict[str, Any]:
             name=f"web-{key}", namespace="shop", node="n1", owners=(), uid=f"uid-{key}", zone=""
         ),
         "why": api.Why(
+            message="does not tolerate gpu:NoSchedule on n1",
             numbers={},
             plugin="RemovePodsViolatingNodeTaints",
             policy_revision="r1",
             profile="day",
-            reason="does not tolerate gpu:NoSchedule on n1",
         ),
     }
 
@@ -156,8 +156,8 @@ def intent() -> Callable[[str], AnyEvent]:
 def outcome() -> Callable[..., AnyEvent]:
     """Return a way to make the end of such a request."""
 
-    def make(key: str, detail: str = "") -> AnyEvent:
-        ending = api.Ending(result="evicted", detail=detail)
+    def make(key: str, message: str = "") -> AnyEvent:
+        ending = api.Ending(result="evicted", message=message)
         data = api.EvictionEnded(attempt=1, outcome=ending, **about(key))
         return made(api.EVICTION_SUCCEEDED, key, f"end-{key}", key, data)
 

@@ -138,7 +138,7 @@ async def test_numbers_go_on_where_the_last_writer_ended(
 async def test_a_record_nobody_could_read_is_refused_and_the_journal_stays_well(
     running: Running, intent: MakeIntent, outcome: MakeOutcome
 ) -> None:
-    long, not_unicode = outcome("a", detail="x" * (1 << 20)), outcome("a", detail="\udc80")
+    long, not_unicode = outcome("a", message="x" * (1 << 20)), outcome("a", message="\udc80")
 
     async with running() as book:
         await book.append(intent("a"))

@@ -64,9 +64,11 @@ async def test_a_story_is_told_from_its_trigger_to_its_end_under_one_case(
     async with running() as journal:
         ledger = make(journal)
         ledger.record_decision(
-            ACCOUNT, Refuse(FINDING, "NodeFit", "nothing fits", detail="3 nodes")
+            ACCOUNT, Refuse(FINDING, "NodeFit", "NoOtherNodeFits", "nothing fits on 3 nodes")
         )
-        ledger.record_decision(ACCOUNT, Defer(FINDING, "EvictionBudget", "spent", 9.0))
+        ledger.record_decision(
+            ACCOUNT, Defer(FINDING, "EvictionRateLimit", "EvictionRateLimited", "spent", 9.0)
+        )
         ledger.record_decision(ACCOUNT, Evict(FINDING))
         key = await ledger.begin_intent(Intent(ACCOUNT, grace_period_s=7))
         assert [intent.id for intent in ledger.open_intents()] == [key]
@@ -94,9 +96,12 @@ async def test_a_story_is_told_from_its_trigger_to_its_end_under_one_case(
     ]
     assert {(event.subject, event.partitionkey) for event in events} == {("shop/web-1", "top-uid")}
     assert refuse.data.decision == api.Verdict(
-        verdict="refuse", gate="NodeFit", reason="nothing fits", detail="3 nodes"
+        verdict="refuse",
+        gate="NodeFit",
+        reason="NoOtherNodeFits",
+        message="nothing fits on 3 nodes",
     )
-    assert defer.data.decision.gate == "EvictionBudget"
+    assert defer.data.decision.gate == "EvictionRateLimit"
     assert (requested.data.attempt, requested.data.what.grace_period_seconds) == (1, 7)
     assert (ended.data.attempt, ended.data.outcome.result) == (1, "evicted")
 
@@ -124,11 +129,11 @@ async def test_every_event_about_a_pod_says_who_why_and_what_led_to_it(
             zone="north",
         )
         assert data.why == api.Why(
+            message="older than a day",
             numbers={"ageSeconds": 90_000},
             plugin="PodLifeTime",
             policy_revision="r1",
             profile="nightly",
-            reason="older than a day",
         )
         assert data.trigger == api.Cause(
             change="NodeTaintsChanged", object="node n1", resource_version="812"
@@ -164,8 +169,8 @@ async def test_a_dry_run_never_says_that_an_eviction_succeeded(
         await ledger.record_outcome(await ledger.begin_intent(Intent(ACCOUNT)), Outcome(DRY_RUN))
 
     last = told(tmp_path)[-1]
-    assert (last.type, last.data.outcome.result) == (api.EVICTION_REHEARSED, "rehearsed")
-    assert {event.data.mode for event in told(tmp_path)} == {"dry-run"}
+    assert (last.type, last.data.outcome.result) == (api.EVICTION_DRY_RUN, "dry_run")
+    assert {event.data.mode for event in told(tmp_path)} == {"dry_run"}
 
 
 async def test_a_refused_eviction_is_tried_again_within_its_case_and_a_new_case_follows_the_last(
@@ -232,7 +237,9 @@ async def test_beyond_their_rate_verdicts_are_counted_and_evictions_still_told(
         ledger = make(journal, TokenRate(1e-9, 2))
         for uid in "abcd":
             finding = msgspec.structs.replace(FINDING, pod=msgspec.structs.replace(POD, uid=uid))
-            ledger.record_decision(DecisionContext(finding), Refuse(finding, "NodeFit", "no"))
+            ledger.record_decision(
+                DecisionContext(finding), Refuse(finding, "NodeFit", "NoNodeFits", "no")
+            )
         ledger.record_decision(ACCOUNT, Evict(FINDING))
         assert journal.records_unrecorded == 2
 
@@ -276,11 +283,13 @@ async def test_no_text_is_so_long_that_its_record_is_refused(
     async with running() as journal:
         ledger = make(journal)
         ledger.policy_rejected("policy.yaml", (long,) * MAX_PROBLEMS)
-        ledger.record_decision(account, Refuse(finding, "NodeFit", long, detail=long))
-        ledger.record_decision(account, Defer(finding, "EvictionBudget", long, 9.0))
+        ledger.record_decision(account, Refuse(finding, "NodeFit", "NoNodeFits", long))
+        ledger.record_decision(
+            account, Defer(finding, "EvictionRateLimit", "EvictionRateLimited", long, 9.0)
+        )
         key = await ledger.begin_intent(Intent(account))
         await ledger.record_outcome(key, Outcome(NOT_FOUND, long))
 
     *_, ended = told(tmp_path)
-    assert ended.data.outcome.detail.endswith("… (295904 more characters)")
+    assert ended.data.outcome.message.endswith("… (295904 more characters)")
     assert ended.data.why.numbers["bytes"] == str(2**63)  # doubles hold no such number

@@ -59,7 +59,7 @@ def test_data_that_looks_like_the_stamps_is_left_as_it_is() -> None:
         trigger=api.Cause(change="", object="", resource_version=""),
         what=api.What(action="evict"),
         who=api.Who(name="", namespace="", node="", owners=(), uid="", zone=""),
-        why=api.Why(numbers=numbers, plugin="", policy_revision="", profile="", reason=""),
+        why=api.Why(message="", numbers=numbers, plugin="", policy_revision="", profile=""),
     )
     raw = whole(told(api.FINDING_MADE, data))
 

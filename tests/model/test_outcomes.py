@@ -3,6 +3,14 @@
 import pytest
 
 from reactive_desched.model.outcomes import (
+    DRY_RUN_NOT_SENT,
+    EVICTION_ACCEPTED,
+    PDB_REFUSED_EVICTION,
+    POD_CONFLICT,
+    POD_NOT_FOUND,
+    REQUEST_DENIED,
+    SERVER_BUSY,
+    SERVER_FAILED,
     Accepted,
     Conflict,
     Denied,
@@ -25,26 +33,30 @@ from reactive_desched.model.outcomes import (
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        pytest.param(Accepted(), Outcome("evicted"), id="2xx"),
+        pytest.param(Accepted(), EVICTION_ACCEPTED.outcome(), id="2xx"),
         pytest.param(
             PdbRefused("web needs 2", 10.0),
-            Outcome("refused by disruption budget", "web needs 2", 10.0),
+            PDB_REFUSED_EVICTION.outcome("web needs 2", 10.0),
             id="429 of a budget",
         ),
         pytest.param(
             TooManyRequests("slow down", 1.5),
-            Outcome("deferred by overload", "slow down", 1.5),
+            SERVER_BUSY.outcome("slow down", 1.5),
             id="429 of the server",
         ),
-        pytest.param(NotFound(), Outcome("gone", "the pod was already gone"), id="404"),
-        pytest.param(Conflict("the uid differs"), Outcome("replaced", "the uid differs"), id="409"),
+        pytest.param(NotFound(), POD_NOT_FOUND.outcome("the pod did not exist any more"), id="404"),
         pytest.param(
-            Denied(403, "a webhook said no"), Outcome("denied", "403: a webhook said no"), id="403"
+            Conflict("the uid differs"), POD_CONFLICT.outcome("the uid differs"), id="409"
         ),
         pytest.param(
-            ServerError(500, "two budgets"), Outcome("failed", "500: two budgets"), id="500"
+            Denied(403, "a webhook said no"),
+            REQUEST_DENIED.outcome("403: a webhook said no"),
+            id="403",
         ),
-        pytest.param(DryRun(), Outcome("rehearsed"), id="nobody was asked"),
+        pytest.param(
+            ServerError(500, "two budgets"), SERVER_FAILED.outcome("500: two budgets"), id="500"
+        ),
+        pytest.param(DryRun(), DRY_RUN_NOT_SENT.outcome(), id="a dry run"),
         pytest.param(EffectUnknown("timed out"), None, id="silence is no outcome"),
     ],
 )
@@ -55,29 +67,38 @@ def test_each_answer_has_its_outcome(answer: EvictionResponse, outcome: Outcome 
 def test_no_answer_is_without_a_row_above() -> None:
     assert {kind.__name__ for kind in EvictionResponse.__subclasses__()} == {
         "Accepted",
-        "BudgetRefused",
-        "Overloaded",
-        "Gone",
-        "Rehearsed",
-        "Replaced",
+        "PdbRefused",
+        "TooManyRequests",
+        "NotFound",
+        "DryRun",
+        "Conflict",
         "Denied",
-        "ServerFailed",
-        "Unknown",
+        "ServerError",
+        "EffectUnknown",
     }
 
 
 @pytest.mark.parametrize(
-    ("pod", "result"),
+    ("pod", "result", "reason"),
     [
-        pytest.param(PodNotFound(), "unknown", id="it is gone"),
-        pytest.param(PodFound("u2", terminating=False), "unknown", id="another has its name"),
-        pytest.param(PodFound("u2", terminating=True), "unknown", id="and is leaving too"),
-        pytest.param(PodFound("u1", terminating=True), "evicted", id="it is on its way"),
-        pytest.param(PodFound("u1", terminating=False), "failed", id="it is still there"),
+        pytest.param(PodNotFound(), "unknown", "FoundGone", id="it is gone"),
+        pytest.param(
+            PodFound("u2", terminating=False), "unknown", "FoundGone", id="another has its name"
+        ),
+        pytest.param(
+            PodFound("u2", terminating=True), "unknown", "FoundGone", id="and is leaving too"
+        ),
+        pytest.param(
+            PodFound("u1", terminating=True), "evicted", "FoundTerminating", id="it terminates"
+        ),
+        pytest.param(
+            PodFound("u1", terminating=False), "failed", "FoundRunning", id="it is still there"
+        ),
     ],
 )
-def test_reading_the_pod_settles_an_unknown_call(pod: PodLookup, result: str) -> None:
+def test_reading_the_pod_resolves_an_unknown_effect(
+    pod: PodLookup, result: str, reason: str
+) -> None:
     outcome = outcome_from_lookup("u1", pod)
 
-    assert outcome.result == result
-    assert outcome.message.startswith("settled by reading the pod: ")
+    assert (outcome.result, outcome.reason) == (result, reason)

@@ -15,7 +15,7 @@ from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.plan.evaluation import run_sweeps
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.reading import read_files
-from reactive_desched.plan.report import DecisionCounts, PlannedDecision, PodRef, Rejection
+from reactive_desched.plan.report import DecisionCounts, PlannedDecision, PodRef
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_files
 
@@ -42,9 +42,9 @@ def test_an_eviction_says_who_where_by_whom_and_why(world: Any) -> None:
         owner="ReplicaSet/web",
         profile="taints",
         plugin="RemovePodsViolatingNodeTaints",
-        reason=first.reason,
+        finding=first.finding,
     )
-    assert "gpu" in first.reason
+    assert "gpu" in first.finding
 
 
 def test_every_protection_that_objects_is_named_the_one_that_decided_first(world: Any) -> None:
@@ -56,13 +56,19 @@ def test_every_protection_that_objects_is_named_the_one_that_decided_first(world
     (only,) = world.look(world.file(world.listed(things))).decisions
 
     assert (only.action, only.gate) == ("Refuse", "SystemCriticalPods")
-    assert [each.gate for each in only.objections] == [
+    assert [each.gate for each in only.rejections] == [
         "SystemCriticalPods",
         "PriorityThreshold",
         "FailedBarePods",
         "PodsWithLocalStorage",
     ]
-    assert only.objections[2] == Rejection("FailedBarePods", "pod does not have any ownerRefs")
+    assert [each.reason for each in only.rejections] == [
+        "SystemCriticalPriority",
+        "PriorityTooHigh",
+        "NoController",
+        "LocalStorage",
+    ]
+    assert only.reason == "SystemCriticalPriority"
 
 
 def test_a_refusal_for_want_of_room_has_one_reason(world: Any) -> None:
@@ -72,12 +78,12 @@ def test_a_refusal_for_want_of_room_has_one_reason(world: Any) -> None:
     things = [world.node("n1", "gpu"), world.node("n2", "gpu"), world.pod("a")]
     held = world.look(world.file(world.listed(things)), policy=policy, profile="careful").decisions
 
-    assert [(each.gate, len(each.objections)) for each in held] == [("NodeFit", 1)]
+    assert [(each.gate, len(each.rejections)) for each in held] == [("NodeFit", 1)]
 
 
 def test_each_profile_asks_its_own_evictor(world: Any) -> None:
     told = [
-        (each.profile, each.action, each.pod.name, [o.gate for o in each.objections])
+        (each.profile, each.action, each.pod.name, [o.gate for o in each.rejections])
         for each in world.look(policy=TWO).decisions
     ]
 
@@ -118,9 +124,9 @@ def test_the_summary_counts_per_plugin_profile_node_namespace_and_gate(world: An
 
 def test_limits_of_a_cycle_hold(world: Any) -> None:
     policy = "maxNoOfPodsToEvictTotal: 1\n" + TWO
-    told = [(each.action, each.gate) for each in world.look(policy=policy).decisions[2:]]
+    told = [(each.action, each.reason) for each in world.look(policy=policy).decisions[2:]]
 
-    assert told == [("Evict", None), ("Refuse", "EvictionLimit")]
+    assert told == [("Evict", None), ("Refuse", "TotalLimitReached")]
 
 
 def test_fewer_than_two_nodes_is_said_and_decides_nothing(world: Any) -> None:
@@ -143,7 +149,7 @@ def test_what_the_evict_annotation_overrules_is_no_objection(world: Any) -> None
     path = world.file(world.listed([world.node("n1", "gpu"), world.node("n2", "gpu"), pod]))
     (held,) = world.look(path, policy=policy, profile="careful").decisions
 
-    assert [each.gate for each in held.objections] == ["NodeFit"]
+    assert [each.gate for each in held.rejections] == ["NodeFit"]
 
 
 class Patient(PodPlugin[PluginArgs]):

@@ -67,12 +67,12 @@ def test_the_order_of_objects_and_files_changes_nothing(
     pods = [world.pod(name, on=f"n{at % 4}", space=f"s{at % 3}") for at, name in enumerate(names)]
     nodes = [world.node("n0", "gpu"), world.node("n1", "gpu", "tpu"), world.node("n2")]
     things = [*pods, *nodes, world.pod("p1", on="n0", space="s1")]  # p1 is there twice
-    expected = bare(world.look(world.file(world.listed(things)), others=True))
+    expected = bare(world.look(world.file(world.listed(things)), show_unaffected=True))
 
     random.Random(seed).shuffle(things)
     parts = [world.listed(things[part::files]) for part in range(files)]
     paths = [world.file(part, f"{number}.json") for number, part in enumerate(parts)]
-    found = bare(world.look(*paths, others=True))
+    found = bare(world.look(*paths, show_unaffected=True))
 
     by_version = [each for each in expected.decisions if each.pod.name != "p1"]
     assert [each for each in found.decisions if each.pod.name != "p1"] == by_version

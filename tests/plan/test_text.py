@@ -32,7 +32,7 @@ def test_evictions_come_first_and_what_it_rests_on_last(world: Any) -> None:
 2 of 3 pods would be evicted, in this order:
 
 RemovePodsViolatingNodeTaints (profile taints)
-  POD     NODE  REASON
+  POD     NODE  FINDING
   shop/a  n1    does not tolerate gpu:NoSchedule on n1
   shop/b  n1    does not tolerate gpu:NoSchedule on n1
 
@@ -76,10 +76,11 @@ def test_what_is_held_back_is_counted_by_gate(world: Any) -> None:
 
     assert (
         """\
-3 findings held back (--all tells which):
-  GATE                  COUNT  MOSTLY BECAUSE
-  PodsWithLocalStorage  2      pod has local storage and is protected against eviction
-  MirrorPods            1      pod is a mirror pod
+3 findings blocked by a gate (--all lists them):
+  GATE                  REASON        COUNT  MOST COMMON MESSAGE
+  PodsWithLocalStorage  LocalStorage  2      the pod has local storage \
+(a hostPath or emptyDir volume)
+  MirrorPods            MirrorPod     1      the pod is a mirror pod of the kubelet
 """
         in text
     )
@@ -87,15 +88,16 @@ def test_what_is_held_back_is_counted_by_gate(world: Any) -> None:
 
 
 def test_asked_for_all_it_names_everyone_once_with_every_reason(world: Any) -> None:
-    report = world.look(world.file(world.listed(protected(world))), others=True)
+    report = world.look(world.file(world.listed(protected(world))), show_unaffected=True)
     text = shown(report)
 
     assert (
-        "  shop/mirror  n1    RemovePodsViolatingNodeTaints: pod is a mirror pod;"
-        " pod has local storage and is protected against eviction\n"
+        "  shop/mirror  n1    RemovePodsViolatingNodeTaints: MirrorPod: the pod is a mirror pod of"
+        " the kubelet; LocalStorage: the pod has local storage (a hostPath or emptyDir volume)\n"
     ) in text
     assert (
-        "1 pod with nothing to decide:\n  POD     NODE  WHY\n  shop/c  n2    nothing found" in text
+        "1 pod without a decision:\n  POD     NODE  REASON\n  shop/c  n2    NothingFound: nothing"
+        in text
     )
     for name in ("a", "b", "c", "far", "local", "mirror"):
         assert text.count(f" shop/{name} ") == 1
@@ -176,4 +178,4 @@ def test_what_is_piped_has_neither(world: Any) -> None:
     write(world.look(world.file(world.listed(protected(world)))), "table", piped)
 
     assert "\x1b" not in piped.getvalue()
-    assert "      pod has local storage and is protected against eviction\n" in piped.getvalue()
+    assert " the pod has local storage (a hostPath or emptyDir volume)\n" in piped.getvalue()

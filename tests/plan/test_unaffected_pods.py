@@ -27,19 +27,17 @@ def others(
     nodes = [world.node("n1", "gpu"), world.node("n2"), world.node("n3", pool="other")]
     nodes.append(world.node("n4", ready="Unknown"))
     path = world.file(world.listed([*nodes, *things]))
-    found = world.look(path, policy=policy, others=True).others
+    found = world.look(path, policy=policy, show_unaffected=True).others
     return {each.pod.name: (each.reason, each.looked_at_by) for each in found}
 
 
 @pytest.mark.parametrize(
     ("on", "reason"),
     [
-        pytest.param(None, "the pod is on no node yet", id="unscheduled"),
-        pytest.param("n9", "node n9 is not there", id="on a node that was not given"),
-        pytest.param("n4", "node n4 is not ready", id="on a node that is not ready"),
-        pytest.param(
-            "n3", "node n3 does not match the policy's nodeSelector", id="on another's node"
-        ),
+        pytest.param(None, "PodNotScheduled", id="unscheduled"),
+        pytest.param("n9", "NodeNotFound", id="on a node that was not given"),
+        pytest.param("n4", "NodeNotReady", id="on a node that is not ready"),
+        pytest.param("n3", "NodeNotSelected", id="on another's node"),
     ],
 )
 def test_a_pod_that_is_not_looked_at_is_told_why(world: Any, on: str | None, reason: str) -> None:
@@ -49,19 +47,16 @@ def test_a_pod_that_is_not_looked_at_is_told_why(world: Any, on: str | None, rea
 def test_a_pod_with_nothing_wrong_names_who_looked(world: Any) -> None:
     found = others(world, world.pod("a", on="n2"))
 
-    assert found == {"a": (f"nothing found by {BOTH[0]}, {BOTH[1]}", BOTH)}
+    assert found == {"a": ("NothingFound", BOTH)}
 
 
 def test_a_pod_outside_of_what_plugins_are_limited_to_is_told_so(world: Any) -> None:
-    reason = "no plugin looks at it: outside the namespaces or labels they are limited to"
-
-    assert others(world, world.pod("a", space="quiet")) == {"a": (reason, ())}
+    assert others(world, world.pod("a", space="quiet")) == {"a": ("OutOfScope", ())}
 
 
 def test_a_pod_that_has_ended_is_told_so_unless_a_plugin_looks_at_such(world: Any) -> None:
     ended = world.pod("a", phase="Failed")
-    reason = "the pod has ended (Failed), and no plugin looks at such pods"
-    assert others(world, ended) == {"a": (reason, ())}
+    assert others(world, ended) == {"a": ("PodCompleted", ())}
 
     failed = SCOPED + "- {name: three, plugins: {deschedule: {enabled: [RemoveFailedPods]}}}\n"
     found = others(world, world.pod("b", phase="Succeeded"), policy=failed)
@@ -71,18 +66,18 @@ def test_a_pod_that_has_ended_is_told_so_unless_a_plugin_looks_at_such(world: An
 def test_a_policy_without_plugins_looks_at_nobody(world: Any) -> None:
     empty = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles: [{name: none}]\n"
 
-    assert others(world, world.pod("a"), policy=empty) == {
-        "a": ("the policy enables no plugin", ())
-    }
+    assert others(world, world.pod("a"), policy=empty) == {"a": ("NoPluginsEnabled", ())}
 
 
 def test_without_two_nodes_nobody_is_looked_at(world: Any) -> None:
     path = world.file(world.listed([world.node("n1", "gpu"), world.pod("a")]))
-    report = world.look(path, others=True)
+    report = world.look(path, show_unaffected=True)
 
-    assert [(each.pod.name, each.reason) for each in report.others] == [("a", report.skipped)]
+    assert [(each.pod.name, each.reason, each.message) for each in report.others] == [
+        ("a", "TooFewReadyNodes", report.skipped)
+    ]
 
 
 def test_they_are_there_only_when_asked_for(world: Any) -> None:
     assert world.look().others is None
-    assert [each.pod.name for each in world.look(others=True).others] == ["c"]
+    assert [each.pod.name for each in world.look(show_unaffected=True).others] == ["c"]

@@ -32,7 +32,7 @@ from reactive_desched.sinks.kube_events import (
     own_pod,
 )
 from reactive_desched.sinks.sink import Sink
-from tests.support.entries import WEB, decision_data, entry, outcome_data
+from tests.support.entries import REASONS, WEB, decision_data, entry, outcome_data
 
 pytestmark = pytest.mark.anyio
 
@@ -172,7 +172,10 @@ async def test_a_failed_eviction_is_told_beside_the_pod_if_the_policy_asks_for_i
     both = outcome(result, "403: no"), outcome(result)
 
     assert await silent.hand(*both) == []
-    assert await telling.hand(*both) == [failure("403: no"), failure(result)]
+    assert await telling.hand(*both) == [
+        failure("403: no"),
+        failure(REASONS.get(result, result)),
+    ]
 
 
 @pytest.mark.parametrize("result", [NOT_FOUND, CONFLICT, CANCELLED, "a word of a later version"])
@@ -184,11 +187,13 @@ async def test_what_needed_no_eviction_or_was_never_asked_for_is_not_told(result
     ("type_", "data"),
     [
         pytest.param(
-            api.DECISION_DEFER, decision_data("defer", "EvictionLimit", "2 in 300s"), id="reached"
+            api.DECISION_DEFER,
+            decision_data("defer", "EvictionLimit", "NodeLimitReached", "2 in 300s"),
+            id="reached",
         ),
         pytest.param(
             api.DECISION_REFUSE,
-            decision_data("refuse", "EvictionLimit", "2 in 300s", detail="now 3"),
+            decision_data("refuse", "EvictionLimit", "TotalLimitReached", "2 in 300s"),
             id="nothing allowed",
         ),
     ],
@@ -202,8 +207,11 @@ async def test_a_limit_of_the_policy_is_told_as_a_failure(type_: str, data: api.
 
 async def test_what_other_gates_say_is_not_told() -> None:
     told = await Bench(failures=True).hand(
-        (api.DECISION_DEFER, decision_data("defer", "EvictionBudget", "spent")),
-        (api.DECISION_REFUSE, decision_data("refuse", "NodeFit", "no room")),
+        (
+            api.DECISION_DEFER,
+            decision_data("defer", "EvictionRateLimit", "EvictionRateLimited", "no token"),
+        ),
+        (api.DECISION_REFUSE, decision_data("refuse", "NodeFit", "NoNodeFits", "no room")),
     )
 
     assert told == []
@@ -223,7 +231,7 @@ async def test_a_dry_run_is_not_told() -> None:
     told = await Bench(failures=True).hand(
         outcome(EVICTED, mode=dry),
         outcome(FAILED, mode=dry),
-        (api.EVICTION_REHEARSED, outcome_data(EVICTED, mode=dry)),
+        (api.EVICTION_DRY_RUN, outcome_data(EVICTED, mode=dry)),
         (api.DECISION_DEFER, decision_data("defer", "EvictionLimit", "2 in 300s", mode=dry)),
         loaded("r2", mode=dry),
     )

@@ -157,7 +157,7 @@ async def _work(
         ending = chance.choice(["", "", "", "-guarded", "-unheard", "-gone"])
         account = _decision_context(f"{crash_run.number}-{worker}-{number}{ending}", chance)
         if chance.random() < 0.3:
-            waits = Defer(account.finding, "node budget", "1 eviction in 5 minutes is spent", 0.0)
+            waits = Defer(account.finding, "Gate", "Spent", "1 eviction in 5 minutes is spent", 0.0)
             recording.recorder.record_decision(account, waits)
         for _ in range(2):
             recording.recorder.record_decision(account, Evict(account.finding))

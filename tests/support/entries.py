@@ -11,7 +11,8 @@ from tests.support.journals import SOURCE, STARTED_AT
 
 __all__ = ["WEB", "decision_data", "entry", "eviction_entries", "outcome_data"]
 
-Mode = Literal["live", "dry-run"]
+Mode = Literal["live", "dry_run"]
+REASONS = {"evicted": "EvictionAccepted", "dry_run": "DryRun", "failed": "ServerError"}
 
 WEB: Final = api.Who(
     name="web",
@@ -45,19 +46,19 @@ def eviction_entries(count: int, first: int = 1) -> list[JournalRecord]:
 
 
 def outcome_data(
-    result: str, detail: str = "", *, pod: api.Who = WEB, mode: Mode = "live"
+    result: str, message: str = "", *, pod: api.Who = WEB, mode: Mode = "live"
 ) -> api.EvictionEnded:
-    """Say that the eviction of a pod came to this."""
-    outcome = api.Ending(result=result, detail=detail)
+    """Return the data of an eviction with this result."""
+    outcome = api.Ending(result=result, message=message, reason=REASONS.get(result, ""))
     return api.EvictionEnded(attempt=1, outcome=outcome, **_pod_data(pod, mode))
 
 
 def decision_data(
-    verdict: str, gate: str = "", reason: str = "", *, detail: str = "", mode: Mode = "live"
+    verdict: str, gate: str = "", reason: str = "", message: str = "", *, mode: Mode = "live"
 ) -> api.DecisionMade:
-    """Say what the gates said on a pod."""
-    detail_data = api.Verdict(verdict=verdict, gate=gate, reason=reason, detail=detail)
-    return api.DecisionMade(decision=detail_data, **_pod_data(WEB, mode))
+    """Return the data of a decision on a pod."""
+    decision = api.Verdict(verdict=verdict, gate=gate, reason=reason, message=message)
+    return api.DecisionMade(decision=decision, **_pod_data(WEB, mode))
 
 
 def _evictions(count: int, first: int) -> Iterator[JournalRecord]:
@@ -72,10 +73,10 @@ def _pod_data(who: api.Who, mode: Mode) -> dict[str, Any]:  # the fields of PodD
         "what": api.What(action="evict"),
         "who": who,
         "why": api.Why(
+            message="does not tolerate gpu",
             numbers={},
             plugin="RemovePodsViolatingNodeTaints",
             policy_revision="3f9a1c07",
             profile="day",
-            reason="does not tolerate gpu",
         ),
     }

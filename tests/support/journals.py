@@ -10,6 +10,7 @@ from typing import Final, Literal, TypedDict
 
 from reactive_desched.api import event as api
 from reactive_desched.journal.envelope import Correlation, build_event, digest_id, journal_epoch
+from reactive_desched.journal.payloads import outcome_payload
 from reactive_desched.journal.records import (
     GENESIS,
     AnyEvent,
@@ -22,6 +23,14 @@ from reactive_desched.journal.records import (
 from reactive_desched.journal.segments import GZIP_SUFFIX, Segment, segment_at
 from reactive_desched.journal.signing.checkpointer import CheckpointContext, Checkpointer
 from reactive_desched.journal.signing.signer import Ed25519Signer, open_signer
+from reactive_desched.model.outcomes import (
+    DRY_RUN_NOT_SENT,
+    EVICTION_ACCEPTED,
+    PDB_REFUSED_EVICTION,
+    POD_GONE,
+    POD_NOT_FOUND,
+    SERVER_FAILED,
+)
 
 __all__ = [
     "SOURCE",
@@ -37,16 +46,35 @@ SOURCE: Final = "//kubernetes/descheduler/reactive-desched-0/01j9y3k2m4n6p8q0r2s
 """The source of the events and journals made here."""
 
 _ENDINGS: Final = (
-    (api.EVICTION_SUCCEEDED, "evicted", ""),
-    (api.EVICTION_REFUSED, "refused by disruption budget", "web needs 2 healthy pods, and has 2"),
-    (api.EVICTION_SUCCEEDED, "gone", "it was deleted meanwhile"),
-    (api.EVICTION_UNKNOWN, "unknown", "no answer within 30 s"),
-    (api.EVICTION_REHEARSED, "rehearsed", ""),
-    (api.EVICTION_REFUSED, "failed", "500 Internal Server Error"),
+    (api.EVICTION_SUCCEEDED, EVICTION_ACCEPTED.outcome()),
+    (
+        api.EVICTION_REFUSED,
+        PDB_REFUSED_EVICTION.outcome("PodDisruptionBudget web needs 2 healthy pods, and has 2"),
+    ),
+    (api.EVICTION_SUCCEEDED, POD_NOT_FOUND.outcome("the pod was deleted before the request")),
+    (api.EVICTION_UNKNOWN, POD_GONE.outcome("no response within 30 s, and the pod is gone")),
+    (api.EVICTION_DRY_RUN, DRY_RUN_NOT_SENT.outcome()),
+    (api.EVICTION_REFUSED, SERVER_FAILED.outcome("500: Internal Server Error")),
 )
 _REFUSALS: Final = (
-    (api.DECISION_DEFER, "defer", "namespace budget", "5 evictions in 5 minutes are spent"),
-    (api.DECISION_REFUSE, "refuse", "fit", "no node has room for it"),
+    (
+        api.DECISION_DEFER,
+        api.Verdict(
+            verdict="defer",
+            gate="EvictionRateLimit",
+            reason="EvictionRateLimited",
+            message="the eviction rate limit of namespace shop has no token left",
+        ),
+    ),
+    (
+        api.DECISION_REFUSE,
+        api.Verdict(
+            verdict="refuse",
+            gate="NodeFit",
+            reason="NoOtherNodeFits",
+            message="no other node fits the pod: 0/4 nodes are available: 4 Insufficient cpu",
+        ),
+    ),
 )
 
 
@@ -109,7 +137,7 @@ def correlation_of(pod: api.Who, case: str) -> Correlation:
 class _PodEventFields(TypedDict):
     """What every event about a pod says, as `api.PodData`."""
 
-    mode: Literal["live", "dry-run"]
+    mode: Literal["live", "dry_run"]
     trigger: api.Cause
     what: api.What
     who: api.Who
@@ -184,21 +212,20 @@ class _EventGenerator:
         if self._event_count % 2:
             yield from self._eviction(make_event, about)
             return
-        type_, verdict, gate, reason = _REFUSALS[self._event_count // 2 % len(_REFUSALS)]
-        decision = api.Verdict(verdict=verdict, gate=gate, reason=reason, detail="4 wait")
+        type_, decision = _REFUSALS[self._event_count // 2 % len(_REFUSALS)]
         yield make_event(type_, api.DecisionMade(decision=decision, **about))
 
     def _eviction(
         self, make_event: Callable[[str, api.EventData], AnyEvent], about: _PodEventFields
     ) -> Iterator[AnyEvent]:
-        type_, result, detail = _ENDINGS[self._event_count // 2 % len(_ENDINGS)]
-        if type_ == api.EVICTION_REHEARSED:
+        type_, outcome = _ENDINGS[self._event_count // 2 % len(_ENDINGS)]
+        if type_ == api.EVICTION_DRY_RUN:
             about = {**about, "mode": api.MODE_DRY_RUN}
         verdict = api.Verdict(verdict="evict")
         yield make_event(api.DECISION_EVICT, api.DecisionMade(decision=verdict, **about))
         yield make_event(api.EVICTION_REQUESTED, api.EvictionRequested(attempt=1, **about))
-        outcome = api.Ending(result=result, detail=detail, took_ms=self._rng.randrange(3, 900))
-        yield make_event(type_, api.EvictionEnded(attempt=1, outcome=outcome, **about))
+        payload = outcome_payload(outcome, self._rng.randrange(3, 900))
+        yield make_event(type_, api.EvictionEnded(attempt=1, outcome=payload, **about))
 
     def _controller_events(self) -> Iterator[AnyEvent]:
         """Yield what the controller says of itself."""
@@ -223,7 +250,7 @@ class _EventGenerator:
         )
         yield make_event(
             api.JOURNAL_RESUMED,
-            api.JournalResumed(down_ms=5300, reason="No space left on device", refused=2),
+            api.JournalResumed(down_ms=5300, message="No space left on device", refused=2),
         )
         yield make_event(api.JOURNAL_LOST, api.JournalLost(first=3, last=9, sink="kafka"))
 
@@ -279,11 +306,11 @@ def _about(who: api.Who, number: int, rng: Random) -> _PodEventFields:
         "what": api.What(action="evict", grace_period_seconds=30 if number % 5 else None),
         "who": who,
         "why": api.Why(
+            message=reason,
             numbers={"restarts": rng.randrange(500), "threshold": 100, "taint": "gpu=true"},
             plugin=plugin,
             policy_revision="3f9a1c07",
             profile="default",
-            reason=reason,
         ),
     }
 

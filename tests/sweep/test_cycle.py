@@ -156,10 +156,7 @@ def test_a_refusal_names_profile_plugin_and_guard() -> None:
 
     assert (one.profile, one.finding.plugin) == ("night", "Wrong")
     assert isinstance(one.decision, Refuse)
-    assert (one.decision.gate, one.decision.message) == (
-        "FailedBarePods",
-        "pod does not have any ownerRefs",
-    )
+    assert (one.decision.gate, one.decision.reason) == ("FailedBarePods", "NoController")
 
 
 def test_guards_are_asked_about_a_whole_node_before_the_first_of_it_goes() -> None:

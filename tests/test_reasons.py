@@ -1,0 +1,139 @@
+"""Every reason is a declared code; no code reads a message; messages never decide."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec import Struct
+
+import reactive_desched
+from reactive_desched.api.event import DATA_TYPES
+from reactive_desched.model.decisions import GateReason
+from reactive_desched.model.outcomes import RESULTS, OutcomeReason
+from reactive_desched.model.scheduling import FitReason
+from reactive_desched.plan.unaffected_pods import UNAFFECTED_REASONS
+from tools.write_reference import declared
+
+PACKAGE = Path(reactive_desched.__file__).parent
+SOURCES = [path for path in sorted(PACKAGE.rglob("*.py")) if "sim" not in path.parts]
+CAMEL_CASE = re.compile(r"^[A-Z][A-Za-z]+$")
+GATE_REASONS = declared(GateReason)
+OUTCOME_REASONS = declared(OutcomeReason)
+TEXT_FIELDS = {"message"}
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    for path in SOURCES:
+        yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_every_reason_is_a_camel_case_code() -> None:
+    gates = {reason.code for reason in GATE_REASONS} | {reason.gate for reason in GATE_REASONS}
+    codes = gates | {reason.code for reason in OUTCOME_REASONS} | set(UNAFFECTED_REASONS)
+    codes |= {reason.code for reason in declared(FitReason)}
+
+    assert len(codes) > 40
+    assert [code for code in sorted(codes) if not CAMEL_CASE.match(code)] == []
+
+
+def test_a_code_is_declared_once_for_its_gate_or_result() -> None:
+    gates = [(reason.gate, reason.code) for reason in GATE_REASONS]
+    outcomes = [reason.code for reason in OUTCOME_REASONS]
+
+    assert len(gates) == len(set(gates))
+    assert len(outcomes) == len(set(outcomes))
+
+
+def test_every_result_has_a_reason_and_every_reason_a_result() -> None:
+    assert {reason.result for reason in OUTCOME_REASONS} == RESULTS
+
+
+def test_every_reason_has_a_meaning_that_is_a_sentence() -> None:
+    meanings = [reason.meaning for reason in GATE_REASONS]
+    meanings += [reason.meaning for reason in OUTCOME_REASONS]
+    meanings += UNAFFECTED_REASONS.values()
+
+    assert [text for text in meanings if not re.match(r"^[A-Z`].+\.$", text)] == []
+
+
+def test_every_declared_reason_is_used() -> None:
+    names = {"GateReason", "OutcomeReason", "FitReason"}
+    declarations: dict[str, Path] = {}
+    used: set[str] = set()
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            match node:
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=ast.Name(id=of))):
+                    if of in names:
+                        declarations[name] = path
+                case ast.Name(id=name, ctx=ast.Load()):
+                    used.add(name)
+
+    assert declarations.keys() - used == set()
+
+
+@pytest.mark.parametrize("built", ["Defer", "Refuse", "Outcome"])
+def test_decisions_and_outcomes_are_built_from_declared_reasons(built: str) -> None:
+    allowed = {"decisions.py", "outcomes.py", "scenario.py"}
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == built
+        and path.name not in allowed
+    ]
+
+    assert found == []
+
+
+def test_no_code_decides_by_a_message() -> None:
+    """A message is neither compared, matched, searched nor looked up."""
+    assert [place for path, tree in trees() for place in decisions_by_text(path, tree)] == []
+
+
+def decisions_by_text(path: Path, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        reads: list[ast.expr] = []
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                reads = [left, *others]
+            case ast.Call(func=ast.Attribute(value=value, attr=name), args=args):
+                if name in ("startswith", "endswith", "find", "index", "split", "partition"):
+                    reads = [value]
+                elif name in ("match", "fullmatch", "search", "findall"):
+                    reads = args
+            case ast.Match(subject=subject):
+                reads = [subject]
+        for part in (inner for read in reads for inner in ast.walk(read)):
+            if isinstance(part, ast.Attribute) and part.attr in TEXT_FIELDS:
+                yield f"{path.relative_to(PACKAGE)}:{part.lineno}"
+
+
+def test_the_lint_bites() -> None:
+    for text in (
+        'x = decision.message == "no"',
+        'x = outcome.message.startswith("settled")',
+        "x = re.search(PATTERN, decision.message)",
+        'x = "limit" in why.message',
+    ):
+        assert list(decisions_by_text(PACKAGE / "x.py", ast.parse(text)))
+
+
+def test_every_reason_on_the_wire_is_a_code_with_a_message_beside_it() -> None:
+    structs = {one for data in DATA_TYPES.values() for one in _with_parts(data)}
+    with_reason = {one for one in structs if "reason" in one.__struct_fields__}
+
+    assert {one.__name__ for one in with_reason} == {"Verdict", "Ending"}
+    assert all("message" in one.__struct_fields__ for one in with_reason)
+
+
+def _with_parts(struct: type[Struct]) -> Iterator[type[Struct]]:
+    yield struct
+    for field in msgspec.structs.fields(struct):
+        if isinstance(field.type, type) and issubclass(field.type, Struct):
+            yield from _with_parts(field.type)
