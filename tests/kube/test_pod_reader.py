@@ -41,3 +41,17 @@ def test_an_event_carries_the_same_pod_as_a_list_item(pod: JSON) -> None:
 
     assert (event.type, event.object) == ("MODIFIED", reference_pod(pod))
     assert event.resource_version == (pod["metadata"].get("resourceVersion") or "")
+
+
+def test_conditions_change_whole_seconds_after_the_creation_whatever_the_fractions() -> None:
+    conditions = [
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01.1Z"},
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2025-12-31T23:59:59Z"},
+        {"type": "Initialized", "status": "True"},
+    ]
+    metadata = {"name": "web", "uid": "u1", "creationTimestamp": "2026-01-01T00:00:00.9Z"}
+    pod = {"metadata": metadata, "status": {"conditions": conditions}}
+
+    record = make_codecs(InternTables()).pods.decode_object(json.dumps(pod).encode())
+
+    assert record.condition_transitions == (1, -1, None)

@@ -133,3 +133,22 @@ async def test_a_reflector_whose_call_outlasts_the_outage_does_not_wait(
         clock.advance(1.0)
         await wait_until(lambda: probe.recoveries == 1)
         assert await probe.wait(1000, recoveries=0)
+
+
+async def test_a_server_that_starts_denies_requests_until_it_has_read_the_roles(
+    api: ScriptedApi, session: Session, mirror: ReflectorHarness
+) -> None:
+    probe, clock = ServerProbe(session, mirror.clock), mirror.clock
+    async with probing(probe), mirror.running(probe=probe):
+        await mirror.wait_until_fresh()
+        await pass_time(clock, 60)
+        for kind in ("list", "watch", "GET"):
+            api.answer_next(kind, *[CUT] * 1000)
+        api.cut_watches()
+        await pass_time(clock, 20)
+        api.clear_script()
+        api.answer_next("GET", failing(403), failing(403))
+        await pass_time(clock, 1.5)
+        assert probe.recoveries == 0
+        await pass_time(clock, RECOVERY_S)
+        assert mirror.is_fresh

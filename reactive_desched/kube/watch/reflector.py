@@ -16,6 +16,7 @@ from reactive_desched.kube.client.session import Transport, WatchStream
 from reactive_desched.kube.codec import Codec, ReflectorStore, WatchEvent
 from reactive_desched.kube.watch.initial_list import Deleted, InitialList, Lister
 from reactive_desched.kube.watch.resume import (
+    TOLERATED_DENIALS,
     ExponentialBackoff,
     ResumePoint,
     ServerProbe,
@@ -47,8 +48,6 @@ MALFORMED = counter(
 
 _MIN_WATCH_S = 1.0
 _MAX_EMPTY_WATCHES = 3
-_TOLERATED_DENIALS = 4
-"""A server that has just started denies requests until it has read the RBAC roles."""
 _RELIST_REASONS = frozenset({StopReason.GONE, StopReason.FAILED, StopReason.REJECTED})
 _OUTAGES = frozenset(
     {
@@ -56,9 +55,11 @@ _OUTAGES = frozenset(
         StopReason.BROKEN,
         StopReason.IDLE_TIMEOUT,
         StopReason.THROTTLED,
+        StopReason.UNAUTHORIZED,
+        StopReason.DENIED,
     }
 )
-"""How calls end while the API server is down, or a proxy stands before it."""
+"""How calls end while the API server is down or starts, or a proxy stands before it."""
 _NOT_STREAMING_ERRORS = frozenset(
     {StopReason.UNREACHABLE, StopReason.THROTTLED, StopReason.UNAUTHORIZED, StopReason.GONE}
 )
@@ -340,6 +341,7 @@ class Reflector(Generic[T]):
         if ending.reason in _OUTAGES and ending.retry_after_s is None:
             if await self._probe.wait(wait_s, recoveries):
                 self._backoff.reset()
+                self._last_list_at = float("-inf")  # a relist is due at once if history is gone
         elif wait_s > 0:
             await self._clock.sleep(wait_s)
 
@@ -359,7 +361,7 @@ class Reflector(Generic[T]):
         now = self._clock.now()
         if ending.reason is StopReason.DENIED:
             self._denials += 1
-            if self._denials > _TOLERATED_DENIALS:
+            if self._denials > TOLERATED_DENIALS:
                 self._store.mark_denied(ending.message)
                 return self._settings.denied_retry_s * (1.0 + self._rng.random())
         if ending.reason is StopReason.CLEAN and self._got_event:

@@ -19,6 +19,7 @@ from reactive_desched.kube.client.responses import ApiResponse, ApiStatus
 from reactive_desched.kube.client.session import RequestLimits, Transport
 
 __all__ = [
+    "TOLERATED_DENIALS",
     "BackoffConfig",
     "ExponentialBackoff",
     "ResumePoint",
@@ -209,6 +210,8 @@ class ExponentialBackoff:
         self._base_s = 0.0
 
 
+TOLERATED_DENIALS = 4
+"""A server that has just started denies requests until it has read the RBAC roles."""
 _PROBE_EVERY_S = 1.0
 _PROBE_LIMITS = RequestLimits(connect_s=1.0, read_s=2.0, total_s=2.0)
 
@@ -219,7 +222,9 @@ class ServerProbe:
     The reflectors of a session share one probe. After a failed call of any of them, `run` asks
     `/readyz` whether the server is down, and while it is, asks again every second. Any response
     but 429 and 5xx counts as serving: a proxy may not have `/readyz`, a role may not allow it.
-    While the server serves the probe, each reflector waits out its own back-off.
+    A 401 or 403 right after an outage is no news for some seconds: a server that has just started
+    has not read the RBAC roles. While the server serves the probe, each reflector waits out its
+    own back-off.
     """
 
     def __init__(self, session: Transport, clock: Clock) -> None:
@@ -235,8 +240,14 @@ class ServerProbe:
         while True:
             await self._call_failed.wait()
             self._call_failed = anyio.Event()
-            while not await self._is_serving():
-                self._down = True
+            denials = 0
+            while (health := await self._ask()) is not _Health.SERVING:
+                if health is _Health.DOWN:
+                    self._down = True
+                else:
+                    denials += 1
+                    if not self._down or denials > TOLERATED_DENIALS:
+                        break
                 await self._clock.sleep(_PROBE_EVERY_S)
             self.report_success()
 
@@ -267,16 +278,29 @@ class ServerProbe:
                 race.cancel_scope.cancel()
         return self.recoveries != recoveries
 
-    async def _is_serving(self) -> bool:
+    async def _ask(self) -> "_Health":
         try:
             response = await self._session.request(
                 "GET", "/readyz", limits=_PROBE_LIMITS, priority=RequestPriority.WATCH
             )
         except Unreachable:
-            return False
+            return _Health.DOWN
         except RateLimited:  # our own limit says nothing about the server
-            return True
-        return (
-            response.status < HTTPStatus.INTERNAL_SERVER_ERROR
-            and response.status != HTTPStatus.TOO_MANY_REQUESTS
-        )
+            return _Health.SERVING
+        if response.status in _DENIED:
+            return _Health.DENIED
+        is_down = response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        if is_down or response.status == HTTPStatus.TOO_MANY_REQUESTS:
+            return _Health.DOWN
+        return _Health.SERVING
+
+
+class _Health(Enum):
+    """What a response to `/readyz` says."""
+
+    SERVING = auto()
+    DOWN = auto()
+    DENIED = auto()
+
+
+_DENIED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)

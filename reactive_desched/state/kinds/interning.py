@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from reactive_desched.model.taints import Tolerations
 
 __all__ = [
+    "DAY_S",
+    "EPOCH",
     "InternTable",
     "InternTables",
     "Interner",
@@ -43,8 +45,8 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _MAX_ENTRIES: Final = 1_000_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_S: Final = 86_400
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+DAY_S: Final = 86_400
 _MAX_VERSION_DIGITS: Final = 20
 
 
@@ -221,8 +223,8 @@ def epoch_seconds(moment: datetime | None) -> int | None:
     """Return whole seconds since the epoch; None for None."""
     if moment is None:
         return None
-    since = moment - _EPOCH
-    return since.days * _DAY_S + since.seconds
+    since = moment - EPOCH
+    return since.days * DAY_S + since.seconds
 
 
 def parse_resource_version(text: str) -> int:

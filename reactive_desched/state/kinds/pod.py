@@ -95,7 +95,9 @@ class PodReader:
             created_s=created_s,
             started_s=epoch_seconds(status.start_time),
             deletion_s=epoch_seconds(metadata.deletion_timestamp),
-            condition_transitions=self._statuses.transitions(status.conditions, created_s),
+            condition_transitions=self._statuses.transitions(
+                status.conditions, metadata.creation_timestamp
+            ),
             resize_delta=self._specs.resize_delta(spec, status),
         )
 

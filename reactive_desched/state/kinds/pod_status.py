@@ -1,12 +1,13 @@
 """A pod's status: its JSON, and the PodStatus that pods in the same condition share."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 from msgspec import Raw
 
 from reactive_desched.model.objects import ContainerStatus, PodCondition, PodStatus
-from reactive_desched.state.kinds.interning import InternTables, epoch_seconds
+from reactive_desched.state.kinds.interning import DAY_S, EPOCH, InternTables
 from reactive_desched.state.kinds.kind import EMPTY_OBJECT, Timestamp, WireStruct
 
 __all__ = ["StatusReader", "WireContainerStatus", "WirePodStatus"]
@@ -119,15 +120,20 @@ class StatusReader:
         )
 
     def transitions(
-        self, conditions: Iterable[WirePodCondition], created_s: int
+        self, conditions: Iterable[WirePodCondition], created: datetime | None
     ) -> tuple[int | None, ...]:
         """Return when each condition last changed, in seconds after the creation of the pod.
 
         Relative to the creation, most healthy pods have the same few small numbers.
         """
-        moments = [epoch_seconds(condition.last_transition_time) for condition in conditions]
-        since = tuple([None if at is None else at - created_s for at in moments])
-        return self._tables.transitions.intern(since)
+        start = EPOCH if created is None else created.replace(microsecond=0)
+        seconds = [
+            None
+            if (changed := condition.last_transition_time) is None
+            else (after := changed - start).days * DAY_S + after.seconds
+            for condition in conditions
+        ]
+        return self._tables.transitions.intern(tuple(seconds))
 
 
 def _container_status(wire: WireContainerStatus) -> ContainerStatus:
