@@ -3,13 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
