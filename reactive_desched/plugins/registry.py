@@ -100,9 +100,8 @@ def _contract_error(name: str, plugin: object) -> str | None:
         return f"{plugin.__name__} does not define {', '.join(missing)}"
     if (own := getattr(plugin, "name", None)) != name:
         return f"{plugin.__name__}.name is {own!r}, but its entry point is called {name!r}"
-    if not hasattr(plugin, "reacts_to"):
-        return f"{plugin.__name__} does not define reacts_to"
-    return None
+    lacks = [member for member in ("extension_point", "reacts_to") if not hasattr(plugin, member)]
+    return f"{plugin.__name__} does not define {', '.join(lacks)}" if lacks else None
 
 
 def _args_type(plugin: type[Plugin[object, PluginArgs]]) -> type[PluginArgs]:

@@ -1,0 +1,100 @@
+"""Every setting either takes effect on a reload, or is marked as one that needs a restart."""
+
+from collections.abc import Callable, Iterator
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+
+from reactive_desched.api.args import file_key, needs_restart
+from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.controller.controller import Controller
+from reactive_desched.fit.upstream import UpstreamNodeFit
+from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.token_bucket import TokenRate
+from tests.support.assembly_bench import TAINTS, ControllerBench
+from tests.support.configurations import make_policy, make_profile_of
+
+pytestmark = pytest.mark.anyio
+
+Effect = Callable[[Controller, Configuration], Any]  # what can be seen is of any type
+
+
+def debounce(controller: Controller, _: Configuration) -> DebounceConfig:
+    [instance] = controller.evaluator._instances
+    return instance.debounce
+
+
+def rate(scope: str) -> Effect:
+    return lambda controller, _: controller.rate_limiter._rates[scope]
+
+
+def retry(controller: Controller, _: Configuration) -> tuple[float, float]:
+    return controller._backoff._retry.initial_s, controller._backoff._retry.max_s
+
+
+def kubernetes_events(_: Controller, configuration: Configuration) -> bool:
+    active = ActiveConfig(configuration)
+    return active.configuration.settings.events.kubernetes
+
+
+RELOADABLE: dict[str, tuple[object, Effect, object]] = {
+    "debounce.quiet": ("3s", debounce, DebounceConfig(3, 10)),
+    "debounce.maxWait": ("4s", debounce, DebounceConfig(1, 4)),
+    "debounce.perPlugin": ({TAINTS.name: {"quiet": "5s"}}, debounce, DebounceConfig(5, 10)),
+    "budgets.cluster.evictions": (60, rate("cluster"), TokenRate(1, 10)),
+    "budgets.cluster.per": ("30s", rate("cluster"), TokenRate(1, 10)),
+    "budgets.cluster.burst": (7, rate("cluster"), TokenRate(0.5, 7)),
+    "budgets.node.evictions": (60, rate("node"), TokenRate(1, 3)),
+    "budgets.node.per": ("6s", rate("node"), TokenRate(1, 3)),
+    "budgets.node.burst": (7, rate("node"), TokenRate(0.1, 7)),
+    "budgets.namespace.evictions": (60, rate("namespace"), TokenRate(1, 5)),
+    "budgets.namespace.per": ("12s", rate("namespace"), TokenRate(1, 5)),
+    "budgets.namespace.burst": (7, rate("namespace"), TokenRate(0.2, 7)),
+    "evictions.retry.initial": ("1s", retry, (1, 300)),
+    "evictions.retry.max": ("9s", retry, (5, 9)),
+    "nodeFit": ("upstream", lambda controller, _: type(controller._node_fit), UpstreamNodeFit),
+    "events.kubernetes": (False, kubernetes_events, False),
+}
+
+
+def section(annotation: object) -> type[BaseModel] | None:
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    models = (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
+    return next(models, None)
+
+
+def fields_without_mark(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        path = f"{prefix}{file_key(name)}"
+        if needs_restart(field) or path in ("apiVersion", "kind"):
+            continue
+        if (below := section(field.annotation)) is not None:
+            yield from fields_without_mark(below, f"{path}.")
+        else:
+            yield path
+
+
+def test_every_field_is_marked_or_shown_to_take_effect() -> None:
+    assert set(fields_without_mark(ReactiveSettings)) == RELOADABLE.keys()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("field", RELOADABLE)
+async def test_a_reload_takes_the_field(field: str) -> None:
+    written, effect, expected = RELOADABLE[field]
+    for step in reversed(field.split(".")):
+        written = {step: written}
+    policy = make_policy((make_profile_of("day", (TAINTS,)),))
+    before = Configuration(policy, ReactiveSettings())
+    after = Configuration(policy, ReactiveSettings.model_validate(written))
+    controller = ControllerBench().controller
+    controller.reconfigure(before)
+    assert effect(controller, before) != expected
+
+    controller.reconfigure(after)
+
+    assert effect(controller, after) == expected
