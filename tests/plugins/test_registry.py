@@ -129,7 +129,11 @@ class Unfinished(Plugin[str, NodeTaintsArgs]):
     [
         ("Path", "pathlib:Path", "is no subclass of reactive_desched.api.Plugin"),
         ("Dumps", "json:dumps", "is no subclass of reactive_desched.api.Plugin"),
-        ("Unfinished", "tests.plugins.test_registry:Unfinished", "does not define evaluate, subjects"),
+        (
+            "Unfinished",
+            "tests.plugins.test_registry:Unfinished",
+            "does not define evaluate, subjects",
+        ),
         (
             "Taints",
             "reactive_desched.plugins.node_taints:NodeTaintsPlugin",
