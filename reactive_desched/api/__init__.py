@@ -1,6 +1,6 @@
-"""What outsiders may rely on: the plugin contract, each part loaded when it is first asked for.
+"""What outsiders may rely on: the plugin contract, each part imported when it is first used.
 
-Who reads only the record (`api.event`) must not wait for pydantic, which takes a tenth of a second.
+A reader of events (`api.event`) need not wait for pydantic, which takes a tenth of a second.
 """
 
 from importlib import import_module
@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from reactive_desched.api.args import PluginArgs
+    from reactive_desched.api.balance_plugin import BalancePlugin
     from reactive_desched.api.places import PodPlugin
-    from reactive_desched.api.plugin import Plugin, View
+    from reactive_desched.api.plugin import DeschedulePlugin, Plugin, View
     from reactive_desched.api.scope import Namespaces, ScopedArgs
 
-__all__ = ["Namespaces", "Plugin", "PluginArgs", "PodPlugin", "ScopedArgs", "View"]
+__all__ = [
+    "BalancePlugin",
+    "DeschedulePlugin",
+    "Namespaces",
+    "Plugin",
+    "PluginArgs",
+    "PodPlugin",
+    "ScopedArgs",
+    "View",
+]
 
 _MODULES: Final = {
+    "BalancePlugin": "balance_plugin",
+    "DeschedulePlugin": "plugin",
     "Namespaces": "scope",
     "PodPlugin": "places",
     "Plugin": "plugin",

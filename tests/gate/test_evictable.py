@@ -1,0 +1,199 @@
+"""Whether a pod is evictable is kept up to date: the answer equals one evaluated anew."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reactive_desched.gate.evictable import EvictableIndex
+
+from reactive_desched.gate.evictor import EVICTABLE, EvictorFilters
+from reactive_desched.gate.filters import pod_filters
+from reactive_desched.model.changes import PodEvictabilityChanged
+from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.objects import (
+    Annotations,
+    ClusterObject,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PriorityClass,
+)
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import node, pod, pod_status
+
+ARGS: list[dict[str, Any]] = [
+    {},
+    {"minReplicas": 2},
+    {"minPodAge": "60s"},
+    {"minReplicas": 2, "minPodAge": "60s"},
+    {"priorityThreshold": {"name": "high"}},
+    {"noEvictionPolicy": "Mandatory", "labelSelector": {"matchLabels": {"app": "web"}}},
+    {"podProtections": {"extraEnabled": ("PodsWithoutPDB",)}},
+    {
+        "podProtections": {
+            "defaultDisabled": ("FailedBarePods",),
+            "extraEnabled": ("PodsWithPVC",),
+            "config": {"PodsWithPVC": {"protectedStorageClasses": ({"name": "disk"},)}},
+        }
+    },
+]
+
+
+class Cluster:
+    """A cluster under one evictor, with an index that follows it and notes what it announces."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        self.now_s = 100.0
+        self.state = ClusterState()
+        self.view = ClusterView(self.state, lambda: self.now_s)
+        made = DefaultEvictorArgs.model_validate(args)
+        mandatory = made.no_eviction == "Mandatory"
+        filters = EvictorFilters(pod_filters(made), self.view, mandatory_no_eviction=mandatory)
+        self.filters = filters
+        self.index = EvictableIndex(filters, self.view)
+        self.announced: dict[str, bool] = {}
+        self.state.keep_indexes((kind, None) for kind in filters.indexes)
+
+    def put(self, *objects: ClusterObject) -> None:
+        for obj in objects:
+            self._follow(self.state.upsert(obj))
+
+    def remove(self, obj: ClusterObject) -> None:
+        self._follow(self.state.remove(obj))
+
+    def wait(self, seconds: float) -> None:
+        self.now_s += seconds
+        self._follow([])
+
+    def ask(self) -> dict[str, bool]:
+        """Return the answer for every pod, and remember it as one that was announced."""
+        answers = {each.uid: self.index.allows(each) for each in self.pods()}
+        self.announced = dict(answers)
+        return answers
+
+    def anew(self) -> dict[str, bool]:
+        return {p.uid: self.filters.evictable_from_s(p) == EVICTABLE for p in self.pods()}
+
+    def pods(self) -> list[Pod]:
+        return [found for uid in self.view.pods() if (found := self.view.pod(uid)) is not None]
+
+    def _follow(self, changes: Iterable[Any]) -> None:  # a list of Change
+        for change in self.index.apply_changes(changes):
+            assert isinstance(change, PodEvictabilityChanged)
+            assert change.pod.uid in self.announced, "nothing asked about this pod"
+            self.announced[change.pod.uid] = not self.announced[change.pod.uid]
+
+
+WEB = pod("web", on="n1")
+
+
+def test_nothing_is_kept_of_pods_that_no_plugin_asks_about() -> None:
+    cluster = Cluster({"minReplicas": 2})
+    cluster.put(WEB, pod("db", on="n1"))
+    assert len(cluster.index) == 0
+
+    cluster.index.allows(WEB)
+    assert len(cluster.index) == 1
+    cluster.remove(WEB)
+
+    assert len(cluster.index) == 0
+    assert (cluster.index._by_wake, cluster.index._wakes) == ({}, {})
+
+
+def test_time_alone_can_lift_a_protection() -> None:
+    cluster = Cluster({"minPodAge": "60s"})
+    cluster.put(msgspec.structs.replace(WEB, started_s=90))
+    assert cluster.ask() == {"web": False}
+    assert cluster.index.next_due_s() == 150
+
+    cluster.wait(50)
+
+    assert cluster.announced == {"web": True}
+    assert cluster.index.next_due_s() is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(
+            PodDisruptionBudget("default", "any", selector=LabelSelector()), id="a budget"
+        ),
+        pytest.param(
+            msgspec.structs.replace(WEB, annotations=Annotations(evict="")), id="an annotation"
+        ),
+    ],
+)
+def test_a_change_that_lifts_a_protection_is_announced(change: ClusterObject) -> None:
+    cluster = Cluster({"podProtections": {"extraEnabled": ("PodsWithoutPDB",)}})
+    cluster.put(WEB)
+    assert cluster.ask() == {"web": False}
+
+    cluster.put(change)
+
+    assert cluster.announced == {"web": True}
+
+
+# A tiny world, so that generated objects collide often.
+names = st.sampled_from(["p1", "p2", "p3"])
+pods = st.builds(
+    msgspec.structs.replace,
+    st.builds(
+        pod,
+        names,
+        on=st.sampled_from([None, "n1", "n1", "n2"]),
+        owner=st.sampled_from(["ReplicaSet/a", "ReplicaSet/b", "DaemonSet/c", None]),
+        labels=st.sampled_from([{}, {"app": "web"}]),
+        priority=st.sampled_from([None, 5, 2_000_000_000]),
+        status=st.sampled_from([pod_status(), pod_status("Failed")]),
+    ),
+    started_s=st.sampled_from([None, 50, 90]),
+    deletion_s=st.sampled_from([None, None, 100]),
+    pvc_names=st.sampled_from([(), ("data",)]),
+    annotations=st.builds(
+        Annotations,
+        evict=st.sampled_from([None, ""]),
+        prefer_no_eviction=st.sampled_from([None, ""]),
+    ),
+)
+others = st.one_of(
+    st.builds(node, st.sampled_from(["n1", "n2"])),
+    st.builds(
+        PodDisruptionBudget,
+        st.just("default"),
+        st.just("web"),
+        selector=st.sampled_from([None, LabelSelector(), LabelSelector({"app": "web"})]),
+    ),
+    st.builds(
+        PersistentVolumeClaim,
+        st.just("default"),
+        st.just("data"),
+        storage_class=st.sampled_from(["", "disk", "net"]),
+    ),
+    st.builds(PriorityClass, st.just("high"), value=st.sampled_from([1, 10])),
+)
+steps = st.one_of(
+    st.tuples(st.just("put"), pods | others),
+    st.tuples(st.just("remove"), pods | others),
+    st.tuples(st.just("wait"), st.sampled_from([5, 30])),
+)
+
+
+@given(st.sampled_from(ARGS), st.lists(steps, min_size=8, max_size=40))
+def test_after_any_changes_an_answer_equals_one_evaluated_anew(
+    args: dict[str, Any], story: list[tuple[str, Any]]
+) -> None:
+    cluster = Cluster(args)
+    cluster.put(*(pod(name, on="n1") for name in ("p1", "p2", "p3")))
+    cluster.ask()
+    for verb, about in story:
+        getattr(cluster, verb)(about)
+
+        anew = cluster.anew()
+        followed = {p.uid for p in cluster.pods() if p.node and p.uid in cluster.announced}
+        assert {uid: cluster.announced[uid] for uid in followed} == {u: anew[u] for u in followed}
+        assert cluster.ask() == anew
