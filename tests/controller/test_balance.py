@@ -7,11 +7,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reactive_desched.api.balance_plugin import Plan
-from reactive_desched.model.evaluation import Evaluation
-from reactive_desched.model.wakes import WakeOnNamespace, WakeOnPdb
 
 from reactive_desched.api import BalancePlugin, PluginArgs, View
+from reactive_desched.api.balance_plugin import Plan
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
@@ -26,9 +24,11 @@ from reactive_desched.model.changes import (
     Resynced,
 )
 from reactive_desched.model.decisions import Decision, Evict, Refuse
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.wakes import WakeOnNamespace, WakeOnPdb
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig

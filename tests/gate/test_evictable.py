@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reactive_desched.gate.evictable import EvictableIndex
 
+from reactive_desched.gate.evictable import EvictableIndex
 from reactive_desched.gate.evictor import EVICTABLE, EvictorFilters
 from reactive_desched.gate.filters import pod_filters
 from reactive_desched.model.changes import PodEvictabilityChanged

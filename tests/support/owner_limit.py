@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from reactive_desched.api.balance_plugin import Plan
-
 from reactive_desched.api import BalancePlugin, PluginArgs, View
+from reactive_desched.api.balance_plugin import Plan
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,
