@@ -107,7 +107,7 @@ class Bench:
 
 
 def refuse(message: str, *wakes: Any) -> Callable[[Finding], Decision]:  # wakes of any type
-    return lambda finding: Refuse(finding, "Test", message, wakes)
+    return lambda finding: Refuse(finding, "Test", "TestRefusal", message, wakes)
 
 
 def test_the_blocked_findings_of_one_subject_do_not_overwrite_each_other() -> None:
@@ -117,6 +117,14 @@ def test_the_blocked_findings_of_one_subject_do_not_overwrite_each_other() -> No
 
     assert bench.see(TAINTED, 1) == [("a", False), ("b", False), ("c", True)]
     assert bench.evaluator.blocked_by_gate == {"Test": 2}
+
+
+def test_a_decision_with_another_message_and_the_same_reason_is_not_a_change() -> None:
+    messages = iter(range(9))
+    gate = Fixed(a=lambda f: Refuse(f, "Test", "TestRefusal", f"{next(messages)} are in the way"))
+    bench = Bench(gate)
+
+    assert bench.see(TAINTED, 1)[0] == ("a", False)
 
 
 def test_each_of_them_wakes_the_subject() -> None:
@@ -129,7 +137,9 @@ def test_each_of_them_wakes_the_subject() -> None:
 
 
 def test_a_finding_that_is_not_made_again_is_blocked_no_longer() -> None:
-    exhausted = Fixed(a=lambda f: Refuse(f, "Limit", "spent", scope_exhausted="cluster"))
+    exhausted = Fixed(
+        a=lambda f: Refuse(f, "Limit", "Spent", "it is spent", scope_exhausted="cluster")
+    )
     bench = Bench(Fixed(a=refuse("no"), b=refuse("no"), c=refuse("no")))
     bench.evaluator.reconfigure(
         [PluginInstance("p", bench.plugin, exhausted, build_view(ClusterState()))], 1
