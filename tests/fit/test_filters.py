@@ -107,6 +107,4 @@ def test_why_not_counts_each_node_once_but_for_several_shortages(
     assert str(found.diagnosis) == (
         "0/3 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 Insufficient cpu"
     )
-    assert found.message == (
-        "no other node fits the pod: Insufficient cpu, Too many pods, node(s) were unschedulable"
-    )
+    assert found.message == f"no other node fits the pod: {found.diagnosis}"

@@ -339,7 +339,7 @@ def test_who_asks_for_any_node_waits_for_its_own_too(place: Callable[..., Any]) 
     found = here.fit.diagnose_any_node(MOVER)
 
     assert WakeOnNode("n1") in found.wake_on
-    assert found.message == "no node fits the pod: node(s) were unschedulable"
+    assert found.message == f"no node fits the pod: {found.diagnosis}"
 
 
 def test_starting_over_forgets_who_waited(place: Callable[..., Any]) -> None:
