@@ -1,1 +1,1 @@
-"""Could this pod run on another node? The kube-scheduler's filters over all nodes at once."""
+"""Node fit: the kube-scheduler's filters over all nodes at once, and the SIG descheduler's."""

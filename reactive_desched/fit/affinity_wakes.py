@@ -1,4 +1,4 @@
-"""Which of the groups that fit nowhere look at a pod that came, went or differs."""
+"""Which groups of unschedulable pods a pod affects that appeared, disappeared or changed."""
 
 from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeVar
@@ -13,7 +13,7 @@ _ANY_NAMESPACE: Final = ""  # no namespace has this name
 
 
 class AffinityWakeIndex(Generic[K]):
-    """Groups, by key and a pod of each, under the namespaces that they look at."""
+    """Groups of pods by the namespaces whose pods their affinity and spread constraints read."""
 
     def __init__(self, pod_affinity: PodAffinityFilter) -> None:
         self._pod_affinity = pod_affinity
@@ -28,14 +28,14 @@ class AffinityWakeIndex(Generic[K]):
         return iter(list(self._pods))
 
     def add(self, key: K, pod: Pod) -> None:
-        """Note a group that other pods keep off some node."""
+        """Add a group that other pods keep off some node."""
         self._pods[key] = pod
         self._by_own_namespace.setdefault(pod.namespace, {})[key] = pod
         for namespace in _watched_namespaces(pod):
             self._by_watched_namespace.setdefault(namespace, {})[key] = pod
 
     def discard(self, key: K) -> None:
-        """Forget a group."""
+        """Remove a group."""
         pod = self._pods.pop(key, None)
         if pod is None:
             return
@@ -44,7 +44,7 @@ class AffinityWakeIndex(Generic[K]):
             _remove_from_index(self._by_watched_namespace, namespace, key)
 
     def affected_groups(self, other: Pod) -> set[K]:
-        """Return the groups that look at a pod, or that it does not want near."""
+        """Return the groups whose constraints match a pod, or that its anti-affinity matches."""
         found: set[K] = set()
         selected: dict[int, bool] = {}  # of one spec all look alike, but for labels to match
         for namespace in (other.namespace, _ANY_NAMESPACE):
@@ -81,7 +81,7 @@ class AffinityWakeIndex(Generic[K]):
 
 
 def _watched_namespaces(pod: Pod) -> Iterator[str]:
-    """Return the namespaces a pod looks at."""
+    """Return the namespaces whose pods a pod's constraints read."""
     yield pod.namespace
     for term in (*pod.spec.pod_affinity, *pod.spec.anti_affinity):
         scope = scheduler_scope(term, pod.namespace)

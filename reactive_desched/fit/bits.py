@@ -1,7 +1,7 @@
 """Sets of nodes as integers: bit n is the node in slot n.
 
-The kube-scheduler asks every node in turn. Here a filter says at once which nodes refuse; joining
-two such sets of 5,000 nodes takes a tenth of a microsecond.
+The kube-scheduler asks every node in turn. Here a filter returns at once all nodes that it rejects;
+joining two such sets of 5,000 nodes takes a tenth of a microsecond.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -1,7 +1,7 @@
 """One pod against all nodes: which fit, which is best, and why the others do not.
 
-The filters come in the kube-scheduler's order and use its words. What the pod to be moved itself
-takes up on its own node is left out, since it will be gone: requests, place, host ports, volumes.
+The filters come in the kube-scheduler's order and use its messages. What the evicted pod takes up
+on its own node is left out, since it will be gone: requests, pod count, host ports, volumes.
 """
 
 from collections import Counter
@@ -33,14 +33,14 @@ from reactive_desched.model.volumes import TOO_MANY_VOLUMES
 from reactive_desched.state.view import ClusterView
 
 MAX_COMPARED: Final = 16
-"""Of so many nodes that fit, the one with most room is taken."""
+"""The best of so many fitting nodes is taken."""
 
 Rejections = list[tuple[FitReason, int]]
 """One filter's reasons, each with the slots that it rejects."""
 
 
 class Diagnosis(Struct, frozen=True):
-    """How many nodes were looked at, and how many refused for which reason."""
+    """How many nodes were checked, and how many were rejected for each reason."""
 
     nodes: int
     reasons: Counter[FitReason]
@@ -51,7 +51,7 @@ class Diagnosis(Struct, frozen=True):
 
 
 class NodeFilters:
-    """Asks every filter which of the nodes refuse a pod; the nodes must be caught up."""
+    """Asks every filter which nodes reject a pod; call `NodeSets.sync` first."""
 
     def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
         self._nodes = nodes
@@ -60,7 +60,7 @@ class NodeFilters:
         self.topology_spread = TopologySpreadFilter(nodes, view)
 
     def find_best(self, pod: Pod, among: int) -> int | None:
-        """Return a slot that fits a pod: of the first sixteen that do the one with most room."""
+        """Return a slot that fits a pod: of the first sixteen, the least allocated one."""
         for objections in self._rejections(pod):
             for _, rejecting in objections:
                 among &= ~rejecting
@@ -69,14 +69,14 @@ class NodeFilters:
         return self._least_allocated(pod, among)
 
     def fitting_slots(self, pod: Pod, among: int) -> int:
-        """Return all the slots that fit a pod."""
+        """Return all slots that fit a pod."""
         for objections in self._rejections(pod):
             for _, rejecting in objections:
                 among &= ~rejecting
         return among & ~self._over_volume_limit(pod, among)
 
     def diagnose(self, pod: Pod, among: int) -> Diagnosis:
-        """Count why nodes do not fit: each by the first filter that it fails."""
+        """Count why nodes do not fit, each by the first filter that rejects it."""
         reasons: Counter[FitReason] = Counter()
         nodes = among.bit_count()
         for objections in self._rejections(pod):
@@ -91,19 +91,19 @@ class NodeFilters:
         return Diagnosis(nodes, reasons)
 
     def statically_feasible(self, pod: Pod, among: int) -> int:
-        """Return the slots that are open to a pod whatever sits there."""
+        """Return the slots that fit a pod by taints, cordon and node affinity alone."""
         for _, rejecting in self._static_rejections(pod):
             among &= ~rejecting
         return among
 
     def with_capacity(self, pod: Pod, among: int) -> int:
-        """Return the slots with enough room for one more such pod, whoever is near."""
+        """Return the slots with enough resources and ports for one more such pod."""
         for resource, wanted in demands(pod.spec.requests):
             among &= self._nodes.with_at_least(resource, wanted)
         return among & ~self._nodes.ports.conflicting(pod.spec.host_ports)
 
     def has_capacity(self, spec: PodSpec, wanted: list[tuple[str, int]], slot: int) -> bool:
-        """Say whether one slot has enough room for such a pod, which demands these amounts."""
+        """Say whether one slot has these resources, and the pod's host ports, free."""
         if not self._nodes.free.has_all(slot, wanted):
             return False
         ports = spec.host_ports
@@ -201,7 +201,7 @@ class NodeFilters:
         return best
 
     def _free_share(self, pod: Pod, slot: int) -> float:
-        """Return the scarcest resource's free share of a node, once the pod is there."""
+        """Return the scarcest resource's free share of a node with the pod on it."""
         node = self._nodes.node(slot)
         allocatable = {} if node is None else node.allocatable
         return min(

@@ -1,4 +1,4 @@
-"""What every node has left of each resource, and which nodes have enough."""
+"""What every node has free of each resource, and which nodes have enough."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -8,17 +8,16 @@ from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
 
 MAX_CACHED_LEVELS: Final = 2_000
-"""How many amounts it is remembered for which nodes have them; at the bound the one asked for
-longest ago is forgotten, and found out anew when it is asked for again."""
+"""How many amounts have their nodes cached; at the bound the least recently used is dropped."""
 
 MAX_TRACKED_RESOURCES: Final = 100
-"""How many resources are kept count of; at the bound the one first asked for goes, as above."""
+"""How many resources are tracked; at the bound the one tracked longest is dropped."""
 
 _ALWAYS_TRACKED: Final = (CPU, MEMORY, PODS)
 
 
 class _Level:
-    """The nodes with at least so much of a resource, as of a stand on the trail."""
+    """The nodes with at least one amount of a resource, current up to a cursor into the changes."""
 
     __slots__ = ("cursor", "nodes")
 
@@ -37,15 +36,15 @@ class FreeResources:
 
     @property
     def resources(self) -> Iterable[str]:
-        """The resources that are kept count of."""
+        """The tracked resources."""
         return self._free
 
     def tracks(self, resource: str) -> bool:
-        """Say whether a resource is kept count of."""
+        """Say whether a resource is tracked."""
         return resource in self._free
 
     def track(self, resource: str, free: Iterable[int]) -> None:
-        """Keep count of one more resource, given what each slot has free."""
+        """Track one more resource, given what each slot has free."""
         if len(self._free) >= MAX_TRACKED_RESOURCES:
             oldest = next(name for name in self._free if name not in _ALWAYS_TRACKED)
             del self._free[oldest]
@@ -53,12 +52,12 @@ class FreeResources:
         self._free[resource] = list(free)
 
     def add_slot(self) -> None:
-        """One more slot; nothing is free in it yet."""
+        """Add a slot; nothing is free in it yet."""
         for free in self._free.values():
             free.append(0)
 
     def update(self, slot: int, allocatable: ResourceList, taken: Sequence[ResourceList]) -> bool:
-        """Take in what a slot offers and what is taken of it; say whether more of it is free."""
+        """Update a slot's free resources; say whether it has more of any."""
         grew = differs = False
         for resource, free in self._free.items():
             now = remaining(resource, allocatable, taken)
@@ -71,12 +70,12 @@ class FreeResources:
         return grew
 
     def free_in(self, resource: str, slot: int) -> int:
-        """Return what is free in a slot, 0 of a resource that is not kept count of."""
+        """Return what is free in a slot; 0 of a resource that is not tracked."""
         free = self._free.get(resource)
         return 0 if free is None else free[slot]
 
     def has_all(self, slot: int, wanted: Iterable[tuple[str, int]]) -> bool:
-        """Say whether a slot has all these amounts free, of resources that are kept count of."""
+        """Say whether a slot has all these amounts free; an untracked resource is not free."""
         for resource, amount in wanted:
             free = self._free.get(resource)
             if free is None or free[slot] < amount:
@@ -84,7 +83,7 @@ class FreeResources:
         return True
 
     def with_at_least(self, resource: str, amount: int) -> int:
-        """Return the slots with so much of a resource free."""
+        """Return the slots with at least this amount of a resource free."""
         level = self._levels.pop((resource, amount), None) or _Level()
         self._levels[resource, amount] = level
         if len(self._levels) > MAX_CACHED_LEVELS:
@@ -103,7 +102,7 @@ class FreeResources:
 
 
 def remaining(resource: str, allocatable: ResourceList, taken: Iterable[ResourceList]) -> int:
-    """Return what is left of a resource; a node that does not offer it has none."""
+    """Return what is free of a resource; 0 where the node does not offer it."""
     free = allocatable.get(resource, 0)
     for amounts in taken:
         free -= amounts.get(resource, 0)
@@ -111,5 +110,5 @@ def remaining(resource: str, allocatable: ResourceList, taken: Iterable[Resource
 
 
 def demands(wanted: ResourceList) -> list[tuple[str, int]]:
-    """Return what a node must have free for a pod: what it asks for, and a place among the pods."""
+    """Return the resources a node must have free for a pod, one pod slot included."""
     return [(PODS, 1), *((resource, amount) for resource, amount in wanted.items() if amount > 0)]

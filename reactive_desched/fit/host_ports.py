@@ -1,4 +1,4 @@
-"""Which nodes have which of their own ports in use."""
+"""Which host ports are in use on which nodes."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ NO_PORTS: Ports = frozenset()
 
 
 class HostPortIndex:
-    """Host ports by the slots where somebody listens on them, or is promised to."""
+    """Host ports by the slots where a pod or a reservation uses them."""
 
     def __init__(self) -> None:
         self._of_slot: dict[int, Ports] = {}
@@ -23,7 +23,7 @@ class HostPortIndex:
         return self._of_slot.get(slot, NO_PORTS)
 
     def update(self, slot: int, ports: Ports) -> bool:
-        """Take in which ports are in use in a slot; say whether any is free that was not."""
+        """Update the ports in use in a slot; say whether any became free."""
         before = self.used_in(slot)
         if ports == before:
             return False
@@ -38,7 +38,7 @@ class HostPortIndex:
         return bool(before - ports)
 
     def conflicting(self, wanted: Iterable[HostPort]) -> int:
-        """Return the slots where any of these ports cannot be had."""
+        """Return the slots where any of these ports conflicts with a used one."""
         found = 0
         for port in wanted:
             for used in self._same_number.get((port.port, port.protocol), ()):
@@ -60,6 +60,6 @@ class HostPortIndex:
 
 
 def any_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Say whether any of the ports cannot be had beside those held."""
+    """Say whether any wanted port conflicts with a used one."""
     used = tuple(used)
     return any(host_ports_conflict(port, other) for port in wanted for other in used)

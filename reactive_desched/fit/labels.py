@@ -1,4 +1,4 @@
-"""Which nodes bear which labels, for the labels that somebody asks about."""
+"""Which nodes have which labels, for the labels that selectors read."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,14 +11,14 @@ from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Node, PodSpec
 
 MAX_INDEXED_LABELS: Final = 200
-"""How many labels are indexed; at the bound the one asked about longest ago is forgotten, and
-indexed anew when it is asked about again."""
+"""How many labels are indexed; at the bound the least recently used is dropped, and indexed again
+when it is read again."""
 
 
 class _LabelColumn:
-    """The slots by their value of one label, as of a stand on the trail.
+    """The slots by their value of one label, current up to a cursor into the changes.
 
-    Sets are made when they are asked for: of thousands of host names few ever are.
+    The set of a value is built when it is first read: of thousands of host names few ever are.
     """
 
     __slots__ = ("_sets", "_slots", "_values", "cursor", "present")
@@ -54,7 +54,7 @@ class _LabelColumn:
         return self._values[slot] if slot < len(self._values) else None
 
     def rebuild(self, values: list[str | None]) -> None:
-        """Take in the values of all slots."""
+        """Read the label of all slots."""
         slots: defaultdict[str, list[int]] = defaultdict(list)
         for slot, value in enumerate(values):
             if value is not None:
@@ -63,7 +63,7 @@ class _LabelColumn:
         self.present = bits.of_flags([value is not None for value in values])
 
     def update(self, slot: int, value: str | None) -> None:
-        """Take in the value of one slot."""
+        """Read the label of one slot."""
         self._values += [None] * (slot + 1 - len(self._values))
         before = self._values[slot]
         if value == before:
@@ -85,10 +85,10 @@ class _LabelColumn:
 
 
 class NodeLabels:
-    """Answers with sets of slots what selectors ask about labels.
+    """Evaluates selectors over the labels of all nodes, as sets of slots.
 
-    `nodes` has the node of each slot, or None; `numbers` the slot of each name; `trail` tells
-    which slots got another node or other labels.
+    `nodes` has the node of each slot, or None; `slots_by_name` the slot of each name; `changes`
+    logs the slots that got another node or other labels.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class NodeLabels:
         self._columns: dict[str, _LabelColumn] = {}
 
     def values(self, key: str) -> Collection[str]:
-        """Return the values of a label that any slot bears."""
+        """Return the values that any slot has for a label."""
         return self._column(key)
 
     def value(self, key: str, slot: int) -> str | None:
@@ -111,7 +111,7 @@ class NodeLabels:
         return self._column(key).value_in(slot)
 
     def with_label(self, key: str) -> int:
-        """Return the slots that bear a label, whatever its value."""
+        """Return the slots that have a label."""
         return self._column(key).present
 
     def with_label_in(self, key: str, values: Iterable[str]) -> int:
@@ -122,7 +122,7 @@ class NodeLabels:
         return found
 
     def matching_requirement(self, requirement: Requirement, among: int) -> int:
-        """Return which of the slots meet one condition."""
+        """Return which of the slots meet a requirement."""
         key, values = requirement.key, requirement.values
         match requirement.operator:
             case "In":

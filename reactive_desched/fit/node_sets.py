@@ -1,4 +1,4 @@
-"""Every node in a slot of its own, with what the filters ask of it kept as sets of slots."""
+"""Every node in a slot of its own, and what the filters ask of it as sets of slots."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -20,12 +20,11 @@ from reactive_desched.model.taints import HARD_EFFECTS, Taint, Tolerations
 from reactive_desched.state.view import ClusterView
 
 MAX_CACHED_TOLERATIONS: Final = 1_000
-"""Tolerations for which it is remembered which nodes they do not suit; at the bound all are
-forgotten and found out anew."""
+"""How many tolerations have their rejecting nodes cached; at the bound the cache is emptied."""
 
 
 class NodeUpdate(Struct, frozen=True, gc=False):
-    """A slot that was looked at again: whether the node itself differs, and whether it has more."""
+    """A refreshed slot: whether the node's attributes changed, and whether its capacity grew."""
 
     slot: int
     attributes_changed: bool
@@ -33,9 +32,9 @@ class NodeUpdate(Struct, frozen=True, gc=False):
 
 
 class NodeSets:
-    """All nodes that are known as objects; follows the state when told to catch up.
+    """All Nodes; follows the cluster when `sync` is called.
 
-    `existing`, `ready`, `counting` and `cordoned` are sets of slots. A slot that becomes free is
+    `existing`, `ready`, `eligible` and `cordoned` are sets of slots. A free slot is
     given to the next node.
     """
 
@@ -61,7 +60,7 @@ class NodeSets:
     # --- questions ---
 
     def slot_of(self, name: str) -> int | None:
-        """Return the slot of a node, None for one that is not known as an object."""
+        """Return the slot of a node; None where there is no Node of that name."""
         return self._slots_by_name.get(name)
 
     def name(self, slot: int) -> str:
@@ -74,11 +73,11 @@ class NodeSets:
         return self._nodes[slot]
 
     def node_info(self, slot: int) -> NodeInfo | None:
-        """Return what sits in a slot."""
+        """Return what is known of the node in a slot."""
         return self._node_infos[slot]
 
     def untolerated(self, tolerations: Tolerations) -> int:
-        """Return the slots with a taint that keeps off whoever has just these tolerations."""
+        """Return the slots with a hard taint that these tolerations do not tolerate."""
         known = self._untolerated.get(id(tolerations))
         if known is not None and known[0] is tolerations:
             return known[1]
@@ -92,7 +91,7 @@ class NodeSets:
         return found
 
     def with_at_least(self, resource: str, amount: int) -> int:
-        """Return the slots with so much of a resource free, bookings counted as taken."""
+        """Return the slots with this amount of a resource free, reservations subtracted."""
         if not self.free.tracks(resource):
             self.free.track(
                 resource, [self._free_amount(resource, slot) for slot in self._all_slots()]
@@ -112,7 +111,7 @@ class NodeSets:
         )
 
     def sync(self, limit: int | None = None) -> list[NodeUpdate]:
-        """Look again at nodes that may differ, at so many at most; say which ones did differ."""
+        """Refresh dirty nodes, at most `limit` of them; return those that were refreshed."""
         self._read_changes()
         pending = self._dirty
         found: list[NodeUpdate] = []
@@ -180,7 +179,7 @@ class NodeSets:
         return NodeUpdate(slot, attributes_changed=True, capacity_grew=False)
 
     def _update_attributes(self, slot: int, node: Node, *, eligible: bool) -> bool:
-        """Take in a node's labels, taints and switches; say whether any of them differs."""
+        """Update the sets from a Node's labels, taints and conditions; say whether any changed."""
         old = self._nodes[slot]
         self._nodes[slot] = node
         changed = eligible != bool(self.eligible >> slot & 1)
@@ -226,7 +225,7 @@ class NodeSets:
         reserved = [b.pod for b in self.reservations.on_node(entry.name) if b.pod.spec.host_ports]
         if entry.host_port_pods is self._host_port_pods[slot] and not reserved:
             return False
-        # With bookings the next look must not take this one for granted: they end.
+        # Reservations end: compare with the pods alone the next time.
         self._host_port_pods[slot] = (
             (*entry.host_port_pods, *reserved) if reserved else entry.host_port_pods
         )

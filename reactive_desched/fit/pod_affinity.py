@@ -1,9 +1,8 @@
-"""Which nodes other pods close: affinity and anti-affinity between pods, in both directions.
+"""Which nodes other pods rule out: pod affinity and anti-affinity, in both directions.
 
-The pod that is to move is left out on every side: it will be gone when its replacement comes, so
-it neither repels it nor keeps it company. Pods that are being deleted count until they are gone, as
-the kube-scheduler counts them. A booked replacement repels like a pod that is there; it keeps
-nobody company before it has come.
+The evicted pod is left out on every side, since it will be gone when its replacement comes.
+Terminating pods count until they are gone, as in the kube-scheduler. A reservation counts for
+anti-affinity like a pod that is there, but fulfils no pod's affinity.
 """
 
 from collections.abc import Iterator
@@ -26,18 +25,18 @@ EXISTING_ANTI_AFFINITY: Final = FitReason(
 )
 
 RejectionIterator = Iterator[tuple[FitReason, int]]
-"""Reasons, each with the slots that refuse for it."""
+"""Reasons, each with the slots that it rejects."""
 
 
 class PodAffinityFilter:
-    """Reads the indexes of who is meant by whom; holds nothing."""
+    """The kube-scheduler's InterPodAffinity filter; it keeps no state."""
 
     def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
         self._nodes = nodes
         self._view = view
 
     def rejections(self, pod: Pod) -> RejectionIterator:
-        """Return the slots where a pod lacks company, meets the wrong one, or is not wanted."""
+        """Return the slots that violate the pod's affinity, or anti-affinity of it or of others."""
         if pod.spec.pod_affinity:
             yield POD_AFFINITY_UNMET, self._nodes.existing & ~self._affinity_nodes(pod)
         if pod.spec.anti_affinity:
@@ -45,7 +44,7 @@ class PodAffinityFilter:
         yield EXISTING_ANTI_AFFINITY, self._existing_anti_affinity(pod)
 
     def matches(self, term: PodAffinityTerm, namespace: str, pod: Pod) -> bool:
-        """Say whether a term of a pod in this namespace means a pod."""
+        """Say whether a term of a pod in this namespace matches a pod."""
         if term.label_selector is None or not term.label_selector.matches(pod.labels):
             return False
         there = self._view.store(Namespace).get(pod.namespace)
@@ -55,7 +54,7 @@ class PodAffinityFilter:
     def _affinity_nodes(self, pod: Pod) -> int:
         """Return the slots in whose domains some pod matches all affinity terms at once.
 
-        If none does anywhere, the first pod of a group may start it wherever the labels are.
+        If no pod does anywhere, the first pod of a group may go wherever the topology labels are.
         """
         terms = pod.spec.pod_affinity
         labelled = found = self._nodes.existing
@@ -76,7 +75,7 @@ class PodAffinityFilter:
     def _has_matching_pod(
         self, pod: Pod, domains: TopologyDomains, value: str, others: list[PodAffinityTerm]
     ) -> bool:
-        """Say whether a domain has a pod, other than this one, that the other terms mean too."""
+        """Say whether a domain has another pod that the other terms match too."""
         found = (self._view.pod(uid) for uid in domains.pods(value) if uid != pod.uid)
         return any(
             all(self.matches(term, pod.namespace, other) for term in others)
@@ -89,9 +88,9 @@ class PodAffinityFilter:
         for term in pod.spec.anti_affinity:
             domains = self._view.index(PodAffinity).matching_term(term, pod.namespace)
             values = self._occupied_domains(domains, pod)
-            for booking in self._nodes.reservations:
-                if self.matches(term, pod.namespace, booking.pod):
-                    values |= self._domain_of(booking.node, term.topology_key)
+            for reservation in self._nodes.reservations:
+                if self.matches(term, pod.namespace, reservation.pod):
+                    values |= self._domain_of(reservation.node, term.topology_key)
             found |= self._nodes.labels.with_label_in(term.topology_key, values)
         return found
 
@@ -100,15 +99,17 @@ class PodAffinityFilter:
         for owned_term in self._view.index(PodAffinity).terms_matching(pod):
             values = self._occupied_domains(owned_term.owners, pod)
             found |= self._nodes.labels.with_label_in(owned_term.topology_key, values)
-        for booking in self._nodes.reservations:
-            for term in booking.pod.spec.anti_affinity:
-                if booking.pod.uid != pod.uid and self.matches(term, booking.pod.namespace, pod):
-                    values = self._domain_of(booking.node, term.topology_key)
+        for reservation in self._nodes.reservations:
+            for term in reservation.pod.spec.anti_affinity:
+                if reservation.pod.uid != pod.uid and self.matches(
+                    term, reservation.pod.namespace, pod
+                ):
+                    values = self._domain_of(reservation.node, term.topology_key)
                     found |= self._nodes.labels.with_label_in(term.topology_key, values)
         return found
 
     def _occupied_domains(self, domains: TopologyDomains, leaving: Pod) -> set[str]:
-        """Return the domains in which there is a pod beside the one that is to leave."""
+        """Return the domains that have a pod other than the evicted one."""
         found = set(domains.values())
         for own in self._domain_of(leaving.node, domains.topology_key):
             if own in found and not _count_others(domains, own, leaving):
@@ -122,6 +123,6 @@ class PodAffinityFilter:
 
 
 def _count_others(domains: TopologyDomains, value: str, pod: Pod) -> int:
-    """Count the pods of a domain but for one that is to leave."""
+    """Count the pods of a domain without the evicted one."""
     own = pod.uid in domains.eligible.members(value) or pod.uid in domains.ineligible.members(value)
     return domains.count(value) - own

@@ -1,6 +1,6 @@
-"""Room that is promised: who was let go will need it when the replacement comes.
+"""Capacity that the replacements of evicted pods will need.
 
-Without it a thousand pods could be let go for the sake of one free place.
+Without reservations a thousand pods could be evicted for the sake of one free slot.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,15 +12,15 @@ from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.resources import PODS, ResourceList, add_resources
 
 RESERVATION_TTL_S: Final = 120.0
-"""How long room is kept for a replacement that does not come."""
+"""How long capacity is reserved for a replacement that does not come."""
 
 MAX_RESERVATIONS: Final = 5_000
-"""At the bound the oldest booking is dropped: its room may be promised twice, and the scheduler
-has the last word."""
+"""At the bound the oldest reservation is dropped: its capacity may be reserved twice, and the
+kube-scheduler has the last word."""
 
 
 class Reservation(Struct, frozen=True):
-    """Room on a node for what replaces a pod, and when it is given up (monotonic seconds)."""
+    """Capacity on a node for a pod's replacement, and when it expires (monotonic seconds)."""
 
     pod: Pod
     node: str
@@ -28,21 +28,21 @@ class Reservation(Struct, frozen=True):
 
     @property
     def requests(self) -> ResourceList:
-        """What is booked: the requests, and one place among the node's pods."""
+        """The reserved resources: the pod's requests, and one pod slot."""
         return {**self.pod.spec.requests, PODS: 1}
 
 
 class Reservations:
-    """What is booked, on which node, and for which owner's replacement.
+    """Reservations by pod, by node and by owner.
 
-    A booking ends when a pod of the same owner is bound anywhere (if a new replica was pending
-    besides, that may be too early), when the eviction did not happen, or after two minutes. Pods
-    that nobody makes again need no booking. `touch` is told of every node where one begins or ends.
+    A reservation ends when a pod of the same owner is bound anywhere (too early if another replica
+    was pending), when the eviction did not happen, or after two minutes. A pod without a controller
+    needs none. `mark_dirty` is called with every node where one begins or ends.
     """
 
     def __init__(self, mark_dirty: Callable[[str], None]) -> None:
         self._mark_dirty = mark_dirty
-        self._by_pod: dict[PodKey, Reservation] = {}  # in the order in which they end
+        self._by_pod: dict[PodKey, Reservation] = {}  # next to expire first
         self._by_node: dict[str, dict[PodKey, Reservation]] = {}
         self._by_owner: dict[str, dict[PodKey, Reservation]] = {}
 
@@ -56,65 +56,65 @@ class Reservations:
         return pod in self._by_pod
 
     def on_node(self, node: str) -> Iterable[Reservation]:
-        """Return the bookings on a node."""
+        """Return the reservations on a node."""
         return self._by_node.get(node, {}).values()
 
     def reserved_on(self, node: str) -> ResourceList | None:
-        """Sum what is booked on a node; None is nothing."""
-        if (bookings := self._by_node.get(node)) is None:
+        """Sum what is reserved on a node; None is nothing."""
+        if (reservations := self._by_node.get(node)) is None:
             return None
         total: dict[str, int] = {}
-        for booking in bookings.values():
-            add_resources(total, booking.requests)
+        for reservation in reservations.values():
+            add_resources(total, reservation.requests)
         return total
 
     def next_expiry(self) -> float | None:
-        """Return when the first booking ends by itself."""
+        """Return when the first reservation expires."""
         first = next(iter(self._by_pod.values()), None)
         return None if first is None else first.expires_at
 
     def reserve(self, pod: Pod, node: str, now: float) -> None:
-        """Book room for the replacement of a pod that is let go."""
+        """Reserve capacity for the replacement of an evicted pod."""
         owner = controller_uid(pod)
         if owner is None:
             return
         self.release(pod.uid)
         if len(self._by_pod) >= MAX_RESERVATIONS:
             self.release(next(iter(self._by_pod)))
-        booking = Reservation(pod, node, now + RESERVATION_TTL_S)
-        self._by_pod[pod.uid] = booking
-        self._by_node.setdefault(node, {})[pod.uid] = booking
-        self._by_owner.setdefault(owner, {})[pod.uid] = booking
+        reservation = Reservation(pod, node, now + RESERVATION_TTL_S)
+        self._by_pod[pod.uid] = reservation
+        self._by_node.setdefault(node, {})[pod.uid] = reservation
+        self._by_owner.setdefault(owner, {})[pod.uid] = reservation
         self._mark_dirty(node)
 
     def release(self, pod: PodKey) -> None:
-        """Give up what is booked for the replacement of a pod, if anything is."""
-        booking = self._by_pod.pop(pod, None)
-        if booking is None:
+        """Release the reservation for a pod's replacement, if there is one."""
+        reservation = self._by_pod.pop(pod, None)
+        if reservation is None:
             return
-        _remove_from_index(self._by_node, booking.node, pod)
-        _remove_from_index(self._by_owner, controller_uid(booking.pod) or "", pod)
-        self._mark_dirty(booking.node)
+        _remove_from_index(self._by_node, reservation.node, pod)
+        _remove_from_index(self._by_owner, controller_uid(reservation.pod) or "", pod)
+        self._mark_dirty(reservation.node)
 
     def fulfilled(self, pod: Pod) -> None:
-        """A pod was bound: it takes up one booking for its owner, that on its own node first."""
+        """Release one reservation of a bound pod's owner, the one on its node first."""
         waiting = self._by_owner.get(controller_uid(pod) or "", {})
         reservation = min(
-            (booking for booking in waiting.values() if booking.pod.uid != pod.uid),
-            key=lambda booking: booking.node != pod.node,
+            (reservation for reservation in waiting.values() if reservation.pod.uid != pod.uid),
+            key=lambda reservation: reservation.node != pod.node,
             default=None,
         )
         if reservation is not None:
             self.release(reservation.pod.uid)
 
     def expire(self, now: float) -> None:
-        """Give up what has waited long enough."""
+        """Release the reservations that have expired."""
         while (ends := self.next_expiry()) is not None and ends <= now:
             self.release(next(iter(self._by_pod)))
 
 
 def controller_uid(pod: Pod) -> str | None:
-    """Return the uid of the owner that makes the pod again, None when nobody does."""
+    """Return the uid of the pod's controller; None for a bare pod."""
     return next((owner.uid for owner in pod.owners if owner.controller), None)
 
 

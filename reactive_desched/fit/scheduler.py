@@ -1,4 +1,4 @@
-"""Is there really somewhere else? The kube-scheduler's answer, with promised room counted in."""
+"""Node fit as the kube-scheduler decides it, with reservations subtracted."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import reduce
@@ -31,18 +31,18 @@ from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.view import ClusterView
 
 NODES_PER_SYNC: Final = 200
-"""How many nodes are looked at again before others get their turn: well under a millisecond."""
+"""How many nodes are refreshed before the event loop gets a turn: well under a millisecond."""
 
 
 ANY_NODE_SCOPE: Final = "*"
-"""The scope of `anywhere`; that of `elsewhere` is the text of its selector."""
+"""The scope of `find_any_node`; that of `find_other_node` is the text of its selector."""
 
 
 class SchedulerNodeFit:
-    """The kube-scheduler's filters over the live picture; see `NodeSearch`.
+    """The kube-scheduler's filters over the current cluster; see `NodeFit`.
 
-    Readiness is as upstream's: `elsewhere` looks at ready nodes, `anywhere` at those that count.
-    Nodes are followed from the first question on. `clock` gives monotonic seconds.
+    `find_other_node` searches ready nodes and `find_any_node` eligible ones, as the SIG descheduler
+    does. Nodes are followed from the first question on. `clock` returns monotonic seconds.
     """
 
     indexes: ClassVar[tuple[type[Index], ...]] = (
@@ -63,7 +63,7 @@ class SchedulerNodeFit:
     # --- questions ---
 
     def sync(self) -> bool:
-        """Look again at some of the nodes that were touched; say whether none is left."""
+        """Refresh some of the dirty nodes; say whether none is left."""
         self._nodes.reservations.expire(self._clock())
         self._sync_nodes(NODES_PER_SYNC)
         return not self._nodes.is_stale
@@ -75,7 +75,7 @@ class SchedulerNodeFit:
         return self._remember_match(pod, str(selector), self._filters.find_best(pod, among))
 
     def find_any_node(self, pod: Pod) -> str | None:
-        """Name a node that counts and fits the pod, its own if no other does."""
+        """Name an eligible node that fits the pod, its own if no other does."""
         self._sync_nodes()
         counting = self._nodes.eligible
         found = self._filters.find_best(pod, self._other_nodes(pod, counting))
@@ -115,20 +115,20 @@ class SchedulerNodeFit:
         self._sync_nodes()
         return self._filters.diagnose(pod, self._nodes.existing)
 
-    # --- bookings and news ---
+    # --- reservations and hints ---
 
     def reserve(self, pod: Pod) -> None:
-        """Book room for the pod's replacement on the node that was just found for it."""
+        """Reserve capacity for the pod's replacement on the node that was just found for it."""
         if self._last_match is not None and self._last_match[0] == pod.uid:
             self._nodes.reservations.reserve(pod, self._last_match[1], self._clock())
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
-        """Give the room up again if the pod stays where it is."""
+        """Release the reservation if the pod stays where it is."""
         if not evicted:
             self._nodes.reservations.release(pod.uid)
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
-        """Let replacements take up what is booked for them; find out whom the changes help."""
+        """Release the reservations of bound replacements; find the groups that a change helps."""
         reservations = self._nodes.reservations
         if len(reservations):
             reservations.expire(self._clock())
@@ -139,17 +139,17 @@ class SchedulerNodeFit:
             self._unschedulable.apply_changes(changes)
 
     def take_capacity_hints(self) -> Iterable[CapacityHint]:
-        """Return, once, who of those that fitted nowhere may fit now."""
+        """Return, once, which unschedulable groups may fit now."""
         if not len(self._unschedulable):
             return ()
         self._sync_nodes()
         return self._unschedulable.take_hints()
 
     def capacity_increased(self) -> None:
-        """Take no notice: nodes are followed one by one."""
+        """Do nothing: nodes are followed one by one."""
 
     def clear_unschedulable(self) -> None:
-        """Forget who fitted nowhere; what is booked stays booked."""
+        """Forget the unschedulable groups; reservations stay."""
         self._unschedulable.clear()
 
     # --- inside ---

@@ -1,7 +1,7 @@
-"""Which nodes a pod's topology spread constraints close.
+"""Which nodes a pod's topology spread constraints rule out.
 
-The pod that is to move is not counted where it is, nor are pods that are being deleted or that were
-let go: their replacements count where their room is booked.
+The evicted pod is not counted where it is, nor are pods that are terminating or being evicted:
+their replacements count where their capacity is reserved.
 """
 
 from collections import Counter
@@ -25,14 +25,14 @@ from reactive_desched.state.view import ClusterView
 
 
 class TopologySpreadFilter:
-    """Counts matching pods by domain; holds nothing."""
+    """The kube-scheduler's PodTopologySpread filter; it keeps no state."""
 
     def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
         self._nodes = nodes
         self._view = view
 
     def rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:
-        """Return the slots that lack a constraint's label, and those in domains that are full."""
+        """Return the slots that lack a constraint's label, and those in domains over its skew."""
         constraints, labels = hard_constraints(pod.spec), self._nodes.labels
         labelled = self._nodes.existing
         for constraint in constraints:
@@ -90,19 +90,19 @@ class TopologySpreadFilter:
         return +counts
 
     def _corrections(self, pod: Pod) -> Iterator[tuple[Pod, str, int]]:
-        """Return who sits where and does not count, and where someone will, with -1 and +1."""
+        """Yield (pod, node, ±1): -1 for pods that are leaving, +1 for reserved replacements."""
         leaving = {
             other.uid: other for other in self._view.index(TerminatingPods).pods_of(pod.namespace)
         }
         reservations = [b for b in self._nodes.reservations if b.pod.namespace == pod.namespace]
-        for uid in (pod.uid, *(booking.pod.uid for booking in reservations)):
+        for uid in (pod.uid, *(reservation.pod.uid for reservation in reservations)):
             if (there := self._view.pod(uid)) is not None and there.is_active:
                 leaving[uid] = there
         for other in leaving.values():
             yield other, other.node, -1
-        for booking in reservations:
-            if booking.pod.uid != pod.uid:
-                yield booking.pod, booking.node, 1
+        for reservation in reservations:
+            if reservation.pod.uid != pod.uid:
+                yield reservation.pod, reservation.node, 1
 
     def _domain_of(self, node: str, key: str, among: int) -> str | None:
         slot = self._nodes.slot_of(node)

@@ -1,9 +1,9 @@
-"""Who fitted nowhere, and which news could help them.
+"""Groups of pods that fit no node, and the changes that could help them.
 
-As the kube-scheduler's queueing hints: pods that ask for the same are one group. A group is
-woken when a node opens to it that was closed, and by as many pods as the node has places. What
-other pods or volumes forbid is not looked into here: those groups are woken whole when anybody
-they look at comes, goes or differs.
+As with the kube-scheduler's queueing hints, pods that ask for the same are one group. A group is
+woken when a node becomes feasible for it, with as many pods as the node has capacity for. What
+other pods or volumes rule out is not checked here: such a group is woken as a whole when a pod that
+its constraints read appears, disappears or changes.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,14 +38,14 @@ from reactive_desched.model.volumes import (
 from reactive_desched.model.wakes import WakeOn, WakeOnGroupCapacity
 
 MAX_GROUPS: Final = 4_000
-"""Groups remembered; at the bound the one refused longest ago is forgotten, and its pods look
-again when their time is over."""
+"""Groups kept; at the bound the least recently rejected is dropped, and its pods are evaluated
+again after `RETRY_AFTER_S`."""
 
 RETRY_AFTER_S: Final = 300.0
-"""Whoever fits nowhere looks again after this, whatever happens, as the kube-scheduler does."""
+"""A pod that fits no node is evaluated again after this, as in the kube-scheduler."""
 
 GROUP_TTL_S: Final = RETRY_AFTER_S + 60.0
-"""By then everybody in a group has looked again, or has gone."""
+"""By then every pod of a group has been evaluated again, or is gone."""
 
 _POD_REASONS: Final = frozenset(
     {
@@ -60,13 +60,14 @@ _VOLUME_TOPOLOGY_REASONS: Final = frozenset({VOLUME_NODE_CONFLICT, VOLUME_ZONE_C
 
 GroupKey = tuple[str, int, int, str, tuple[str, ...]]
 CandidateSlots = Callable[[], int]
-"""The slots that come into question, as they are now."""
+"""Returns the slots to search, as they are now."""
 
 
 class SpecFeasibility:
-    """What the nodes offer to pods of one spec, and the groups of such pods.
+    """The nodes that are feasible for pods of one spec, and the groups of such pods.
 
-    `standing` are the slots open to them whatever sits there, `open` those with room as well.
+    `static` are the slots that fit by taints, cordon and node affinity, `open` those of them with
+    capacity.
     """
 
     __slots__ = ("candidates", "current", "demands", "groups", "spec", "static")
@@ -80,7 +81,7 @@ class SpecFeasibility:
 
 
 class UnschedulableGroup:
-    """Pods that ask for the same and fitted nowhere; `lacks` is why, the last time."""
+    """Pods that ask for the same and fit no node; `reasons` is why, the last time."""
 
     __slots__ = ("feasibility", "pod", "reasons", "rejected_at", "wake")
 
@@ -93,17 +94,17 @@ class UnschedulableGroup:
 
     @property
     def depends_on_pods(self) -> bool:
-        """Say whether other pods kept some node from them."""
+        """Say whether other pods ruled out some node."""
         return not self.reasons.isdisjoint(_POD_REASONS)
 
     @property
     def depends_on_nodes(self) -> bool:
-        """Say whether any change of a node's labels or taints could help them."""
+        """Say whether any change of a node's labels or taints could help."""
         return self.depends_on_pods or not self.reasons.isdisjoint(_VOLUME_TOPOLOGY_REASONS)
 
 
 class UnschedulableGroups:
-    """The groups, in the order in which they were last refused; tells the news when asked."""
+    """The groups, least recently rejected first; collects hints until they are taken."""
 
     def __init__(self, nodes: NodeSets, filters: NodeFilters) -> None:
         self._nodes = nodes
@@ -118,14 +119,14 @@ class UnschedulableGroups:
         return len(self._groups)
 
     def clear(self) -> None:
-        """Forget everybody."""
+        """Drop all groups."""
         self._feasibility.clear()
         self._groups.clear()
         self._affinity_index = AffinityWakeIndex(self._filters.pod_affinity)
         self._hints.clear()
 
     def take_hints(self) -> list[CapacityHint]:
-        """Return, once, who may fit somewhere now."""
+        """Return, once, which groups may fit now."""
         hints = list(self._hints.values())
         self._hints.clear()
         return hints
@@ -138,7 +139,7 @@ class UnschedulableGroups:
         reasons: Iterable[FitReason],
         now: float,
     ) -> WakeOn:
-        """Take in that a pod fits nowhere in a scope; returns what to wait for."""
+        """Record that a pod fits no node of a scope; return what to wait for."""
         key = group_key(scope, pod)
         group = self._groups.pop(key, None) or self._add_group(key, pod, candidates)
         self._groups[key] = group
@@ -151,12 +152,12 @@ class UnschedulableGroups:
         return group.wake
 
     def record_fit(self, scope: str, pod: Pod) -> None:
-        """A pod fits somewhere: perhaps another one of its group does too."""
+        """Record that a pod fits: another one of its group may fit too."""
         if (group := self._groups.get(group_key(scope, pod))) is not None:
             self._add_hint(CapacityHint(group.wake, 1))
 
     def update_nodes(self, updates: Iterable[NodeUpdate]) -> None:
-        """Find out to whom these slots have opened."""
+        """Find out for which groups these slots became feasible."""
         for changed in updates:
             bit = 1 << changed.slot
             for feasibility in self._feasibility.values():
@@ -167,7 +168,7 @@ class UnschedulableGroups:
                     self._update_current(feasibility, changed.slot, was)
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
-        """Wake the groups to which a change of pods or namespaces matters."""
+        """Wake the groups whose constraints a change of pods or namespaces affects."""
         if not len(self._affinity_index):
             return
         for change in changes:
@@ -194,7 +195,7 @@ class UnschedulableGroups:
         return group
 
     def _update_static(self, feasibility: SpecFeasibility, slot: int) -> None:
-        """Find out anew whether a slot is open to a spec whatever sits there."""
+        """Check again whether a slot fits a spec by its attributes."""
         node, bit = self._nodes.node(slot), 1 << slot
         is_open = (
             node is not None
@@ -217,7 +218,7 @@ class UnschedulableGroups:
                 self._add_hint(self._hint_for(group, slot))
 
     def _hint_for(self, group: UnschedulableGroup, slot: int) -> CapacityHint:
-        """Return the news of a slot; those who heed others must all look for themselves."""
+        """Return the hint for a slot; groups that depend on other pods are woken as a whole."""
         if group.depends_on_pods or group.pod.pvc_names:
             return CapacityHint(group.wake)
         amounts = self._nodes.free
@@ -227,7 +228,7 @@ class UnschedulableGroups:
         return CapacityHint(group.wake, places, self._nodes.name(slot))
 
     def _add_hint(self, hint: CapacityHint) -> None:
-        """Keep the news until it is asked for; of one node the latest counts."""
+        """Keep a hint until it is taken; the latest for a node replaces earlier ones."""
         pending = self._hints.get((hint.wake, hint.exclude_node))
         if pending is None or pending.slots is not None:
             self._hints[hint.wake, hint.exclude_node] = hint
@@ -244,5 +245,5 @@ class UnschedulableGroups:
 
 
 def group_key(scope: str, pod: Pod) -> GroupKey:
-    """Tell groups apart: by scope and spec, and by what else other pods or volumes look at."""
+    """Return the identity of a pod's group: its scope and spec, and what else constraints read."""
     return scope, id(pod.spec), id(pod.labels), pod.namespace, pod.pvc_names

@@ -1,6 +1,6 @@
-"""Is there really somewhere else? What both strengths of node fit answer, and the weaker one.
+"""What both modes of node fit answer, and the mode that decides as the SIG descheduler.
 
-`upstream` judges as the SIG descheduler, `scheduler` (in `scheduler_fit`) as the kube-scheduler.
+The other mode, in `fit.scheduler`, decides as the kube-scheduler.
 """
 
 from collections import Counter
@@ -22,18 +22,18 @@ from reactive_desched.state.view import ClusterView
 
 SCHEDULER: Final = "scheduler"
 UPSTREAM: Final = "upstream"
-"""The two strengths, as settings name them."""
+"""The two modes, as settings name them."""
 
 NODE_NOT_FOUND: Final = FitReason("NodeNotFound", "node is not known")
 
 MAX_UNFIT_TEMPLATES: Final = 10_000
-"""How many hopeless templates are remembered; at the bound all are forgotten."""
+"""How many negative answers are kept; at the bound all are dropped."""
 
 
 class NoFit(Struct, frozen=True):
-    """The pod fits no node: why each node rejects it, and which changes may help.
+    """The pod fits no node: why not, and what could change that.
 
-    At `until` (monotonic seconds) the pod is judged again whatever happened.
+    `until` is when to try again regardless, in monotonic seconds.
     """
 
     message: str
@@ -43,9 +43,9 @@ class NoFit(Struct, frozen=True):
 
 
 class NodeFit(Protocol):
-    """One strength of node fit.
+    """One mode of node fit.
 
-    A search is followed by `begin` when its pod is let go; `end` tells what came of it.
+    A search is followed by `reserve` when its pod is evicted, and by `release` with the outcome.
     """
 
     @property
@@ -54,7 +54,7 @@ class NodeFit(Protocol):
         ...
 
     def sync(self) -> bool:
-        """Take in what happened since, for a moment at most; say whether that was all."""
+        """Follow the cluster, for a moment at most; say whether everything was followed."""
         ...
 
     def find_other_node(self, pod: Pod, selector: Selector) -> str | None:
@@ -62,7 +62,7 @@ class NodeFit(Protocol):
         ...
 
     def find_any_node(self, pod: Pod) -> str | None:
-        """Name any node that counts and fits the pod, its own perhaps."""
+        """Name any eligible node that fits the pod, its own included."""
         ...
 
     def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
@@ -70,43 +70,43 @@ class NodeFit(Protocol):
         ...
 
     def diagnose_other_nodes(self, pod: Pod, selector: Selector) -> NoFit:
-        """Say why `elsewhere` found nothing; only to be asked right after it."""
+        """Explain why `find_other_node` found nothing; call it right after."""
         ...
 
     def diagnose_any_node(self, pod: Pod) -> NoFit:
-        """Say why `anywhere` found nothing; only to be asked right after it."""
+        """Explain why `find_any_node` found nothing; call it right after."""
         ...
 
     def reserve(self, pod: Pod) -> None:
-        """The pod is let go: the node last found for it will be needed."""
+        """Reserve the node last found for a pod that is evicted."""
         ...
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
-        """The pod's eviction has its outcome."""
+        """Take the outcome of the pod's eviction."""
         ...
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
-        """Take in what changed."""
+        """Follow changes of the state."""
         ...
 
     def take_capacity_hints(self) -> Iterable[CapacityHint]:
-        """Return, once, who of those that fitted nowhere may fit now."""
+        """Return, once, which unschedulable pods may fit now."""
         ...
 
     def capacity_increased(self) -> None:
-        """Any node may offer more now."""
+        """Drop negative answers: some node has more capacity."""
         ...
 
     def clear_unschedulable(self) -> None:
-        """Forget who fitted nowhere: nobody is waiting any more."""
+        """Drop negative answers: no finding waits for them any more."""
         ...
 
 
 class UpstreamNodeFit:
-    """Upstream's node fit over the live picture, node by node until one fits.
+    """The SIG descheduler's node fit over the current cluster, node by node until one fits.
 
-    Where none does, that is remembered per pod template until any node has more room, so that a
-    thousand stuck siblings cost one search. Nothing is booked.
+    A negative answer is kept per pod template until any node has more capacity, so that a thousand
+    siblings cost one search. Nothing is reserved.
     """
 
     indexes: ClassVar[tuple[type[Index], ...]] = ()
@@ -117,15 +117,15 @@ class UpstreamNodeFit:
         self._last_diagnosis = Diagnosis(0, Counter())
 
     def sync(self) -> bool:
-        """There is nothing to prepare: every search looks at the picture itself."""
+        """Return True: every search reads the current cluster."""
         return True
 
     def capacity_increased(self) -> None:
-        """Forget who fitted nowhere: some node offers more now."""
+        """Drop negative answers: some node has more capacity."""
         self._unfit_templates.clear()
 
     def clear_unschedulable(self) -> None:
-        """Forget who fitted nowhere."""
+        """Drop negative answers."""
         self._unfit_templates.clear()
 
     def find_other_node(self, pod: Pod, selector: Selector) -> str | None:
@@ -134,7 +134,7 @@ class UpstreamNodeFit:
         return self._check_topics(pod, str(selector), others)
 
     def find_any_node(self, pod: Pod) -> str | None:
-        """Name any node that counts and fits the pod, its own included."""
+        """Name any eligible node that fits the pod, its own included."""
         return self._check_topics(pod, "*", self._view.eligible_node_infos())
 
     def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
@@ -155,16 +155,16 @@ class UpstreamNodeFit:
         return NoFit(message, self._last_diagnosis, (WakeOnCapacity(), WakeOnPod(pod.uid)))
 
     def reserve(self, _: Pod) -> None:
-        """Upstream promises nothing to anybody."""
+        """Do nothing: the SIG descheduler reserves nothing."""
 
     def release(self, _: Pod, *, evicted: bool) -> None:
-        """As for `begin`."""
+        """Do nothing."""
 
     def apply_changes(self, _: Iterable[Change]) -> None:
-        """Who drives this tells of room by `room_grew`."""
+        """Do nothing: `capacity_increased` reports what matters."""
 
     def take_capacity_hints(self) -> Iterable[CapacityHint]:
-        """Return nothing: those that fitted nowhere wait for any room."""
+        """Return nothing: unschedulable pods wait for capacity on any node."""
         return ()
 
     def fits(self, pod: Pod, node_info: NodeInfo) -> bool:

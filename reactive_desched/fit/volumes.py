@@ -1,6 +1,6 @@
-"""Which nodes a pod's volumes close: where they cannot be reached, or not be attached.
+"""Which nodes a pod's volumes rule out: they cannot be reached from there, or not be attached.
 
-What the pod to move has attached to its own node is attached there already, so it is no obstacle.
+Volumes of the evicted pod are attached to its own node already, so they do not count against it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ _NONE: Final[Attached] = {}
 
 
 class VolumeFilter:
-    """Judges volumes; what is attached to a node is remembered until the node is touched."""
+    """The kube-scheduler's volume filters; what a node has attached is cached until it changes."""
 
     def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
         self._nodes = nodes
@@ -37,7 +37,7 @@ class VolumeFilter:
         self._attached: dict[int, Attached] = {}
 
     def invalidate(self, slot: int) -> None:
-        """What sits in a slot may differ."""
+        """Drop what is cached of a slot."""
         self._attached.pop(slot, None)
 
     def prefilter(self, pod: Pod) -> FitReason | None:
@@ -51,7 +51,7 @@ class VolumeFilter:
         return None
 
     def other_users(self, pod: Pod, claim: str) -> Iterator[Pod]:
-        """Return the pods beside this one that use a claim."""
+        """Return the other pods that use a claim."""
         users = self._view.index(PvcUsers).users_of(f"{pod.namespace}/{claim}")
         return (user for user in users if user.uid != pod.uid)
 
@@ -71,7 +71,7 @@ class VolumeFilter:
             yield VOLUME_ZONE_CONFLICT, self._outside_topology(volume)
 
     def volumes_of(self, pod: Pod) -> Iterator[PersistentVolume | None]:
-        """Return the volumes that a pod's claims are bound to; None for one we do not know."""
+        """Return the volumes that a pod's claims are bound to; None for one that is not known."""
         for name in pod.pvc_names:
             claim = self._view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
             if claim is not None and claim.volume_name:
@@ -97,11 +97,13 @@ class VolumeFilter:
         return self._attached[slot]
 
     def _pods_with_pvcs(self, slot: int) -> Iterator[Pod]:
-        """Return the pods with claims in a slot, and those that are promised a place there."""
+        """Return the pods with claims in a slot, and those with a reservation there."""
         entry = self._nodes.node_info(slot)
         if entry is not None:
             yield from (pod for pod in entry.active.values() if pod.pvc_names)
-            yield from (booking.pod for booking in self._nodes.reservations.on_node(entry.name))
+            yield from (
+                reservation.pod for reservation in self._nodes.reservations.on_node(entry.name)
+            )
 
     def _by_driver(self, pods: Iterable[Pod]) -> Attached:
         found: Attached = {}
@@ -112,7 +114,7 @@ class VolumeFilter:
         return found
 
     def _outside_topology(self, volume: PersistentVolume) -> int:
-        """Return the slots that say where they are, and not where the volume is."""
+        """Return the slots with topology labels other than the volume's."""
         labels, near, somewhere = self._nodes.labels, self._nodes.existing, 0
         for key, todays, values in topology_requirements(volume):
             here = labels.with_label_in(key, values)

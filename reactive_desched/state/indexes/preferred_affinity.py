@@ -43,8 +43,11 @@ class PreferredAffinity(Index):
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[Change, ...]:
         """Count an active pod for its affinity."""
-        kept = new.spec.node_affinity if new is not None and new.is_active else None
-        if old is not None and old.spec.node_affinity is not kept:
+        before = None if old is None else old.spec.node_affinity
+        after = None if new is None or not new.is_active else new.spec.node_affinity
+        if before is None and after is None:
+            return ()
+        if old is not None and before is not after:
             self._remove_pod(old)
         if new is not None:
             self._add_pod(new)

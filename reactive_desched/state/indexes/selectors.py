@@ -259,7 +259,10 @@ class SelectorQueries:
         pod = new or old
         if pod is None:
             return [], []
-        if (index := self._by_namespace.get(pod.namespace)) is not None:
+        index = self._by_namespace.get(pod.namespace)
+        if index is None and self._cluster_wide is None:
+            return [], []
+        if index is not None:
             index.update_pod(old, new)
         if self._cluster_wide is not None:
             self._cluster_wide.update_pod(old, new)
