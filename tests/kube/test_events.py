@@ -50,7 +50,7 @@ class Bench:
         self.recorder = EventRecorder(session, "node-7", self._tell, clock=clock)
 
     def _tell(self, event: str, **values: str) -> None:  # named as structlog names it
-        assert event == "no Event written"
+        assert event == "an Event was not written"
         self.said.append(values)
 
     @asynccontextmanager
@@ -251,7 +251,9 @@ async def test_what_the_server_refuses_is_counted_and_told_and_not_tried_again(
     assert (bench.recorder.sent, bench.recorder.failed) == (0, 1)
     await bench.minute()
     assert bench.recorder._series == {}
-    assert bench.said == [{"about": "shop/web-1", "reason": "PodLifeTime", "because": "403: no"}]
+    assert bench.said == [
+        {"object": "shop/web-1", "event_reason": "PodLifeTime", "reason": "403: no"}
+    ]
     assert not [wait for wait in bench.clock.pending_waits_s if wait == RETRY_AFTER_S]
 
 

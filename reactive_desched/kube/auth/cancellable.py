@@ -1,4 +1,4 @@
-"""Let a thread that waits be told from another one to stop waiting."""
+"""Lets one thread cancel what another thread waits for."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -15,11 +15,11 @@ class CancellableRunner:
         self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
 
     def run(self, work: Coroutine[None, None, None], timeout_s: float) -> None:
-        """Block until it is done; raises TimeoutError, and CancelledError when stopped."""
+        """Block until the coroutine ends; raises TimeoutError, or CancelledError after `stop`."""
         asyncio.run(asyncio.wait_for(self._run_cancellable(work), timeout_s))
 
     def cancel(self) -> None:
-        """Cancel what runs, from any thread, and whatever is run later."""
+        """Cancel the running coroutine, from any thread, and every later one."""
         self._cancelled = True
         if self._running is not None:
             loop, task = self._running

@@ -1,4 +1,4 @@
-"""Read the way into the cluster from files and plugins; everything here blocks."""
+"""Reads server, credentials and TLS settings from files and plugins; every call blocks."""
 
 import re
 import ssl
@@ -25,7 +25,7 @@ _USER_INFO = re.compile(r"//[^/]*@")
 
 
 class ClientConfig(Struct, frozen=True):
-    """Everything a request needs to get in; `tls` is None for a plain http server."""
+    """What a request needs to reach the server; `tls` is None for a plain http server."""
 
     server: str
     headers: dict[str, str]
@@ -35,9 +35,9 @@ class ClientConfig(Struct, frozen=True):
 
 
 class ClientConfigLoader:
-    """Reads one source again and again; to be used by one thread at a time.
+    """Reads one configuration source repeatedly; used by one thread at a time.
 
-    `repeatable` turns False when a repeat would run a credential plugin that names no end.
+    `reloadable` turns False when a reload would run a credential plugin whose answer has no expiry.
     """
 
     def __init__(self, source: KubeConfigSource, environ: Mapping[str, str]) -> None:
@@ -49,7 +49,7 @@ class ClientConfigLoader:
         self._tls_cache: tuple[object, ssl.SSLContext] | None = None
 
     def load(self) -> ClientConfig:
-        """Read everything; raises ConfigError naming the place and what is wrong there."""
+        """Read all settings; raises ConfigError with the file and the error."""
         loaders = library_loaders()
         configuration = loaders.configuration()
         configuration.host = ""  # else a cluster that names no server would be one on this machine
@@ -65,7 +65,7 @@ class ClientConfigLoader:
             ) from error
 
     def cancel(self) -> None:
-        """Break off, from another thread, what a reading waits for, and every later one."""
+        """Cancel, from another thread, the load that runs and every later one."""
         self._runner.cancel()
 
     def _load_into(self, configuration: Any, loaders: LibraryLoaders) -> None:  # Any: as in _access
@@ -118,7 +118,7 @@ class ClientConfigLoader:
         return url
 
     def _tls_context(self, configuration: Any) -> ssl.SSLContext:  # Any: the library ships no types
-        """Build the TLS side, or keep the present one while the files behind it are the same."""
+        """Build the TLS context, or return the present one while its files are the same."""
         names = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
         contents = tuple(Path(name).read_bytes() if name else b"" for name in names)
         seen = (configuration.verify_ssl, contents)
@@ -128,7 +128,7 @@ class ClientConfigLoader:
 
 
 class _LoadedKubeconfig:
-    """One state of the merged kubeconfig files and the loader made from it."""
+    """One version of the merged kubeconfig files, and the loader made from it."""
 
     def __init__(self, source: KubeconfigFiles, loaders: LibraryLoaders) -> None:
         self._paths = source.paths
@@ -147,28 +147,28 @@ class _LoadedKubeconfig:
 
     @property
     def changed(self) -> bool:
-        """Whether somebody has rewritten a file since."""
+        """Whether a kubeconfig file was written since it was read."""
         return _stamp_files(self._paths) != self._file_stamps
 
     @property
     def reloadable(self) -> bool:
-        """Whether filling again runs no plugin before its credential nears its end."""
+        """Whether a reload runs no plugin before its credential is about to expire."""
         return not self._has_exec_plugin or hasattr(self._loader, "exec_plugin_expiry")
 
     @property
     def wait_hint(self) -> str:
-        """Name what a reading waits for, where it is known: the credential plugin."""
+        """Name the credential plugin or auth-provider that a load waits for."""
         if not self._has_exec_plugin:
             return ": see whether what the user's auth-provider names can be reached"
         return f" from its credential plugin {self._command!r}: run it by hand to see why"
 
     async def load_into(self, configuration: Any) -> None:  # Any: the library ships no types
-        """Load credentials (running a plugin if need be) and the cluster's address."""
+        """Load the credentials, running a plugin if needed, and the server's address."""
         await self._loader.load_and_set(configuration)
 
 
 def describe_source(source: KubeConfigSource) -> str:
-    """Say where the way in is described, for whoever has to correct it."""
+    """Name the configuration source, for error messages."""
     if isinstance(source, InCluster):
         return f"the service account in {source.service_account}"
     return "kubeconfig " + ", ".join(source.paths)
@@ -180,14 +180,14 @@ def _stamp_files(paths: tuple[str, ...]) -> list[tuple[int, int]]:
 
 
 def _redact_entry_names(config: dict[str, Any]) -> None:
-    """Name the entries: the library does so by their content, tokens and all, in what it raises."""
+    """Rename the entries: the library names them by content, tokens included, in its errors."""
     for section in _SECTIONS:
         for entry in config[section]:
             entry.name = f"{section}/{entry.value['name']}"
 
 
 def _entries_by_name(config: dict[str, Any], section: str) -> dict[object, Any]:
-    """List the entries of a section by name; the library wraps each in a node with a `value`."""
+    """Return the entries of a section by name; the library wraps each in a node with a `value`."""
     return {entry.value["name"]: entry.value for entry in config.get(section) or ()}
 
 
@@ -233,7 +233,7 @@ def _is_http(url: str) -> bool:
 
 
 def _proxy_from_environment(server: str, environ: Mapping[str, str]) -> str | None:
-    """Read HTTPS_PROXY, HTTP_PROXY and NO_PROXY as kubectl does: never for this machine itself."""
+    """Read HTTPS_PROXY, HTTP_PROXY and NO_PROXY as kubectl does; a loopback host gets no proxy."""
     address = urlsplit(server)
     host = address.hostname or ""
     excluded = environ.get("NO_PROXY") or environ.get("no_proxy") or ""

@@ -1,4 +1,4 @@
-"""Who we are to the API server, kept current while we run."""
+"""The credentials for the API server, reloaded while the process runs."""
 
 from collections.abc import Mapping
 
@@ -21,12 +21,12 @@ _MIN_RELOAD_INTERVAL_S = 5.0
 
 
 class Credentials:
-    """The present `access`, read again every minute and after a 401, in a worker thread.
+    """The present `config`, reloaded every minute and after a 401 in a worker thread.
 
-    Whatever rotates is covered: mounted tokens, token files, certificates and keys on disk,
-    plugins and OIDC tokens near their end. A plugin that names no end is asked only after a 401.
-    A 401 has them read at most once in five seconds, beside the calls, which do not wait for it.
-    A reload that fails keeps what we have and is told in `problem`.
+    A reload covers everything that rotates: mounted tokens, token files, certificates and keys on
+    disk, plugins and OIDC tokens near their expiry. A plugin whose answer has no expiry runs again
+    only after a 401. A 401 causes at most one reload in five seconds; requests do not wait for it.
+    A failed reload keeps the present credentials and sets `problem`.
     """
 
     def __init__(self, source: KubeConfigSource, clock: Clock, environ: Mapping[str, str]) -> None:
@@ -40,14 +40,14 @@ class Credentials:
 
     @property
     def config(self) -> ClientConfig:
-        """What requests use now."""
+        """The settings that requests use now."""
         assert self._config is not None, "load() comes first"
         return self._config
 
     async def load(self) -> None:
-        """Read everything; raises ConfigError naming the file and what is wrong with it.
+        """Read all settings; raises ConfigError with the file and the error.
 
-        When cancelled, a plugin that runs is killed, and nothing can be loaded any more.
+        Cancelling it kills a running plugin and makes every later load fail.
         """
         self._loaded_at = self._clock.now()
         try:
@@ -57,11 +57,11 @@ class Credentials:
             raise
 
     def invalidate(self) -> None:
-        """Note that the server does not know us: they are read again at the next occasion."""
+        """Have the credentials reloaded soon: the server did not accept them."""
         self._invalidated.set()
 
     async def refresh_forever(self) -> None:
-        """Read again every minute, and after a doubt, for ever."""
+        """Reload every minute, and after `invalidate`, until cancelled."""
         while True:
             await self._wait_for_refresh()
             if self._invalidated.is_set():

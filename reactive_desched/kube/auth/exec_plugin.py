@@ -1,4 +1,4 @@
-"""Run the credential plugin of a kubeconfig, so that it can be ended and lets no secret out."""
+"""Runs the credential plugin of a kubeconfig, so that it can be killed and leaks no secret."""
 
 import asyncio
 import logging
@@ -47,11 +47,11 @@ class _ExecCredential(Struct, frozen=True, rename="camel"):
 
 
 class ExecPlugin:
-    """What the `exec` of a user describes; the client library's loader makes one and runs it.
+    """The `exec` section of a user; the client library's loader makes one and runs it.
 
-    Where nobody can be asked for anything, the plugin leads a process group of its own, so that
-    what it starts ends with it; at a terminal it stays in ours, or it could not ask there.
-    Nothing it writes is ever repeated, as nobody can tell what in it is secret.
+    Without a terminal the plugin leads a process group of its own, so that its children end with
+    it; at a terminal it stays in ours, or it could not prompt there. Its output is never repeated,
+    because any part of it may be secret.
     """
 
     def __init__(self, config: Any) -> None:  # the library ships no types
@@ -60,9 +60,9 @@ class ExecPlugin:
         self._interactive = mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
 
     async def run(self) -> dict[str, str]:
-        """Return the `status` of its answer; raises ValueError saying what is wrong with it.
+        """Return the `status` of its answer; raises ValueError with the error.
 
-        When cancelled, the plugin is killed. After a second it is logged that we wait.
+        When cancelled, it kills the plugin. After a second it logs the wait.
         """
         process = await self._start()
         slow = asyncio.get_running_loop().call_later(_SLOW_AFTER_S, self._log_slow)
@@ -128,7 +128,7 @@ class ExecPlugin:
             await asyncio.wait_for(process.communicate(), _KILL_TIMEOUT_S)
 
     def _parse_status(self, output: bytes) -> dict[str, str]:
-        """Read the answer; what is wrong is told by its place alone."""
+        """Decode the answer; an error names the member, never its value."""
         if len(output) > _MAX_OUTPUT_BYTES:
             raise ValueError(
                 f"{self._display_name} wrote more than {_MAX_OUTPUT_BYTES} bytes; {_RUN_BY_HAND}"
@@ -159,7 +159,7 @@ class ExecPlugin:
 
 
 async def _read_output(stream: asyncio.StreamReader | None) -> bytes:
-    """Read to the end and keep the beginning, at most one byte more than is taken."""
+    """Read to the end and keep the beginning, at most one byte more than the limit."""
     assert stream is not None, "it is a pipe"
     output = b""
     while part := await stream.read(_MAX_OUTPUT_BYTES):

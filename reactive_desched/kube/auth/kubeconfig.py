@@ -1,4 +1,4 @@
-"""Where the way into the cluster is described, found in the order kubectl looks for it."""
+"""Finds the configuration source, in the order in which kubectl looks."""
 
 import os
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ _SERVICE_HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
 
 
 class KubeConfigOptions(Struct, frozen=True):
-    """What a person said about the way in; nothing said means: look where kubectl looks.
+    """The command line options for the API server; None means: look where kubectl looks.
 
-    `in_cluster` True insists on the service account of the pod we run in, False forbids it.
+    `in_cluster` True requires the service account of our pod, False forbids it.
     """
 
     kubeconfig: str | None = None
@@ -27,13 +27,13 @@ class KubeConfigOptions(Struct, frozen=True):
 
 
 class InCluster(Struct, frozen=True):
-    """Use the service account mounted into this pod."""
+    """Use the service account that is mounted into this pod."""
 
     service_account: Path
 
 
 class KubeconfigFiles(Struct, frozen=True):
-    """Use these kubeconfig files, merged; the first to name a thing wins."""
+    """Use these kubeconfig files, merged; the first file with a value wins."""
 
     paths: tuple[str, ...]
     context: str | None
@@ -43,7 +43,7 @@ KubeConfigSource = InCluster | KubeconfigFiles
 
 
 def locate_config(config: KubeConfigOptions, environ: Mapping[str, str]) -> KubeConfigSource:
-    """Find the way in; raises ConfigError naming every place that was looked at."""
+    """Find the configuration source; raises ConfigError with every place that was searched."""
     if config.in_cluster:
         return _in_cluster(config, environ)
     if config.kubeconfig is not None:
@@ -106,7 +106,7 @@ def _from_environment(value: str, context: str | None) -> KubeconfigFiles:
 
 
 def _is_file(path: Path) -> bool:
-    """Say whether it can be read as a file, as far as we may see."""
+    """Say whether the path is a file, as far as our permissions show it."""
     try:
         return path.is_file()
     except OSError:  # a folder on the way is closed to us
@@ -114,7 +114,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _unusable_message(path: Path) -> str:
-    """Say why something cannot be read as a file."""
+    """Say why the path cannot be read as a file."""
     try:
         path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a kubeconfig must look like, checked before the client library stumbles over it."""
+"""The types of a kubeconfig, checked before the client library reads it."""
 
 from pathlib import Path
 from typing import Any
@@ -62,9 +62,9 @@ class _KubeconfigShape(Struct, rename="kebab"):
 
 
 def validate_kubeconfig(path: str) -> None:
-    """Read one file; raises ConfigError naming it, the place in it and the remedy.
+    """Validate one file; raises ConfigError with the file, the member and the remedy.
 
-    Nothing of the file is repeated: what is wrong may be the secret itself.
+    The error repeats no value of the file: it may be a secret.
     """
     if _read(path) is None:
         raise ConfigError(f"kubeconfig {path} is empty: pass another file with --kubeconfig")

@@ -25,7 +25,7 @@ _IMPORT_LOCK = Lock()
 
 
 class LibraryLoaders:
-    """The library's loaders: `Configuration`, and the modules that fill one."""
+    """The library's `Configuration`, and the modules that fill one."""
 
     def __init__(self) -> None:
         with _IMPORT_LOCK:
@@ -58,12 +58,12 @@ class LibraryLoaders:
 
 @cache
 def library_loaders() -> LibraryLoaders:
-    """Load them once for the process, as an import would."""
+    """Load the library once for the process, as an import does."""
     return LibraryLoaders()
 
 
 def _install_empty_packages() -> ModuleType:
-    """Put empty packages in place of the ones whose `__init__` imports everything."""
+    """Install empty packages in place of those whose `__init__` imports all models."""
     spec = importlib.util.find_spec(_LIBRARY)
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(f"{_LIBRARY} is not installed; it reads kubeconfig files: install it")
@@ -85,6 +85,6 @@ def _defer_import(name: str) -> None:
 
 
 def _remove_library_modules() -> dict[str, ModuleType]:
-    """Remove the library from the loaded modules and return what was there."""
+    """Remove the library from the loaded modules and return the removed ones."""
     names = [name for name in sys.modules if name.partition(".")[0] == _LIBRARY]
     return {name: sys.modules.pop(name) for name in names}

@@ -1,4 +1,4 @@
-"""Time as an argument, so that waits of minutes are tested in milliseconds."""
+"""Time as an argument, so that tests of long waits take milliseconds."""
 
 import time
 from typing import Protocol
@@ -9,27 +9,27 @@ __all__ = ["Clock", "SystemClock"]
 
 
 class Clock(Protocol):
-    """What the cluster edge needs to know of time."""
+    """The clock of the API client."""
 
     def now(self) -> float:
-        """Return monotonic seconds; only differences mean anything."""
+        """Return monotonic seconds; only differences have a meaning."""
         ...
 
     def wall(self) -> float:
-        """Return seconds since the epoch, for dates the server sends."""
+        """Return seconds since the epoch, to compare with dates that the server sends."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Come back no earlier than after this many seconds."""
+        """Return no earlier than after this many seconds."""
         ...
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The machine's clocks."""
 
     now = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
 
     async def sleep(self, seconds: float) -> None:
-        """Come back no earlier than after this many seconds."""
+        """Return no earlier than after this many seconds."""
         await anyio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Connection limits and the request rate of the API client, from the settings."""
+"""The timeouts and the request rate of the API client, from the settings."""
 
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import RequestLimits
@@ -6,7 +6,7 @@ from reactive_desched.policy.settings import ClientSettings
 
 
 def limits_of(client: ClientSettings) -> RequestLimits:
-    """Return the timeouts that the settings ask for."""
+    """Return the timeouts of the settings."""
     return RequestLimits(
         connect_s=client.connect_timeout_s,
         read_s=client.read_timeout_s,
@@ -15,5 +15,5 @@ def limits_of(client: ClientSettings) -> RequestLimits:
 
 
 def rate_of(client: ClientSettings) -> RateLimit:
-    """Return the pace of requests that the settings ask for."""
+    """Return the request rate of the settings."""
     return RateLimit(client.requests_per_second, client.burst, client.burst // 5)

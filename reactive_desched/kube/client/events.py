@@ -1,6 +1,6 @@
-"""What we did, said where kubectl shows it: Events beside the objects they are about.
+"""Writes Kubernetes Events about the objects that the controller acts on.
 
-Best effort: nothing waits for an Event, and one that cannot be written is counted and forgotten.
+Best effort: nothing waits for an Event; one that cannot be written is counted and dropped.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,13 +33,13 @@ _MERGE_PATCH = "application/merge-patch+json"
 
 
 class EventRecorder:
-    """Writes Events one after the other, when there is time.
+    """Writes Events one after the other, with the lowest request priority.
 
-    Holds 1,000 that are not sent yet: one more is dropped and counted. Sends 5 a second after a
-    burst of 50, in the lane that goes last. What cannot be sent is tried three times, and what
-    the server refuses once. Of what repeats, the first is created, the second makes it a series,
-    and later ones are counted and written after six quiet minutes or every half hour. 4,096 are
-    remembered for that; at the bound the one not seen for longest is forgotten.
+    Holds 1,000 unsent Events; one more is dropped and counted. Sends 5 a second after a burst of
+    50. An Event is tried three times, or once if the server rejects it. Of a repeated Event the
+    first is created, the second makes it a series, and later ones are counted and written after six
+    minutes without one or every half hour. It remembers 4,096 series; at that bound it drops the
+    least recent one.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class EventRecorder:
         self._stamp = 0
 
     def record(self, event: Event) -> None:
-        """Take an Event that is to be written; never waits and never raises."""
+        """Queue an Event; never waits and never raises."""
         wall = self._clock.wall()
         series = self._series.pop(event, None) or _Series(self._next_stamp(), wall)
         series.count, series.last_seen_wall, series.last_seen_at = (
@@ -83,7 +83,7 @@ class EventRecorder:
         yield EVENTS.by_label(counts)
 
     async def run(self) -> None:
-        """Write what is recorded, until cancelled."""
+        """Write queued Events, until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._flush_forever)
             while True:
@@ -96,13 +96,13 @@ class EventRecorder:
                 self._idle.set()
 
     async def drained(self) -> None:
-        """Return when nothing is left to write; `run` must be running."""
+        """Return when the queue is empty; `run` must be running."""
         while self._unsent:
             self._idle = anyio.Event()
             await self._idle.wait()
 
     def _next_stamp(self) -> int:
-        """Return the time in nanoseconds, or a little later: no two Events share a name."""
+        """Return the time in nanoseconds, or a little later: every stamp is unique."""
         self._stamp = max(self._stamp + 1, int(self._clock.wall() * 1e9))
         return self._stamp
 
@@ -120,7 +120,7 @@ class EventRecorder:
             self._flush_series(self._clock.now())
 
     def _flush_series(self, now: float) -> None:
-        """Have counts that changed written, and forget what is over."""
+        """Queue the series whose count has changed, and drop those that are over."""
         for event, series in list(self._series.items()):
             is_over = now - series.last_seen_at >= SERIES_IDLE_S
             if is_over and series.written_count == series.count:
@@ -131,14 +131,19 @@ class EventRecorder:
                 self._enqueue(event, series)
 
     async def _write(self, event: Event, series: "_Series") -> None:
-        """Write one; one that became a series meanwhile stays in the line."""
+        """Write one Event; one that became a series meanwhile stays in the queue."""
         try:
             count = await self._send_with_retries(event, series)
         except (RequestRejected, RateLimited, Unreachable) as error:
             self.failed += 1
             self._series.pop(event, None)
             about = f"{event.regarding.namespace}/{event.regarding.name}"
-            self._log("no Event written", about=about, reason=event.reason, because=str(error))
+            self._log(
+                "an Event was not written",
+                object=about,
+                event_reason=event.reason,
+                reason=str(error),
+            )
         else:
             self.sent += 1
             series.written_count, series.written_at = count, self._clock.now()
@@ -148,7 +153,7 @@ class EventRecorder:
             del self._unsent[event]
 
     async def _send_with_retries(self, event: Event, series: "_Series") -> int:
-        """Try until the server has it and return the count it knows; raises ClusterError."""
+        """Send until the server accepts it and return the count it has; raises ClusterError."""
         for tries_left in reversed(range(MAX_ATTEMPTS)):
             count = series.count
             try:
@@ -196,7 +201,7 @@ _TRANSIENT_STATUSES = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 def _raise_if_refused(response: ApiResponse) -> None:
-    """Raise Refused unless the Event is there; one that is already came by an earlier try."""
+    """Raise RequestRejected unless the Event exists; AlreadyExists comes from an earlier try."""
     error = response.error
     if response.ok or (response.status == HTTPStatus.CONFLICT and error.reason == "AlreadyExists"):
         return
@@ -208,7 +213,7 @@ def _raise_if_refused(response: ApiResponse) -> None:
 
 
 class _Series:
-    """How often an Event was seen, and what the server knows of that; times as their clocks."""
+    """How often an Event was seen, and which count the server has; times as their clocks say."""
 
     __slots__ = (
         "count",
@@ -250,7 +255,7 @@ class _Body(Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="
 
 
 def _name(event: Event, series: _Series) -> str:
-    """Name an Event as everybody does: after its object, with a stamp that is used once."""
+    """Name an Event as Kubernetes does: after its object, with a unique stamp."""
     about = event.regarding.name[: _MAX_NAME_CHARS - _STAMP_DIGITS].rstrip(".-")
     return f"{about}.{series.stamp:x}"
 

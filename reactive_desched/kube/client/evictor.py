@@ -1,6 +1,6 @@
-"""Ask the API server to evict one pod, and tell every possible reply apart.
+"""Requests the eviction of one pod, and classifies every possible response.
 
-It never asks twice by itself: whether and when to ask again is decided where budgets are known.
+It sends one request: whether and when to repeat it is decided where the budgets are.
 """
 
 from http import HTTPStatus
@@ -34,12 +34,12 @@ from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 __all__ = ["ApiEvictor"]
 
-# The server sends a plain 500 for these before it has touched anything.
+# The server sends a plain 500 with these before it changes anything.
 _NO_EFFECT_MESSAGES = ("more than one PodDisruptionBudget", "failed calling webhook")
 
 
 class ApiEvictor:
-    """Evicts through `pods/eviction`, with the uid as precondition, ahead of all other calls."""
+    """Evicts through `pods/eviction`, with the uid as precondition and the highest priority."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ApiEvictor:
         self._read_pod = msgspec.json.Decoder(_Pod).decode
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
-        """Send one eviction and say what came of it; raises nothing the server can cause."""
+        """Send one eviction and return how it ended; raises nothing that the server can cause."""
         path = f"{_pod_path(request.namespace, request.name)}/eviction"
         body = self._encode(self._eviction_body(request))
         try:
@@ -73,7 +73,7 @@ class ApiEvictor:
         return Accepted() if reply.ok else self._eviction_response(reply)
 
     async def get_pod(self, namespace: str, name: str) -> PodLookup:
-        """Read the pod to settle an unknown effect; raises Refused or Unreachable if it cannot."""
+        """Read the pod after an unknown effect; raises RequestRejected or Unreachable."""
         path = _pod_path(namespace, name)
         reply = await self._session.request("GET", path, priority=RequestPriority.CRITICAL)
         if reply.status == HTTPStatus.NOT_FOUND and reply.error.reason == "NotFound":
@@ -164,7 +164,7 @@ def _pod_path(namespace: str, name: str) -> str:
 
 
 def _pdb_message(error: ApiStatus) -> str | None:
-    """Tell a disruption budget's refusal from any other 429; its own words say most."""
+    """Say whether a 429 is a disruption budget's refusal, by its cause or its message."""
     for cause in error.causes:
         if cause.reason == "DisruptionBudget":
             return cause.message

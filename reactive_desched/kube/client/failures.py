@@ -1,4 +1,4 @@
-"""Name what can go wrong on the wire in words that stay the same from one time to the next."""
+"""Describes connection errors with the same words each time."""
 
 import os
 
@@ -13,12 +13,12 @@ _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aio
 
 
 def may_have_been_sent(error: Exception) -> bool:
-    """Whether the request may have reached the server before this happened."""
+    """Whether the request may have reached the server before this error."""
     return not isinstance(error, _NEVER_SENT)
 
 
 def describe_error(error: Exception) -> str:
-    """Say what happened, without addresses in memory and protocol trivia."""
+    """Describe the error without memory addresses and protocol details."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return f"cannot trust {error.host}:{error.port}: {error.certificate_error}"

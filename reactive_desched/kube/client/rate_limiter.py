@@ -1,4 +1,4 @@
-"""Our own limit on calls per second, so that we are a polite client whatever happens."""
+"""The client-side limit on requests per second."""
 
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
@@ -13,18 +13,18 @@ __all__ = ["RateLimit", "RateLimiter", "RequestPriority"]
 
 
 class RequestPriority(IntEnum):
-    """Who goes first when calls have to wait."""
+    """The order in which waiting requests get a token."""
 
     CRITICAL = 0
-    """Evictions and leases: late is wrong, and they may use the reserve."""
+    """Evictions and leases; they may use the reserve."""
     WATCH = 1
-    """Opening a watch: without it nothing else makes sense."""
+    """Opening a watch, and probing the server."""
     BACKGROUND = 2
-    """Lists, events and everything that may be late."""
+    """Lists, Events and all other requests."""
 
 
 class RateLimit(Struct, frozen=True, gc=False):
-    """The limit: calls per second, the burst above it, and how much of that only ACT may use."""
+    """Requests per second, the burst above it, and the part that only CRITICAL requests may use."""
 
     qps: float = 50.0
     burst: int = 100
@@ -41,10 +41,10 @@ class RateLimit(Struct, frozen=True, gc=False):
 
 
 class RateLimiter:
-    """A token bucket with lanes.
+    """A token bucket with priorities.
 
-    Holds at most `rate.waiting` waiting calls; one more is refused with `Saturated`. A waiting
-    call of a higher lane is served before all lower ones, within a lane the earliest first.
+    Holds at most `rate.max_waiting` waiting requests; one more raises RateLimited. Higher
+    priorities go first, and within a priority the earliest.
     """
 
     def __init__(self, limit: RateLimit, clock: Clock) -> None:
@@ -59,17 +59,17 @@ class RateLimiter:
 
     @property
     def waiting(self) -> int:
-        """How many calls wait now."""
+        """The number of waiting requests."""
         return len(self._queue)
 
     def try_accept(self, priority: RequestPriority) -> bool:
-        """Take a token at once if there is one and nobody of this or a higher lane waits."""
+        """Take a token if there is one and no request of this or a higher priority waits."""
         if self._queue and self._queue[0][0] <= priority:
             return False
         return self._take_token(priority)
 
     async def wait(self, priority: RequestPriority) -> None:
-        """Come back with a token, or raise `Saturated` when too many calls wait already."""
+        """Return with a token, or raise RateLimited when too many requests wait already."""
         if self.try_accept(priority):
             return
         if len(self._queue) >= self.limit.max_waiting:
@@ -99,7 +99,7 @@ class RateLimiter:
         self._refilled_at = now
 
     def _min_tokens(self, priority: RequestPriority) -> float:
-        """Tell how full the bucket must be for this lane; a hair less, against rounding."""
+        """Return how full the bucket must be for this priority; a hair less, against rounding."""
         return (
             1.0 if priority is RequestPriority.CRITICAL else 1.0 + self.limit.critical_reserve
         ) - 1e-6

@@ -1,7 +1,7 @@
-"""What the API server says in reply to one request, and how its errors are read.
+"""The API server's response to one request, and its errors.
 
-A body that is not a Status (plain text from a proxy or from flow control) is still understood by
-its HTTP code alone.
+A body that is not a Status (plain text from a proxy or from flow control) is classified by its HTTP
+code alone.
 """
 
 from collections.abc import Mapping
@@ -26,21 +26,21 @@ _MAX_RETRY_AFTER_S = 600.0
 
 
 class StatusCause(Struct, frozen=True, gc=False):
-    """One cause inside a Status; `reason` names its type, for example `DisruptionBudget`."""
+    """One cause in a Status; `reason` names its type, for example `DisruptionBudget`."""
 
     reason: str = ""
     message: str = ""
 
 
 class StatusDetails(Struct, frozen=True, gc=False, rename="camel"):
-    """The machine-readable half of a Status."""
+    """The machine-readable part of a Status."""
 
     causes: list[StatusCause] | None = None
     retry_after_seconds: int = 0
 
 
 class ApiStatus(Struct, frozen=True, gc=False):
-    """The API's error object, or what could be made of a body that is none."""
+    """The API's error object, or one made from a body that is no Status."""
 
     code: int = 0
     reason: str = ""
@@ -49,18 +49,18 @@ class ApiStatus(Struct, frozen=True, gc=False):
 
     @property
     def causes(self) -> list[StatusCause]:
-        """The causes, empty when the server named none."""
+        """The causes; empty when the server sent none."""
         return (self.details and self.details.causes) or []
 
     @property
     def retry_after_s(self) -> float | None:
-        """The wait the body itself asks for, if any."""
+        """The wait that the Status asks for, if any."""
         seconds = self.details.retry_after_seconds if self.details else 0
         return min(float(seconds), _MAX_RETRY_AFTER_S) if seconds > 0 else None
 
 
 class ApiResponse(Struct, frozen=True, gc=False):
-    """One whole HTTP reply: status, headers (looked up without regard to case) and body."""
+    """One HTTP response; header names are looked up without regard to case."""
 
     status: int
     headers: Mapping[str, str]
@@ -68,21 +68,21 @@ class ApiResponse(Struct, frozen=True, gc=False):
 
     @property
     def ok(self) -> bool:
-        """Whether the server did what was asked."""
+        """Whether the request succeeded."""
         return 200 <= self.status < 300  # noqa: PLR2004  the HTTP class of success
 
     @property
     def error(self) -> ApiStatus:
-        """The body read as a Status."""
+        """The body as a Status."""
         return parse_status(self.body, self.status)
 
     def retry_after_s(self, wall_now: float) -> float | None:
-        """How long the server asks us to stay away: by header, else by the Status body."""
+        """Return the wait that the server asks for, by header or by Status."""
         return retry_after_s(self.headers, wall_now) or self.error.retry_after_s
 
 
 def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> ApiStatus:
-    """Read a Status; any other body becomes the message of one, cut to one readable line."""
+    """Decode a Status; any other body becomes the message of one, cut to one line."""
     try:
         status = _STATUS.decode(body)
     except DECODE_ERRORS:
@@ -92,7 +92,7 @@ def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> ApiStatus:
 
 
 def retry_after_s(headers: Mapping[str, str], wall_now: float) -> float | None:
-    """Read Retry-After, seconds or an HTTP date; never more than ten minutes, None if unusable."""
+    """Read Retry-After, seconds or an HTTP date; at most ten minutes, None if unusable."""
     seconds = retry_after.parse_retry_after_s(headers.get("Retry-After", ""), wall_now)
     return min(seconds, _MAX_RETRY_AFTER_S) if seconds else None
 

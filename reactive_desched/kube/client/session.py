@@ -1,7 +1,7 @@
-"""Our own connection to the API server: limits on every call, a throttle, credentials kept fresh.
+"""The connection to the API server: limits for every call, a rate limit, fresh credentials.
 
-kubernetes_asyncio only finds out where the server is and who we are; the bytes go through an
-aiohttp session of ours.
+kubernetes_asyncio only finds the server and the credentials; requests go through an aiohttp
+session.
 """
 
 import asyncio
@@ -48,10 +48,10 @@ _KEEPALIVE_S = 30.0
 
 
 class RequestLimits(Struct, frozen=True, gc=False):
-    """How long one call may take and how much it may bring.
+    """How long one call may take, and how many bytes it may bring.
 
-    `total_s` does not apply to a stream, which may last; its opening may take `open_s`. A body
-    or a stream's line beyond its bound ends that call or that line, nothing else.
+    `total_s` does not apply to a stream; opening one may take `open_s`. A larger body ends the
+    call, a longer line of a stream is skipped.
     """
 
     connect_s: float = 10.0
@@ -63,7 +63,7 @@ class RequestLimits(Struct, frozen=True, gc=False):
 
 
 class WatchStream(Struct, frozen=True):
-    """A watch whose status was 200: one line per call, empty at the end.
+    """A watch with status 200; `readline` returns one line, empty at the end.
 
     `readline` raises aiohttp's errors when the connection breaks; `received` counts bytes.
     """
@@ -74,7 +74,7 @@ class WatchStream(Struct, frozen=True):
 
 
 class Transport(Protocol):
-    """The two ways to talk to the server."""
+    """A request with a whole response, or a stream of lines."""
 
     async def request(
         self,
@@ -88,7 +88,7 @@ class Transport(Protocol):
         limits: RequestLimits | None = None,
         priority: RequestPriority = RequestPriority.BACKGROUND,
     ) -> ApiResponse:
-        """Send one request and read the whole reply; raises Unreachable or Saturated."""
+        """Send one request and read the response; raises Unreachable or RateLimited."""
         ...
 
     def stream(
@@ -99,12 +99,12 @@ class Transport(Protocol):
         accept: str = _JSON,
         limits: RequestLimits | None = None,
     ) -> AbstractAsyncContextManager[WatchStream | ApiResponse]:
-        """Open a watch; whatever is not a 200 with JSON comes back as an Answer."""
+        """Open a watch; a response that is no 200 with JSON is returned as ApiResponse."""
         ...
 
 
 class Session:
-    """The one connection pool of the process."""
+    """The connection pool of the process."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Session:
         limits: RequestLimits | None = None,
         priority: RequestPriority = RequestPriority.BACKGROUND,
     ) -> ApiResponse:
-        """Send one request and read the whole reply; raises Unreachable or Saturated."""
+        """Send one request and read the response; raises Unreachable or RateLimited."""
         limits = limits or self._limits
         if not self.rate_limiter.try_accept(priority):
             await self.rate_limiter.wait(priority)
@@ -158,7 +158,7 @@ class Session:
         accept: str = _JSON,
         limits: RequestLimits | None = None,
     ) -> AsyncIterator[WatchStream | ApiResponse]:
-        """Open a watch; whatever is not a 200 with JSON comes back as an Answer."""
+        """Open a watch; a response that is no 200 with JSON is returned as ApiResponse."""
         limits = limits or self._limits
         await self.rate_limiter.wait(RequestPriority.WATCH)
         call = _Request("GET", path, params, None, _JSON, accept, _stream_timeout(limits))
@@ -192,7 +192,7 @@ class Session:
         return answer
 
     def _invalidate_if_unauthorized(self, response: ApiResponse) -> None:
-        """Have credentials the server no longer accepts read again; the caller tries again."""
+        """Have rejected credentials reloaded; the caller repeats the request."""
         if response.status == HTTPStatus.UNAUTHORIZED:
             self.credentials.invalidate()
 
@@ -227,9 +227,9 @@ async def open_session(
     clock: Clock | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Session]:
-    """Find the cluster, read credentials and hold a connection pool until the block ends.
+    """Find the cluster, read the credentials and keep a connection pool for the block.
 
-    Raises ConfigError when there is no way in. Nothing is sent yet.
+    Raises ConfigError when no configuration is found. It sends no request.
     """
     clock = clock or SystemClock()
     credentials = Credentials(locate_config(config, environ), clock, environ)
@@ -257,7 +257,7 @@ def _pool() -> aiohttp.ClientSession:
 
 @asynccontextmanager
 async def _background_task(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Run something beside the block; unlike a task group it leaves the block's errors bare."""
+    """Run a task beside the block; unlike a task group it does not wrap the block's errors."""
     task = asyncio.create_task(work)
     try:
         yield

@@ -1,6 +1,6 @@
-"""Read one open watch, line by line, decoding and applying each where it is read.
+"""Reads one open watch: decodes each line and applies it at once.
 
-This is the hot path: no queue, no task per event, one look at the clock per five lines.
+This is the hot path: no queue, no task per event, and the clock is read once in five lines.
 """
 
 from collections.abc import Callable, Coroutine
@@ -29,10 +29,10 @@ _IDLE_CHECK_S = 5.0
 
 
 class WatchReader(Generic[T]):
-    """Hands every event of a stream to a function until that, the server or silence ends it.
+    """Passes every event of a stream to a handler, until one of them or a timeout ends it.
 
-    A line that cannot be read, or is longer than the session allows, goes to `malformed`; the
-    lines after it are read on.
+    A line that cannot be decoded, or exceeds the limit, goes to `on_malformed`; reading continues
+    with the next line.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class WatchReader(Generic[T]):
         self._stop_message = ""
 
     def stop(self, reason: str) -> None:
-        """End the reading under way, if there is one, as if the link were silent."""
+        """End the current read, if there is one, as an idle timeout does."""
         if self._scope is not None:
             self._stop_message = reason
             self._scope.cancel()
@@ -58,9 +58,9 @@ class WatchReader(Generic[T]):
         idle_limit_s: Callable[[], float],
         background: Callable[[], Coroutine[object, None, None]] | None = None,
     ) -> WatchEnd:
-        """Read until the end; `silence_limit_s` says how long nothing at all may come.
+        """Read until the end; `idle_limit_s` returns how long the stream may send nothing.
 
-        What runs `beside` the reading is ended with it.
+        The task `background` runs during the read and is cancelled at its end.
         """
         self._stop_message = "nothing came for too long"
         ending: WatchEnd | None = None

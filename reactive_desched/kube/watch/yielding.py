@@ -1,4 +1,4 @@
-"""Let others run: long loops over small steps give the event loop back every millisecond."""
+"""Cuts long loops into slices, so that the event loop runs other tasks every millisecond."""
 
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
@@ -9,10 +9,10 @@ __all__ = ["YieldPolicy", "Yielder"]
 
 
 class YieldPolicy(Struct, frozen=True, gc=False):
-    """How many steps make a turn, and how many turns of the loop others get after it.
+    """The steps of a slice, and the turns of the loop that other tasks get after it.
 
-    Reacting to an event takes several turns of the loop. Where events must be answered while a
-    long loop runs, giving several turns away at once costs little and spares them most waits.
+    Reacting to an event takes several turns of the loop. Yielding several at once delays the
+    reaction less and costs the long loop little.
     """
 
     steps_per_slice: int
@@ -20,7 +20,7 @@ class YieldPolicy(Struct, frozen=True, gc=False):
 
 
 class Yielder:
-    """Says when a turn is over: after its steps, or sooner once `budget_s` has passed."""
+    """Ends a slice after its steps, or sooner once `slice_s` has passed."""
 
     def __init__(self, clock: Clock, policy: YieldPolicy, slice_s: float = 0.001) -> None:
         self._now = clock.now
@@ -30,12 +30,12 @@ class Yielder:
         self._slice_ends_at = clock.now() + slice_s
 
     def slice_over(self) -> bool:
-        """Count one step; True means: `await give_way()` now."""
+        """Count one step; returns True when it is time to `await yield_now()`."""
         self._steps_left -= 1
         return self._steps_left <= 0 or self._now() >= self._slice_ends_at
 
     async def yield_now(self) -> None:
-        """Let others run, and begin a new turn."""
+        """Let other tasks run, and begin a new slice."""
         for _ in range(self._policy.loop_turns):
             await checkpoint()
         self._steps_left = self._policy.steps_per_slice
