@@ -1,4 +1,4 @@
-"""What reading JSON that somebody else wrote can raise, in one place: one forgotten is a crash."""
+"""The exceptions of decoding foreign JSON, in one place: one that is missed is a crash."""
 
 from typing import Final
 

@@ -30,7 +30,7 @@ _HOURS: Final = {"d": 24, "w": 168}
 
 
 class DurationError(ValueError):
-    """A text is not a duration; `hint` says how to write one."""
+    """A text is not a duration; `hint` shows how to write one."""
 
     def __init__(self, message: str, hint: str) -> None:
         self.hint = hint

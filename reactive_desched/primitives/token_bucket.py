@@ -40,7 +40,7 @@ class TokenBucket:
         self._rescheduled_at = now
 
     def available(self, now: float) -> float:
-        """Return the tokens there are now and nobody holds."""
+        """Return the tokens that are free now."""
         if now > self._updated_at:
             gained = (now - self._updated_at) * self._rate.per_second
             self._tokens = min(self._rate.burst, self._tokens + gained)

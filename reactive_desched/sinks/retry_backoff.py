@@ -1,4 +1,4 @@
-"""How long a failing sink is left alone, and how often that is told: never a flood."""
+"""Backs off from a failing sink, and logs the outage at a bounded rate."""
 
 from collections.abc import Callable
 from random import Random
@@ -19,8 +19,9 @@ _MIN_LOG_INTERVAL_S: Final = 0.5
 class RetryBackoff:
     """Waits drawn from [d, 2d) while d doubles from 0.2 s; at most 30 s, or what was asked for.
 
-    `trouble` says what is wrong, and is empty when nothing is. It is logged when it begins, when it
-    becomes another, each time that it has lasted twice as long, once a minute, and when it is over.
+    `current_error` is the last error, and empty when there is none. The log has it when the outage
+    begins, when the error changes, each time the outage has lasted twice as long, once a minute,
+    and when it is over.
     """
 
     def __init__(self, sink: str, rng: Random, clock: Callable[[], float], log: Logger) -> None:
@@ -35,7 +36,7 @@ class RetryBackoff:
         self._logged_error = ""
 
     async def wait(self, error: str, retry_after_s: float | None = None) -> None:
-        """Count a failure, tell of it when that is due, and wait."""
+        """Count a failure, log it when that is due, and wait."""
         now = self._clock()
         if not self._failures:
             self._since = now

@@ -9,7 +9,7 @@ from reactive_desched.journal.records import JournalRecord
 class Sink(Protocol):
     """Where records go. A relay drives it, with one call at a time.
 
-    `name` names its position, metrics and log lines. `from_start` tells where it begins when it
+    `name` names its position, metrics and log lines. `from_start` says where it begins when it
     has no position yet: at the oldest record, or with whatever comes next.
     """
 

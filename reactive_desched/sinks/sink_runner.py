@@ -1,4 +1,4 @@
-"""Drives one sink along the journal at its own pace: whatever fails in between, nothing is lost."""
+"""Delivers the journal to one sink at its own pace, at least once, across failures."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -282,7 +282,7 @@ class SinkRunner:
             await self._save_cursor()
 
     async def _save_cursor(self) -> None:
-        """Write the position; when that fails, tell of it and try again a second later."""
+        """Save the cursor; a failure is logged, and tried again a second later."""
         position = self.cursor
         if not self._started or self._saved_cursor == position:
             return
@@ -314,7 +314,7 @@ class SinkRunner:
 
 def _validate_count(count: int, limit: int) -> int:
     if not 1 <= count <= limit:
-        raise RuntimeError(f"the sink says that {count} of {limit} records are safely there")
+        raise RuntimeError(f"the sink acknowledged {count} of {limit} records")
     return count
 
 

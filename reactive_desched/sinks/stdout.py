@@ -1,4 +1,4 @@
-"""Events on a stream, one JSON object on each line, for a pipe or whoever collects output."""
+"""Writes events to standard output, one JSON object a line, for a pipe or a log collector."""
 
 from collections.abc import Sequence
 from io import FileIO
@@ -27,9 +27,9 @@ class UnbufferedStream(Protocol):
 
 
 class StdoutSink:
-    """Writes each event that is wanted, in a thread of its own: a full pipe holds up nobody.
+    """Writes each event that is wanted, in a thread of its own: a full pipe delays nothing else.
 
-    The thread ends with the process, even while a pipe that nobody reads holds it.
+    The thread ends with the process, even while a full pipe blocks it.
     """
 
     name = "stdout"
@@ -49,7 +49,7 @@ class StdoutSink:
         return await self._thread.run(lambda: self._write(entries))
 
     async def close(self) -> None:
-        """Let go of the thread; the stream belongs to whoever opened it."""
+        """Release the thread; the caller closes the stream."""
         if self._thread is not None:
             self._thread.close()
             self._thread = None
@@ -91,7 +91,7 @@ def standard_output() -> FileIO:
 
 def _error_text(error: OSError | ValueError) -> str:
     if isinstance(error, BrokenPipeError):
-        return "whoever read standard output has gone: start again with a reader"
+        return "the reader of standard output is gone: start again with a reader"
     if isinstance(error, OSError):
         return f"standard output takes nothing: {error.strerror}"
     return "standard output is closed"

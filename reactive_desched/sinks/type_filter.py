@@ -12,7 +12,7 @@ class TypeFilter:
         self._filter = EventFilter(types=types)
 
     def match(self, entry: JournalRecord) -> EventSummary | None:
-        """Return what a wanted event says in short, None for others.
+        """Return the summary of a wanted event, None for others.
 
         Raises EventRefused for a record that cannot be read.
         """

@@ -1,4 +1,4 @@
-"""Log lines written when there is time: an eviction must not wait for its own announcement."""
+"""Writes log lines later: an eviction must not wait for the lines about it."""
 
 from collections import deque
 from collections.abc import Callable
@@ -10,14 +10,14 @@ from reactive_desched.telemetry.logs import DebugLogger, format_timestamp
 
 MAX_LINES = 10_000
 WRITE_DELAY_S = 0.002
-"""Before each turn of writing; what a line tells of is under way just then and goes first."""
+"""The pause before each batch of lines: the eviction that a line reports goes first."""
 BATCH_DIVISOR = 100
 
 
 class DeferredLogger:
     """Takes lines at once and writes them soon, in order: one at a time, or a hundredth of many.
 
-    A line tells when it was taken, by `clock`, which is the time of day in seconds since 1970.
+    A line has the time at which it was taken, by `clock`: the time of day in seconds since 1970.
     Holds 10,000 lines; when full, new ones are dropped and counted, and the count is logged.
     """
 

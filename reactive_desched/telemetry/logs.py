@@ -1,4 +1,4 @@
-"""How the program speaks: one line per event on stderr, for eyes or for machines, never a secret.
+"""Configures logging: one line per event on stderr, for people or machines, without secrets.
 
 structlog is imported inside the functions: its import is what `--help` must not pay for.
 """
@@ -107,7 +107,7 @@ def logger(name: str) -> "BoundLogger":
 
 
 def format_timestamp(epoch_s: float) -> str:
-    """Write a moment, in seconds since 1970, as lines tell their time: their `timestamp`."""
+    """Format a moment, in seconds since 1970, as the `timestamp` of a line."""
     time = datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="microseconds")
     return time.removesuffix("+00:00") + "Z"
 
@@ -137,7 +137,7 @@ def _common_processors() -> "list[Processor]":
         add_log_level,
         add_logger_name,
         ExtraAdder(),
-        MaybeTimeStamper(fmt="iso", utc=True),  # a late line tells when it was said
+        MaybeTimeStamper(fmt="iso", utc=True),  # a deferred line has its own timestamp
     ]
 
 

@@ -46,7 +46,7 @@ class Histogram:
 
 
 class Family(NamedTuple):
-    """A metric as Prometheus knows it; `kind` is counter, gauge or histogram."""
+    """A metric family of Prometheus; `kind` is counter, gauge or histogram."""
 
     name: str
     kind: str

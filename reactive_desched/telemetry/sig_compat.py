@@ -1,4 +1,4 @@
-"""What happened under the names the SIG descheduler gives it, so that dashboards and alerts go on.
+"""Exposes evictions and sweeps under the SIG descheduler's metric names, for its dashboards.
 
 The text is written here and not by the client library: thousands of series are a matter of
 milliseconds this way, and it cannot say `descheduler_pods_evicted`, a counter without `_total`.
@@ -110,7 +110,7 @@ class UpstreamMetrics:
     def render(self, *, openmetrics: bool = False) -> str:
         """Return every family as Prometheus reads it.
 
-        OpenMetrics knows no counter without `_total` beside one with it, so there both are of
+        OpenMetrics has no counter without `_total` beside one with it, so there both are of
         unknown type; the numbers are the same.
         """
         return "\n".join((*self._lines(openmetrics=openmetrics), ""))

@@ -1,4 +1,4 @@
-"""Who follows the event stream: how many there may be, what became of them, and how all end."""
+"""The clients of the event stream: bounds their number, counts them, and ends all streams."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ RESETS: Final = counter(
 )
 
 RETRY_AFTER_S: Final = 5
-"""A client that found no place is told to try again after this."""
+"""The Retry-After of a client that is turned away."""
 
 
 class StreamCounters(Struct):
@@ -89,7 +89,7 @@ class StreamClients:
             await self._left.wait()
 
     def close(self) -> None:
-        """End all streams now, and let nobody in any more."""
+        """End all streams now, and accept no further client."""
         self.refuse_new()
         for scope in self._scopes:
             scope.cancel()

@@ -1,4 +1,4 @@
-"""Everything the journal records, told to whoever asks over HTTP, each at its own pace."""
+"""Serves the journal's records over HTTP, to each client at its own pace."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,14 +20,14 @@ from reactive_desched.web.stream_connection import ClientStalled, StreamConnecti
 from reactive_desched.web.stream_request import StreamRequest, parse_stream_request
 
 MIN_INTERVAL_S: Final = 0.02
-"""No heartbeat comes sooner, and nobody is cut sooner, whatever the settings say."""
+"""The least heartbeat interval and stall timeout, whatever the settings say."""
 
 LAST_RECORDS_S: Final = 1.0
 """At shutdown a stream has this long to get the last records."""
 
 
 class StreamLimits(Struct, frozen=True):
-    """How many clients there may be, how often each hears something, and how long one may stall."""
+    """The most clients, the heartbeat interval, and how long a client may take nothing."""
 
     max_clients: int = 256
     heartbeat_s: float = 15.0
@@ -37,7 +37,7 @@ class StreamLimits(Struct, frozen=True):
 class EventStream:
     """Answers GET /events from the journal.
 
-    A client costs a bounded amount of memory, and whatever it does nobody else waits for it: see
+    A client costs a bounded amount of memory, and no other client waits for it: see
     `Clients`, `Link` and `Latest` for the bounds. `clock` is the time of day.
     """
 
@@ -78,7 +78,7 @@ class EventStream:
         self.close()
 
     def close(self) -> None:
-        """End all streams now, and let nobody in any more."""
+        """End all streams now, and accept no further client."""
         self.clients.close()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -118,7 +118,7 @@ class EventStream:
             except ConnectionError:
                 pass  # it has gone
             except OSError as error:
-                self._log.warning("the event stream cannot read the journal", because=str(error))
+                self._log.warning("the event stream cannot read the journal", reason=str(error))
                 await connection.disconnect(
                     framing.goodbye(client.seq, "the journal cannot be read")
                 )
@@ -200,7 +200,7 @@ class EventStream:
 
 
 class _Client:
-    """One client: what it wants, how far it is, and when it hears something next."""
+    """One client: its request, its last record, and when its next heartbeat is due."""
 
     def __init__(
         self, connection: StreamConnection, framing: Framing, stream_request: StreamRequest

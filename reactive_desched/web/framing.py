@@ -109,6 +109,6 @@ class NdjsonFraming:
         return _encoder.encode({"reset": gap._asdict()}) + b"\n"
 
     def goodbye(self, seq: int, message: str) -> bytes:
-        """Return nothing: each record tells its own place."""
+        """Return nothing: each record has its own sequence."""
         del seq, message
         return b""

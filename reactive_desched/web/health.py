@@ -12,7 +12,7 @@ LOOP_LAG = histogram("loop_lag_seconds", "How late the event loop ran a timer.")
 
 
 class CheckResult(NamedTuple):
-    """What a check says now; the message is for a person, on one line.
+    """The result of a check now; the message is for a person, on one line.
 
     A check that passes with a message has a reservation: its line is that of an info check.
     """
@@ -25,7 +25,7 @@ Check = Callable[[], CheckResult]
 
 
 class ProbeReport(NamedTuple):
-    """What all checks of one probe said at one moment; `notes` are told and decide nothing."""
+    """The results of all checks of a probe at one moment; those in `info` decide nothing."""
 
     probe: str
     results: Mapping[str, CheckResult]
@@ -95,11 +95,11 @@ class Health:
         return heartbeat
 
     def add_readiness_check(self, name: str, check: Check) -> None:
-        """Have /readyz ask this too; a check that raises counts as failed."""
+        """Add a check to /readyz; a check that raises counts as failed."""
         _add(self._ready, name, check)
 
     def add_info_check(self, name: str, check: Check) -> None:
-        """Have /readyz tell this too: worth knowing, and no reason to be unready."""
+        """Show this check on /readyz; its failure does not make the controller unready."""
         _add(self._info, name, check)
 
     def livez(self) -> ProbeReport:

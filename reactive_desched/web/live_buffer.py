@@ -20,7 +20,7 @@ CHUNK_BYTES: Final = 128 << 10
 """What is handed to a client at once; one record more at most."""
 
 NOTIFY_INTERVAL_S: Final = 0.05
-"""News is told so often at most: under load many records then cost a client one write."""
+"""Clients are woken at most this often: under load many records cost a client one write."""
 
 CHUNK_CACHE_SIZE: Final = 64
 """So many pieces are kept for clients that want the same; further filters make their own."""
@@ -100,7 +100,7 @@ class StreamRecord:
 def make_chunk(
     records: Iterable[StreamRecord], event_filter: EventFilter, framing: Framing, seq: int
 ) -> Chunk:
-    """Return the next piece of these records for somebody who is at `seq`."""
+    """Return the next chunk of these records for a client whose last record is `seq`."""
     frames: list[bytes] = []
     size = 0
     for record in records:
@@ -132,7 +132,7 @@ class LiveBuffer:
 
     @property
     def seq(self) -> int:
-        """The newest record that is told to clients."""
+        """The newest record that clients may have."""
         return self._seq
 
     def add_client(self) -> None:

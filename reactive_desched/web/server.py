@@ -154,7 +154,7 @@ def _add_probes(app: web.Application, health: Health) -> None:
 
 
 async def _no_events(_: web.Request) -> web.Response:
-    """Say how to have a stream; whoever may read this address may read every event."""
+    """Explain how to switch the stream on: any client of this address could read every event."""
     return web.Response(
         status=404,
         text="there is no stream of events: write `sinks: {stream: {}}` into the settings\n",

@@ -1,4 +1,4 @@
-"""The connection of one client of the stream: it takes what it can, and nobody waits for it."""
+"""The connection of one client of the stream: bounded in memory, and cut when it stalls."""
 
 import asyncio
 import socket
@@ -109,7 +109,7 @@ class StreamConnection:
 
 
 def _configure_socket(transport: asyncio.Transport, user_timeout_s: float) -> None:
-    """Bound what is held for a client, and have a dead link noticed even if little is said."""
+    """Bound the buffers of a client, and have TCP notice a dead link even under low traffic."""
     transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
     sock = transport.get_extra_info("socket")
     with suppress(OSError):  # these make it better; a system that has them not is no reason to fail

@@ -57,7 +57,7 @@ def parse_stream_request(request: web.Request, now: datetime) -> StreamRequest:
 
 
 def _start(request: web.Request, now: datetime) -> Start:
-    """Read the place; a header comes from a reconnecting client, and so knows better."""
+    """Read the start position; the header counts first: a reconnecting client sends it."""
     if last_event_id := request.headers.get("Last-Event-ID", ""):
         return parse_id(last_event_id) or AfterSequence(0, epoch=last_event_id)
     starts = request.query.getall("from", [NOW])
@@ -86,7 +86,7 @@ def _values(request: web.Request, key: str) -> Iterator[str]:
 def _follow(request: web.Request) -> bool:
     values = request.query.getall("follow", [""])
     if len(values) > 1:
-        raise ConfigError("follow can be said only once: write follow=true or follow=false")
+        raise ConfigError("follow is given twice: write follow=true or follow=false")
     if (value := values[0]) not in _BOOLEANS:
         raise ConfigError(f"follow={value} is neither true nor false")
     return _BOOLEANS[value]

@@ -36,7 +36,7 @@ def test_when_the_kafka_client_says_too_many_things_what_it_said_is_forgotten(
     for text in ("one", "two", "three", "one", "four", "four", "one"):
         client.warning(text)
 
-    told = [line["text"] for line in book.values_of("aiokafka says")]
+    told = [line["text"] for line in book.values_of("warning of the Kafka client")]
     assert told == ["one", "two", "three", "four", "one"]
 
 

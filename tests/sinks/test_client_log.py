@@ -21,7 +21,7 @@ async def test_the_client_is_not_allowed_to_flood_the_log_or_to_tell_requests(
     async with way.running():
         await way.wait_for_failure()
         await anyio.sleep(1.5)
-        assert 1 <= len(way.logger.values_of("aiokafka says")) <= 6
+        assert 1 <= len(way.logger.values_of("warning of the Kafka client")) <= 6
         assert not [record for record in caplog.records if record.name.startswith("aiokafka")]
 
     logging.getLogger("aiokafka").warning("afterwards")

@@ -6,8 +6,9 @@ from cloudevents.core.bindings.kafka import KafkaMessage, from_binary, from_stru
 from cloudevents.core.formats.json import JSONFormat
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, Checkpoint
-from reactive_desched.sinks.kafka.message import CONTENT_TYPE, to_journal_line, to_kafka_message
+from reactive_desched.sinks.kafka.message import CONTENT_TYPE, to_kafka_message
 from tests.support.entries import entry, outcome_data
+from tests.support.kafka_lines import to_journal_line
 
 EVICTED = entry(
     EVICTION_SUCCEEDED, outcome_data("evicted", 'he said "no" \\ \n \u2028 \U0001f600'), 41

@@ -10,9 +10,9 @@ from confluent_kafka import Producer
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, Checkpoint
 from reactive_desched.journal.records import GENESIS
 from reactive_desched.policy.recording import KafkaSettings
-from reactive_desched.sinks.kafka.message import to_journal_line
 from tests.support.entries import entry
 from tests.support.journals import SOURCE
+from tests.support.kafka_lines import to_journal_line
 from tests.support.kafka_way import (
     KEYS,
     TOPIC,

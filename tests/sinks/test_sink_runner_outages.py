@@ -108,7 +108,7 @@ async def test_a_journal_that_cannot_be_read_is_trouble_until_it_can(
 
     here.record(2)
     with monkeypatch.context() as patched:
-        patched.setattr(here.tail, "after", fails)
+        patched.setattr(here.tail, "read_after", fails)
         async with here.running():
             await anyio.sleep(1)
             assert "Input/output error" in here.runner.error

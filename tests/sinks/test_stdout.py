@@ -113,7 +113,7 @@ async def test_a_reader_that_went_away_is_told_and_nothing_breaks(pipe: Pipe) ->
     pipe.reader.close()
 
     for _ in range(2):
-        with pytest.raises(SinkUnavailable, match="whoever read standard output has gone"):
+        with pytest.raises(SinkUnavailable, match="the reader of standard output is gone"):
             await sink.deliver(eviction_entries(1))
     await sink.close()
 
@@ -200,14 +200,14 @@ async def test_a_record_that_cannot_be_read_is_refused_and_order_goes_on(pipe: P
 
 SCRIPT = """
 import anyio, sys
-from reactive_desched.policy.recording import Stdout
+from reactive_desched.policy.recording import StdoutSettings
 from reactive_desched.sinks.stdout import StdoutSink, standard_output
-from tests.support.entries import evictions
+from tests.support.entries import eviction_entries
 
 async def main():
-    sink = StdoutSink(Stdout(), standard_output())
+    sink = StdoutSink(StdoutSettings(), standard_output())
     with anyio.move_on_after(0.2):
-        await sink.deliver(evictions(3000))
+        await sink.deliver(eviction_entries(3000))
     await sink.close()
     print("ended", file=sys.stderr, flush=True)
 

@@ -102,8 +102,8 @@ async def test_a_filter_that_nothing_passes_leaves_nothing(serving: ServeStream)
             id="a plus that became a space",
         ),
         pytest.param("follow=maybe", "true nor false", id="whether to follow"),
-        pytest.param("follow=false&follow=maybe", "only once", id="to follow, twice"),
-        pytest.param("follow=false&follow=false", "only once", id="to follow, twice the same"),
+        pytest.param("follow=false&follow=maybe", "given twice", id="to follow, twice"),
+        pytest.param("follow=false&follow=false", "given twice", id="to follow, twice the same"),
         pytest.param("pod=a,,b", "empty word", id="an empty word"),
     ],
 )

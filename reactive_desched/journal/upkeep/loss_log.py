@@ -69,7 +69,7 @@ class LossLog:
         return state
 
     def _recorded_losses(self, since: int) -> Iterator[Loss]:
-        """Yield the losses that the journal tells from there on.
+        """Yield the losses that the journal records from there on.
 
         What a damaged file does not give any more counts as not recorded: better twice than never.
         """

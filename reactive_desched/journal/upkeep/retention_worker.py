@@ -122,15 +122,15 @@ class RetentionWorker:
         yield UPKEEP_FAULTS.by_label(self.stats.faults)
 
     async def run(self, interval_s: float = INTERVAL_S) -> None:
-        """Tidy up now and for ever."""
+        """Do a round now and after every interval, until cancelled."""
         await self.prepare()
         while True:
             await self.run_once()
             await anyio.sleep(interval_s)
 
     async def prepare(self) -> None:
-        """Tell who looks from outside by which limits, and learn how the clock was doing."""
-        with self._count_faults("tell the limits"):
+        """Write retention.json, for `audit status`."""
+        with self._count_faults("write the limits"):
             retention = self._config.retention
             retention_limits = RetentionLimits(
                 retention.max_bytes,
@@ -153,7 +153,7 @@ class RetentionWorker:
         self.stats.rounds += 1
 
     async def _scan(self) -> "_Scan":
-        """See what lies there and what it asks for."""
+        """List the segments and plan the cleanup."""
         active_first_seq = self._inputs.active_first_seq()
         acked_seqs = dict(self._inputs.acked_seqs())
         oldest_open_seq = self._inputs.oldest_open_seq()
@@ -190,7 +190,7 @@ class RetentionWorker:
         return self._clock() - self._oldest_recorded[1]
 
     async def _compress(self, scan: "_Scan") -> None:
-        """Compress what is to stay."""
+        """Compress the segments that stay."""
         for first_seq in scan.plan.compress if self._config.compress else ():
             with self._count_faults("compress"):
                 work = compression.compress
@@ -220,7 +220,7 @@ class RetentionWorker:
         self._log.info("removed old segments of the journal", segments=len(first_seqs))
 
     async def _record_loss(self, loss: Loss) -> None:
-        """Have a loss recorded."""
+        """Record a loss in the journal."""
         since = self._inputs.active_first_seq()
         await _in_thread(self._loss_log.mark_pending, loss, since)
         await self._record_loss_event(*loss)
@@ -246,7 +246,7 @@ class RetentionWorker:
 
 
 class _Scan(NamedTuple):
-    """The segments by their first sequence, how large they are, and what they ask for."""
+    """The segments by their first sequence, their sizes, and the cleanup they need."""
 
     segments: dict[int, Segment]
     sizes: dict[int, int]

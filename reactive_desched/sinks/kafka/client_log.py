@@ -1,4 +1,4 @@
-"""What aiokafka says, cut down: it repeats itself every 0.1 s, and at debug tells passwords."""
+"""Limits aiokafka's log: it repeats itself every 0.1 s, and at debug it holds passwords."""
 
 import logging
 from collections.abc import Callable
@@ -14,7 +14,7 @@ class KafkaLog(logging.Handler):
     """Takes aiokafka's warnings while open; passes on each kind of them once a minute.
 
     Remembers 100 kinds; when there are more, it begins anew. What is below a warning goes nowhere:
-    at debug level whole requests are told, with passwords. `last` is the latest warning.
+    at debug level it logs whole requests, with passwords. `last` is the latest warning.
     """
 
     def __init__(self, log: Logger, clock: Callable[[], float]) -> None:
@@ -40,7 +40,7 @@ class KafkaLog(logging.Handler):
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass a warning on, unless the same was said in the last minute."""
+        """Pass a warning on, unless one of its kind was in the last minute."""
         self.last_warning = record.getMessage()
         now, kind = self._clock(), f"{record.name} {record.msg}"
         logged_at = self._logged_at.get(kind)
@@ -48,4 +48,4 @@ class KafkaLog(logging.Handler):
             if len(self._logged_at) >= MAX_KINDS:
                 self._logged_at.clear()
             self._logged_at[kind] = now
-            self._log.info("aiokafka says", text=self.last_warning)
+            self._log.info("warning of the Kafka client", text=self.last_warning)

@@ -1,4 +1,4 @@
-"""What Kafka's refusals mean to whoever runs this, and what to do about them."""
+"""Explains Kafka's errors to the operator, with the remedy."""
 
 from collections.abc import Iterable
 
@@ -25,7 +25,7 @@ def not_authorised(kafka: KafkaSettings, topic: str) -> str:
 
 
 def no_broker(kafka: KafkaSettings, last_warning: str) -> str:
-    """Return what to look at when nobody answers, or nobody lets us in."""
+    """Return what to check when no broker answers, or none accepts us."""
     what = ["brokers"]
     what += ["tls"] if kafka.tls is not None else []
     what += ["sasl"] if kafka.sasl is not None else []

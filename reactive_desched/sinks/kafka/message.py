@@ -1,6 +1,5 @@
-"""Journal lines as Kafka messages, by the Kafka binding of CloudEvents, and back again."""
+"""Journal lines as Kafka messages, by the Kafka binding of CloudEvents."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -47,19 +46,3 @@ def to_kafka_message(line: bytes, *, binary: bool) -> KafkaMessage:
         timestamp_ms=int(datetime.fromisoformat(texts["recordedtime"]).timestamp() * 1000),
         is_checkpoint=texts["type"] == CHECKPOINT,
     )
-
-
-def to_journal_line(value: bytes, headers: Iterable[Header]) -> bytes:
-    """Return the journal's line of a message of either mode, byte for byte."""
-    texts = dict(headers)
-    content_type = texts.pop(CONTENT_TYPE)
-    if content_type == STRUCTURED:
-        return value
-    members = {name.removeprefix(_ATTRIBUTE): _to_json_string(text) for name, text in texts.items()}
-    members["data"] = value
-    members["datacontenttype"] = _to_json_string(content_type)
-    return b"{" + b",".join(b'"%s":%s' % (n.encode(), members[n]) for n in sorted(members)) + b"}"
-
-
-def _to_json_string(text: bytes) -> bytes:
-    return msgspec.json.encode(text.decode())

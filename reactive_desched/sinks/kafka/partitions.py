@@ -85,7 +85,7 @@ class PartitionSender:
         self._failure: BatchFailure | None = None
 
     async def send(self, aio: AioProducer) -> None:
-        """Send all of it; how that ended is told by `failed`."""
+        """Send the batches in order; stop at the first failure (see `failure`)."""
         for batch in self.batches:
             size = batch.builder.size()
             try:

@@ -33,7 +33,7 @@ _PARTITION_CACHE_SIZE: Final = 16_384
 
 
 class WarningSource(Protocol):
-    """What aiokafka has said last; some reasons it tells nowhere else."""
+    """The last warning of aiokafka: some causes are in no exception."""
 
     last_warning: str
 
@@ -44,7 +44,7 @@ def import_client() -> None:
 
 
 class KafkaProducer:
-    """Sends rounds of messages, in order within each lane; it must be thrown away in the end."""
+    """Sends rounds of messages, in order within each lane; it must be closed in the end."""
 
     def __init__(
         self, kafka: KafkaSettings, settings: ProducerSettings, warnings: WarningSource
@@ -155,6 +155,6 @@ def _error_name(error: Exception) -> str:
 
 
 def _retrieve_exception(sending: "asyncio.Future[list[None]]") -> None:
-    """Look at how it ended: asyncio complains, much later, of an end that nobody looked at."""
+    """Retrieve the exception: asyncio logs one that is never retrieved."""
     if not sending.cancelled():
         sending.exception()

@@ -32,7 +32,7 @@ class WebhookSink:
     """Posts each event that is wanted and waits for its answer before the next one.
 
     Follows no redirect, uses no proxy and stores no cookie. Of an answer only its status and
-    Retry-After count: what else it says may repeat our secrets, so it is in no error. `wall` is
+    Retry-After count: the rest of an answer may repeat our secrets, so it is in no error. `wall` is
     the time of day and `clock` monotonic, both in seconds.
     """
 
@@ -113,7 +113,7 @@ class WebhookSink:
                 return found
             if not (was_reusable and found == _CONNECTION_CLOSED):
                 await self._close_session()
-                # Never raised from the client's own error, which knows our headers.
+                # Never raised from the client's own error, which holds our headers.
                 raise SinkUnavailable(f"{self._url.origin()}: {found}")
 
     async def _post_once(
@@ -181,7 +181,7 @@ class WebhookSink:
 async def _drain(response: aiohttp.ClientResponse) -> None:
     """Read a short answer to its end, so that the connection can be used again; or leave it.
 
-    The status has come, and it alone counts: whatever goes wrong here is nobody's concern.
+    The status has come, and it alone counts: errors here are ignored.
     """
     left = MAX_RESPONSE_BYTES
     with anyio.move_on_after(_DRAIN_TIMEOUT_S):
