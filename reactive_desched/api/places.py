@@ -1,4 +1,4 @@
-"""The usual kind of plugin: one that judges pods by where they sit."""
+"""The usual kind of plugin: one that judges pods by the node they are on."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
 
 
 class PodPlugin(DeschedulePlugin[NodeOrPod, ArgsT]):
-    """Looks at the pods of a changed node, or at the changed pods; at everything otherwise."""
+    """Judges the pods of a changed node, or the changed pods; every node after other changes."""
 
     def subjects(self, change: Change, view: View) -> Iterable[NodeOrPod]:
         """Name the node or the pods the change is about."""

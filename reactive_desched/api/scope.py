@@ -1,4 +1,4 @@
-"""Which pods a plugin is asked to look at: arguments that most plugins share."""
+"""Which pods a plugin judges: arguments that most plugins share."""
 
 from typing import Annotated, Self
 

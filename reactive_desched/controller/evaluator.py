@@ -1,7 +1,7 @@
-"""The heart: changes mark subjects, due subjects are judged, blocked ones wait to be woken.
+"""Changes mark subjects, due subjects are evaluated, blocked findings wait to be woken.
 
-Synchronous and free of clocks: everything is told the time (monotonic seconds). Work is done in
-small bites so that whoever drives it can let others run in between.
+Synchronous and free of clocks: each call takes the time (monotonic seconds). Work is done subject
+by subject, so that the caller can yield to other tasks in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -219,7 +219,7 @@ class Evaluator:
         queue.enqueue(key, now, trigger)
 
     def _requeue_for_capacity(self, trigger: ChangeTrigger, now: float) -> None:
-        """Wake as many as may fit now, among those who are not to look again anyway."""
+        """Enqueue as many blocked subjects as freed capacity holds, except those queued already."""
         for hint in self._capacity_hints():
             left = hint.slots
             for key in self._blocked.candidates_for(hint):
@@ -249,7 +249,7 @@ class Evaluator:
             self._requeue_for_capacity(trigger, now)
 
     def _timer_key(self, key: SubjectKey) -> SubjectKey:
-        """Return what rings for a subject: its pod's node, or there would be a timer per pod."""
+        """Return the subject that a timer evaluates: a pod's node, or there would be one per pod."""
         instance, subject = key
         bound = instance.view.pod_and_node(subject.pod) if isinstance(subject, PodSubject) else None
         return key if bound is None else (instance, NodeSubject(bound[1].name))

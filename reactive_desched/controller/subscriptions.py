@@ -18,14 +18,14 @@ AnyPlugin = Plugin[Any, Any]  # plugins of every subject and argument type work 
 
 
 class DecisionGate(Protocol):
-    """What decides on findings and is told how evictions ended; times are monotonic seconds."""
+    """Decides on findings and releases what an eviction reserved; times are monotonic seconds."""
 
     def decide(self, finding: Finding, now: float) -> Decision:
-        """Return the decision; an Evict holds its tokens."""
+        """Return the decision; an Evict holds its rate limit tokens."""
         ...
 
     def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        """Take in the end of an eviction."""
+        """Release what the eviction of the pod reserved, by its outcome."""
         ...
 
 
@@ -45,10 +45,10 @@ class PluginInstance(Struct, frozen=True, eq=False):
 
 
 SubjectKey = tuple[PluginInstance, Hashable]
-"""One subject as one instance sees it."""
+"""A subject of one plugin instance."""
 
 FindingKey = tuple[PluginInstance, Hashable, PodKey]
-"""What one instance found of one pod, and the subject to evaluate again for it."""
+"""A finding of one plugin instance on one pod, with the subject to evaluate again for it."""
 
 
 class Subscriptions:

@@ -39,7 +39,7 @@ class EvictionRateLimiter:
     def reconfigure(
         self, rates: Mapping[str, TokenRate | None], in_flight: Iterable[Pod], now: float
     ) -> None:
-        """Go on with other rates: nobody gains a burst, and who is under way holds tokens.
+        """Apply new rates without a fresh burst; evictions under way keep holding their tokens.
 
         The buckets of a scope that becomes unlimited are forgotten.
         """

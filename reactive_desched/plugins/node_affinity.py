@@ -60,7 +60,7 @@ class NodeAffinityArgs(ScopedArgs):
 
 
 def _skipped_type_errors(written: tuple[str, ...], path: Path) -> Iterator[FieldError]:
-    """Complain of types that do not exist: upstream skips them, and somebody meant something."""
+    """Report types that do not exist: upstream skips them, and they are probably misspelt."""
     for index, kind in enumerate(written):
         if kind not in _CHECKS:
             hint = did_you_mean(kind, _CHECKS)

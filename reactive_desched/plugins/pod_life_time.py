@@ -304,7 +304,7 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         return status.app_containers(include_init=self._include_init)
 
     def _explain(self, pod: Pod, now_s: float) -> tuple[str, _Details]:
-        """Tell each thing that was asked for, with the pod's own numbers."""
+        """Describe each criterion of the arguments that the pod meets, with its figures."""
         parts, age_s = [], max(0, int(now_s - pod.created_s))
         details: _Details = {"ageSeconds": age_s}
         if (limit_s := self.args.max_pod_life_time_seconds) is not None:

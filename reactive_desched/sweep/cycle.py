@@ -127,15 +127,15 @@ class Cycle:
 
     def _run_plan(self, profile: _Profile, opinions: Opinions) -> Iterator[CycleDecision]:
         """Decide one finding after the other, and send the plugin what came of each."""
-        told: Decision | None = None
-        while (opinion := next_opinion(opinions, told)) is not None:
-            told = None
+        sent: Decision | None = None
+        while (opinion := next_opinion(opinions, sent)) is not None:
+            sent = None
             if isinstance(opinion, Finding):
                 self._sync_node_fit()
                 refusal = _first_refusal(opinion, profile.filters) or self._limits.check(opinion)
                 decided = CycleDecision(profile.name, refusal or Evict(opinion))
                 yield decided
-                told = decided.decision if refusal or self._left(decided) else _failed(opinion)
+                sent = decided.decision if refusal or self._left(decided) else _failed(opinion)
 
     def _run_portion(self, profile: _Profile, findings: list[Finding]) -> Iterator[CycleDecision]:
         """Filter a whole portion before the first of its pods is evicted, as upstream does."""

@@ -50,7 +50,7 @@ def with_anti_affinity(pod: Pod, *terms: PodAffinityTerm) -> Pod:
 def pod_avoiding_db(
     name: str, on: str, *terms: PodAffinityTerm, **more: Any
 ) -> Pod:  # any part of a pod
-    """Build a pod that must not be near app=db in its region, or as told."""
+    """Build a pod that must not be near app=db in its region, or by the terms given."""
     return with_anti_affinity(
         pod(name, on=on, **more), *(terms or (anti_affinity_term("app=db", REGION),))
     )
