@@ -249,7 +249,7 @@ class Evaluator:
             self._requeue_for_capacity(trigger, now)
 
     def _timer_key(self, key: SubjectKey) -> SubjectKey:
-        """Return the subject that a timer evaluates: a pod's node, or there would be one per pod."""
+        """Return the subject that a timer evaluates: a pod's node, instead of one timer per pod."""
         instance, subject = key
         bound = instance.view.pod_and_node(subject.pod) if isinstance(subject, PodSubject) else None
         return key if bound is None else (instance, NodeSubject(bound[1].name))

@@ -1,4 +1,4 @@
-"""A clock that only moves when a test says so, and knows who waits for it."""
+"""A clock that moves only when a test advances it, and lists the tasks that sleep."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -45,7 +45,7 @@ class ManualClock:
         return [due - self._elapsed_s for due, _, _ in sorted(self._sleepers)]
 
     def advance(self, seconds: float) -> None:
-        """Let time pass and wake everybody whose time has come."""
+        """Let time pass and wake every sleeper whose time has come."""
         self._elapsed_s += seconds
         while self._sleepers and self._sleepers[0][0] <= self._elapsed_s + 1e-9:
             heappop(self._sleepers)[2].set()
