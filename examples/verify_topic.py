@@ -4,7 +4,8 @@
 Shares no code with reactive-desched: what it knows is the public form. Every event names its place
 (`sequence`, contiguous for one `source`) and the SHA-256 of the event before (`prev`). Checkpoints
 (C2SP signed notes) sign that hash, so that nobody can write the chain anew without the key.
-Where a journal had lost its end, a new `source` goes on behind the record that was its last then.
+Where a journal had lost its end, a new `source` goes on behind the record that was its last then,
+and `epoch.began` says which records of the source before it are missing there.
 
 Exit status: 0 whole and sound; 1 something is missing or was changed; 2 it could not be read.
 """
@@ -24,12 +25,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 GENESIS = "0" * 64
 CHECKPOINT = "io.reactive-desched.descheduler.audit.checkpoint.v1"
+EPOCH_BEGAN = "io.reactive-desched.descheduler.epoch.began.v1"
 PATIENCE_S = 30.0
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class Wrong(Exception):  # noqa: N818 - it is raised as the fact it names
     """The record is not whole or not what was written; the text names the first place."""
+
+
+class LossRecorder(Wrong):
+    """All that is here is sound, and a journal lost records that are not here either."""
 
 
 class Key(NamedTuple):
@@ -196,6 +202,7 @@ class Verifier:
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
+        self.lost: list[tuple[str, int, int]] = []
 
     def add(self, raw: bytes, where: str) -> None:
         """Take in one event, as it was published."""
@@ -206,6 +213,11 @@ class Verifier:
             data = event["data"] if event["type"] == CHECKPOINT else None
             says = None if data is None else (str(data["note"]), data["size"], data["root"])
             record = self.records.get(source) or Record(source)
+            if event["type"] == EPOCH_BEGAN and "firstMissing" in event["data"]:
+                lost = event["data"]
+                self.lost.append(
+                    (lost["previous"], int(lost["firstMissing"]), int(lost["lastMissing"]))
+                )
             link = Link(source, event["prev"], hashlib.sha256(raw).hexdigest(), says)
         except UNREADABLE as error:
             raise Wrong(f"{where}: no event of reactive-desched") from error
@@ -229,6 +241,12 @@ class Verifier:
             if keys:
                 told += f", and signed up to {record.check_checkpoints(keys, since)}"
             yield told
+        for source, first, last in self.lost:
+            record = self.records.get(source) or Record(source)
+            for sequence in range(max(first, since), last + 1):
+                if sequence not in record.links:
+                    missing = f"a journal lost records {first} to {last} of it"
+                    raise LossRecorder(f"{source}: record {sequence} is not here: {missing}")
 
     def join(self) -> list[Record]:
         """Put in front of each record what it goes on behind; leave out what is part of another."""
@@ -339,6 +357,9 @@ def main() -> int:
         parser.error("topics and --brokers go together")
     try:
         asyncio.run(verify(options))
+    except LossRecorder as lost:
+        sys.stdout.write(f"RECORDS MISSING: {lost}\n")
+        return 1
     except Wrong as wrong:
         sys.stdout.write(f"NOT SOUND: {wrong}\n")
         return 1

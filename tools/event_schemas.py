@@ -39,6 +39,10 @@ MEANINGS: Final[Mapping[str, str]] = {
     api.JOURNAL_LOST: (
         "Retention removed records that a sink had not read, to stay under the hard cap."
     ),
+    api.EPOCH_BEGAN: (
+        "The journal goes on under another source, because its end is missing or cannot be read: "
+        "the same sequences now name other records."
+    ),
 }
 """What each type of event says, in a sentence or two."""
 

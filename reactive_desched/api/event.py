@@ -30,6 +30,7 @@ LEADER_CHANGED: Final = full_type("leader.changed")
 CHECKPOINT: Final = full_type("audit.checkpoint")
 JOURNAL_RESUMED: Final = full_type("journal.resumed")
 JOURNAL_LOST: Final = full_type("journal.lost")
+EPOCH_BEGAN: Final = full_type("epoch.began")
 
 EVICTION_OUTCOME_TYPES: Final = frozenset(
     {EVICTION_SUCCEEDED, EVICTION_REFUSED, EVICTION_UNKNOWN, EVICTION_DRY_RUN}
@@ -231,6 +232,24 @@ class JournalLost(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     sink: Annotated[str, _described("The name of the sink.")]
 
 
+class EpochBegan(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
+    """The journal goes on in another epoch: the same sequences now name other records."""
+
+    first_missing: Annotated[
+        int | None,
+        _described(
+            "The sequence of the first record that is missing; left out when none is known to."
+        ),
+    ] = None
+    last_missing: Annotated[
+        int | None, _described("The sequence of the last that a follower had; left out likewise.")
+    ] = None
+    previous: Annotated[
+        str, _described("The source of the epoch before; empty: it cannot be read.")
+    ]
+    message: Annotated[str, _described("Why another epoch began, for people.")]
+
+
 EventData = (
     FindingMade
     | DecisionMade
@@ -242,6 +261,7 @@ EventData = (
     | Checkpoint
     | JournalResumed
     | JournalLost
+    | EpochBegan
 )
 
 DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
@@ -260,6 +280,7 @@ DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
     CHECKPOINT: Checkpoint,
     JOURNAL_RESUMED: JournalResumed,
     JOURNAL_LOST: JournalLost,
+    EPOCH_BEGAN: EpochBegan,
 }
 """The data struct of each type of event."""
 

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.api.event import CHECKPOINT
+from reactive_desched.api.event import CHECKPOINT, EPOCH_BEGAN
 from reactive_desched.audit.findings import BadRecord, FileLine, bad_record
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import GENESIS, MAX_RECORD_BYTES, LineHeader, parse_header
@@ -16,6 +16,9 @@ from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 MAX_LINE_BYTES: Final = MAX_RECORD_BYTES + 1
 """A line is read no further: what is longer is no record."""
+
+CHECKED_TYPES: Final = frozenset((CHECKPOINT, EPOCH_BEGAN))
+"""The types whose records `check_checkpoint` examines."""
 
 _decode: Final = msgspec.json.Decoder(LineHeader).decode
 _NEWLINE: Final = 10  # what b"\n"[0] is
@@ -40,7 +43,8 @@ class ChainBreak(Struct, frozen=True, gc=False):
 class ChainVerifier:
     """Follows the records of one file after the other.
 
-    `examine` is asked about every checkpoint. `watch` is a sequence whose hash is kept.
+    `check_checkpoint` examines every record of a type in CHECKED_TYPES. `watched_seq` is a sequence
+    whose hash is kept.
     """
 
     def __init__(self, check_checkpoint: CheckpointCheck, watched_seq: int = 0) -> None:
@@ -92,7 +96,7 @@ class ChainVerifier:
                 found = _decode(line)
                 if found.prev != prev or found.sequence != f"{seq + 1:020}" or line[-1] != _NEWLINE:
                     return ChainBreak(FileLine(line, segment, end))
-                if found.type == CHECKPOINT and (
+                if found.type in CHECKED_TYPES and (
                     diagnosis := self._check_checkpoint(FileLine(line, segment, end), found)
                 ):
                     return ChainBreak(FileLine(line, segment, end), diagnosis)

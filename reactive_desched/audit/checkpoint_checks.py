@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
-from reactive_desched.api.event import CHECKPOINT, Checkpoint
-from reactive_desched.audit.findings import BadRecord, FileLine, KeyUse, SequenceRange, bad_record
+from reactive_desched.api.event import CHECKPOINT, EPOCH_BEGAN, Checkpoint
+from reactive_desched.audit.findings import (
+    BadRecord,
+    Epoch,
+    FileLine,
+    KeyUse,
+    SequenceRange,
+    bad_record,
+)
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent, LineHeader
@@ -19,6 +26,9 @@ from reactive_desched.journal.signing.signed_note import (
 MAX_UNKNOWN_KEYS: Final = 1000
 """At most so many unknown keys are distinguished; the uses of further ones are not listed."""
 
+MAX_EPOCHS: Final = 1000
+"""So many changes of epoch are named, the first ones."""
+
 BAD_SIGNATURE: Final = "its signature is not right"
 _NOT_TRUSTED: Final = "it and what follows is signed only by a key that is not trusted here"
 _REWRITTEN: Final = "what it signed is not what stands before it"
@@ -27,8 +37,9 @@ _REWRITTEN: Final = "what it signed is not what stands before it"
 class CheckpointVerifier:
     """Examines checkpoints with the keys that are trusted, and counts them by key.
 
-    `signed_to` is the last record that a trusted key speaks of, `doubtful` the first checkpoint
-    after which no trusted key signed anything.
+    `signed_to` is the last record that a trusted key speaks of, `first_untrusted` the first
+    checkpoint after which no trusted key signed anything. `epochs` are the changes of epoch, in
+    order.
     """
 
     def __init__(self, keys: Sequence[PublicKey]) -> None:
@@ -38,6 +49,8 @@ class CheckpointVerifier:
         self.signed_to = 0
         self.first_untrusted: BadRecord | None = None
         self.origins: set[str] = set()
+        self.epochs: list[tuple[Epoch, FileLine]] = []
+        self._source = ""
 
     @property
     def verified(self) -> tuple[KeyUse, ...]:
@@ -50,7 +63,9 @@ class CheckpointVerifier:
         return tuple(self._unknown.values())
 
     def check(self, line: FileLine, header: LineHeader) -> BadRecord | None:
-        """Say what is wrong with a checkpoint whose place in the chain is right."""
+        """Say what is wrong with a checkpoint, or the start of an epoch, in its right place."""
+        if header.type == EPOCH_BEGAN:
+            return self._begin_epoch(line, header)
         found = decode_event(CHECKPOINT, line.raw)
         if found is None:
             return bad_record(
@@ -85,6 +100,7 @@ class CheckpointVerifier:
             return bad_record(
                 line, header.seq, _REWRITTEN, SequenceRange(self.signed_to + 1, header.seq - 1)
             )
+        self._notice_source(line, f"//{note.origin}", header.seq)
         self._count_use(
             self._verified if status is SignatureStatus.VALID else self._unknown, key, header.seq
         )
@@ -95,6 +111,36 @@ class CheckpointVerifier:
         elif self.first_untrusted is None:
             self.first_untrusted = bad_record(line, header.seq, f"{_NOT_TRUSTED}, {key}")
         return None
+
+    def _begin_epoch(self, line: FileLine, header: LineHeader) -> BadRecord | None:
+        found = decode_event(EPOCH_BEGAN, line.raw)
+        if found is None:
+            return bad_record(
+                line, header.seq, "it is called the start of an epoch, and does not read so"
+            )
+        data = found.data
+        last = self.epochs[-1][0] if self.epochs else None
+        if last and not last.is_recorded and last.source == found.source:
+            self.epochs.pop()  # the first record of its file had its name already
+        missing = (data.first_missing, data.last_missing)
+        self._add_epoch(
+            Epoch(header.seq, line.time, found.source, data.previous, *missing, data.message), line
+        )
+        return None
+
+    def _notice_source(self, line: FileLine, source: str, seq: int) -> None:
+        """Notice a checkpoint of another epoch than the one before, which no record explains."""
+        previous, self._source = self._source, source
+        is_recorded = bool(self.epochs) and self.epochs[-1][0].source == source
+        if previous and previous != source and not is_recorded:
+            reason = "no record says why, nor whether records are missing"
+            self._add_epoch(
+                Epoch(seq, line.time, source, previous, None, None, reason, is_recorded=False), line
+            )
+
+    def _add_epoch(self, epoch: Epoch, line: FileLine) -> None:
+        if len(self.epochs) < MAX_EPOCHS:
+            self.epochs.append((epoch, line))
 
     def _count_use(self, uses: dict[str, KeyUse], key: str, seq: int) -> None:
         if key in uses or len(uses) < MAX_UNKNOWN_KEYS:

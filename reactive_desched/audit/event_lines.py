@@ -8,6 +8,7 @@ from reactive_desched.api.event import (
     Checkpoint,
     DecisionMade,
     Ending,
+    EpochBegan,
     EvictionEnded,
     EvictionRequested,
     FindingMade,
@@ -85,6 +86,15 @@ def format_owners(data: PodData) -> str:
     return printable(", ".join(f"{one.kind}/{one.name}" for one in data.who.owners)) or "none"
 
 
+def format_missing(first: int | None, last: int | None) -> str:
+    """Say which records a change of epoch lost."""
+    if first is None or last is None:
+        return "no record is known to be missing"
+    return (
+        f"records {first} to {last} are missing" if last > first else f"record {first} is missing"
+    )
+
+
 def format_time(time: datetime) -> str:
     """Return a time in UTC with milliseconds."""
     return time.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
@@ -133,5 +143,7 @@ def _describe_controller_event(event: AnyEvent) -> str:
             return (
                 f"retention removed records {data.first} to {data.last}, unread by sink {data.sink}"
             )
+        case EpochBegan() as data:
+            return f"{format_missing(data.first_missing, data.last_missing)}: {data.message}"
         case _:
             return ""

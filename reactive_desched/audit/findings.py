@@ -61,6 +61,27 @@ class TornLine(Struct, frozen=True, gc=False):
     bytes: int
 
 
+class Epoch(Struct, frozen=True, gc=False):
+    """A change of epoch: where it is recorded, and the missing records, where any are known.
+
+    `is_recorded` is False where only the name in the checkpoints changed: then anything may miss.
+    """
+
+    sequence: int
+    time: str
+    source: str
+    previous: str
+    first_missing: int | None
+    last_missing: int | None
+    reason: str
+    is_recorded: bool = True
+
+    @property
+    def is_loss(self) -> bool:
+        """Say whether records are missing, or may be."""
+        return self.first_missing is not None or not self.is_recorded
+
+
 class KeyUse(Struct, frozen=True, gc=False):
     """A key that signed checkpoints, by its name and hash; the first and last such record."""
 
@@ -80,7 +101,10 @@ class PinnedCheckpointResult(Struct, frozen=True, gc=False):
 
 
 class VerifyReport(Struct, frozen=True, gc=False, kw_only=True):
-    """The report of `audit verify`. Records after `signed_to` are covered by no signature yet."""
+    """The report of `audit verify`. Records after `signed_to` are covered by no signature yet.
+
+    `ok` means that nothing is bad and that no change of epoch lost records.
+    """
 
     ok: bool
     journal: str
@@ -98,6 +122,7 @@ class VerifyReport(Struct, frozen=True, gc=False, kw_only=True):
     removed: int
     kept: PinnedCheckpointResult | None
     bad: BadRecord | None
+    epochs: tuple[Epoch, ...] = ()
 
 
 def bad_record(

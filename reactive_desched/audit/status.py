@@ -10,9 +10,11 @@ from msgspec import Struct
 
 from reactive_desched.api.event import (
     CHECKPOINT,
+    EPOCH_BEGAN,
     EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
     Checkpoint,
+    EpochBegan,
     Event,
     EvictionEnded,
     EvictionRequested,
@@ -30,6 +32,9 @@ from reactive_desched.journal.upkeep.limits import RetentionLimits
 
 MAX_OPEN_NAMED: Final = 100
 """So many open intents are named; further ones are only counted."""
+
+MAX_EPOCHS: Final = 100
+"""So many changes of epoch are named, the newest."""
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -61,6 +66,17 @@ class CheckpointStatus(Struct, frozen=True, rename="camel"):
     size: int
     records_after: int
     verdicts_unrecorded: int
+
+
+class EpochStart(Struct, frozen=True, rename="camel"):
+    """Where another epoch of the journal began, which records are missing before it, and why."""
+
+    sequence: int
+    time: str
+    previous: str
+    first_missing: int | None
+    last_missing: int | None
+    reason: str
 
 
 class OpenEviction(Struct, frozen=True, rename="camel"):
@@ -108,6 +124,7 @@ class JournalStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     sinks: tuple[SinkStatus, ...]
     index: IndexStatus
     retention: RetentionLimits | None = None
+    epochs: tuple[EpochStart, ...] = ()
 
 
 def journal_status(catalogue: IndexCatalogue, now: datetime) -> JournalStatus:
@@ -129,6 +146,7 @@ def journal_status(catalogue: IndexCatalogue, now: datetime) -> JournalStatus:
         sinks=_sink_statuses(directory, catalogue.last_seq, now),
         index=_index_status(catalogue),
         retention=limits.read(directory),
+        epochs=_epochs(catalogue),
     )
 
 
@@ -187,6 +205,25 @@ def _checkpoint_status(found: Event[Checkpoint] | None, last: int) -> Checkpoint
         return None
     seq, data = int(found.sequence), found.data
     return CheckpointStatus(seq, _format_time(found.time), data.size, last - seq, data.unrecorded)
+
+
+def _epochs(catalogue: IndexCatalogue) -> tuple[EpochStart, ...]:
+    """Return the changes of epoch that the journal still holds, oldest first."""
+    locations = catalogue.find_all(
+        lambda index: lookup.find_types(index, (EPOCH_BEGAN,), newest=True, limit=MAX_EPOCHS)
+    )
+    found = [one for one in _read_events(catalogue, locations) if isinstance(one.data, EpochBegan)]
+    return tuple(
+        EpochStart(
+            int(one.sequence),
+            _format_time(one.time),
+            one.data.previous,
+            one.data.first_missing,
+            one.data.last_missing,
+            one.data.message,
+        )
+        for one in sorted(found, key=lambda one: one.sequence)
+    )
 
 
 def _open_intents(

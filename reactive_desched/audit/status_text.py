@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator
 
-from reactive_desched.audit.event_lines import format_count, format_duration, printable
+from reactive_desched.audit.event_lines import (
+    format_count,
+    format_duration,
+    format_missing,
+    printable,
+)
 from reactive_desched.audit.layout import TextLayout, align_columns, fold
 from reactive_desched.audit.status import (
     IndexStatus,
@@ -73,6 +78,12 @@ def _index(index: IndexStatus) -> str:
 def _problem_rows(status: JournalStatus) -> Iterator[tuple[str, str]]:
     checkpoint, files = status.checkpoint, status.files
     yield "open", f"{format_count(status.open_count, 'eviction')} requested and not ended"
+    for epoch in status.epochs:
+        lost = format_missing(epoch.first_missing, epoch.last_missing)
+        yield (
+            "epoch",
+            f"another began in record {epoch.sequence}: {lost}; {printable(epoch.reason)}",
+        )
     if status.damaged_lines:
         yield (
             "damaged",

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from reactive_desched.api.event import (
     CHECKPOINT,
+    EPOCH_BEGAN,
     JOURNAL_LOST,
     JOURNAL_RESUMED,
     LEADER_CHANGED,
@@ -23,11 +24,8 @@ MAX_EVENTS: Final = 200
 """Of a longer story the middle is left out, and counted."""
 
 _CONTEXT_TYPES: Final = (
-    POLICY_LOADED,
-    POLICY_REJECTED,
-    LEADER_CHANGED,
-    JOURNAL_RESUMED,
-    JOURNAL_LOST,
+    *(POLICY_LOADED, POLICY_REJECTED, LEADER_CHANGED),
+    *(JOURNAL_RESUMED, JOURNAL_LOST, EPOCH_BEGAN),
 )
 
 

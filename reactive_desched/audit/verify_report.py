@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from reactive_desched.audit.event_lines import format_count
-from reactive_desched.audit.findings import BadRecord, KeyUse, VerifyReport
+from reactive_desched.audit.event_lines import format_count, format_missing, printable
+from reactive_desched.audit.findings import BadRecord, Epoch, KeyUse, VerifyReport
 
 
 def report_lines(report: VerifyReport) -> Iterator[str]:
     """Yield the lines of the report: the verdict, what was read, who vouches for it, what not."""
     yield from _verdict(report)
+    yield from map(_epoch, report.epochs)
     yield from _extent(report)
     yield from _keys(report)
     yield from _pinned_checkpoint(report)
@@ -17,7 +18,7 @@ def report_lines(report: VerifyReport) -> Iterator[str]:
 
 def _verdict(report: VerifyReport) -> Iterator[str]:
     if report.bad is None:
-        yield f"whole: {report.journal}"
+        yield f"{'whole' if report.ok else 'RECORDS MISSING'}: {report.journal}"
         return
     yield f"BAD: {report.journal}"
     yield from _bad(report.bad)
@@ -30,6 +31,17 @@ def _bad(bad: BadRecord) -> Iterator[str]:
     yield f"  {bad.reason}"
     if bad.suspects:
         yield f"  changed is one of the records {bad.suspects.first} to {bad.suspects.last}"
+
+
+def _epoch(epoch: Epoch) -> str:
+    lost = (
+        f"{format_missing(epoch.first_missing, epoch.last_missing)}: " if epoch.is_recorded else ""
+    )
+    return (
+        f"another epoch begins in record {epoch.sequence} of {epoch.time}:"
+        f" {lost}{printable(epoch.reason)}; it is {printable(epoch.source)},"
+        f" before it {printable(epoch.previous) or 'unknown'}"
+    )
 
 
 def _extent(report: VerifyReport) -> Iterator[str]:

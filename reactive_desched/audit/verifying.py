@@ -7,6 +7,7 @@ from typing import IO
 from reactive_desched.audit.chain import MAX_LINE_BYTES, ChainBreak, ChainLink, ChainVerifier
 from reactive_desched.audit.checkpoint_checks import BAD_SIGNATURE, CheckpointVerifier
 from reactive_desched.audit.corruption_locator import LOOK_AHEAD, locate_corruption
+from reactive_desched.audit.event_lines import format_missing, printable
 from reactive_desched.audit.findings import (
     BadRecord,
     FileLine,
@@ -91,7 +92,7 @@ class _Verification:
         chain, witnesses, kept = self._chain, self._checkpoints, self._pinned
         last = chain.last_link.seq if chain.last_link else 0
         return VerifyReport(
-            ok=self._bad is None,
+            ok=self._bad is None and not any(epoch.is_loss for epoch, _ in witnesses.epochs),
             journal=str(self._directory),
             records=chain.records,
             first=RecordPoint(chain.first_seq, chain.first_line.time) if chain.first_line else None,
@@ -109,6 +110,7 @@ class _Verification:
             if kept
             else None,
             bad=self._bad,
+            epochs=tuple(epoch for epoch, _ in witnesses.epochs),
         )
 
     def _verify_segment(self, index: int, segment: Segment) -> BadRecord | None:
@@ -172,6 +174,8 @@ class _Verification:
             return None
         if kept.note and origins and kept.note.origin not in origins:
             self._agrees = False
+            if lost := self._lost_in_an_epoch(kept):
+                return lost
             here = ", ".join(sorted(origins))
             reason = f"the kept checkpoint is of the journal {kept.note.origin}; this is {here}"
             return _bad_at(chain.first_line, chain.first_seq, reason)
@@ -179,7 +183,25 @@ class _Verification:
         self._agrees = root is not None and root.startswith(kept.root)
         if self._agrees:
             return None
-        return self._diagnose_disagreement(kept.size, root)
+        return self._lost_in_an_epoch(kept) or self._diagnose_disagreement(kept.size, root)
+
+    def _lost_in_an_epoch(self, kept: PinnedCheckpoint) -> BadRecord | None:
+        """Say that the kept checkpoint speaks of records that a change of epoch lost, if it does.
+
+        A note names its epoch; SIZE:HEX may be of any.
+        """
+        origin = f"//{kept.note.origin}" if kept.note else ""
+        for epoch, line in self._checkpoints.epochs:
+            first, last = epoch.first_missing, epoch.last_missing
+            if first is None or kept.size < first or origin not in ("", epoch.previous):
+                continue
+            reason = (
+                f"the kept checkpoint speaks of {kept.size} records, of which some are lost:"
+                f" {format_missing(first, last)} since another epoch began in record"
+                f" {epoch.sequence} ({epoch.reason})"
+            )
+            return bad_record(line, first, printable(reason))
+        return None
 
     def _check_truncation(self) -> BadRecord | None:
         """Say that followers, by the positions beside the journal, had more than there is."""

@@ -30,10 +30,13 @@ which is what the metrics show
 with -o json, one object: "ok", "records", "first" and "last" ("sequence" and "time"), "segments",
 "compressed", "verified" and "unknown" (keys, with how many checkpoints each signed), "keys_from",
 "signed_to" and "unsigned" (records after the last signed checkpoint), "torn", "removed" (files that
-retention removed meanwhile), "kept", and "bad": null, or the first bad record with "sequence",
-"file", "offset" (in the uncompressed file), "time", "reason" and perhaps "suspects"
+retention removed meanwhile), "kept", "bad": null, or the first bad record with "sequence",
+"file", "offset" (in the uncompressed file), "time", "reason" and perhaps "suspects", and "epochs":
+each change of epoch with "sequence", "time", "source", "previous", "first_missing", "last_missing"
+and "reason"; without "is_recorded" only the name in the checkpoints changed
 
-exit status: 0 the journal is whole, 1 something is bad, 2 the arguments are wrong"""
+exit status: 0 the journal is whole, 1 something is bad, or a change of epoch lost records, 2 the
+arguments are wrong"""
 
 
 def add(commands: Commands) -> None:

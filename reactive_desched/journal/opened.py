@@ -9,13 +9,16 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from reactive_desched.api.event import EPOCH_BEGAN, EpochBegan
 from reactive_desched.errors import ConfigError, JournalError
 from reactive_desched.journal.disk import Disk
+from reactive_desched.journal.envelope import journal_event
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Rotation, SegmentWriter
 from reactive_desched.journal.os_error_hints import os_error_hint
+from reactive_desched.journal.records import encode
 from reactive_desched.journal.recovery import Recovery, recover
-from reactive_desched.journal.signing.checkpointer import Checkpointer
+from reactive_desched.journal.signing.checkpointer import CheckpointContext, Checkpointer
 from reactive_desched.journal.signing.signer import Ed25519Signer, open_signer
 from reactive_desched.journal.truncation import highest_acked, rewind
 
@@ -49,7 +52,8 @@ def open_directory(
     """Lock the directory, repair what the last writer left, and let a log go on behind it.
 
     Where the end is missing, by what followers had of it, another epoch begins: its sequences are
-    used again, under another source.
+    used again, under another source. A record says so before the positions of followers are
+    stepped back: where a crash comes between the two, the next start says it once more.
     """
     try:
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -69,6 +73,8 @@ def open_directory(
             directory, disk=disk, rotation=config.rotation, checkpointer=checkpointer, clock=clock
         )
         log.resume(recovery, source)
+        if recovery.truncated_from or (not is_same and recovery.next_seq > 1):
+            _record_epoch(log, recovery, clock())
         rewind(directory, recovery.next_seq - 1, clock().isoformat())
     except OSError as error:
         lock.close()
@@ -83,6 +89,24 @@ def _truncated_from(directory: Path, last_seq: int) -> int:
     """Return how far the journal once reached if its end is missing; else 0."""
     acked = highest_acked(directory)
     return acked if acked > last_seq else 0
+
+
+def _record_epoch(log: SegmentWriter, found: Recovery, time: datetime) -> None:
+    """Write down, durably and signed, that another epoch begins and what is missing before it."""
+    last_seq = found.next_seq - 1
+    if found.truncated_from:
+        acked = found.truncated_from
+        message = f"followers had records up to {acked}, and the journal ended at {last_seq}"
+        data = EpochBegan(
+            first_missing=last_seq + 1,
+            last_missing=found.truncated_from,
+            previous=found.source,
+            message=message,
+        )
+    else:
+        data = EpochBegan(previous=found.source, message="the source of its last record is unknown")
+    body = encode(journal_event(log.source, EPOCH_BEGAN, log.last_seq, time, data))
+    log.commit([body], lambda _: CheckpointContext(found.oldest_open_seq), force_checkpoint=True)
 
 
 def _checkpointer(

@@ -37,6 +37,7 @@ EVENT_TYPES: Final = (
     "audit.checkpoint",
     "journal.resumed",
     "journal.lost",
+    "epoch.began",
 )
 """What types of event are called in settings; a test holds them against the events there are."""
 

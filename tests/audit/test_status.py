@@ -144,6 +144,7 @@ def test_the_object_has_the_names_that_help_promises(tmp_path: Path) -> None:
         "sinks",
         "index",
         "retention",
+        "epochs",
     ]
 
 

@@ -41,7 +41,7 @@ async def test_a_journal_is_whole_while_it_is_written(tmp_path: Path) -> None:
 
     async with running(tmp_path) as journal, anyio.create_task_group() as group:
         group.start_soon(keep_looking)
-        events = iter(some_events(20_000))
+        events = iter(some_events(20_000, source=journal.source))
         while journal.tail.last_seq < 400 or len(looks) < 3:
             await journal.append(next(events))
         kept = PinnedCheckpoint(journal.checkpointer.size, journal.checkpointer.root)

@@ -253,6 +253,12 @@ class _EventGenerator:
             api.JournalResumed(down_ms=5300, message="No space left on device", refused=2),
         )
         yield make_event(api.JOURNAL_LOST, api.JournalLost(first=3, last=9, sink="kafka"))
+        yield make_event(
+            api.EPOCH_BEGAN,
+            api.EpochBegan(
+                previous=self._source, message="the source of its last record is unknown"
+            ),
+        )
 
     def _event_factory(self, story: Correlation) -> Callable[[str, api.EventData], AnyEvent]:
         """Return what makes the case's next event, caused by the one before."""
