@@ -28,6 +28,7 @@ from reactive_desched.app.recording import Recording, log_transitions, open_reco
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.dry_run import DryRunEvictor
+from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.kube.client.clock import SystemClock
@@ -140,7 +141,16 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
                 tasks.start_soon(reflector.run)  #            cluster   -> changes
             evictor = ApiEvictor(session)
             tasks.start_soon(
-                resolve_open_intents, controller.set_paused, recorder, evictor, deps.log
+                partial(
+                    resolve_open_intents,
+                    on_inherited=controller.inherit_eviction,
+                    on_outcome=controller.end_inherited_eviction,
+                ),
+                controller.set_paused,
+                recorder,
+                evictor,
+                deps.log,
+                effect_timeout(deps.configuration.settings.client.total_timeout_s),
             )
             tasks.start_soon(freeze_gc_after_sync, controller, interned, deps.log)
             tasks.start_soon(

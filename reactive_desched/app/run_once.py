@@ -31,7 +31,7 @@ from reactive_desched.controller.controller import (
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.dry_run import DryRunEvictor
-from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.eviction.executor import EvictionExecutor, effect_timeout
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.kube.client.evictor import ApiEvictor
@@ -94,7 +94,9 @@ async def _until_done(deps: Dependencies) -> int:
     ):
         tasks.start_soon(stop.wait)
         journal, recorder, evictor = recording.journal, recording.recorder, ApiEvictor(session)
-        await resolve_open_intents(lambda _: None, recorder, evictor, log)
+        effect_timeout_s = effect_timeout(deps.configuration.settings.client.total_timeout_s)
+        with stop.cancellable:
+            await resolve_open_intents(lambda _: None, recorder, evictor, log, effect_timeout_s)
         node_fit = deps.node_fit or UPSTREAM
         needed = [r for r in RESOURCES if node_fit == SCHEDULER or r not in STORAGE_RESOURCES]
         snapshot = await list_snapshot(
@@ -103,7 +105,10 @@ async def _until_done(deps: Dependencies) -> int:
         one_shot = OneShotRun(
             deps.configuration.policy,
             EvictionExecutor(
-                recorder, DryRunEvictor() if deps.dry_run else evictor, time.monotonic
+                recorder,
+                DryRunEvictor() if deps.dry_run else evictor,
+                time.monotonic,
+                effect_timeout_s=effect_timeout_s,
             ),
             recorder,
             TelemetryObserver(deps.metrics, log),
@@ -207,16 +212,18 @@ class OneShotRun:
 
 
 class _StopSignal:
-    """Why to stop before the end: somebody asked for it."""
+    """Why to stop before the end: a signal came. It cancels what runs in `cancellable`."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self.cancellable = anyio.CancelScope()
 
     async def wait(self) -> None:
         """Wait for a signal and remember it."""
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for number in signals:
                 self.reason = f"asked to stop by {signal.Signals(number).name}"
+                self.cancellable.cancel()
 
 
 def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:

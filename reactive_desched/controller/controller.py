@@ -18,7 +18,7 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.sync import SyncStatus
 from reactive_desched.controller.worker import MonotonicClock, Worker
 from reactive_desched.errors import Malformed
-from reactive_desched.eviction.executor import EvictionPool, Evictor
+from reactive_desched.eviction.executor import EvictionPool, Evictor, effect_timeout
 from reactive_desched.eviction.executor import IntentStore as IntentLedger
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import UPSTREAM, NodeFit, UpstreamNodeFit
@@ -36,7 +36,7 @@ from reactive_desched.model.decisions import CapacityHint, Decision, Evict
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import PodKey
-from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.outcomes import POD_LEAVES, Outcome
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.owners import OwnerIndex
@@ -133,6 +133,7 @@ class Controller:
             self._on_outcome,
             clock,
             max_concurrent=settings.evictions.max_in_flight,
+            effect_timeout_s=effect_timeout(settings.client.total_timeout_s),
         )
 
     def reconfigure(self, config: Configuration) -> None:
@@ -140,7 +141,8 @@ class Controller:
 
         The picture stays, and so does every memory that protects: evictions under way, what was
         counted and spent, rests after failures, bookings. What was decided and not yet asked for
-        is withheld. How many evictions may be under way at once stays as it was at the start.
+        is withheld. How many evictions may be under way at once, and how long an eviction of
+        unknown effect is waited for, stay as they were at the start.
         """
         now = self._clock()
         self._config, policy, settings = config, config.policy, config.settings
@@ -193,6 +195,17 @@ class Controller:
         """Yield the metrics of what waits here."""
         yield from self.evaluator.collect()
         yield TOKENS.by_label(self.rate_limiter.min_available(self._clock()))
+
+    def inherit_eviction(self, pod: PodKey) -> None:
+        """Do not evict this pod: the request of an earlier process may still evict it."""
+        self.in_flight.inherit(pod)
+
+    def end_inherited_eviction(self, pod: PodKey, outcome: Outcome) -> None:
+        """Evaluate the pod again: an earlier process's eviction of it has its outcome."""
+        now = self._clock()
+        self.in_flight.end_inherited(pod, evicted=outcome.result in POD_LEAVES)
+        self.evaluator.eviction_ended(pod, now)
+        self.worker.wake(now)
 
     def size(self) -> dict[str, int]:
         """Count what we know of the cluster."""

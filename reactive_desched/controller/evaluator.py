@@ -174,6 +174,12 @@ class Evaluator:
             self._enqueue(other[:2], now, trigger)
         self._requeue_for_capacity(trigger, now)
 
+    def eviction_ended(self, pod: PodKey, now: float) -> None:
+        """Enqueue the findings that wait for the end of this pod's eviction."""
+        trigger = ChangeTrigger(TimePassed(), now)
+        for key in self._blocked.waiting_for(WakeOnEviction(pod)):
+            self._enqueue(key[:2], now, trigger)
+
     def blocked_decision(self, key: FindingKey) -> BlockedDecision | None:
         """Return the decision that blocks a finding."""
         return self._blocked.decision_of(key)

@@ -15,6 +15,7 @@ from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import (
     EVICTIONS_PAUSED,
+    FAILED,
     JOURNAL_UNAVAILABLE,
     SHUTTING_DOWN,
     EvictionRequest,
@@ -27,6 +28,17 @@ from reactive_desched.model.outcomes import (
 
 INITIAL_READ_BACKOFF_S, MAX_READ_BACKOFF_S = 1.0, 30.0
 """How soon a pod is read after a call of unknown effect, and how rarely at most."""
+
+WEBHOOK_TIMEOUT_S = 30.0
+"""So long after its time limit a request may still be carried out: a webhook has 30 s at most."""
+
+EFFECT_TIMEOUT_S = 60.0 + WEBHOOK_TIMEOUT_S
+"""So long after a call of unknown effect it may still take effect, by the usual time limit."""
+
+
+def effect_timeout(request_timeout_s: float) -> float:
+    """Return how long after a request of unknown effect the request may still evict the pod."""
+    return request_timeout_s + WEBHOOK_TIMEOUT_S
 
 
 class Evictor(Protocol):
@@ -58,12 +70,23 @@ OnOutcome = Callable[[Intent, Outcome, float], None]
 
 
 class EvictionExecutor:
-    """What one eviction takes: where it is written down, who asks for it, and what time it is."""
+    """What one eviction takes: where it is written down, who asks for it, and what time it is.
 
-    def __init__(self, intents: IntentStore, evictor: Evictor, clock: Callable[[], float]) -> None:
+    `effect_timeout_s` is how long after a call of unknown effect the call may still evict the pod.
+    """
+
+    def __init__(
+        self,
+        intents: IntentStore,
+        evictor: Evictor,
+        clock: Callable[[], float],
+        *,
+        effect_timeout_s: float = EFFECT_TIMEOUT_S,
+    ) -> None:
         self._intents = intents
         self._evictor = evictor
         self._clock = clock
+        self._effect_timeout_s = effect_timeout_s
 
     async def execute(
         self, intent: Intent, cancel_reason: Callable[[], str | None]
@@ -90,7 +113,10 @@ class EvictionExecutor:
             return EVICTIONS_PAUSED.outcome(reason)
         request = _request(intent)
         response = await self._evictor.evict(request)
-        return outcome_from_response(response) or await confirm_by_reading(self._evictor, request)
+        if (outcome := outcome_from_response(response)) is not None:
+            return outcome
+        deadline = anyio.current_time() + self._effect_timeout_s
+        return await confirm_by_reading(self._evictor, request, deadline)
 
 
 class EvictionPool:
@@ -110,8 +136,11 @@ class EvictionPool:
         clock: Callable[[], float],
         *,
         max_concurrent: int = 50,
+        effect_timeout_s: float = EFFECT_TIMEOUT_S,
     ) -> None:
-        self._executor = EvictionExecutor(intents, evictor, clock)
+        self._executor = EvictionExecutor(
+            intents, evictor, clock, effect_timeout_s=effect_timeout_s
+        )
         self._cancel_reason = cancel_reason
         self._on_outcome = on_outcome
         self._clock = clock
@@ -176,8 +205,26 @@ class EvictionPool:
         return self._not_yet_sent.get(intent.pod.uid) or self._cancel_reason()
 
 
-async def confirm_by_reading(evictor: Evictor, request: EvictionRequest) -> Outcome:
-    """Find out what a call of unknown effect did; keeps trying until the pod can be read."""
+async def confirm_by_reading(
+    evictor: Evictor, request: EvictionRequest, deadline: float
+) -> Outcome:
+    """Find out what a call of unknown effect did.
+
+    A pod that is still there proves nothing before `deadline`, by the event loop's clock: a proxy
+    may hold the request. Until then the pod is read again and again.
+    """
+    wait_s = INITIAL_READ_BACKOFF_S
+    while True:
+        began = anyio.current_time()
+        outcome = await read_outcome(evictor, request)
+        if outcome.result != FAILED or began >= deadline:
+            return outcome
+        await anyio.sleep(min(wait_s, max(0.0, deadline - anyio.current_time())))
+        wait_s = min(MAX_READ_BACKOFF_S, wait_s * 2)
+
+
+async def read_outcome(evictor: Evictor, request: EvictionRequest) -> Outcome:
+    """Return the outcome that the pod shows now; keeps trying until the pod can be read."""
     wait_s = INITIAL_READ_BACKOFF_S
     while True:
         try:

@@ -36,6 +36,7 @@ class InFlightEvictions:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._open: dict[PodKey, Pod] = {}
+        self._inherited: set[PodKey] = set()
         self._recently_evicted: TTLCache[PodKey, None] = TTLCache(
             MAX_RECENT_EVICTIONS, CACHE_LAG_S, timer=clock
         )
@@ -49,7 +50,7 @@ class InFlightEvictions:
 
     def is_evicting(self, pod: PodKey) -> bool:
         """Say whether the pod is being evicted, or was evicted within the last minute."""
-        return pod in self._open or pod in self._recently_evicted
+        return pod in self._open or pod in self._recently_evicted or pod in self._inherited
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse a pod that leaves already, also one with the evict annotation."""
@@ -67,6 +68,16 @@ class InFlightEvictions:
     def reserve(self, pod: Pod) -> None:
         """Remember that an intent for this pod is being written."""
         self._open[pod.uid] = pod
+
+    def inherit(self, pod: PodKey) -> None:
+        """An earlier process requested this pod's eviction, and the request may still arrive."""
+        self._inherited.add(pod)
+
+    def end_inherited(self, pod: PodKey, *, evicted: bool) -> None:
+        """The eviction that an earlier process requested has its outcome."""
+        self._inherited.discard(pod)
+        if evicted:
+            self._recently_evicted[pod] = None
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
         """Take the pod out: its intent has an outcome."""

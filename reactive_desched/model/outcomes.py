@@ -230,7 +230,10 @@ def outcome_from_response(response: EvictionResponse) -> Outcome | None:
 
 
 def outcome_from_lookup(uid: str, lookup: PodLookup) -> Outcome:
-    """Return the outcome that reading the pod shows, after a request of unknown effect."""
+    """Return the outcome that reading the pod shows, after a request of unknown effect.
+
+    A pod that still exists shows it only once the request can no longer arrive.
+    """
     match lookup:
         case PodFound(uid=found, terminating=terminating) if found == uid:
             if terminating:

@@ -11,12 +11,14 @@ from reactive_desched.app.gc import SWEEP_BATCH_SIZE, SWEEP_INTERVAL_S
 from reactive_desched.app.gc import freeze_gc_after_sync as keep_house_on
 from reactive_desched.app.gc import resolve_open_intents as settle
 from reactive_desched.errors import ClusterError
+from reactive_desched.eviction.executor import EFFECT_TIMEOUT_S
 from reactive_desched.model.outcomes import Outcome, PodFound, PodLookup, PodNotFound
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
+SETTLED = "settled an open intent"
 
 
 @pytest.fixture
@@ -158,8 +160,16 @@ class Reader:
 async def settle_all(
     flow: FakeEdgesController, ledger: OpenIntentStore, reader: Reader, log: Log
 ) -> None:
-    hold_back = flow.controller.set_paused
-    await settle(hold_back, ledger, reader, log)  # type: ignore[arg-type]  # what it uses of them
+    controller = flow.controller
+    await settle(
+        controller.set_paused,
+        ledger,  # type: ignore[arg-type]  # what it uses of it
+        reader,  # type: ignore[arg-type]  # as above
+        log,
+        EFFECT_TIMEOUT_S,
+        on_inherited=controller.inherit_eviction,
+        on_outcome=controller.end_inherited_eviction,
+    )
 
 
 async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods() -> None:
@@ -168,7 +178,7 @@ async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods
         gone=PodNotFound(),
         leaving=PodFound("uid-leaving", terminating=True),
         stayed=PodFound("uid-stayed", terminating=False),
-        list_finished=PodFound("another", terminating=False),
+        replaced=PodFound("another", terminating=False),
     )
     log, flow = Log(), whole_flow()
     await settle_all(flow, ledger, reader, log)
@@ -176,14 +186,12 @@ async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods
     assert [(key, outcome.result) for key, outcome in ledger.ends] == [
         ("i-gone", "unknown"),
         ("i-leaving", "evicted"),
-        ("i-stayed", "failed"),
         ("i-replaced", "unknown"),
+        ("i-stayed", "failed"),
     ]
-    assert [(event, values["pod"], values["result"]) for event, values in log.lines] == [
-        ("settled an open intent", f"shop/{name}", outcome.result)
-        for name, (_, outcome) in zip(
-            ("gone", "leaving", "stayed", "replaced"), ledger.ends, strict=True
-        )
+    settled = [(values["pod"], values["result"]) for event, values in log.lines if event == SETTLED]
+    assert settled == [
+        (f"shop/{key.removeprefix('i-')}", outcome.result) for key, outcome in ledger.ends
     ]
     assert flow.controller.paused_reason is None
 
@@ -224,3 +232,57 @@ async def test_without_open_intents_the_core_begins_at_once() -> None:
     await settle_all(flow, OpenIntentStore(), Reader(), Log())
 
     assert flow.controller.paused_reason is None
+
+
+@pytest.mark.parametrize(
+    ("later", "result"),
+    [(PodNotFound(), "unknown"), (PodFound("uid-web", terminating=True), "evicted")],
+)
+async def test_a_request_of_an_earlier_life_that_a_proxy_held_does_not_make_the_outcome_false(
+    later: PodLookup, result: str
+) -> None:
+    ledger, flow = OpenIntentStore(open_intent("web")), whole_flow()
+    reader = Reader(web=PodFound("uid-web", terminating=False))
+    async with anyio.create_task_group() as group:
+        group.start_soon(settle_all, flow, ledger, reader, Log())
+        await anyio.sleep(8)
+        assert ledger.ends == []
+        reader.pods["web"] = later
+
+    assert [(key, outcome.result) for key, outcome in ledger.ends] == [("i-web", result)]
+
+
+async def test_while_an_outcome_is_awaited_other_pods_are_judged_and_its_pod_is_not_evicted() -> (
+    None
+):
+    ledger, flow = OpenIntentStore(open_intent("web")), whole_flow()
+    reader = Reader(web=PodFound("uid-web", terminating=False))
+    web = pod("web", uid="uid-web", on="n1", namespace="shop")
+    async with flow.running(), anyio.create_task_group() as group:
+        flow.deliver_list(node("n1", "gpu:NoSchedule"), node("n2"), pod("other", on="n1"), web)
+        group.start_soon(settle_all, flow, ledger, reader, Log())
+        await anyio.sleep(1)
+        assert flow.evicted_names == ["other"]
+        flow.deliver(node("n1", "gpu:NoSchedule", "tpu:NoSchedule"))
+        await anyio.sleep(EFFECT_TIMEOUT_S - 2)
+        assert flow.evicted_names == ["other"]
+        assert ledger.ends == []
+        await anyio.sleep(2)
+        assert [(key, outcome.result) for key, outcome in ledger.ends] == [("i-web", "failed")]
+        assert flow.evicted_names == ["other", "web"]
+        group.cancel_scope.cancel()
+
+
+async def test_a_pod_that_an_earlier_life_evicted_after_all_is_not_evicted_again() -> None:
+    ledger, flow = OpenIntentStore(open_intent("web")), whole_flow()
+    reader = Reader(web=PodFound("uid-web", terminating=False))
+    web = pod("web", uid="uid-web", on="n1", namespace="shop")
+    async with flow.running(), anyio.create_task_group() as group:
+        flow.deliver_list(node("n1", "gpu:NoSchedule"), node("n2"), web)
+        group.start_soon(settle_all, flow, ledger, reader, Log())
+        await anyio.sleep(8)
+        reader.pods["web"] = PodFound("uid-web", terminating=True)  # our picture lags behind
+        await anyio.sleep(30)
+        assert [(key, outcome.result) for key, outcome in ledger.ends] == [("i-web", "evicted")]
+        assert flow.evicted_names == []
+        group.cancel_scope.cancel()

@@ -7,14 +7,25 @@ import anyio.lowlevel
 import pytest
 
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.executor import MAX_READ_BACKOFF_S, confirm_by_reading
+from reactive_desched.eviction.executor import (
+    EFFECT_TIMEOUT_S,
+    MAX_READ_BACKOFF_S,
+    EvictionExecutor,
+    confirm_by_reading,
+)
+from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import (
+    EffectUnknown,
     EvictionRequest,
     EvictionResponse,
     PodFound,
     PodLookup,
     PodNotFound,
 )
+from reactive_desched.testing.builders import pod
+from tests.support.flow import MemoryIntentStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -49,7 +60,7 @@ class Reader:
     ],
 )
 async def test_reading_the_pod_tells_what_became_of_it(now: PodLookup, result: str) -> None:
-    outcome = await confirm_by_reading(Reader(now), EvictionRequest("shop", "web", "u1"))
+    outcome = await confirm_by_reading(Reader(now), EvictionRequest("shop", "web", "u1"), 0.0)
 
     assert outcome.result == result
 
@@ -58,8 +69,58 @@ async def test_a_pod_that_cannot_be_read_is_read_again_ever_less_often() -> None
     lost = ClusterError("unreachable")
     reader = Reader(*[lost] * 8, PodNotFound())
 
-    outcome = await confirm_by_reading(reader, EvictionRequest("shop", "web", "u1"))
+    outcome = await confirm_by_reading(reader, EvictionRequest("shop", "web", "u1"), 0.0)
 
     waits = [b - a for a, b in pairwise(reader.read_at)]
     assert waits == [1, 2, 4, 8, 16, MAX_READ_BACKOFF_S, MAX_READ_BACKOFF_S, MAX_READ_BACKOFF_S]
     assert outcome.result == "unknown"
+
+
+HERE, LEAVING = PodFound("u1", terminating=False), PodFound("u1", terminating=True)
+
+
+@pytest.mark.parametrize(
+    ("later", "result"),
+    [
+        pytest.param(PodNotFound(), "unknown", id="then it is gone"),
+        pytest.param(LEAVING, "evicted", id="then it is leaving"),
+    ],
+)
+async def test_a_pod_that_is_still_there_proves_nothing_while_the_request_may_arrive(
+    later: PodLookup, result: str
+) -> None:
+    reader = Reader(HERE, HERE, HERE, later)
+
+    outcome = await confirm_by_reading(
+        reader, EvictionRequest("shop", "web", "u1"), EFFECT_TIMEOUT_S
+    )
+
+    assert outcome.result == result
+    assert reader.read_at == [0, 1, 3, 7]
+
+
+async def test_a_pod_that_is_still_there_when_nothing_can_arrive_any_more_was_not_evicted() -> None:
+    reader = Reader(HERE, ClusterError("unreachable"), HERE)
+
+    outcome = await confirm_by_reading(
+        reader, EvictionRequest("shop", "web", "u1"), EFFECT_TIMEOUT_S
+    )
+
+    assert outcome.result == "failed"
+    assert reader.read_at[-1] == anyio.current_time() == EFFECT_TIMEOUT_S
+
+
+async def test_an_eviction_whose_line_broke_ends_when_its_request_can_no_longer_arrive() -> None:
+    class Broken(Reader):
+        async def evict(self, request: EvictionRequest) -> EvictionResponse:
+            await anyio.sleep(5)
+            return EffectUnknown("connection reset")
+
+    recorder = MemoryIntentStore()
+    means = EvictionExecutor(recorder, Broken(HERE), anyio.current_time, effect_timeout_s=8)
+    finding = Finding(pod("web", uid="u1", on="n1", namespace="shop"), "NodeTaints", "no gpu")
+
+    outcome, _ = await means.execute(Intent(DecisionContext(finding, "day")), lambda: None)
+
+    assert outcome.result == "failed"
+    assert anyio.current_time() == 5 + 8
