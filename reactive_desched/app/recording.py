@@ -85,6 +85,7 @@ async def open_recording(
             directory, settings, journal, recorder, [sink_runners[s.name] for s in sinks], log
         )
         metrics.register(journal, retention, *sink_runners.values())
+        journal.on_segment_started = retention.run_soon
         async with (
             anyio.create_task_group() as runner_tasks,
             anyio.create_task_group() as retention_tasks,

@@ -9,6 +9,7 @@ from reactive_desched.journal.durable import sync_directory
 PROBE_BYTES = 1 << 18
 """After a fault the journal counts as well only when so much can be written."""
 
+_RESTART = "or restart this process, which begins another journal there"
 _PROBE_FILE = "room"
 _WRITE_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_DSYNC
 
@@ -18,7 +19,7 @@ class Disk:
 
     def create(self, path: Path) -> int:
         """Return a descriptor of a new, empty file whose name is durable."""
-        descriptor = os.open(path, _WRITE_FLAGS | os.O_CREAT | os.O_TRUNC, 0o640)
+        descriptor = _open_writer(path, _WRITE_FLAGS | os.O_CREAT | os.O_TRUNC)
         try:
             sync_directory(path.parent)
         except OSError:
@@ -28,7 +29,7 @@ class Disk:
 
     def reopen(self, path: Path, size: int) -> int:
         """Return a descriptor of a file cut to this size, durably."""
-        descriptor = os.open(path, _WRITE_FLAGS)
+        descriptor = _open_writer(path, _WRITE_FLAGS)
         try:
             _truncate(descriptor, path, size)
         except OSError:
@@ -51,9 +52,13 @@ class Disk:
 
         A folder that is removed, moved away or unmounted takes writes as before.
         """
-        current, ours = path.stat(), os.fstat(descriptor)
+        try:
+            current, ours = path.stat(), os.fstat(descriptor)
+        except FileNotFoundError as error:
+            raise _removed_error(path) from error
         if (current.st_dev, current.st_ino) != (ours.st_dev, ours.st_ino):
-            raise OSError(errno.ESTALE, "another file has the name of the journal's", str(path))
+            message = f"another file has the name of the journal's: put ours back, {_RESTART}"
+            raise OSError(errno.ESTALE, message, str(path))
 
     def check_free_space(self, directory: Path) -> None:
         """Write ROOM_BYTES and remove them again: a last small record may fit on a full disk."""
@@ -72,6 +77,22 @@ class Disk:
     def close(self, descriptor: int) -> None:
         """Close the descriptor."""
         os.close(descriptor)
+
+
+def _open_writer(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags, 0o640)
+    except FileNotFoundError as error:
+        raise _removed_error(path) from error
+
+
+def _removed_error(path: Path) -> FileNotFoundError:
+    """Say what to do where the journal's folder was removed, and perhaps made again."""
+    if path.parent.is_dir():
+        message = f"the journal's file is gone from its folder: put it back, {_RESTART}"
+    else:
+        message = f"the folder is gone: put it back with its files, {_RESTART}"
+    return FileNotFoundError(errno.ENOENT, message, str(path))
 
 
 def _truncate(descriptor: int, path: Path, size: int) -> None:

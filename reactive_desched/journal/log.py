@@ -209,6 +209,8 @@ class SegmentWriter:
         What a failure left of the new file would else stand in the way of what the old one got.
         """
         self._must_rotate = True
+        if self._descriptor is not None:  # else it would go on in a folder that was made again
+            self._disk.check_same_file(self._descriptor, self._path)
         body = self._encode_checkpoint(self.last_seq, self._prev, context)
         first_record = JournalRecord(
             self._next_seq, format_line(body, self._prev, self._recorded_time(), self._next_seq)

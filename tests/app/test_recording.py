@@ -6,13 +6,21 @@ import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.api.event import CHECKPOINT, POLICY_LOADED
+from reactive_desched.api.event import (
+    CHECKPOINT,
+    EVICTION_OUTCOME_TYPES,
+    EVICTION_REQUESTED,
+    POLICY_LOADED,
+)
 from reactive_desched.app.recording import POLL_INTERVAL_S, log_transitions, open_recording
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.follower import newest_records
+from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.summary import parse_summary
+from reactive_desched.policy.recording import JournalSettings, RetentionSettings
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.registry import MetricsRegistry
+from tests.support.journals import some_events
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +59,26 @@ async def test_a_clean_stop_hands_its_checkpoint_to_who_follows(tmp_path: Path) 
     kinds = [found.type for entry in entries if (found := parse_summary(entry.raw))]
     assert kinds == [POLICY_LOADED, CHECKPOINT]
     assert Cursors(tmp_path / "positions").all()["index"].seq == entries[-1].seq
+
+
+async def test_the_folder_stays_under_its_hard_cap_while_it_is_written(tmp_path: Path) -> None:
+    cap, segment_bytes = 1 << 20, 1 << 16
+    journal = JournalSettings(
+        max_segment_bytes=segment_bytes,
+        compress="none",
+        retention=RetentionSettings(max_bytes=cap // 2, hard_max_bytes=cap),
+    )
+    settings, log = ReactiveSettings(journal=journal), Lines()
+    async with open_recording(
+        tmp_path, settings, MetricsRegistry(), log, [], dry_run=False
+    ) as books:
+        for event in some_events(4000, source=books.journal.source):
+            if event.type not in EVICTION_OUTCOME_TYPES and event.type != EVICTION_REQUESTED:
+                await books.journal.append(event)
+        size = sum(one.path.stat().st_size for one in list_segments(tmp_path))
+
+    assert books.journal.tail.last_seq > 2 * cap // 1500
+    assert size < cap + 4 * segment_bytes
 
 
 class TestTelling:

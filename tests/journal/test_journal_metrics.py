@@ -58,6 +58,7 @@ async def test_a_folder_shows_its_segments_and_what_retention_did(tmp_path: Path
 
     assert found["journal_segments"] == worker.stats.segments
     assert found["journal_bytes"] == worker.stats.bytes
+    assert found["journal_hard_max_bytes"] == 8192
     assert found["journal_oldest_sequence"] == worker.stats.oldest_seq
     assert found["journal_segments_removed_total"] == worker.stats.removed > 0
     assert found['journal_upkeep_faults_total{what="compress: EIO"}'] == 2

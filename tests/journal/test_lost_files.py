@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk
+from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Rotation, SegmentWriter
 from reactive_desched.journal.opened import JournalConfig, OpenedJournal, open_directory
@@ -17,6 +19,7 @@ from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import recover
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.checkpointer import CheckpointContext
+from reactive_desched.testing.manual_clock import wait_until
 from tests.support.journals import some_events, write_journal
 
 pytestmark = pytest.mark.anyio
@@ -123,3 +126,30 @@ def test_when_the_last_link_is_in_a_damaged_file_the_remedy_is_told(
     with pytest.raises(JournalError, match="restore it, or move this journal away") as told:
         recover(tmp_path)
     assert str(path) in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("is_made_again", "advice"),
+    [(True, "restart this process, which begins another journal"), (False, "the folder is gone")],
+    ids=["made again", "gone"],
+)
+async def test_a_folder_that_was_removed_is_called_so_with_what_to_do(
+    tmp_path: Path,
+    clock: Callable[[], datetime],
+    intent: MakeIntent,
+    *,
+    is_made_again: bool,
+    advice: str,
+) -> None:
+    folder, making = tmp_path / "journal", JournalConfig(Rotation(1 << 20, 1e9))
+    async with open_journal(folder, making, clock=clock) as journal:
+        await journal.append(intent("a"))
+        shutil.rmtree(folder)
+        if is_made_again:
+            folder.mkdir()
+        with pytest.raises(JournalUnavailable):
+            await journal.append(intent("b"))
+        await wait_until(lambda: advice in journal.reason)
+
+    async with open_journal(folder, making, clock=clock) as journal:
+        assert await journal.append(intent("c")) == 2

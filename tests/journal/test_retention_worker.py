@@ -85,6 +85,26 @@ async def test_it_looks_at_once_and_then_every_minute(folder: Path) -> None:
     assert waited >= 59.0
 
 
+async def test_it_looks_at_once_when_a_segment_is_begun(folder: Path) -> None:
+    writer = RetainedJournal(folder, 1)
+    keeper = writer.retention_worker(size_limits(4, 4))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(keeper.run)
+        await rounds(keeper, 1)
+        begun = anyio.current_time()
+        segment_at(folder, 11).path.write_bytes(b"x" * 9000)
+        writer.roll()
+        keeper.run_soon()
+        await rounds(keeper, 2)
+        waited = anyio.current_time() - begun
+        group.cancel_scope.cancel()
+
+    assert waited < 1.0
+    assert writer.first_seqs() == [21]
+    assert keeper.stats.hard_max_bytes == 4096
+
+
 async def test_whoever_looks_from_outside_is_told_by_which_limits(folder: Path) -> None:
     retention = RetentionSettings(max_bytes=8192, max_age_s=60.0, hard_max_bytes=9216)
     keeper = RetainedJournal(folder, 1).retention_worker(retention, compress=True)

@@ -32,7 +32,13 @@ from reactive_desched.telemetry.metrics import Metric, counter, gauge
 INTERVAL_S: Final = 60.0
 _T = TypeVar("_T")
 
-BYTES: Final = gauge("journal_bytes", "Bytes of all segments.")
+BYTES: Final = gauge(
+    "journal_bytes", "Bytes of all segments, when the last of them was begun or up to a minute ago."
+)
+HARD_MAX_BYTES: Final = gauge(
+    "journal_hard_max_bytes",
+    "journal.retention.hardMaxBytes: beyond it segments go even if a sink has not read them.",
+)
 SEGMENTS: Final = gauge("journal_segments", "Segments there are.")
 OLDEST_SEQUENCE: Final = gauge("journal_oldest_sequence", "Sequence of the oldest record there is.")
 SEGMENTS_REMOVED: Final = counter("journal_segments_removed", "Segments removed by retention.")
@@ -44,9 +50,13 @@ UPKEEP_FAULTS: Final = counter(
 
 
 class RetentionStats(Struct, kw_only=True):
-    """What the folder holds since the last round, and what was done in this process's life."""
+    """What the folder holds since the last round, and what was done in this process's life.
+
+    `hard_max_bytes` is the cap on its bytes.
+    """
 
     bytes: int = 0
+    hard_max_bytes: int = 0
     segments: int = 0
     oldest_seq: int = 0
     rounds: int = 0
@@ -80,7 +90,7 @@ LossRecorder = Callable[[str, int, int], Awaitable[object]]
 
 
 class RetentionWorker:
-    """Compresses and removes closed segments: at once and then once a minute.
+    """Compresses and removes closed segments: at once, when one is closed, and once a minute.
 
     It never touches the segment being written. A reader that has a file open reads it to its end.
     A fault of the disk, or of recording a loss, is counted and tried again in the next round.
@@ -101,7 +111,8 @@ class RetentionWorker:
 
         `on_remove` is called before files go, with what is the oldest sequence from then on.
         """
-        self.stats = RetentionStats()
+        self.stats = RetentionStats(hard_max_bytes=config.retention.hard_max_bytes)
+        self._run_soon = anyio.Event()
         self._directory = directory
         self._inputs = inputs
         self._config = config
@@ -116,6 +127,7 @@ class RetentionWorker:
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the journal's folder."""
         yield BYTES.value(self.stats.bytes)
+        yield HARD_MAX_BYTES.value(self.stats.hard_max_bytes)
         yield SEGMENTS.value(self.stats.segments)
         yield OLDEST_SEQUENCE.value(self.stats.oldest_seq)
         yield SEGMENTS_REMOVED.value(self.stats.removed)
@@ -125,8 +137,14 @@ class RetentionWorker:
         """Do a round now and after every interval, until cancelled."""
         await self.prepare()
         while True:
+            self._run_soon = anyio.Event()
             await self.run_once()
-            await anyio.sleep(interval_s)
+            with anyio.move_on_after(interval_s):
+                await self._run_soon.wait()
+
+    def run_soon(self) -> None:
+        """Begin the next round at once: a segment was closed, and the folder may be too large."""
+        self._run_soon.set()
 
     async def prepare(self) -> None:
         """Write retention.json, for `audit status`."""
