@@ -80,14 +80,8 @@ class Journal:
 
     Whatever `append` has returned for survives a crash. While the disk fails or is stuck, appends
     are refused at once, so that nothing is evicted unrecorded; the journal recovers by itself, and
-<<<<<<< ours
-    `when_better` is called. `recovery` tells what opening found, `tail` is how others follow.
-||||||| base
-    `on_recovered` is called. `recovery` tells what opening found, `tail` is how others follow.
-=======
-    `on_recovered` is called. `when_segment_began` is called for each file that is begun. `recovery`
+    `on_recovered` is called. `on_segment_started` is called for each file that is begun. `recovery`
     tells what opening found, `tail` is how others follow.
->>>>>>> theirs
     """
 
     def __init__(
@@ -109,9 +103,9 @@ class Journal:
         self.records_refused = 0
         self.records_unrecorded = 0
         self.write_times = Histogram()
-        self.on_recovered: Callable[[], None] = _ignore_recovery
-        self.when_segment_began: Callable[[], None] = _ignore_recovery
-        self._segment_told = opened.writer.first_seq
+        self.on_recovered: Callable[[], None] = _do_nothing
+        self.on_segment_started: Callable[[], None] = _do_nothing
+        self._segment_first_seq = opened.writer.first_seq
         self._writer = opened.writer
         self._lock = opened.lock
         self._clock = clock
@@ -347,16 +341,10 @@ class Journal:
             self._health.write_finished(anyio.current_time())
         self._unrecorded -= written.unrecorded_reported
         self.records_written += len(written.records)
-<<<<<<< ours
         self.write_times.observe(anyio.current_time() - began)
-||||||| base
-        self._on_commit(len(encoded), anyio.current_time() - began)
-=======
-        self._on_commit(len(encoded), anyio.current_time() - began)
-        if self._segment_told != self._writer.first_seq:
-            self._segment_told = self._writer.first_seq
-            self.when_segment_began()
->>>>>>> theirs
+        if self._segment_first_seq != self._writer.first_seq:
+            self._segment_first_seq = self._writer.first_seq
+            self.on_segment_started()
         return written
 
     async def _retry_until_recovered(self, error: OSError, refused_before: int) -> None:
@@ -443,5 +431,5 @@ async def open_journal(
             await journal.close()
 
 
-def _ignore_recovery() -> None:
-    """Ignore a commit."""
+def _do_nothing() -> None:
+    """Ignore the call."""

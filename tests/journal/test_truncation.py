@@ -10,21 +10,15 @@ from msgspec.structs import replace
 
 from reactive_desched.api.event import CHECKPOINT, EPOCH_BEGAN, EVICTION_REQUESTED, EpochBegan
 from reactive_desched.audit.findings import VerifyReport
-from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint, parse_pinned
 from reactive_desched.audit.layout import TextLayout
 from reactive_desched.audit.opening import open_catalogue
-from reactive_desched.audit.status import status
-from reactive_desched.audit.status_text import lines
+from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint, parse_pinned
+from reactive_desched.audit.status import journal_status
+from reactive_desched.audit.status_text import status_lines
 from reactive_desched.audit.verify_report import report_lines
 from reactive_desched.audit.verifying import verify
-<<<<<<< ours
-from reactive_desched.journal.cursors import Cursors
-||||||| base
-from reactive_desched.journal.signing.signer import KEY_FILE, PUBLIC_FILE
-=======
 from reactive_desched.journal import opened
-from reactive_desched.journal.signing.signer import KEY_FILE, PUBLIC_FILE
->>>>>>> theirs
+from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.paths import CURSORS_DIR
 from reactive_desched.journal.reading import read_events
@@ -55,7 +49,7 @@ def verified(directory: Path, kept: PinnedCheckpoint | None = None) -> VerifyRep
     return verify(directory, keys, "--key", kept)
 
 
-def told(report: VerifyReport) -> str:
+def text_of(report: VerifyReport) -> str:
     return "\n".join(report_lines(report))
 
 
@@ -259,8 +253,8 @@ async def test_a_start_and_a_stop_hide_no_cut_off_end(
     assert report.bad is None
     [epoch] = report.epochs
     assert (epoch.sequence, epoch.first_missing, epoch.last_missing) == (4, 4, 5)
-    assert "whole" not in told(report)
-    assert "records 4 to 5" in told(report)
+    assert "whole" not in text_of(report)
+    assert "records 4 to 5" in text_of(report)
 
 
 async def test_a_change_of_epoch_without_a_record_of_it_is_named_too(
@@ -271,7 +265,7 @@ async def test_a_change_of_epoch_without_a_record_of_it_is_named_too(
             await append(book, intent(key))
     positions(tmp_path, kafka=5)
     cut_after(tmp_path, 3)
-    monkeypatch.setattr(opening, "_record_epoch", lambda *_: None)
+    monkeypatch.setattr(opened, "_record_epoch", lambda *_: None)
     async with running() as book:
         await append(book, intent("e"))
 
@@ -280,7 +274,7 @@ async def test_a_change_of_epoch_without_a_record_of_it_is_named_too(
     [epoch] = report.epochs
     assert (report.ok, report.bad) == (False, None)
     assert (epoch.first_missing, epoch.last_missing) == (None, None)
-    assert "no record" in told(report)
+    assert "no record" in text_of(report)
 
 
 @pytest.mark.parametrize("kept_as", ["note", "numbers"])
@@ -340,9 +334,9 @@ async def test_the_status_shows_where_another_epoch_began(
         pass
 
     with open_catalogue(tmp_path, tmp_path) as catalogue:
-        found = status(catalogue, NOW)
+        found = journal_status(catalogue, NOW)
 
     [epoch] = found.epochs
     assert (epoch.sequence, epoch.previous) == (4, first)
     assert (epoch.first_missing, epoch.last_missing) == (4, 5)
-    assert "records 4 to 5" in " ".join("\n".join(lines(found, TextLayout())).split())
+    assert "records 4 to 5" in " ".join("\n".join(status_lines(found, TextLayout())).split())
