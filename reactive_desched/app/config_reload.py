@@ -1,7 +1,7 @@
 """Puts changed policy and settings files in force while everything runs, all of it or nothing.
 
 The files are read again and again rather than watched: a ConfigMap changes by a symlink that
-swaps, editors rename, and mounts of a network tell nobody.
+swaps, editors rename, and network mounts send no notification.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class PolicySource(Protocol):
 
 
 class ConfigFiles:
-    """Files as a source: a thread reads them, so that a slow disk or a long text holds up nobody.
+    """Reads files in a thread, so that a slow disk or a long text does not hold the event loop.
 
     A thread that hangs with its disk is left behind at the end.
     """
@@ -110,7 +110,7 @@ class ActiveConfig:
 
 
 class ReloadListener(Protocol):
-    """Hears what became of changed files."""
+    """Receives the result of each reload."""
 
     def policy_loaded(self, source: str, revision: str) -> None:
         """Another policy, or other settings, are in force."""

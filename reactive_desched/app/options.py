@@ -24,7 +24,7 @@ from reactive_desched.telemetry.registry import MetricsRegistry
 
 
 class Options(Struct, frozen=True):
-    """What the command line said; `notices` are told at start.
+    """The options of the command line; `warnings` are logged at start.
 
     `lenient` asks for a policy read as the SIG descheduler reads it.
     """
@@ -52,7 +52,7 @@ class ReloadConfig(Struct, frozen=True):
 
 
 class Dependencies(Struct, frozen=True):
-    """What a controller is made of; `node_fit` is the strength a flag asked for."""
+    """What a controller needs from outside; `node_fit` is the mode of the flag --node-fit."""
 
     configuration: Configuration
     kube: KubeConfigOptions
@@ -68,7 +68,7 @@ class Dependencies(Struct, frozen=True):
 
 
 def load_dependencies(options: Options) -> Dependencies:
-    """Read everything a person wrote, begin to log, and make the parts.
+    """Read policy and settings, configure logging, and build the dependencies.
 
     Raises ConfigError where something that was written is wrong.
     """

@@ -1,6 +1,6 @@
 """From argv to a running program; commands load what they need only when they are called.
 
-Exit status: 0 done, 1 failed, 2 something a person wrote is wrong, 141 nobody reads the output.
+Exit status: 0 done, 1 failed, 2 wrong input, 141 the reader of the output is gone.
 """
 
 import argparse
@@ -22,7 +22,7 @@ FAILED, INVALID_INPUT, BROKEN_PIPE = 1, 2, 141
 
 _EPILOG = (
     "exit status: 0 done, 1 failed, 2 something a person wrote is wrong,"
-    " 141 nobody reads the output any more"
+    " 141 the reader of the output is gone"
 )
 
 
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = command(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # as in `audit query | head`: whoever reads has had enough
+    except BrokenPipeError:  # as in `audit query | head`: the reader has closed the pipe
         _discard_stdout()
         return BROKEN_PIPE
     except ReactiveDeschedError as error:

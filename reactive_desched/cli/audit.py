@@ -1,4 +1,4 @@
-"""`audit`: search the record, tell a decision's story, prove and export it."""
+"""`audit`: search the record, show the history of a decision, verify and export it."""
 
 from reactive_desched.cli import (
     audit_export,

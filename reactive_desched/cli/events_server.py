@@ -36,7 +36,7 @@ class StreamUnavailable(Exception):  # noqa: N818  it is raised as the fact it n
 
 
 def tail_server(options: TailOptions, record_filter: EventFilter, printer: Printer) -> None:
-    """Show what a server tells; raises StreamFailed, or ConfigError for what it does not take."""
+    """Print a server's events; raises StreamFailed, or ConfigError for what it does not take."""
     assert options.server is not None, "it was asked for"
     asyncio.run(_ServerTail(stream_url(options.server), options, record_filter, printer).run())
 

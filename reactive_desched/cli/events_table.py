@@ -143,7 +143,7 @@ def _event_row(envelope: AnyEvent) -> EventRow:
 
 
 def _shorten_start(text: str, room: int) -> str:
-    """Shorten a text at its beginning, best before a word: its end tells plugins apart."""
+    """Shorten a text at its beginning, best before a word: plugins differ in its end."""
     if len(text) <= room:
         return text
     rest = text[len(text) - room + 1 :]

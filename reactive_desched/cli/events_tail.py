@@ -153,7 +153,7 @@ def _start_seq(directory: Path, start: Start) -> int:
 
 
 def _checked_seq(directory: Path, start: AfterSequence) -> int:
-    """Return the sequence of a place; one that is not there is told, and all there is comes."""
+    """Return the sequence number of a position; warn of a missing one and begin at the oldest."""
     oldest = _oldest_seq(directory)
     try:
         epoch = _journal_epoch(directory) if start.epoch else ""

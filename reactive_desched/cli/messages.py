@@ -1,9 +1,9 @@
-"""What is told beside the output, so that whoever reads that by program is not disturbed."""
+"""Warnings on standard error, so that programs can read standard output."""
 
 import sys
 
 
 def print_warning(text: str) -> None:
-    """Tell something on standard error, at once."""
+    """Print a warning on standard error, at once."""
     sys.stderr.write(f"reactive-desched: {text}\n")
     sys.stderr.flush()

@@ -246,7 +246,7 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def _argparse_kwargs(flag: UpstreamFlag) -> dict[str, Any]:
-    """Return what argparse is told of a flag."""
+    """Return the arguments of argparse for a flag."""
     text = flag.effect.replace("`", "").replace("%", "%%")
     kwargs = {"dest": flag.dest, "type": flag.parse, "help": text}
     if flag.metavar:

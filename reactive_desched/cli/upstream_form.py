@@ -54,7 +54,7 @@ def read_upstream_options(arguments: argparse.Namespace) -> UpstreamOptions:
 
 
 def _once(arguments: argparse.Namespace) -> bool:
-    """Sweep once if told so, or if the SIG descheduler would."""
+    """Return whether to sweep once: by flag, or as the SIG descheduler would."""
     is_upstream_default = arguments.interval is None and arguments.bare
     return bool(arguments.once or is_upstream_default or arguments.interval == 0)
 

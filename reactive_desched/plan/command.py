@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.fit.upstream import UPSTREAM
-from reactive_desched.plan.evaluation import SweepResult, run_sweeps
+from reactive_desched.plan.evaluation import PlanResult, run_sweeps
 from reactive_desched.plan.missing_inputs import missing_inputs, missing_nodes
 from reactive_desched.plan.output import write
 from reactive_desched.plan.progress import Progress, ProgressBar
@@ -192,7 +192,7 @@ def _describe_inputs(
     options: PlanOptions,
     configuration: Configuration,
     loaded: LoadedSnapshot,
-    result: SweepResult,
+    result: PlanResult,
     now: str,
 ) -> PlanInputs:
     snapshot, policy = loaded.snapshot, configuration.policy

@@ -18,10 +18,10 @@ from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.sweep.thresholds import check_thresholds
 
-__all__ = ["SweepResult", "first_owner", "pod_ref", "run_sweeps"]
+__all__ = ["PlanResult", "first_owner", "pod_ref", "run_sweeps"]
 
 
-class SweepResult(Struct, frozen=True):
+class PlanResult(Struct, frozen=True):
     """What one pass came to; the view shows the cluster without the pods that would be gone."""
 
     decisions: tuple[PlannedDecision, ...]
@@ -31,7 +31,7 @@ class SweepResult(Struct, frozen=True):
 
 def run_sweeps(
     policy: Policy, snapshot: Snapshot, now_s: float, node_fit: str, passes: int
-) -> SweepResult:
+) -> PlanResult:
     """Look so many times at the same picture and return what the last time came to.
 
     What plugins remember from one pass to the next they keep; evicted pods are back each time.
@@ -43,7 +43,7 @@ def run_sweeps(
     return result
 
 
-def _run_sweep(policy: Policy, snapshot: Snapshot, now_s: float, node_fit: str) -> SweepResult:
+def _run_sweep(policy: Policy, snapshot: Snapshot, now_s: float, node_fit: str) -> PlanResult:
     state = snapshot.build_state(policy.node_selector)
     view = ClusterView(state, lambda: now_s)
     check_thresholds(policy.profiles, view)
@@ -54,7 +54,7 @@ def _run_sweep(policy: Policy, snapshot: Snapshot, now_s: float, node_fit: str) 
         verdicts.append(formatter.format(decided))
         if isinstance(decided.decision, Evict):
             cycle.confirm(decided)
-    return SweepResult(tuple(verdicts), cycle.skip_reason(), view)
+    return PlanResult(tuple(verdicts), cycle.skip_reason(), view)
 
 
 def _scheduler_fit(view: ClusterView, now_s: float) -> NodeFit:

@@ -130,7 +130,7 @@ def _text_member(members: Mapping[str, Raw], key: str) -> str:
 
 
 def _report_partial_list(members: Mapping[str, Raw], kind: str, paged: OnPartialList) -> None:
-    """Tell of a list that was fetched in pages and of which this is only one."""
+    """Report a list of which this is one page of several."""
     try:
         metadata = msgspec.json.decode(members.get("metadata", _NULL), type=_ListMetadata | None)
     except DECODE_ERRORS:

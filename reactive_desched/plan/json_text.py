@@ -102,7 +102,7 @@ class JsonText:
             self._skip_space()
 
     def _value_end(self, begins: int) -> int:
-        """Find the end of a value; msgspec tells it as the place where the rest begins."""
+        """Find the end of a value: msgspec's error names where the rest begins."""
         window = self._window
         while True:
             part = self._view[begins : begins + window]

@@ -17,7 +17,7 @@ class Progress:
         """Take note that `done` of `of` has been read; 0 stands for an end that is not known."""
 
     def finish(self) -> None:
-        """Take note that there is nothing more to tell."""
+        """End the display."""
 
 
 class ProgressBar(Progress):

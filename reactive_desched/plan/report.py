@@ -8,11 +8,11 @@ __all__ = [
     "API_VERSION",
     "KIND",
     "DecisionCounts",
-    "DecisionSummary",
     "GateRejection",
     "NodeCounts",
     "PlanInputs",
     "PlanReport",
+    "PlanSummary",
     "PlannedDecision",
     "PodRef",
     "PolicyRef",
@@ -90,7 +90,7 @@ class DecisionCounts(ReportPart, frozen=True, gc=False):
     defer: int = 0
 
 
-class DecisionSummary(ReportPart, frozen=True, gc=False):
+class PlanSummary(ReportPart, frozen=True, gc=False):
     """Decisions counted; one pod may be refused to several plugins."""
 
     total: DecisionCounts
@@ -162,4 +162,4 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     skipped: str | None
     decisions: tuple[PlannedDecision, ...]
     others: tuple[UnaffectedPod, ...] | None = None
-    summary: DecisionSummary
+    summary: PlanSummary

@@ -46,7 +46,7 @@ class Snapshot(Struct, frozen=True, gc=False):
 
     `unread` names the first of the objects that could not be read, `unread_count` says how many
     there were; `pages` names lists of which only a part was given. Where there is neither the
-    picture is whole. `ignored` counts objects of kinds nobody looks at, by kind. `refused` says
+    picture is whole. `ignored` counts objects of other kinds, by kind. `refused` says
     of resources that can be done without why they were not to be had.
     """
 
@@ -191,7 +191,7 @@ def _newest_of_each(objects: list[ClusterObject]) -> list[ClusterObject]:
 
 
 def _identity(objects: list[ClusterObject]) -> Callable[[ClusterObject], Any]:  # names compare
-    """Return what tells objects of one kind apart; all that is kept of some is the uid."""
+    """Return the identity of an object among its kind: its uid where nothing else is kept."""
     if not objects or not hasattr(objects[0], "name"):
         return attrgetter("key")
     return (

@@ -3,15 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from reactive_desched.plan.report import DecisionCounts, DecisionSummary, PlannedDecision
+from reactive_desched.plan.report import DecisionCounts, PlannedDecision, PlanSummary
 
 __all__ = ["summarize"]
 
 
-def summarize(verdicts: Iterable[PlannedDecision]) -> DecisionSummary:
+def summarize(verdicts: Iterable[PlannedDecision]) -> PlanSummary:
     """Count them all, and per plugin, profile, node, namespace and gate."""
     verdicts = list(verdicts)
-    return DecisionSummary(
+    return PlanSummary(
         total=_count_by(verdicts, lambda _: "").get("", DecisionCounts()),
         by_plugin=_count_by(verdicts, lambda verdict: verdict.plugin),
         by_profile=_count_by(verdicts, lambda verdict: verdict.profile),

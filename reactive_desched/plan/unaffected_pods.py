@@ -7,7 +7,7 @@ from typing import Final
 from reactive_desched.api.scope import NamespacedArgs
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.objects import Pod
-from reactive_desched.plan.evaluation import SweepResult, first_owner, pod_ref
+from reactive_desched.plan.evaluation import PlanResult, first_owner, pod_ref
 from reactive_desched.plan.report import UnaffectedPod
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Policy
@@ -42,7 +42,7 @@ Explanation = tuple[str, str]
 
 
 def unaffected_pods(
-    policy: Policy, snapshot: Snapshot, result: SweepResult
+    policy: Policy, snapshot: Snapshot, result: PlanResult
 ) -> Iterator[UnaffectedPod]:
     """Yield every pod of the snapshot that has no decision."""
     decided = {(verdict.pod.namespace, verdict.pod.name) for verdict in result.decisions}

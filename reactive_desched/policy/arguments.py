@@ -81,7 +81,7 @@ class ArgumentsReader:
         return self._decode(spec.args, entry.below("args"))
 
     def _decode(self, model: type[BaseModel], at: SourceLocation) -> BaseModel | None:
-        """Decode arguments; what is no mapping is told where the profile's shape is checked."""
+        """Decode arguments; the check of the profile's shape reports what is no mapping."""
         if not (at.is_null or isinstance(at.node, MappingNode)):
             return None
         args = self._decoder.decode(model, at, _TYPE_META - fields_by_key(model).keys())

@@ -61,7 +61,7 @@ def _is_leaf_value(draft: Draft, name: str | int) -> bool:
 
 
 class CommentPlacement:
-    """Finds a place in a draft for each comment; what finds none is told at the top."""
+    """Finds a place in a draft for each comment; the others go to the top."""
 
     def __init__(self, draft: Draft) -> None:
         self._parts = tuple(walk_parts(draft))

@@ -113,7 +113,7 @@ class _CommentFinder:
     def _assign(
         self, waiting: Sequence[_NumberedLine], above: NodeSpan | None, below: NodeSpan | None
     ) -> Iterator[Comment]:
-        """Part the lines between two things: those of the upper one, then those of the lower."""
+        """Divide the lines between two parts: those of the upper one, then those of the lower."""
         upper: list[_NumberedLine] = []
         if above is not None:
             about = partial(_belongs_to_above, above=above, below=below)
@@ -129,7 +129,7 @@ class _CommentFinder:
     def _group_by_target(
         self, lines: Sequence[_NumberedLine], above: NodeSpan | None
     ) -> Iterator[tuple[Path, list[_NumberedLine]]]:
-        """Group lines by what they are about: the nearest thing above not indented deeper."""
+        """Group lines by what they are about: the nearest part above not indented deeper."""
         group: list[_NumberedLine] = []
         target: Path = ()
         for line in lines:
@@ -223,13 +223,13 @@ def _find_hashes(outline: Outline) -> Iterator[tuple[int, int]]:
 
 
 def _commented_span(spans: Sequence[NodeSpan]) -> NodeSpan | None:
-    """Give what a comment at the end of a line is about: the last thing that is not in brackets."""
+    """Give what a comment at the end of a line is about: the last part that is not in brackets."""
     outside = [spot for spot in spans if not spot.is_flow]
     return next(reversed(outside or spans), None)
 
 
 def _belongs_to_above(line: _NumberedLine, above: NodeSpan, below: NodeSpan | None) -> bool:
-    """Say whether a line between two things is about the upper one."""
+    """Return whether a line between two parts is about the upper one."""
     if below is None:
         return True
     goes_in = below.path[: len(above.path)] == above.path

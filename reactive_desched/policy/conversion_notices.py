@@ -1,4 +1,4 @@
-"""What someone who converts a policy should know, besides what reading it tells."""
+"""Notices about a converted policy, besides the warnings of reading it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Trees to models, strictly: nothing unknown, nothing coerced, every problem told."""
+"""Decodes trees to models strictly: unknown fields and wrong types are errors."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is wrong with a text a person wrote: where, what, and what to do about it."""
+"""Errors and warnings about a policy or settings text: where, what, and what to do about it."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,7 +13,7 @@ MAX_DIAGNOSTICS: Final = 100
 
 
 class Diagnostic(Struct, frozen=True):
-    """One thing to put right; `line` and `column` count from 1 and are 0 where there is no place.
+    """One error or warning; `line` and `column` count from 1 and are 0 where there is no place.
 
     `path` is the field as a person would say it (`profiles[0].name`), `context` the profile and the
     plugin around it by name. Upstream accepts what is `forgivable`: a lenient reading warns of it.
@@ -99,7 +99,7 @@ class DiagnosticList:
 
 
 class DiagnosticDeduplicator(DiagnosticList):
-    """Passes on to another list what is not at or below a place of which that has told already."""
+    """Adds to another list, except at or below a path at which that list has an error."""
 
     def __init__(self, target: DiagnosticList) -> None:
         super().__init__(lenient=target.lenient)
@@ -107,7 +107,7 @@ class DiagnosticDeduplicator(DiagnosticList):
         self._reported_paths = target.error_paths
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Pass a problem on, unless something was told of its place before."""
+        """Add an error, unless the list has one at or above its path."""
         if not any(_is_at_or_below(diagnostic.path, reported) for reported in self._reported_paths):
             self._target.add(diagnostic)
 

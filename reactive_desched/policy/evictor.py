@@ -1,4 +1,4 @@
-"""The arguments of DefaultEvictor: which pods nobody may evict, whatever a plugin finds."""
+"""The arguments of DefaultEvictor: which pods must not be evicted, whatever a plugin finds."""
 
 from collections.abc import Iterator
 from enum import StrEnum

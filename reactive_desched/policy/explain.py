@@ -1,4 +1,4 @@
-"""What a validator's complaint means to the person who wrote the file."""
+"""Translates pydantic's validation errors into messages about the file."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -67,7 +67,7 @@ def _field_description(model: type[BaseModel] | None, loc: Path) -> str:
 
 
 def _child_location(location: SourceLocation, step: str | int) -> SourceLocation:
-    """Go one step down; a field that is not written may be told by its name in code."""
+    """Go one step down; a field that is missing in the file may have its name in code."""
     below = location.below(step)
     if isinstance(step, str) and below.node is None:
         return location.below(file_key(step))

@@ -1,4 +1,4 @@
-"""The way in: files to one policy and its settings, or to everything wrong with them."""
+"""Reads files: one policy and its settings, or every error in them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -105,7 +105,7 @@ def check_source(
 
 
 def read_source(path: Path | str, diagnostics: DiagnosticList) -> SourceText | None:
-    """Read one file, at most one byte more than is allowed; a problem is told if it cannot be."""
+    """Read one file, at most one byte more than is allowed; add an error if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             return SourceText(file.read(MAX_TEXT_BYTES + 1), str(path))

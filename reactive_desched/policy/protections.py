@@ -126,7 +126,7 @@ def _name_errors(
 
 
 def _name_hint(name: str, allowed: Sequence[Protection]) -> str:
-    """Tell a name of the other list from a mistyped one."""
+    """Distinguish a name of the other list from a mistyped one."""
     if name in DEFAULT_PROTECTIONS:
         return "it is active by default; only defaultDisabled changes that"
     if name in EXTRA_PROTECTIONS:

@@ -12,7 +12,7 @@ _BRACKETS: Final = frozenset(",[]{}")
 
 
 def yaml_text(text: str) -> str:
-    """Write a text, in quotes unless it is a plain word that nobody takes for something else."""
+    """Write a text, in quotes unless it is a plain word that no reader takes for something else."""
     is_plain = _PLAIN.fullmatch(text) and isinstance(parse_scalar(text), str)
     return text if is_plain else _in_double_quotes(text)
 

@@ -1,4 +1,4 @@
-"""Settings of the durable record and of whoever is told about it, with safe defaults."""
+"""Settings of the journal, of events and of sinks, with safe defaults."""
 
 import re
 from typing import Annotated, Final, Literal
@@ -84,7 +84,7 @@ class RetentionSettings(Section):
 
 
 class CheckpointSettings(Section):
-    """How often the journal is signed, so that nobody can rewrite it unnoticed."""
+    """How often the journal is signed, so that a rewritten journal is detected."""
 
     every_records: RecordCount = Field(
         default=1000, description="Sign after so many records at the latest."
@@ -143,7 +143,7 @@ class JournalSettings(Section):
 
 
 class EventSettings(Section):
-    """Who else is told what we did, besides the log and the journal."""
+    """Kubernetes Events, and the source of every event."""
 
     kubernetes: bool = Field(
         default=True,
@@ -314,7 +314,7 @@ class StreamSettings(Section):
 
 
 class SinkSettings(Section):
-    """Who follows the journal, each at its own pace; null: nobody."""
+    """Where the records of the journal go, each at its own pace; null: not there."""
 
     kafka: KafkaSettings | None = Field(default=None, description="Into a Kafka topic.")
     webhook: WebhookSettings | None = Field(default=None, description="To an address over HTTP.")

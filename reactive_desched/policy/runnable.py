@@ -1,4 +1,4 @@
-"""Whether a sound policy can run: some plugins can be configured before they are built."""
+"""Whether a valid policy can run: some plugins can be configured before they are built."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

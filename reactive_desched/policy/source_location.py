@@ -1,4 +1,4 @@
-"""Where in which file something was read, so that a problem can be told with its place."""
+"""The file, line and path of a value, for diagnostics."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -147,7 +147,7 @@ def existing_prefix(root: YamlNode, path: Path) -> Path:
 
 
 def mark_of(root: YamlNode, path: Path) -> SourceMark:
-    """Give the place of a key or list item, or of the nearest thing around a missing one."""
+    """Give the place of a key or list item, or of the nearest value around a missing one."""
     real = existing_prefix(root, path)
     parent = find(root, real[:-1]) if real else None
     if isinstance(parent, MappingNode) and (entry := parent.entry(str(real[-1]))) is not None:

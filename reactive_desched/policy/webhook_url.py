@@ -1,4 +1,4 @@
-"""Where a webhook may be: nobody on the way reads the events, and its address has no password."""
+"""Which URLs a webhook may have: encrypted, and without a password in them."""
 
 from reactive_desched.api.args import FieldError
 from reactive_desched.primitives.url import is_loopback_host, split_url

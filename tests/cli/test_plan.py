@@ -189,7 +189,9 @@ def test_what_was_left_out_is_warned_of_and_marked(plan: Plan, tmp_path: Path) -
             ["-f", "{cluster}", "--settings", "none.yaml"], "none.yaml", id="no such settings"
         ),
         pytest.param([], "no way into a cluster: --kubeconfig is not given", id="nowhere to look"),
-        pytest.param([], "or pass -f FILE with what kubectl get nodes,pods", id="and what to do"),
+        pytest.param(
+            [], "or pass -f FILE with what kubectl get namespaces,nodes,", id="and what to do"
+        ),
         pytest.param(
             ["--kubeconfig", "none"], "kubeconfig none does not exist", id="no kubeconfig"
         ),
@@ -240,7 +242,7 @@ def test_what_no_decision_asks_about_is_not_listed(
         asked.extend(resources)
         raise SnapshotUnavailable("far away")
 
-    monkeypatch.setattr(live, "read_cluster", read_cluster)
+    monkeypatch.setattr(live, "read_live_snapshot", read_cluster)
 
     assert plan("--node-fit", node_fit) == (1, "", "reactive-desched: far away\n")
     assert set(RESOURCES) - set(asked) == spared | {"replicasets", "jobs"}
@@ -249,7 +251,7 @@ def test_what_no_decision_asks_about_is_not_listed(
 def test_a_cluster_that_is_not_there_is_status_1(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reactive_desched.plan.live.TRIES", 1)
+    monkeypatch.setattr("reactive_desched.plan.live.MAX_ATTEMPTS", 1)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\n"

@@ -111,7 +111,7 @@ def test_a_mapped_file_is_given_back_to_the_system_behind_the_reader(
     path = tmp_path / "rows"
     path.write_bytes(b"".join(b'{"n": %d}\n' % n for n in range(10_000)))
     with path.open("rb") as file:
-        data = Remembering(file.fileno(), 0, config=mmap.ACCESS_READ)
+        data = Remembering(file.fileno(), 0, access=mmap.ACCESS_READ)
     text = JsonText(data, "rows")
 
     assert [value["n"] for value in everything(text)] == list(range(10_000))
