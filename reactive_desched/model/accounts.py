@@ -1,4 +1,4 @@
-"""What the record tells of a finding besides the finding itself."""
+"""What a record adds to a finding."""
 
 from msgspec import Struct
 
@@ -8,7 +8,7 @@ from reactive_desched.model.triggers import Trigger
 
 
 class DecisionContext(Struct, frozen=True, gc=False):
-    """A finding, whose opinion it is, what made us look, and where its pod belonged just then.
+    """A finding with its profile, its trigger, and the owners and zone of its pod at that time.
 
     `owners` are the pod's controller, that one's controller and so on.
     """

@@ -1,6 +1,6 @@
-"""Whom a pod affinity term means: two readings of its namespaces, and selectors as keys.
+"""Which pods an affinity term matches: two readings of its namespaces, and selectors as keys.
 
-The SIG descheduler takes no notice of a namespaceSelector; the kube-scheduler does.
+The SIG descheduler ignores a namespaceSelector; the kube-scheduler does not.
 """
 
 from collections.abc import Hashable
@@ -14,7 +14,7 @@ SelectorKey = tuple[tuple[tuple[str, str], ...], tuple[Requirement, ...]]
 
 
 class NamespaceScope(Struct, frozen=True, gc=False):
-    """The namespaces listed, and those whose labels a selector matches, if there is one."""
+    """The namespaces listed, and those whose labels match a selector, if there is one."""
 
     namespaces: tuple[str, ...]
     namespace_selector: LabelSelector | None = None

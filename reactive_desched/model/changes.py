@@ -1,4 +1,4 @@
-"""Facts from the state store, in the past tense: where to look, not what is wrong."""
+"""Typed facts from the state, in the past tense: they say where to look, not what is wrong."""
 
 from msgspec import Struct
 
@@ -15,11 +15,11 @@ class Change(Struct, frozen=True, gc=False):
 
 
 class Resynced(Change, frozen=True, gc=False):
-    """Anything may differ: start-up, a new policy, or a whole new picture."""
+    """Anything may differ: start-up, a new policy, or a new list of everything."""
 
 
 class PodChange(Change, frozen=True, gc=False):
-    """Something about one pod; `pod` is the pod as it is now (or was last)."""
+    """Something about one pod changed; `pod` is the pod as it is now, or was last."""
 
     pod: Pod
 
@@ -37,7 +37,7 @@ class PodSpecChanged(PodChange, frozen=True, gc=False):
 
 
 class PodMetadataChanged(PodChange, frozen=True, gc=False):
-    """Annotations, owners or start time differ: what the guards read."""
+    """Annotations, owners or start time differ: what the evictor's filters read."""
 
 
 class PodStatusChanged(PodChange, frozen=True, gc=False):
@@ -49,11 +49,11 @@ class PodTerminating(PodChange, frozen=True, gc=False):
 
 
 class PodGone(PodChange, frozen=True, gc=False):
-    """The pod was deleted or has ended, and its node has room for it."""
+    """The pod was deleted or has ended; its node's capacity is free again."""
 
 
 class CompletedPodDeleted(PodChange, frozen=True, gc=False):
-    """A pod that had ended was deleted: it took no room, and nothing is wrong with it any more."""
+    """A pod that had ended was deleted; it held no capacity."""
 
 
 class PodEvictabilityChanged(PodChange, frozen=True, gc=False):
@@ -64,17 +64,17 @@ class PodEvictabilityChanged(PodChange, frozen=True, gc=False):
 
 
 class NodeChange(Change, frozen=True, gc=False):
-    """Something about one node."""
+    """Something about one node changed."""
 
     node: str
 
 
 class NodeAdded(NodeChange, frozen=True, gc=False):
-    """A node joined, became ready, or entered the policy's selection."""
+    """A node was added, became ready, or matches the policy's node selector now."""
 
 
 class NodeGone(NodeChange, frozen=True, gc=False):
-    """A node left, became not ready, or left the policy's selection."""
+    """A node was deleted, became not ready, or matches the policy's node selector no longer."""
 
 
 class NodeTaintsChanged(NodeChange, frozen=True, gc=False):
@@ -88,47 +88,47 @@ class NodeLabelsChanged(NodeChange, frozen=True, gc=False):
 
 
 class NodeCapacityIncreased(NodeChange, frozen=True, gc=False):
-    """The node was uncordoned or its allocatable grew: more fits there."""
+    """The node was uncordoned or its allocatable grew."""
 
 
 class NodeCapacityDecreased(NodeChange, frozen=True, gc=False):
-    """The node was cordoned or its allocatable shrank: less fits there."""
+    """The node was cordoned or its allocatable shrank."""
 
 
 class NamespaceChanged(Change, frozen=True, gc=False):
-    """A namespace came, went, or its labels differ."""
+    """A namespace was added or deleted, or its labels differ."""
 
     namespace: str
 
 
 class PdbChanged(Change, frozen=True, gc=False):
-    """A budget came, went, selects otherwise, or allows another number."""
+    """A PodDisruptionBudget was added or deleted, or its selector or allowed disruptions differ."""
 
     namespace: str
     name: str
 
 
 class PvcChanged(Change, frozen=True, gc=False):
-    """A persistent volume claim came, went, or its storage class differs."""
+    """A PersistentVolumeClaim was added or deleted, or differs."""
 
     namespace: str
     name: str
 
 
 class PvChanged(Change, frozen=True, gc=False):
-    """A persistent volume came, went, or differs."""
+    """A PersistentVolume was added or deleted, or differs."""
 
     name: str
 
 
 class CSINodeChanged(Change, frozen=True, gc=False):
-    """What a node's storage drivers can attach came, went, or differs."""
+    """A CSINode was added or deleted, or its attach limits differ."""
 
     node: str
 
 
 class PriorityClassChanged(Change, frozen=True, gc=False):
-    """A priority class came, went, or its value differs."""
+    """A PriorityClass was added or deleted, or its value differs."""
 
     name: str
 
@@ -144,7 +144,7 @@ class TimePassed(Change, frozen=True, gc=False):
 
 
 def changed_object(change: Change) -> str:
-    """Name the object a change is about, or nothing."""
+    """Name the object a change is about; empty where it is about no single one."""
     match change:
         case PodChange(pod=pod):
             return f"pod {pod}"

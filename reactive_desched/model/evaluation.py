@@ -52,5 +52,5 @@ class Evaluation(Struct, frozen=True):
 
     @property
     def plugin(self) -> str:
-        """The name of the plugin whose finding it is."""
+        """The name of the plugin that yielded the finding."""
         return self.decision.finding.plugin

@@ -19,7 +19,7 @@ class Intent(Struct, frozen=True, gc=False):
 
     @property
     def plugin(self) -> str:
-        """Whose finding it is."""
+        """The plugin that yielded the finding."""
         return self.context.finding.plugin
 
     @property

@@ -16,7 +16,7 @@ class Regarding(Struct, frozen=True, rename="camel"):
 
 
 class Event(Struct, frozen=True):
-    """Something worth telling; what is equal is told as one, with a count."""
+    """A Kubernetes Event; equal events become one with a count."""
 
     regarding: Regarding
     reason: str

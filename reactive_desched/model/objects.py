@@ -55,7 +55,7 @@ class ClusterObject(Protocol):
 
 
 class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
-    """Who made an object; `controller` marks the one that would make it again."""
+    """An owner of an object; `controller` marks the one that would create it again."""
 
     kind: str
     name: str
@@ -75,7 +75,7 @@ def controller_of(owners: Iterable[OwnerReference]) -> OwnerReference | None:
 class PodAffinityTerm(Struct, frozen=True, gc=False, rename="camel"):
     """Pods that this pod must, or must not, share a topology domain with.
 
-    Without a label selector no pod is meant, with an empty one every pod is.
+    Without a label selector a term matches no pod, with an empty one every pod.
     """
 
     topology_key: str
@@ -185,9 +185,9 @@ _NO_STATUS: Final = PodStatus()
 class Pod(Struct, frozen=True, gc=False):
     """One pod; `node` is empty while it is unscheduled.
 
-    `transitions` has, for each of the status's conditions, when it last changed, in seconds after
-    `created_s`, or None. `resized` is what an in-place resize under way makes the pod hold beyond
-    the requests of its spec (or below them, where that is infeasible).
+    `condition_transitions` has, for each of the status's conditions, when it last changed, in
+    seconds after `created_s`, or None. `resize_delta` is what an in-place resize under way makes
+    the pod hold beyond the requests of its spec (or below them, where that is infeasible).
     """
 
     namespace: str
@@ -324,9 +324,9 @@ class PodDisruptionBudget(Struct, frozen=True, gc=False):
 
 
 class PersistentVolumeClaim(Struct, frozen=True, gc=False):
-    """A claim, the class of storage it asks for, and the volume it is bound to.
+    """A claim, its storage class, and the volume it is bound to.
 
-    One that is `exclusive` (ReadWriteOncePod) serves a single pod in the whole cluster.
+    A `read_write_once_pod` claim serves a single pod in the whole cluster.
     """
 
     namespace: str
@@ -348,8 +348,8 @@ class PersistentVolumeClaim(Struct, frozen=True, gc=False):
 class PersistentVolume(Struct, frozen=True, gc=False):
     """A volume: the nodes it can be reached from, and the driver that attaches it there.
 
-    `places` are its zone and region labels, of either generation; `claim` is the namespace and
-    name of the claim it is bound to.
+    `topology_labels` are its zone and region labels, of either generation; `claim_ref` is the
+    namespace and name of the claim it is bound to.
     """
 
     name: str
@@ -382,7 +382,7 @@ class CSINode(Struct, frozen=True, gc=False):
 
 
 class IntermediateOwner(Struct, frozen=True, gc=False):
-    """An object that stands between pods and what controls it; nothing else of it is kept."""
+    """An object between pods and a higher controller; only the controller is kept."""
 
     uid: str
     resource_version: int = 0

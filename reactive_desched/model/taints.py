@@ -28,7 +28,7 @@ class Taint(Struct, frozen=True, gc=False):
 
 
 class Toleration(Struct, frozen=True, gc=False, rename="camel"):
-    """A pod's leave to stand a taint; an empty effect or key matches any."""
+    """A pod's toleration of a taint; an empty effect or key matches any."""
 
     key: str = ""
     operator: str = ""
