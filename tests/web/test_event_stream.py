@@ -58,10 +58,10 @@ async def test_from_the_oldest_every_line_comes_unchanged_and_the_answer_ends(
             "&type=policy.loaded,decision.defer",
             EventFilter(types=("policy.loaded", "decision.defer")),
         ),
-        ("&outcome=gone", EventFilter(outcomes=("gone",))),
+        ("&outcome=not_found", EventFilter(outcomes=("not_found",))),
         (
-            "&outcome=refused%20by%20disruption%20budget",
-            EventFilter(outcomes=("refused by disruption budget",)),
+            "&outcome=pdb_refused",
+            EventFilter(outcomes=("pdb_refused",)),
         ),
     ],
 )
