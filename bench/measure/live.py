@@ -17,6 +17,7 @@ from reactive_desched.app.controller import open_controller
 from reactive_desched.app.options import Dependencies
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.controller.worker import Worker
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry import logs
@@ -33,6 +34,7 @@ class RunningController:
     """The running application and what is known of its start."""
 
     controller: Controller
+    worker: Worker
     stamps: StampingObserver
     director: Director
     target: Target
@@ -71,7 +73,9 @@ async def run_controller(target: Target) -> AsyncIterator[RunningController]:
         with watch_loop_turns() as loop_turns, sampling(phase=target.profile == "sync"):
             controller = await running.enter_async_context(open_controller(parts))
             await _wait_until_synced(controller.controller)
-        results = RunningController(controller.controller, stamps, director, target)
+        results = RunningController(
+            controller.controller, controller.pipeline.worker, stamps, director, target
+        )
         results.sync = _sync_numbers(watch, before, target.pods)
         results.sync |= {"pods": len(results.controller.state.pods), "holds": loop_turns.summary()}
         watch.restart()
@@ -97,8 +101,7 @@ def _dependencies(target: Target) -> tuple[StampingObserver, Dependencies]:
 
 async def _wait_until_synced(core: Controller) -> None:
     with anyio.fail_after(_SYNC_TIMEOUT_S):
-        while core.idle_reason() is not None:  # noqa: ASYNC110  # the core has no event for this
-            await anyio.sleep(_POLL_INTERVAL_S)
+        await core.initial_sync_done.wait()
 
 
 def _sync_numbers(watch: Stopwatch, before: int, pods: int) -> dict[str, object]:

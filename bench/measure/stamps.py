@@ -8,13 +8,13 @@ from typing import Any
 
 import anyio
 
-from reactive_desched.app.telemetry_observer import TelemetryObserver
 from reactive_desched.kube.codec import ResourceCodec, WatchEvent
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.telemetry.logs import DebugLogger
+from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
 
 
@@ -54,10 +54,10 @@ class StampingObserver(TelemetryObserver):
             self.refused[pod] = f"{evaluation.decision.gate}: {evaluation.decision.message}"
         super().on_decision(evaluation)
 
-    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, now: float, /) -> None:
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
         """Count outcomes by result."""
         self.results[outcome.result] += 1
-        super().on_outcome(evaluation, outcome, now)
+        super().on_outcome(evaluation, outcome, sent_at)
 
     async def wait_for_changes(self, changes: int) -> None:
         """Return when so many changes have come in since the start."""

@@ -1,22 +1,10 @@
-"""What a process that runs for months does besides: tidy up, and finish what a crash left open."""
+"""Keeps Python's garbage collector away from the cluster state."""
 
 import gc
-from collections.abc import Callable
 
 import anyio
 
-from reactive_desched.api.event import Who
 from reactive_desched.controller.controller import Controller
-from reactive_desched.eviction.executor import Evictor, confirm_by_reading, read_outcome
-from reactive_desched.journal.recorder import JournalRecorder
-from reactive_desched.journal.recovery import OpenIntent
-from reactive_desched.model.objects import PodKey
-from reactive_desched.model.outcomes import (
-    DRY_RUN_INTERRUPTED,
-    FAILED,
-    EvictionRequest,
-    Outcome,
-)
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.telemetry.logs import Logger
 
@@ -27,10 +15,10 @@ SWEEP_INTERVAL_S, SWEEP_BATCH_SIZE = 1.0, 2_000
 
 
 async def freeze_gc_after_sync(controller: Controller, interned: InternTables, log: Logger) -> None:
-    """Keep the collector away from the first picture; then drop unused shared parts, for ever.
+    """Freeze what the initial sync allocated; then drop unused interned parts, until cancelled.
 
-    Nothing of the picture is garbage and all of it lives long: walking it during the first sync
-    would hold the loop for tens of milliseconds, again and again.
+    None of the cluster state is garbage and all of it lives long: a collection during the initial
+    sync would hold the event loop for tens of milliseconds, again and again.
     """
     gc.disable()
     try:
@@ -43,70 +31,3 @@ async def freeze_gc_after_sync(controller: Controller, interned: InternTables, l
     while True:
         await anyio.sleep(SWEEP_INTERVAL_S)
         interned.sweep(SWEEP_BATCH_SIZE)
-
-
-async def resolve_open_intents(
-    set_paused: Callable[[str | None], None],
-    recorder: JournalRecorder,
-    evictor: Evictor,
-    log: Logger,
-    effect_timeout_s: float,
-    *,
-    on_inherited: Callable[[PodKey], None] = lambda _pod: None,
-    on_outcome: Callable[[PodKey, Outcome], None] = lambda _pod, _outcome: None,
-) -> None:
-    """End every intent that an earlier process left open; pause until each pod was read.
-
-    A pod that still exists may be evicted by the earlier process's request for `effect_timeout_s`
-    from now: the wall clock may have been set since, and does not count. `on_inherited` is called
-    for each such pod, and other pods are evaluated meanwhile; `on_outcome` gets each pod's outcome.
-    """
-    deadline = anyio.current_time() + effect_timeout_s
-    pending = []
-    for intent in recorder.open_intents():
-        pod = intent.who
-        if intent.is_dry_run:
-            outcome = DRY_RUN_INTERRUPTED.outcome("the dry run was interrupted")
-            await _end_intent(intent, outcome, recorder, log)
-            continue
-        set_paused(f"settling the eviction of {pod.namespace}/{pod.name}")
-        outcome = await read_outcome(evictor, _request(pod))
-        if outcome.result == FAILED:
-            on_inherited(pod.uid)
-            pending.append(intent)
-        else:
-            await _end_intent(intent, outcome, recorder, log)
-            on_outcome(pod.uid, outcome)
-    set_paused(None)
-    if pending:
-        log.info(
-            "waiting for eviction requests of an earlier process",
-            pods=len(pending),
-            duration_s=effect_timeout_s,
-        )
-
-    async def end_pending(intent: OpenIntent) -> None:
-        outcome = await confirm_by_reading(evictor, _request(intent.who), deadline)
-        await _end_intent(intent, outcome, recorder, log)
-        on_outcome(intent.who.uid, outcome)
-
-    async with anyio.create_task_group() as group:
-        for intent in pending:
-            group.start_soon(end_pending, intent)
-
-
-async def _end_intent(
-    intent: OpenIntent, outcome: Outcome, recorder: JournalRecorder, log: Logger
-) -> None:
-    await recorder.record_outcome(intent.id, outcome)
-    log.info(
-        "settled an open intent",
-        pod=f"{intent.who.namespace}/{intent.who.name}",
-        result=outcome.result,
-        reason=outcome.reason,
-        message=outcome.message,
-    )
-
-
-def _request(pod: Who) -> EvictionRequest:
-    return EvictionRequest(pod.namespace, pod.name, pod.uid)

@@ -10,16 +10,16 @@ from msgspec import Struct
 
 from reactive_desched.app.config_reload import ConfigFiles, Fingerprint, fingerprint
 from reactive_desched.app.overrides import FlagOverrides
-from reactive_desched.app.telemetry_observer import TelemetryObserver
-from reactive_desched.controller.controller import Observer
 from reactive_desched.journal.paths import default_journal_directory
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
+from reactive_desched.model.observer import Observer
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
+from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
 
 

@@ -1,5 +1,6 @@
 """Opens the journal and has it kept and followed: what becomes of a record is arranged here."""
 
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -11,6 +12,8 @@ from random import Random
 import anyio
 from msgspec import Struct
 
+from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.options import Dependencies
 from reactive_desched.audit.index_sink import IndexSink
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.journal import Journal, open_journal
@@ -23,13 +26,16 @@ from reactive_desched.journal.upkeep.retention_worker import (
     RetentionInputs,
     RetentionWorker,
 )
+from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.policy.recording import SinkSettings
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
+from reactive_desched.sinks.kube_events import KubeEventsSink, own_pod
 from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.sink_runner import SinkRunner
-from reactive_desched.telemetry.logs import Logger
+from reactive_desched.telemetry.logs import DebugLogger, Logger
 from reactive_desched.telemetry.registry import MetricsRegistry
 
 SINK_DRAIN_TIMEOUT_S = 3.0
@@ -63,6 +69,7 @@ async def open_recording(
     best_effort_sinks: Sequence[Sink],
     *,
     dry_run: bool,
+    work_available: Wakeup | None = None,
 ) -> AsyncIterator[Recording]:
     """Open the journal and let everyone follow it while the block lasts.
 
@@ -71,7 +78,9 @@ async def open_recording(
     ConfigError for a key that cannot sign.
     """
     journal_settings = settings.journal
-    async with open_journal(directory, journal_config(settings), clock=utc_now) as journal:
+    async with open_journal(
+        directory, journal_config(settings), clock=utc_now, recovered=work_available
+    ) as journal:
         decision_rate = TokenRate(
             journal_settings.verdicts.per_second, journal_settings.verdicts.burst
         )
@@ -105,6 +114,68 @@ async def open_recording(
                 runner_tasks.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def start_recording(
+    deps: Dependencies,
+    events: EventRecorder,
+    active: ActiveConfig,
+    log: DebugLogger,
+    work_available: Wakeup | None = None,
+) -> AsyncIterator[Recording]:
+    """Open the journal, record the policy in force, and have the sinks follow.
+
+    `work_available` is notified when a fault of the journal ends.
+    """
+    async with open_recording(
+        deps.journal_dir,
+        deps.configuration.settings,
+        deps.metrics,
+        log,
+        [_kube_events_sink(deps, events, active)],
+        dry_run=deps.dry_run,
+        work_available=work_available,
+    ) as recording:
+        _log_recovery(recording.journal, log)
+        policy = deps.configuration.policy
+        recording.recorder.policy_loaded(policy.source, policy.revision)
+        yield recording
+
+
+def _kube_events_sink(
+    deps: Dependencies, events: EventRecorder, active: ActiveConfig
+) -> KubeEventsSink:
+    """Build the sink that writes Kubernetes Events; in a dry run it writes none."""
+    controller_pod = None if deps.dry_run else own_pod(os.environ)
+    return KubeEventsSink(events.record, lambda: active.configuration, controller_pod, time.time)
+
+
+def _log_recovery(journal: Journal, log: DebugLogger) -> None:
+    """Log what opening the journal found and repaired."""
+    found = journal.recovery
+    if found.torn_file is not None:
+        log.warning(
+            "repaired the journal's torn last line",
+            bytes=found.torn_bytes,
+            kept_in=str(found.torn_file),
+        )
+    if found.truncated_from:
+        log.warning(
+            "the end of the journal is missing: another epoch begins",
+            first_missing=found.next_seq,
+            last_missing=found.truncated_from,
+        )
+    if found.has_new_key:
+        log.warning(
+            "checkpoints have another signer from now on; see checkpoint.pub for the earlier ones"
+        )
+    if found.damaged_lines:
+        log.warning(
+            "the journal has damaged lines; see `audit verify`",
+            lines=found.damaged_lines,
+            first=found.damage_locations[0],
+        )
+
+
 async def log_transitions(
     get_reason: Callable[[], str],
     log: Logger,
@@ -112,19 +183,19 @@ async def log_transitions(
     recovery_message: str,
     stable_polls: int = 1,
 ) -> None:
-    """Log why something stands still, and its end; a change between two polls is not logged.
+    """Log each reason for a pause or fault, and its end; one between two polls is not logged.
 
     A reason is logged once `stable_polls` polls in a row found it.
     """
     last_reason, polled, polls = "", "", 0
     while True:
         await anyio.sleep(POLL_INTERVAL_S)
-        because = get_reason()
-        polls, polled = polls + 1 if because == polled else 1, because
-        if because and because != last_reason and polls >= stable_polls:
-            log.warning(fault_message, because=because)
-            last_reason = because
-        elif last_reason and not because:
+        reason = get_reason()
+        polls, polled = polls + 1 if reason == polled else 1, reason
+        if reason and reason != last_reason and polls >= stable_polls:
+            log.warning(fault_message, reason=reason)
+            last_reason = reason
+        elif last_reason and not reason:
             log.info(recovery_message, after=last_reason)
             last_reason = ""
 

@@ -15,23 +15,19 @@ import anyio
 import msgspec
 
 from reactive_desched.app.config_reload import ActiveConfig
-from reactive_desched.app.controller import open_api_session, run_event_recorder, start_recording
-from reactive_desched.app.gc import resolve_open_intents
+from reactive_desched.app.edges import open_api_session, run_event_recorder
 from reactive_desched.app.options import (
     Dependencies,
     Options,
     load_dependencies,
 )
-from reactive_desched.app.telemetry_observer import TelemetryObserver
-from reactive_desched.controller.controller import (
-    DecisionRecorder,
-    Observer,
-    decision_context,
-)
-from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.app.recording import start_recording
+from reactive_desched.controller.controller import decision_context
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.dry_run import DryRunEvictor
 from reactive_desched.eviction.executor import EvictionExecutor, effect_timeout
+from reactive_desched.eviction.recorder import Recorder
+from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.kube.client.evictor import ApiEvictor
@@ -39,13 +35,14 @@ from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.intents import Intent
+from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import CONFLICT, DRY_RUN, PDB_REFUSED, POD_LEAVES
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.plan.live import list_snapshot
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
-from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.state.resources import (
     OWNER_RESOURCES,
     RESOURCES,
@@ -57,6 +54,7 @@ from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.sweep.thresholds import check_thresholds
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.logs import Logger
+from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.sig_compat import UpstreamMetrics
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import serve
@@ -71,7 +69,7 @@ _BENIGN_OUTCOMES = POD_LEAVES | {PDB_REFUSED, CONFLICT}
 _SUMMARY_NAMES = {DRY_RUN: "would_evict"}
 """What the last line calls them, if not by their own name."""
 
-GetStopReason = Callable[[], str | None]
+GetStopReason = Callable[[], str]
 
 
 def run(options: Options) -> int:
@@ -112,7 +110,7 @@ async def _until_done(deps: Dependencies) -> int:
             ),
             recorder,
             TelemetryObserver(deps.metrics, log),
-            lambda: stop.reason or journal.reason or None,
+            lambda: stop.reason or journal.reason,
             deps.metrics.upstream,
             node_fit,
         )
@@ -132,7 +130,7 @@ class OneShotRun:
         self,
         policy: Policy,
         executor: EvictionExecutor,
-        recorder: DecisionRecorder,
+        recorder: Recorder,
         observer: Observer,
         stop_reason: GetStopReason,
         timings: UpstreamMetrics,
@@ -165,7 +163,7 @@ class OneShotRun:
         counts = {
             _SUMMARY_NAMES.get(result, result): n for result, n in sorted(self._results.items())
         }
-        log.info("swept", stopped=stopped, **counts)
+        log.info("swept", stopped=stopped or None, **counts)
         return (
             NOT_COMPLETED
             if stopped or self._results.keys() - _BENIGN_OUTCOMES - {"refused"}
@@ -175,7 +173,7 @@ class OneShotRun:
     async def _run_cycle(self, cycle: Cycle, view: ClusterView) -> None:
         """Carry out each decision; the cycle removes the pods that really left."""
         for decided in cycle.run():
-            if self._stop_reason() is not None:
+            if self._stop_reason():
                 return
             if await self._execute(decided, view):
                 cycle.confirm(decided)
@@ -192,10 +190,10 @@ class OneShotRun:
             self._results["refused"] += 1
             return False
         intent = Intent(context, self._policy.grace_period_s)
-        outcome, sent_at = await self._executor.execute(intent, self._stop_reason)
-        self._observer.on_outcome(evaluation, outcome, sent_at)
-        self._results[outcome.result] += 1
-        return outcome.result in POD_LEAVES
+        result = await self._executor.execute(intent, self._stop_reason)
+        self._observer.on_outcome(evaluation, result.outcome, result.sent_at)
+        self._results[result.outcome.result] += 1
+        return result.outcome.result in POD_LEAVES
 
     def _evaluation(self, decided: CycleDecision) -> Evaluation:
         now, pod = time.monotonic(), decided.finding.pod
@@ -215,7 +213,7 @@ class _StopSignal:
     """Why to stop before the end: a signal came. It cancels what runs in `cancellable`."""
 
     def __init__(self) -> None:
-        self.reason: str | None = None
+        self.reason = ""
         self.cancellable = anyio.CancelScope()
 
     async def wait(self) -> None:

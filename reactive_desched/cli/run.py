@@ -106,7 +106,7 @@ def _run(options: "Options", *, once: bool) -> int:
         from reactive_desched.app.run_once import run as sweep
 
         return sweep(options)
-    from reactive_desched.app.controller import run
+    from reactive_desched.app.run import run
 
     return run(options)
 

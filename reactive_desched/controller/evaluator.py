@@ -1,11 +1,11 @@
-"""Changes mark subjects, due subjects are evaluated, blocked findings wait to be woken.
+"""The heart: changes mark subjects, due subjects are judged, blocked ones wait to be woken.
 
-Synchronous and free of clocks: each call takes the time (monotonic seconds). Work is done subject
-by subject, so that the caller can yield to other tasks in between.
+Synchronous and free of clocks: everything is told the time (monotonic seconds). Work is done in
+small bites so that whoever drives it can let others run in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from reactive_desched.api.plugin import next_opinion
 from reactive_desched.controller.backoff import PodBackoff
@@ -44,26 +44,33 @@ BACKING_OFF: Final = GateReason(
 )
 
 
+class CapacitySource(Protocol):
+    """Where the evaluator learns that a pod which fitted no node may fit one now."""
+
+    def capacity_increased(self) -> None:
+        """Some node may offer more now."""
+        ...
+
+    def take_capacity_hints(self) -> Iterable[CapacityHint]:
+        """Return, once, which of the blocked pods may fit now."""
+        ...
+
+
 class Evaluator:
     """Everything between a change and a decision, for all plugin instances.
 
-    Until `resync` is called nothing is judged: the first picture is state, not news. `looks`
-    counts how often a subject was judged.
+    Until `resync` is called nothing is evaluated: the initial list is state, not news.
+    `evaluations` counts how often a subject was evaluated.
     """
 
     def __init__(
         self,
         instances: Iterable[PluginInstance],
-        on_decision: Callable[[Evaluation], None],
-        *,
         backoff: PodBackoff,
-        on_capacity_increase: Callable[[], None],
-        capacity_hints: Callable[[], Iterable[CapacityHint]] = tuple,
+        capacity: CapacitySource,
     ) -> None:
-        self._on_decision = on_decision
         self._backoff = backoff
-        self._on_capacity_increase = on_capacity_increase
-        self._capacity_hints = capacity_hints
+        self._capacity = capacity
         self._evicting: dict[_EvictionKey, FindingKey] = {}
         self.started = False
         self.evaluations = 0
@@ -104,12 +111,15 @@ class Evaluator:
         trigger = ChangeTrigger(Resynced(), now)
         self._resyncs = [(self._all_subjects(instance), trigger) for instance in self._instances]
 
-    def reconfigure(self, instances: Iterable[PluginInstance], now: float) -> None:
-        """Go on with other instances, and look at everything again.
+    def reconfigure(
+        self, instances: Iterable[PluginInstance], capacity: CapacitySource, now: float
+    ) -> None:
+        """Replace the plugin instances, and evaluate every subject again.
 
-        What the old ones had dirty, parked or timed is dropped: it was about their opinions.
-        Evictions they began still settle, and pods that rest after a failure go on resting.
+        What was queued, blocked or timed for the old instances is dropped. Evictions that they
+        began are still settled, and pods that back off after a failure go on doing so.
         """
+        self._capacity = capacity
         self._install(instances)
         if self.started:
             self.resync(now)
@@ -128,16 +138,16 @@ class Evaluator:
                 for subject in instance.plugin.subjects(change, instance.view):
                     self._enqueue((instance, subject), now, trigger)
             if type(change) in WakeOnCapacity.changes:
-                self._on_capacity_increase()
+                self._capacity.capacity_increased()
             for key in self._blocked.affected_by(change):
                 self._unblock(key, trigger, now)
             self._requeue_for_capacity(trigger, now)
 
-    def process_due(self, now: float, should_yield: Callable[[], bool]) -> None:
-        """Judge what is due, until nothing is or the caller has had enough."""
+    def process_due(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Evaluation]:
+        """Evaluate what is due and yield each decision, until nothing is due or it should yield."""
         self._update_evictability((), now)
         while (due := self._pop_due(now)) is not None:
-            self._evaluate(*due, now)
+            yield from self._evaluate(*due, now)
             if should_yield():
                 return
 
@@ -156,8 +166,8 @@ class Evaluator:
                 earliest = due if earliest is None else min(earliest, due)
         return earliest
 
-    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
-        """Take in how an eviction ended; what did not happen is looked at again later."""
+    def settle(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
+        """Release what an eviction reserved; one that did not happen is evaluated again later."""
         key, finding = self._evicting.pop(_eviction_key(evaluation)), evaluation.finding
         pod = finding.pod
         key[0].gate.release(pod, outcome, now)
@@ -225,8 +235,8 @@ class Evaluator:
         queue.enqueue(key, now, trigger)
 
     def _requeue_for_capacity(self, trigger: ChangeTrigger, now: float) -> None:
-        """Enqueue as many blocked subjects as freed capacity holds, except those queued already."""
-        for hint in self._capacity_hints():
+        """Wake as many as may fit now, among those who are not to look again anyway."""
+        for hint in self._capacity.take_capacity_hints():
             left = hint.slots
             for key in self._blocked.candidates_for(hint):
                 if left == 0:
@@ -235,7 +245,9 @@ class Evaluator:
                     self._enqueue(key[:2], now, trigger)
                     left = None if left is None else left - 1
 
-    def _evaluate(self, key: SubjectKey, trigger: ChangeTrigger, now: float) -> None:
+    def _evaluate(
+        self, key: SubjectKey, trigger: ChangeTrigger, now: float
+    ) -> Iterator[Evaluation]:
         instance, subject = key
         self.evaluations += 1
         previous = self._blocked.remove_group(key)
@@ -249,13 +261,13 @@ class Evaluator:
                 self._timers.set_if_sooner(self._timer_key(key), now + opinion.delay_s)
             else:
                 evaluation = self._decide(key, opinion, trigger, now, previous)
-                self._on_decision(evaluation)
+                yield evaluation
                 decision, found = evaluation.decision, True
         if found:
             self._requeue_for_capacity(trigger, now)
 
     def _timer_key(self, key: SubjectKey) -> SubjectKey:
-        """Return the subject that a timer evaluates: a pod's node, instead of one timer per pod."""
+        """Return what rings for a subject: its pod's node, or there would be a timer per pod."""
         instance, subject = key
         bound = instance.view.pod_and_node(subject.pod) if isinstance(subject, PodSubject) else None
         return key if bound is None else (instance, NodeSubject(bound[1].name))

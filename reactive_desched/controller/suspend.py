@@ -1,41 +1,28 @@
-"""Notices that this process stood still: then the picture is old, however fresh it looks."""
+"""Notices that the process did not run for a while: what was read of the cluster is then old."""
 
 from collections.abc import Callable
 
-import anyio
-
 SUSPEND_THRESHOLD_S = 3.0
-"""So long without a look, and we stood still: stopped, starved, or with the machine asleep."""
+"""The process counts as suspended when so long passed between two checks."""
 
 CHECK_INTERVAL_S = 0.5
-"""How often somebody looks, if nobody does it for another reason."""
+"""How often the check is made while nothing else asks for it."""
 
 
 class SuspendDetector:
-    """Tells `woke`, before anything else is done, how long this process has stood still.
+    """Measures the time between two checks: SIGSTOP, starvation and a sleeping machine lengthen it.
 
-    Whoever is about to judge or to act asks `look` first. `clock` gives seconds that also go on
-    while the machine sleeps.
+    `clock` gives seconds and goes on while the machine sleeps.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.on_resume: Callable[[float], None] = _ignore
         self._clock = clock
         self._checked_at: float | None = None
 
-    def check(self) -> None:
-        """Look at the clock; too long after the last look, tell how long that was."""
+    def check(self) -> float:
+        """Return how many seconds the process was suspended since the last check, 0 if it ran."""
         now = self._clock()
         before, self._checked_at = self._checked_at, now
         if before is not None and now - before > SUSPEND_THRESHOLD_S:
-            self.on_resume(now - before)
-
-    async def run(self) -> None:
-        """Look again and again, so that idling is not taken for standing still."""
-        while True:
-            self.check()
-            await anyio.sleep(CHECK_INTERVAL_S)
-
-
-def _ignore(_: float) -> None:
-    """Hear nothing."""
+            return now - before
+        return 0.0

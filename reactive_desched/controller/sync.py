@@ -1,95 +1,95 @@
-"""Is our picture whole and live? Nothing is judged or evicted unless every resource is."""
+"""Where a reflector's objects enter: into the cluster state, and from there to the controller."""
 
-from collections.abc import Callable, Collection, Iterable
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.readiness import sync_pause
+from reactive_desched.controller.worker import Worker
+from reactive_desched.errors import Malformed
+from reactive_desched.kube.codec import ReflectorStore
+from reactive_desched.model.changes import Change
+from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.observer import Observer
+from reactive_desched.state.resources import OPTIONAL_RESOURCES, WATCHED_KINDS
 
-_NOT_LISTED = "not listed yet"
 
+class ResourceEventHandler(ReflectorStore[ClusterObject]):
+    """Applies one resource's objects to the state, and the changes that follow to the controller.
 
-class SyncStatus:
-    """What each resource still lacks; `on_change` is called whenever that differs.
-
-    A `dispensable` resource that the server refuses counts as in order, as if there were none of
-    it, until it can be read after all; `went_without` hears of it.
+    A new list is compared with the old state, so that what a lost watch missed, deletions
+    included, becomes changes. The handler owns the pause `sync/<resource>`: it holds while a list
+    is applied, and until a watch is open. An optional resource that the API server denies does
+    not hold it.
     """
 
     def __init__(
-        self,
-        resources: Iterable[str],
-        on_change: Callable[[], None],
-        optional: Collection[str] = (),
+        self, resource: str, controller: Controller, worker: Worker, observer: Observer
     ) -> None:
-        self.resource_missing: Callable[[str, str], None] = lambda *_: None
-        self._optional = optional
-        self._missing: dict[str, str] = {}
-        self._list_and_watch = dict.fromkeys(resources, False)
-        self._reasons = dict.fromkeys(self._list_and_watch, _NOT_LISTED)
-        self._on_change = on_change
-        self._first_reason = self._find_first_reason()
+        self._resource = resource
+        self._pause = sync_pause(resource)
+        self._controller = controller
+        self._state = controller.state
+        self._readiness = controller.readiness
+        self._worker = worker
+        self._observer = observer
+        self._missing: set[str] | None = None
+        self._is_listed = False
+        self._is_denied = False
 
-    @property
-    def is_synced(self) -> bool:
-        """Say whether every resource is whole and live."""
-        return self._first_reason is None
+    def upsert(self, obj: ClusterObject, /) -> None:
+        """Apply an object that is new or has changed."""
+        if self._missing is not None:
+            self._missing.discard(obj.key)
+        if changes := self._state.upsert(obj):
+            self._apply(changes, obj.resource_version)
 
-    def first_reason(self) -> str | None:
-        """Name the first resource that is not in order and why, or None."""
-        return self._first_reason
+    def remove(self, obj: ClusterObject, /) -> None:
+        """Remove an object that was deleted."""
+        if changes := self._state.remove(obj):
+            self._apply(changes, obj.resource_version)
 
-    def reasons(self) -> dict[str, str]:
-        """Return what each resource lacks; an empty text is in order."""
-        return dict(self._reasons)
+    def begin_replace(self) -> None:
+        """A new list begins; what it lacks is removed at its end."""
+        self._is_listed = False
+        self._readiness.pause(self._pause, "a new list is being applied")
+        self._missing = set(self._state.keys(self._resource))
 
-    def missing(self) -> dict[str, str]:
-        """Return the optional resources that the API server refuses, and why."""
-        return dict(self._missing)
+    def end_replace(self) -> None:
+        """Remove what the new list lacks."""
+        missing, self._missing = self._missing or set(), None
+        for key in missing:
+            if (obj := self._state.get(self._resource, key)) is not None and (
+                changes := self._state.remove(obj)
+            ):
+                self._apply(changes, 0)  # no event named a version
+        self._state.set_readable(self._resource, readable=True)
+        self._is_listed = True
+        self._readiness.pause(self._pause, "waiting for a watch")
 
-    def all_reasons(self) -> str:
-        """Name every resource that is not in order, and why; empty when all are synced.
+    def mark_stale(self, reason: str, /) -> None:
+        """The watch is lost: nothing may be evicted on this state."""
+        if not self._is_denied:
+            self._readiness.pause(self._pause, reason or "the watch is lost")
 
-        Missing optional resources are named too, so that the text is the same when one is refused.
-        """
-        if self.is_synced:
-            return ""
-        by_reason: dict[str, list[str]] = {}
-        for resource, own_reason in self._reasons.items():
-            if reason := own_reason or self._missing.get(resource):
-                by_reason.setdefault(reason, []).append(resource)
-        return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    def mark_denied(self, reason: str, /) -> None:
+        """The API server denies the resource, and not only for a moment."""
+        self._state.set_readable(self._resource, readable=False)
+        if self._resource in OPTIONAL_RESOURCES and not self._is_denied:
+            self._is_denied = True
+            effect = WATCHED_KINDS[self._resource].if_forbidden
+            self._observer.on_resource_missing(self._resource, effect, reason)
+            self._readiness.resume(self._pause, f"not watched: {effect} ({reason})")
+            self._worker.wake()
 
-    def list_started(self, resource: str) -> None:
-        """A new picture is being swapped in."""
-        self._list_and_watch[resource] = False
-        self._set_reason(resource, "a new list is being taken in")
+    def mark_synced(self) -> None:
+        """A watch is open; with a complete list the resource is in sync."""
+        self._is_denied = False
+        if self._is_listed:
+            self._readiness.resume(self._pause)
+            self._worker.wake()
 
-    def list_finished(self, resource: str) -> None:
-        """The new picture is in; it counts once a watch is open on it."""
-        self._list_and_watch[resource] = True
-        self._set_reason(resource, "waiting for a watch")
+    def report_malformed(self, error: Malformed, /) -> None:
+        """Report an object that could not be decoded."""
+        self._observer.on_malformed(self._resource, error)
 
-    def stale(self, resource: str, reason: str) -> None:
-        """The link is lost."""
-        if resource not in self._missing:
-            self._set_reason(resource, reason or "link lost")
-
-    def denied(self, resource: str, reason: str) -> None:
-        """The server refuses it: go without it where that can be."""
-        if resource in self._optional and resource not in self._missing:
-            self._missing[resource] = reason
-            self.resource_missing(resource, reason)
-            self._set_reason(resource, "")
-
-    def watch_started(self, resource: str) -> None:
-        """A watch is open; this counts only on a whole picture."""
-        self._missing.pop(resource, None)
-        if self._list_and_watch[resource]:
-            self._set_reason(resource, "")
-
-    def _set_reason(self, resource: str, reason: str) -> None:
-        if self._reasons[resource] != reason:
-            self._reasons[resource] = reason
-            self._first_reason = self._find_first_reason()
-            self._on_change()
-
-    def _find_first_reason(self) -> str | None:
-        lacks = (f"{resource}: {lack}" for resource, lack in self._reasons.items() if lack)
-        return next(lacks, None)
+    def _apply(self, changes: list[Change], version: int) -> None:
+        if self._controller.apply(changes, version):
+            self._worker.wake()

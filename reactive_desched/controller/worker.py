@@ -1,53 +1,61 @@
-"""Drives the engine: at once when a change is due, by timer when one comes due, in small bites."""
+"""Drives the controller: at once when work is due, by timer when it comes due, in time slices."""
 
 from collections.abc import Callable
 
 import anyio
 import anyio.lowlevel
 
-from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.evictions import EvictionPool
+from reactive_desched.controller.suspend import CHECK_INTERVAL_S
+from reactive_desched.model.observer import Observer
+from reactive_desched.primitives.wakeup import Wakeup
 
 TIME_SLICE_S = 0.0005
-"""How long judging may hold the loop before others get their turn."""
+"""How long evaluating may hold the event loop before other tasks run."""
 
-MonotonicClock = Callable[[], float]
 _NEVER = float("inf")
 
 
 class Worker:
-    """Runs the engine's work on the event loop while `may_work` agrees.
+    """Runs the controller's work on the event loop and hands its intents to the eviction pool.
 
-    `clock` is the loop's own monotonic clock, in seconds. Each time nothing is due any more `took`
-    hears how long judging took since it last did, without the turns of others in between.
+    `clock` is the event loop's monotonic clock, in seconds. Each time nothing is due any more the
+    observer learns how long evaluating took since that was last so, other tasks' time excluded.
     """
 
     def __init__(
-        self, evaluator: Evaluator, may_work: Callable[[], bool], clock: MonotonicClock
+        self,
+        controller: Controller,
+        evictions: EvictionPool,
+        work_available: Wakeup,
+        observer: Observer,
+        clock: Callable[[], float],
     ) -> None:
-        self._evaluator = evaluator
-        self._may_work = may_work
+        self._controller = controller
+        self._evictions = evictions
+        self._work_available = work_available
+        self._observer = observer
         self._clock = clock
-        self._wake_event = anyio.Event()
         self._sleeps_until = -_NEVER  # awake
         self._is_processing = False
         self._busy_s = 0.0
-        self.on_idle: Callable[[float], None] = _ignore
 
-    def wake(self, now: float) -> None:
-        """There may be work: do one bite of what is due now, and let `run` see to the rest.
+    def wake(self) -> None:
+        """Work for one time slice on what is due now, and leave the rest to `run`.
 
-        Whoever sleeps is woken only for what comes due earlier: most changes need no wake-up.
+        A sleeping `run` is woken only for what comes due earlier: most changes need no wake-up.
         """
+        now = self._clock()
         due = self._next_due(now)
         if due <= now:
             due = self._process_batch(now)
         if due < self._sleeps_until:
-            self._wake_event.set()
+            self._work_available.notify()
 
     async def run(self) -> None:
-        """Judge whatever comes due, until cancelled."""
+        """Evaluate what comes due, until cancelled."""
         while True:
-            self._wake_event = anyio.Event()
             now = self._clock()
             if self._next_due(now) <= now and self._process_batch(now) <= now:
                 await anyio.lowlevel.checkpoint()
@@ -55,33 +63,37 @@ class Worker:
                 await self._sleep()
 
     def _process_batch(self, now: float) -> float:
-        """Work for a moment; return when there is work again."""
+        """Work for one time slice; return when there is work again."""
         if self._is_processing:
-            return _NEVER  # the bite under way sees to it
+            return _NEVER  # the slice under way sees to it
         yield_at = now + TIME_SLICE_S
         self._is_processing = True
         try:
-            self._evaluator.process_due(now, lambda: self._clock() >= yield_at)
+            for intent in self._controller.work(now, lambda: self._clock() >= yield_at):
+                self._evictions.submit(intent)
         finally:
             self._is_processing = False
         self._busy_s += self._clock() - now
         if (due := self._next_due(now)) > now:
-            self.on_idle(self._busy_s)
+            self._observer.on_cycle(self._busy_s)
             self._busy_s = 0.0
         return due
 
     def _next_due(self, now: float) -> float:
-        due = self._evaluator.next_due(now) if self._may_work() else None
+        due = self._controller.next_due(now)
         return _NEVER if due is None else due
 
     async def _sleep(self) -> None:
-        """Sleep until something comes due or is poked."""
+        """Sleep until something comes due or work becomes available."""
         now = self._clock()
         self._sleeps_until = self._next_due(now)
         with anyio.move_on_after(max(0.0, self._sleeps_until - now)):
-            await self._wake_event.wait()
+            await self._work_available.wait()
         self._sleeps_until = -_NEVER
 
 
-def _ignore(_: float) -> None:
-    """Hear nothing."""
+async def check_for_suspend(controller: Controller) -> None:
+    """Have the controller check its clock regularly, so that idling is no suspend."""
+    while True:
+        controller.pause_reason()
+        await anyio.sleep(CHECK_INTERVAL_S)

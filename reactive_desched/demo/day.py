@@ -12,7 +12,6 @@ from rich.table import Table
 
 from reactive_desched.app.controller import RunningController, open_controller
 from reactive_desched.app.options import Dependencies
-from reactive_desched.app.telemetry_observer import TelemetryObserver
 from reactive_desched.demo import epilogue
 from reactive_desched.demo.cluster import open_demo_cluster
 from reactive_desched.demo.narrator import ConsoleObserver
@@ -32,6 +31,7 @@ from reactive_desched.policy.load import load_sources
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
+from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
 
 _PIPE_WIDTH = 130

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.text import Text
 
-from reactive_desched.app.telemetry_observer import TelemetryObserver
 from reactive_desched.errors import Malformed
 from reactive_desched.model.changes import (
     Change,
@@ -16,14 +15,16 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.state.indexes.preferred_affinity import BestPreferenceChanged
+from reactive_desched.telemetry.observer import TelemetryObserver
 
 CHANGES_SHOWN = 4
 """Of a burst of equal changes the first few are shown, the rest are counted."""
 
 
-class ConsoleObserver:
+class ConsoleObserver(Observer):
     """Prints changes, findings with their decisions, and outcomes with the time they took.
 
     Everything is also passed on to the ordinary reporter, so that the metrics are those of `run`.
@@ -89,7 +90,7 @@ class ConsoleObserver:
                 self.refused.append(evaluation)
                 self.print_line("refuse", "red", f"{found}; {reason}: {message}")
 
-    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float, /) -> None:
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
         """Show an outcome, with the time from the change to it."""
         self._telemetry.on_outcome(evaluation, outcome, sent_at)
         pod = evaluation.finding.pod
@@ -104,13 +105,17 @@ class ConsoleObserver:
             "outcome", style, f"{pod} {outcome.result}; {times} {outcome.message}".rstrip()
         )
 
-    def on_pause(self, reason: str | None) -> None:
-        """Show why nothing is judged, and when it is again."""
+    def on_pause(self, reason: str) -> None:
+        """Show why evaluation is paused."""
         self._telemetry.on_pause(reason)
-        if reason is not None:
+        if reason:
             self.print_line("waiting", "magenta", reason)
 
-    def on_malformed(self, resource: str, error: Malformed, /) -> None:
+    def on_cycle(self, seconds: float) -> None:
+        """Have the metrics count it."""
+        self._telemetry.on_cycle(seconds)
+
+    def on_malformed(self, resource: str, error: Malformed) -> None:
         """Show what could not be read."""
         self.print_line("skipped", "red", f"{resource}: {error}")
 

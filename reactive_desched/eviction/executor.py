@@ -1,18 +1,14 @@
-"""Carries out evictions: written down first, asked for once, ended exactly once."""
+"""Executes evictions: journaled first, sent once, ended exactly once."""
 
 from collections.abc import Callable
-from functools import partial
-from math import inf
 from typing import Protocol
 
 import anyio
-from anyio import TASK_STATUS_IGNORED
-from anyio.abc import TaskStatus
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from msgspec import Struct
 
 from reactive_desched.errors import ClusterError, JournalError
+from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import (
     EVICTIONS_PAUSED,
     FAILED,
@@ -29,6 +25,7 @@ from reactive_desched.model.outcomes import (
 INITIAL_READ_BACKOFF_S, MAX_READ_BACKOFF_S = 1.0, 30.0
 """How soon a pod is read after a call of unknown effect, and how rarely at most."""
 
+
 WEBHOOK_TIMEOUT_S = 30.0
 """So long after its time limit a request may still be carried out: a webhook has 30 s at most."""
 
@@ -42,74 +39,71 @@ def effect_timeout(request_timeout_s: float) -> float:
 
 
 class Evictor(Protocol):
-    """Asks for one eviction, once, and never raises; reads a pod back when asked."""
+    """Sends one eviction request, once, and never raises; reads a pod back."""
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Ask the API server to evict the pod."""
         ...
 
     async def get_pod(self, namespace: str, name: str) -> PodLookup:
-        """Read who bears this name now; raises ClusterError when that cannot be found out."""
+        """Read the pod that has this name now; raises ClusterError when it cannot be read."""
         ...
 
 
-class IntentStore(Protocol):
-    """The durable record of intents and their ends."""
+class EvictionResult(Struct, frozen=True, gc=False):
+    """How the execution of an intent ended.
 
-    async def begin_intent(self, intent: Intent) -> str:
-        """Return the intent's id once it is on disk; raises JournalError when it cannot be."""
-        ...
+    `sent_at` is when the eviction request was sent, or would have been, in monotonic seconds.
+    """
 
-    async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
-        """Return once the outcome is on disk."""
-        ...
-
-
-OnOutcome = Callable[[Intent, Outcome, float], None]
-"""Told the intent, its outcome, and when the API server was asked (or would have been)."""
+    intent: Intent
+    outcome: Outcome
+    sent_at: float
 
 
 class EvictionExecutor:
-    """What one eviction takes: where it is written down, who asks for it, and what time it is.
+    """Executes one eviction: journal the intent, call the API, journal the outcome.
 
     `effect_timeout_s` is how long after a call of unknown effect the call may still evict the pod.
     """
 
     def __init__(
         self,
-        intents: IntentStore,
+        recorder: Recorder,
         evictor: Evictor,
         clock: Callable[[], float],
         *,
         effect_timeout_s: float = EFFECT_TIMEOUT_S,
     ) -> None:
-        self._intents = intents
+        self._recorder = recorder
         self._evictor = evictor
         self._clock = clock
         self._effect_timeout_s = effect_timeout_s
 
-    async def execute(
-        self, intent: Intent, cancel_reason: Callable[[], str | None]
-    ) -> tuple[Outcome, float]:
-        """Write an intent down, ask for the eviction, and write down what came of it.
+    async def execute(self, intent: Intent, cancel_reason: Callable[[], str]) -> EvictionResult:
+        """Journal the intent, send the eviction request, and journal the outcome.
 
-        `why_not` is asked before each of these steps. Returns the outcome, and when the API server
-        was asked (or would have been).
+        `cancel_reason` is asked before each of the first two steps; a text cancels the intent.
         """
-        if (reason := cancel_reason()) is not None:
-            return EVICTIONS_PAUSED.outcome(reason), self._clock()
+        if reason := cancel_reason():
+            return EvictionResult(intent, EVICTIONS_PAUSED.outcome(reason), self._clock())
         try:
-            intent_id = await self._intents.begin_intent(intent)
+            intent_id = await self._recorder.begin_intent(intent)
         except JournalError as error:
-            return JOURNAL_UNAVAILABLE.outcome(str(error)), self._clock()
+            return EvictionResult(intent, JOURNAL_UNAVAILABLE.outcome(str(error)), self._clock())
         sent_at = self._clock()
         outcome = await self._send(intent, cancel_reason)
-        await self._intents.record_outcome(intent_id, outcome)
-        return outcome, sent_at
+        await self._recorder.record_outcome(intent_id, outcome)
+        return EvictionResult(intent, outcome, sent_at)
 
-    async def _send(self, intent: Intent, cancel_reason: Callable[[], str | None]) -> Outcome:
-        """Call the API server, unless things changed while the intent was being written."""
-        if (reason := cancel_reason()) is not None:
+    def shutting_down(self, intent: Intent) -> EvictionResult:
+        """Return the end of an intent that arrives after the shutdown."""
+        outcome = SHUTTING_DOWN.outcome("the controller stops")
+        return EvictionResult(intent, outcome, self._clock())
+
+    async def _send(self, intent: Intent, cancel_reason: Callable[[], str]) -> Outcome:
+        """Call the API server, unless the intent was cancelled while the journal wrote it."""
+        if reason := cancel_reason():
             return EVICTIONS_PAUSED.outcome(reason)
         request = _request(intent)
         response = await self._evictor.evict(request)
@@ -117,92 +111,6 @@ class EvictionExecutor:
             return outcome
         deadline = anyio.current_time() + self._effect_timeout_s
         return await confirm_by_reading(self._evictor, request, deadline)
-
-
-class EvictionPool:
-    """Every eviction under way; `may_act` returns why not, or None.
-
-    `at_once` tasks each carry out one after the other: to hand an intent to a waiting task costs
-    a fifth of starting one. Further intents wait in line and are asked `may_act` when their turn
-    comes. Their number is bounded by the token buckets that let them through.
-    """
-
-    def __init__(
-        self,
-        intents: IntentStore,
-        evictor: Evictor,
-        cancel_reason: Callable[[], str | None],
-        on_outcome: OnOutcome,
-        clock: Callable[[], float],
-        *,
-        max_concurrent: int = 50,
-        effect_timeout_s: float = EFFECT_TIMEOUT_S,
-    ) -> None:
-        self._executor = EvictionExecutor(
-            intents, evictor, clock, effect_timeout_s=effect_timeout_s
-        )
-        self._cancel_reason = cancel_reason
-        self._on_outcome = on_outcome
-        self._clock = clock
-        self._max_concurrent = max_concurrent
-        self._queue: MemoryObjectSendStream[Intent] | None = None
-        self._active = 0
-        self._not_yet_sent: dict[PodKey, str | None] = {}
-        self._idle = anyio.Event()
-
-    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Carry out what is submitted, until cancelled."""
-        queue, intents = anyio.create_memory_object_stream[Intent](inf)
-        try:
-            async with queue, intents, anyio.create_task_group() as group:
-                for _ in range(self._max_concurrent):
-                    group.start_soon(self._work, intents)
-                self._queue = queue
-                task_status.started()
-                await self._sleep_until_cancelled()
-        finally:
-            self._not_yet_sent.clear()
-            self._active = 0  # whoever still stood in line had not begun
-
-    async def _sleep_until_cancelled(self) -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            self._queue = None
-
-    def submit(self, intent: Intent) -> None:
-        """Let one eviction begin; after `run` has ended it is withheld."""
-        if self._queue is None:
-            self._on_outcome(intent, SHUTTING_DOWN.outcome("the controller stops"), self._clock())
-        else:
-            self._active += 1
-            self._not_yet_sent[intent.pod.uid] = None
-            self._queue.send_nowait(intent)
-
-    def cancel_pending(self, reason: str) -> None:
-        """Withhold every eviction that was not asked for yet; the others go on to their end."""
-        self._not_yet_sent = dict.fromkeys(self._not_yet_sent, reason)
-
-    async def drained(self) -> None:
-        """Return when no eviction is under way."""
-        while self._active:
-            self._idle = anyio.Event()
-            await self._idle.wait()
-
-    async def _work(self, intents: MemoryObjectReceiveStream[Intent]) -> None:
-        async for intent in intents:
-            try:
-                cancel_reason = partial(self._intent_cancel_reason, intent)
-                outcome, sent_at = await self._executor.execute(intent, cancel_reason)
-            finally:
-                self._not_yet_sent.pop(intent.pod.uid, None)
-                self._active -= 1
-                if not self._active:
-                    self._idle.set()
-            self._on_outcome(intent, outcome, sent_at)
-
-    def _intent_cancel_reason(self, intent: Intent) -> str | None:
-        return self._not_yet_sent.get(intent.pod.uid) or self._cancel_reason()
 
 
 async def confirm_by_reading(

@@ -28,6 +28,7 @@ from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.journal.write_health import WriteHealth
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
 
 MAX_BUFFERED = 10_000
@@ -80,7 +81,7 @@ class Journal:
 
     Whatever `append` has returned for survives a crash. While the disk fails or is stuck, appends
     are refused at once, so that nothing is evicted unrecorded; the journal recovers by itself, and
-    `on_recovered` is called. `on_segment_started` is called for each file that is begun. `recovery`
+    `recovered` is notified. `on_segment_started` is called for each file that is begun. `recovery`
     tells what opening found, `tail` is how others follow.
     """
 
@@ -88,6 +89,7 @@ class Journal:
         self,
         opened: OpenedJournal,
         clock: Callable[[], datetime],
+        recovered: Wakeup | None = None,
     ) -> None:
         recovery = opened.recovery
         self.recovery = recovery
@@ -103,19 +105,18 @@ class Journal:
         self.records_refused = 0
         self.records_unrecorded = 0
         self.write_times = Histogram()
-        self.on_recovered: Callable[[], None] = _do_nothing
         self.on_segment_started: Callable[[], None] = _do_nothing
         self._segment_first_seq = opened.writer.first_seq
         self._writer = opened.writer
         self._lock = opened.lock
         self._clock = clock
         self._intents = OpenIntents(recovery.open_intents.values())
-        self._health = WriteHealth()
+        self._health = WriteHealth(recovered)
         self._buffer: list[_Pending] = []
         self._unrecorded = 0
         self._slots = anyio.Semaphore(MAX_BUFFERED, fast_acquire=True)
         self._thread = DiskThread()
-        self._work_available = anyio.Event()
+        self._work_available = Wakeup()
         self._stop = anyio.Event()
         self._stopped = anyio.Event()
         self._stopped.set()
@@ -128,6 +129,7 @@ class Journal:
         config: JournalConfig,
         *,
         clock: Callable[[], datetime],
+        recovered: Wakeup | None = None,
         disk: Disk = _REAL_DISK,
     ) -> "Journal":
         """Take the directory, repair a torn end, and go on behind the last record.
@@ -141,7 +143,7 @@ class Journal:
             opened = await thread.run(partial(open_directory, directory, disk, config, clock))
         finally:
             thread.close()
-        return cls(opened, clock)
+        return cls(opened, clock, recovered)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the journal's metrics, and those of its checkpoints."""
@@ -207,7 +209,7 @@ class Journal:
             self._slots.release()
             raise
         self._buffer.append(pending)
-        self._work_available.set()
+        self._work_available.notify()
         await done.wait()
         if pending.failure:
             raise JournalUnavailable(pending.failure)
@@ -236,7 +238,7 @@ class Journal:
             self.drop()
             return
         self._buffer.append(_Pending(event, None))
-        self._work_available.set()
+        self._work_available.notify()
 
     def drop(self) -> None:
         """Count a record that is not written; the next checkpoint tells how many there were."""
@@ -276,7 +278,7 @@ class Journal:
 
     def _request_stop(self) -> None:
         self._stop.set()
-        self._work_available.set()
+        self._work_available.notify()
 
     def _raise_if_unhealthy(self) -> None:
         if reason := self.reason:
@@ -307,7 +309,6 @@ class Journal:
 
     async def _wait_for_work(self) -> None:
         """Wait for work; a checkpoint may come due meanwhile."""
-        self._work_available = anyio.Event()
         with anyio.move_on_after(self.checkpointer.every_s):
             await self._work_available.wait()
         if not self._buffer and self._writer.checkpoint_due():
@@ -365,7 +366,6 @@ class Journal:
             else:
                 self._health.mark_recovered()
                 self.tail.publish(written.records)
-                self.on_recovered()
                 return
 
     def _resumed_event(self, refused_before: int) -> AnyEvent:
@@ -420,9 +420,10 @@ async def open_journal(
     config: JournalConfig,
     *,
     clock: Callable[[], datetime],
+    recovered: Wakeup | None = None,
 ) -> AsyncIterator[Journal]:
     """Open a journal, write what the block appends, and flush and close it at the end."""
-    journal = await Journal.open(directory, config, clock=clock)
+    journal = await Journal.open(directory, config, clock=clock, recovered=recovered)
     async with anyio.create_task_group() as group:
         await group.start(journal.run)
         try:

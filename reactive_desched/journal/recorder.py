@@ -84,6 +84,11 @@ class JournalRecorder:
         self._policy_revision = ""
         self._started_at: dict[str, float] = {}
 
+    @property
+    def fault(self) -> str:
+        """Why nothing can be recorded now; empty when records can be written."""
+        return self._journal.reason
+
     # --- policies and the journal itself ---
 
     def policy_loaded(self, source: str, revision: str) -> None:

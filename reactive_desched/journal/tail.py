@@ -7,13 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import anyio
 from anyio import CapacityLimiter, to_thread
 
 from reactive_desched.errors import RecordsExpired
 from reactive_desched.journal.follower import READ_LINES, JournalFollower
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.segments import list_segments
+from reactive_desched.primitives.wakeup import Wakeup
 
 MEMORY_RECORDS: Final = 4096
 MEMORY_BYTES: Final = 8 << 20
@@ -35,15 +35,14 @@ class LiveTail:
         self.last_seq = last_seq
         self._recent = _RecentRecords()
         self._files = _FileReaders(directory)
-        self._changed = anyio.Event()
+        self._changed = Wakeup()
         self._threads = CapacityLimiter(4)
 
     def publish(self, records: Sequence[JournalRecord]) -> None:
         """Take in records that have just become durable."""
         self._recent.add(records)
         self.last_seq = records[-1].seq
-        self._changed.set()
-        self._changed = anyio.Event()
+        self._changed.notify()
 
     def set_oldest(self, seq: int) -> None:
         """Take in that this is now the oldest record there is."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-import anyio
+from reactive_desched.primitives.wakeup import Wakeup
 
 STALLED_AFTER_S = 1.0
 """A write that takes longer makes the journal unfit until it returns."""
@@ -11,11 +11,12 @@ STALLED_AFTER_S = 1.0
 class WriteHealth:
     """Tracks the current fault and the write in progress; the writer passes the time."""
 
-    def __init__(self) -> None:
+    def __init__(self, recovered: Wakeup | None = None) -> None:
         self._fault = ""
         self._fault_since = 0.0
         self._writing_since: float | None = None
-        self._recovered = anyio.Event()
+        self._recovered = Wakeup()
+        self._also_recovered = recovered or Wakeup()
 
     def reason(self, clock: Callable[[], float]) -> str:
         """Return why nothing can be written at this moment; empty when it can."""
@@ -62,5 +63,5 @@ class WriteHealth:
 
     def notify_waiters(self) -> None:
         """Wake the tasks that wait for recovery, so that they check again."""
-        self._recovered.set()
-        self._recovered = anyio.Event()
+        self._recovered.notify()
+        self._also_recovered.notify()

@@ -11,6 +11,7 @@ import anyio.lowlevel
 from msgspec import Struct
 
 from reactive_desched.errors import ReactiveDeschedError
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.controllers.claims import Claims
 from reactive_desched.sim.controllers.controller import Controller
@@ -80,7 +81,7 @@ class SimCluster:
         for controller in self._controllers:
             for resource in sorted(controller.watches):
                 self._watchers.setdefault(resource, []).append(controller)
-        self._stirred = anyio.Event()
+        self._stirred = Wakeup()
         self._replay()
         self._unsubscribe = store.subscribe(self._observe)
 
@@ -187,7 +188,7 @@ class SimCluster:
             self.index.observe(event)
         for part in self._watchers.get(event.resource, ()):
             self._guarded(part, part.observe, event)
-        self._stirred.set()
+        self._stirred.notify()
 
     def _guarded(self, part: Controller, act: Callable[[T], None], given: T) -> None:
         """Let a controller act; if it may fail, what it was doing is dropped and logged."""
@@ -200,8 +201,6 @@ class SimCluster:
             logging.getLogger(__name__).exception("%s gave up on an object", type(part).__name__)
 
     async def _wait_until(self, due: float | None) -> None:
-        if self._stirred.is_set():
-            self._stirred = anyio.Event()
         wait = math.inf if due is None else max(0.0, due - self.store.clock.now())
         with anyio.move_on_after(wait):
             await self._stirred.wait()

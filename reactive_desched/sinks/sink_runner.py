@@ -13,6 +13,7 @@ from reactive_desched.errors import EventRejected, JournalError, RecordsExpired,
 from reactive_desched.journal.cursors import Cursor, Cursors
 from reactive_desched.journal.records import JournalRecord, recorded_at
 from reactive_desched.journal.tail import LiveTail
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.retry_backoff import LOG_EVERY_S, RetryBackoff
 from reactive_desched.sinks.sink import Sink
@@ -83,7 +84,7 @@ class SinkRunner:
         self._oldest_undelivered: bytes | None = (
             None  # the oldest record that the sink does not have
         )
-        self._moved = anyio.Event()
+        self._moved = Wakeup()
         self._saved_cursor = -1
         self._save_at = 0.0
         self._save_failure_logged_at: float | None = None
@@ -274,8 +275,7 @@ class SinkRunner:
 
     def _advance(self, cursor: int) -> None:
         self.cursor = cursor
-        self._moved.set()
-        self._moved = anyio.Event()
+        self._moved.notify()
 
     async def _save_cursor_if_due(self) -> None:
         if self._clock() >= self._save_at and self._saved_cursor != self.cursor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.logs import DebugLogger, format_timestamp
 
 MAX_LINES = 10_000
@@ -26,7 +27,7 @@ class DeferredLogger:
         self._clock = clock
         self._lines: deque[tuple[str, str, float, dict[str, Any]]] = deque()
         self._dropped = 0
-        self._has_lines = anyio.Event()
+        self._has_lines = Wakeup()
 
     def debug(self, event: str, **values: Any) -> None:  # structlog takes values of any type
         """Take a line for those who look closely."""
@@ -44,8 +45,8 @@ class DeferredLogger:
         """Write lines as they come; when cancelled, write what is left."""
         try:
             while True:
-                await self._has_lines.wait()
-                self._has_lines = anyio.Event()
+                while not self._lines:
+                    await self._has_lines.wait()
                 while self._lines:
                     await anyio.sleep(WRITE_DELAY_S)
                     self._write_batch(1 + len(self._lines) // BATCH_DIVISOR)
@@ -57,8 +58,7 @@ class DeferredLogger:
             self._dropped += 1
             return
         self._lines.append((level, event, self._clock(), values))
-        if not self._has_lines.is_set():
-            self._has_lines.set()
+        self._has_lines.notify()
 
     def _write_batch(self, limit: int) -> None:
         for _ in range(min(limit, len(self._lines))):

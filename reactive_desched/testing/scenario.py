@@ -135,9 +135,8 @@ class Scenario:
         instance = PluginInstance("test", self._recorded, _Gate(decide), self.view, at_once)
         self._evaluator = Evaluator(
             [instance],
-            lambda _: None,
-            backoff=PodBackoff(RetrySettings()),
-            on_capacity_increase=lambda: None,
+            PodBackoff(RetrySettings()),
+            UpstreamNodeFit(self.view),
         )
         self.state.keep_indexes((kind, None) for kind in plugin.indexes)
         for obj in objects:
@@ -247,4 +246,5 @@ class Scenario:
     def _process_due(self) -> None:
         now = self._elapsed_s
         while (due := self._evaluator.next_due(now)) is not None and due <= now:
-            self._evaluator.process_due(now, lambda: False)
+            for _ in self._evaluator.process_due(now, lambda: False):
+                pass

@@ -10,6 +10,7 @@ import anyio
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.summary import EventFilter, EventSummary, parse_summary
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.web.framing import Framing
 
 MAX_RECORDS: Final = 2048
@@ -125,8 +126,8 @@ class LiveBuffer:
         self._bytes = 0
         self._seq = 0
         self._clients = 0
-        self._has_clients = anyio.Event()
-        self._updated = anyio.Event()
+        self._has_clients = Wakeup()
+        self._updated = Wakeup()
         self._chunk_slots = anyio.Semaphore(MAX_CONCURRENT_CHUNKS)
         self._chunks: dict[tuple[int, EventFilter, str], Chunk] = {}
 
@@ -139,19 +140,18 @@ class LiveBuffer:
         """Have it follow the journal from now on, for one client more."""
         if not self._clients:
             self._restart_at(self._source.last_seq)
-            self._has_clients.set()
+            self._has_clients.notify()
         self._clients += 1
 
     def remove_client(self) -> None:
         """Let it rest when this was the last client."""
         self._clients -= 1
-        if not self._clients:
-            self._has_clients = anyio.Event()
 
     async def run(self) -> None:
         """Follow the journal; whatever goes wrong with it ends with another try."""
         while True:
-            await self._has_clients.wait()
+            while not self._clients:
+                await self._has_clients.wait()
             try:
                 await self._source.wait_past(self._seq)
                 self._add(await self._source.read_after(self._seq, RECORDS_PER_CHUNK))
@@ -173,8 +173,7 @@ class LiveBuffer:
 
     def notify(self) -> None:
         """Wake every client that waits for records."""
-        self._updated.set()
-        self._updated = anyio.Event()
+        self._updated.notify()
 
     def _make_chunk(self, seq: int, event_filter: EventFilter, framing: Framing) -> Chunk | None:
         if seq >= self._seq:

@@ -96,10 +96,10 @@ class TestTelling:
             group.cancel_scope.cancel()
 
         assert log.lines == [
-            "stopped {'because': 'full'}",
-            "stopped {'because': 'broken'}",
+            "stopped {'reason': 'full'}",
+            "stopped {'reason': 'broken'}",
             "resumed {'after': 'broken'}",
-            "stopped {'because': 'full'}",
+            "stopped {'reason': 'full'}",
         ]
 
     async def test_a_reason_that_still_grows_is_told_when_it_has_stood_for_some_looks(self) -> None:
@@ -117,7 +117,7 @@ class TestTelling:
             await anyio.sleep(12 * POLL_INTERVAL_S)
             group.cancel_scope.cancel()
 
-        assert log.lines == ["stopped {'because': 'd'}", "resumed {'after': 'd'}"]
+        assert log.lines == ["stopped {'reason': 'd'}", "resumed {'after': 'd'}"]
 
     async def test_what_passes_between_two_looks_is_not_told(self) -> None:
         log, reasons = Lines(), ["not listed yet"]

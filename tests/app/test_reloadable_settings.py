@@ -29,7 +29,7 @@ def debounce(controller: Controller, _: Configuration) -> DebounceConfig:
 
 
 def rate(scope: str) -> Effect:
-    return lambda controller, _: controller.rate_limiter._rates[scope]
+    return lambda controller, _: controller.gates.rate_limiter._rates[scope]
 
 
 def retry(controller: Controller, _: Configuration) -> tuple[float, float]:
@@ -56,7 +56,7 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "budgets.namespace.burst": (7, rate("namespace"), TokenRate(0.2, 7)),
     "evictions.retry.initial": ("1s", retry, (1, 300)),
     "evictions.retry.max": ("9s", retry, (5, 9)),
-    "nodeFit": ("upstream", lambda controller, _: type(controller._node_fit), UpstreamNodeFit),
+    "nodeFit": ("upstream", lambda controller, _: type(controller.gates.node_fit), UpstreamNodeFit),
     "events.kubernetes": (False, kubernetes_events, False),
 }
 

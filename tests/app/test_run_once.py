@@ -73,8 +73,8 @@ class Bench:
             plan, means, self.ledger, self.diary, self.why_stop, self.timings, node_fit
         )
 
-    def why_stop(self) -> str | None:
-        return "asked to stop" if len(self.evictor.calls) >= self._stop_after else None
+    def why_stop(self) -> str:
+        return "asked to stop" if len(self.evictor.calls) >= self._stop_after else ""
 
     async def over(self, things: Iterable[ClusterObject]) -> int:
         gathering = SnapshotBuilder()
@@ -136,7 +136,7 @@ async def test_a_dry_sweep_says_how_many_it_would_evict() -> None:
     bench.evictor.script = {"a": [DryRun()], "b": [DryRun()]}
 
     assert await bench.over(FULL) == COMPLETED
-    assert bench.diary.outcomes == [("a", "rehearsed"), ("b", "rehearsed")]
+    assert bench.diary.outcomes == [("a", "dry_run"), ("b", "dry_run")]
     assert bench.log.lines == [("swept", {"stopped": None, "would_evict": 2})]
 
 

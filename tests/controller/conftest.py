@@ -92,16 +92,14 @@ class Bench:
         self.rooms: list[CapacityHint] = []
         self.engine = Evaluator(
             self.instances,
-            self.judgements.append,
-            backoff=PodBackoff(RetrySettings(initial_s=5, max_s=300)),
-            on_capacity_increase=self._grow,
-            capacity_hints=self._news,
+            PodBackoff(RetrySettings(initial_s=5, max_s=300)),
+            self,
         )
 
-    def _grow(self) -> None:
+    def capacity_increased(self) -> None:
         self.grown += 1
 
-    def _news(self) -> list[CapacityHint]:
+    def take_capacity_hints(self) -> list[CapacityHint]:
         news, self.rooms[:] = list(self.rooms), []
         return news
 
@@ -120,7 +118,7 @@ class Bench:
 
     def work(self, now: float) -> None:
         while (due := self.engine.next_due(now)) is not None and due <= now:
-            self.engine.process_due(now, lambda: False)
+            self.judgements += self.engine.process_due(now, lambda: False)
 
     def looked(self) -> list[NodeOrPod]:
         """Return, once, what the first plugin looked at."""
@@ -133,14 +131,14 @@ class Bench:
         plugin, gate = Wrong(), Gate()
         plugin.wrong.update(wrong)
         self.engine.reconfigure(
-            [PluginInstance("new", plugin, gate, build_view(self.state), AT_ONCE)], now
+            [PluginInstance("new", plugin, gate, build_view(self.state), AT_ONCE)], self, now
         )
         return plugin, gate
 
     def end(self, result: str, now: float, retry_after_s: float | None = None) -> None:
         """End the latest eviction."""
         evict = next(j for j in reversed(self.judgements) if isinstance(j.decision, Evict))
-        self.engine.on_outcome(evict, Outcome(result, "because", retry_after_s), now)
+        self.engine.settle(evict, Outcome(result, "because", retry_after_s), now)
 
     @property
     def decided(self) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from reactive_desched.api.balance_plugin import Plan
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.fit.upstream import UpstreamNodeFit
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
 from reactive_desched.gate.windows import SlidingWindowLimits
@@ -84,13 +85,13 @@ class Bench:
         for found in PODS:
             state.upsert(found)
         self.plugin = Everything()
+        self.capacity = UpstreamNodeFit(build_view(state))
         self.evaluations: list[Evaluation] = []
         at_once = DebounceConfig(0, 0)
         self.evaluator = Evaluator(
             [PluginInstance("p", self.plugin, gate, build_view(state), at_once)],
-            self.evaluations.append,
-            backoff=PodBackoff(RetrySettings()),
-            on_capacity_increase=lambda: None,
+            PodBackoff(RetrySettings()),
+            self.capacity,
         )
         self.evaluator.resync(0)
         self.work(0)
@@ -103,7 +104,7 @@ class Bench:
         return [(each.finding.pod.name, each.changed) for each in self.evaluations]
 
     def work(self, now: float) -> None:
-        self.evaluator.process_due(now, lambda: False)
+        self.evaluations += self.evaluator.process_due(now, lambda: False)
 
 
 def refuse(message: str, *wakes: Any) -> Callable[[Finding], Decision]:  # wakes of any type
@@ -142,7 +143,9 @@ def test_a_finding_that_is_not_made_again_is_blocked_no_longer() -> None:
     )
     bench = Bench(Fixed(a=refuse("no"), b=refuse("no"), c=refuse("no")))
     bench.evaluator.reconfigure(
-        [PluginInstance("p", bench.plugin, exhausted, build_view(ClusterState()))], 1
+        [PluginInstance("p", bench.plugin, exhausted, build_view(ClusterState()))],
+        bench.capacity,
+        1,
     )
     bench.work(1)
 

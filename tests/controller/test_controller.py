@@ -7,6 +7,7 @@ import anyio
 import msgspec
 import pytest
 
+from reactive_desched.controller.readiness import JOURNAL, MANUAL, STARTUP
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.gate import Gate
@@ -110,24 +111,15 @@ async def test_an_intent_says_all_there_is_to_say() -> None:
     ]
 
 
-async def test_an_eviction_is_begun_before_its_announcement(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_observer_learns_of_the_decision_and_of_its_outcome() -> None:
     bench = ControllerBench()
-    submit = bench.controller.evictions.submit
-
-    def begin(intent: Intent) -> None:
-        bench.observer.events.append(("begun", intent.pod.name))
-        submit(intent)
-
-    monkeypatch.setattr(bench.controller.evictions, "submit", begin)
     await bench.run_with_taint(pod("web", on="n1"))
 
     kinds = [kind for kind, _ in bench.observer.events if kind != "changed"]
-    assert kinds == ["held back", "begun", "judged", "ended"]
+    assert kinds == ["held back", "judged", "ended"]
     assert bench.observer.of_kind("judged") == [("day", "Evict")]
-    [(_, asked_at)] = bench.server.calls
-    assert bench.observer.of_kind("ended") == [("web", "evicted", asked_at)]
+    [(_, sent_at)] = bench.server.calls
+    assert bench.observer.of_kind("ended") == [("web", "evicted", sent_at)]
 
 
 async def test_changes_are_told_once_the_first_picture_is_whole() -> None:
@@ -141,29 +133,34 @@ async def test_why_nothing_is_judged_is_told_when_it_differs() -> None:
     bench = ControllerBench()
     bench.deliver_list()
     assert bench.observer.of_kind("held back") == []
-    bench.controller.set_paused(None)
+    bench.resume(STARTUP)
     bench.handlers["pods"].mark_stale("reset")
     bench.handlers["pods"].mark_stale("reset")
-    bench.controller.set_paused("stopping")
+    bench.readiness.pause(MANUAL, "maintenance")
     bench.handlers["pods"].mark_synced()
-    bench.controller.set_paused(None)
+    bench.resume(MANUAL)
 
-    assert bench.observer.of_kind("held back") == [None, "pods: reset", "stopping", None]
+    assert bench.observer.of_kind("held back") == [
+        "",
+        "sync/pods: reset",
+        "manual: maintenance",
+        "",
+    ]
 
 
 async def test_nothing_starts_before_both_the_picture_is_whole_and_nobody_holds_it_back() -> None:
     early, late = ControllerBench(), ControllerBench()
-    early.controller.set_paused(None)
+    early.resume(STARTUP)
     assert not early.controller.initial_sync_done.is_set()
     early.deliver_list()
     assert early.controller.initial_sync_done.is_set()
 
     late.deliver_list()
-    assert late.controller.idle_reason() == "still starting"
+    assert late.controller.pause_reason() == "startup: the controller is starting"
     assert not late.controller.initial_sync_done.is_set()
-    late.controller.set_paused(None)
+    late.resume(STARTUP)
     assert late.controller.initial_sync_done.is_set()
-    assert late.controller.idle_reason() is None
+    assert late.controller.pause_reason() == ""
 
 
 async def test_the_first_picture_is_swept_once_however_often_the_link_is_lost() -> None:
@@ -177,18 +174,19 @@ async def test_the_first_picture_is_swept_once_however_often_the_link_is_lost() 
     assert bench.controller.evaluator.evaluations == looks
 
 
-async def test_while_the_journal_cannot_write_nobody_is_asked_and_it_is_made_up_for() -> None:
-    trouble = ["disk full"]
-    bench = ControllerBench(may_write=lambda: trouble[0] if trouble else None)
+async def test_while_the_journal_cannot_write_nothing_is_decided_and_all_of_it_afterwards() -> None:
+    bench = ControllerBench()
+    bench.ledger.fault = "disk full"
     async with bench.running():
         bench.sync_and_resume(TAINTED, node("n2"), pod("web", on="n1"))
-        assert bench.controller.idle_reason() == "disk full"
+        assert bench.controller.pause_reason() == "journal: disk full"
+        assert bench.readiness.pauses[JOURNAL].reason == "disk full"
         await anyio.sleep(60)
         assert (bench.evicted_names, bench.ledger.lines) == ([], [])
         assert (bench.observer.of_kind("judged"), bench.ledger.verdicts) == ([], [])
 
-        trouble.clear()
-        bench.controller.wake()
+        bench.ledger.fault = ""
+        bench.work_available.notify()
         await anyio.sleep(6)
         assert bench.evicted_names == ["web"]
 
@@ -262,7 +260,7 @@ async def test_only_selected_nodes_are_judged_and_counted() -> None:
     )
 
     assert bench.controller.size() == {"nodes": 1, "pods": 2}
-    bench.controller.set_paused(None)
+    bench.resume(STARTUP)
     assert bench.observer.of_kind("judged") == [("day", "Refuse")]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
+from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import NodeAdded, NodeGone, Resynced
@@ -31,11 +32,11 @@ async def test_another_plan_is_in_force_for_everything_from_its_adoption_on() ->
     bench = ControllerBench(make_profile("day", AFFINITY))
     bench.deliver_list(TAINTED, node("n2"), pod("web", on="n1"))
     async with bench.running():
-        bench.controller.set_paused(None)
+        bench.resume(STARTUP)
         await anyio.sleep(1)
         assert bench.evicted_names == []
 
-        bench.controller.reconfigure(make_config(make_profile("night"), grace_period_s=9))
+        bench.reconfigure(make_config(make_profile("night"), grace_period_s=9))
         await anyio.sleep(1)
 
     [intent] = bench.ledger.intents
@@ -46,9 +47,7 @@ async def test_another_plan_is_in_force_for_everything_from_its_adoption_on() ->
 
 async def test_a_plan_adopted_before_the_first_picture_is_the_one_that_judges_it() -> None:
     bench = ControllerBench(make_profile("day"))
-    bench.controller.reconfigure(
-        make_config(make_profile("night"), selects=parse_selector("pool=a"))
-    )
+    bench.reconfigure(make_config(make_profile("night"), selects=parse_selector("pool=a")))
     assert not bench.controller.initial_sync_done.is_set()
     bench.sync_and_resume(node("n1", "gpu:NoSchedule", labels={"pool": "a"}), pod("web", on="n1"))
 
@@ -61,7 +60,7 @@ async def test_nothing_is_judged_by_a_new_plan_while_the_link_is_lost() -> None:
     bench = ControllerBench(make_profile("day", AFFINITY))
     bench.sync_and_resume(TAINTED, node("n2"), pod("web", on="n1"))
     bench.handlers["pods"].mark_stale("reset")
-    bench.controller.reconfigure(make_config(make_profile("night")))
+    bench.reconfigure(make_config(make_profile("night")))
     assert bench.observer.of_kind("judged") == []
 
     bench.handlers["pods"].mark_synced()
@@ -77,9 +76,7 @@ async def test_another_node_selector_changes_which_nodes_count_and_says_so() -> 
         pod("a", on="n1"),
         pod("b", on="n2"),
     )
-    bench.controller.reconfigure(
-        make_config(make_profile("night"), selects=parse_selector("pool=b"))
-    )
+    bench.reconfigure(make_config(make_profile("night"), selects=parse_selector("pool=b")))
 
     assert bench.controller.size() == {"nodes": 2, "pods": 2}
     changed = bench.observer.of_kind("changed")
@@ -97,7 +94,7 @@ async def test_who_fitted_nowhere_among_the_old_nodes_may_fit_among_the_new(stre
         node("n3", labels={"pool": "b", "disk": "ssd"}),
         pod("db", on="n1", requires="disk=ssd"),
     )
-    bench.controller.reconfigure(make_config(fit, selects=EVERYTHING, node_fit=strength))
+    bench.reconfigure(make_config(fit, selects=EVERYTHING, node_fit=strength))
 
     assert bench.observer.of_kind("judged") == [("day", "Refuse"), ("day", "Evict")]
 
@@ -109,7 +106,7 @@ async def test_what_stands_in_line_when_the_policy_changes_is_judged_by_the_new_
         bench.sync_and_resume(TAINTED, node("n2"), *(pod(name, on="n1") for name in "abc"))
         await anyio.sleep(1)
         shop = {"labelSelector": {"matchLabels": {"tier": "shop"}}}
-        bench.controller.reconfigure(make_config(make_profile("night", **shop)))
+        bench.reconfigure(make_config(make_profile("night", **shop)))
         await anyio.sleep(60)
 
     assert bench.evicted_names == ["a"]
@@ -126,7 +123,7 @@ async def test_tokens_limits_and_rests_outlive_the_plan() -> None:
         await anyio.sleep(0.1)
         assert sorted(bench.evicted_names) == ["a", "b"]
         for _ in range(9):
-            bench.controller.reconfigure(make_config(make_profile("night"), **paced))
+            bench.reconfigure(make_config(make_profile("night"), **paced))
             await anyio.sleep(0.1)
 
     assert sorted(bench.evicted_names) == ["a", "b", "c"]  # a was denied: its token is free again
@@ -138,7 +135,7 @@ async def test_waits_between_tries_follow_the_new_plan() -> None:
     async with bench.running():
         bench.sync_and_resume(TAINTED, node("n2"), pod("web", on="n1"))
         await anyio.sleep(1)
-        bench.controller.reconfigure(make_config(retry=RetrySettings(initial_s=10.0, max_s=40.0)))
+        bench.reconfigure(make_config(retry=RetrySettings(initial_s=10.0, max_s=40.0)))
         await anyio.sleep(90)
 
     times = [at for _, at in bench.server.calls]

@@ -64,10 +64,10 @@ def test_a_sweep_is_due_at_once_until_it_is_over(make_bench: MakeBench) -> None:
     bench.engine.resync(7)
 
     assert bench.engine.next_due(9) == 9
-    bench.engine.process_due(9, lambda: True)
+    list(bench.engine.process_due(9, lambda: True))
     assert bench.looked() == [NodeSubject("n1")]
     assert bench.engine.next_due(9) == 9
-    bench.engine.process_due(9, lambda: False)
+    list(bench.engine.process_due(9, lambda: False))
     assert bench.looked() == [NodeSubject("n2")]
     assert bench.engine.next_due(9) is None
 
@@ -103,7 +103,7 @@ def test_a_burst_is_looked_at_once_with_the_first_change_as_its_cause(
 def test_work_stops_when_whoever_drives_it_has_had_enough(make_bench: MakeBench) -> None:
     bench = make_bench().start()
     bench.engine.apply_changes([PodBound(A), PodBound(B)], 1)
-    bench.engine.process_due(1, lambda: True)
+    list(bench.engine.process_due(1, lambda: True))
 
     assert bench.looked() == [PodSubject("a")]
     assert bench.engine.next_due(1) == 1

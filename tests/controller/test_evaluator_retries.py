@@ -103,7 +103,7 @@ def test_while_it_rests_a_pod_shows_why(make_bench: MakeBench) -> None:
 def test_a_failure_without_words_is_told_by_its_result(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
-    bench.engine.on_outcome(bench.judgements[0], Outcome(CANCELLED), 0)
+    bench.engine.settle(bench.judgements[0], Outcome(CANCELLED), 0)
 
     waiting = bench.engine.blocked_decision((bench.instance, PodSubject("a"), "a"))
     assert waiting is not None

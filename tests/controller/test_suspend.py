@@ -1,63 +1,34 @@
-"""Standing still is told from idling by how long nobody looked at the clock."""
+"""The time between two checks tells a suspended process from one that runs."""
 
-import anyio
 import pytest
 
 from reactive_desched.controller.suspend import SUSPEND_THRESHOLD_S, SuspendDetector
 
-pytestmark = pytest.mark.anyio
+
+@pytest.fixture
+def now() -> list[float]:
+    return [1000.0]
 
 
-class TestLooking:
-    @pytest.fixture
-    def now(self) -> list[float]:
-        return [1000.0]
-
-    @pytest.fixture
-    def heard(self) -> list[float]:
-        return []
-
-    @pytest.fixture
-    def vigil(self, now: list[float], heard: list[float]) -> SuspendDetector:
-        vigil = SuspendDetector(lambda: now[0])
-        vigil.on_resume = heard.append
-        return vigil
-
-    def test_the_first_look_tells_nothing(self, vigil: SuspendDetector, heard: list[float]) -> None:
-        vigil.check()
-
-        assert heard == []
-
-    def test_standing_still_is_told_once_with_how_long_it_was(
-        self, vigil: SuspendDetector, now: list[float], heard: list[float]
-    ) -> None:
-        vigil.check()
-        now[0] += 40
-        vigil.check()
-        vigil.check()
-
-        assert heard == [40]
-
-    def test_short_pauses_are_none_however_many(
-        self, vigil: SuspendDetector, now: list[float], heard: list[float]
-    ) -> None:
-        for _ in range(100):
-            vigil.check()
-            now[0] += SUSPEND_THRESHOLD_S
-
-        assert heard == []
+@pytest.fixture
+def detector(now: list[float]) -> SuspendDetector:
+    return SuspendDetector(lambda: now[0])
 
 
-@pytest.mark.virtual_time
-async def test_idling_is_not_standing_still() -> None:
-    heard: list[float] = []
-    vigil = SuspendDetector(anyio.current_time)
-    vigil.on_resume = heard.append
-    vigil.check()
-    async with anyio.create_task_group() as group:
-        group.start_soon(vigil.run)
-        await anyio.sleep(3600)
-        vigil.check()
-        group.cancel_scope.cancel()
+def test_the_first_check_finds_nothing(detector: SuspendDetector) -> None:
+    assert detector.check() == 0
 
-    assert heard == []
+
+def test_a_suspend_is_found_once_with_its_length(
+    detector: SuspendDetector, now: list[float]
+) -> None:
+    detector.check()
+    now[0] += 40
+
+    assert (detector.check(), detector.check()) == (40, 0)
+
+
+def test_short_pauses_are_none_however_many(detector: SuspendDetector, now: list[float]) -> None:
+    for _ in range(100):
+        assert detector.check() == 0
+        now[0] += SUSPEND_THRESHOLD_S

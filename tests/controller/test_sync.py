@@ -1,153 +1,304 @@
-from reactive_desched.controller.sync import SyncStatus
+from collections.abc import Sequence
+
+import pytest
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.readiness import PauseStatus, Readiness, sync_pause
+from reactive_desched.controller.sync import ResourceEventHandler
+from reactive_desched.errors import Malformed
+from reactive_desched.model.changes import Change, NodeAdded, NodeGone, NodeTaintsChanged, PodGone
+from reactive_desched.model.objects import (
+    Job,
+    OwnerReference,
+    PersistentVolumeClaim,
+    PriorityClass,
+    ReplicaSet,
+)
+from reactive_desched.model.observer import Observer
+from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.resources import RESOURCES
+from reactive_desched.testing.builders import node, pod
+from tests.support.assembly_bench import make_config
+from tests.support.flow import MemoryIntentStore, never_suspended
+
+ABOVE = OwnerReference("Deployment", "web", "d", controller=True)
 
 
-class Bench:
-    """Two resources, and how often something differed."""
+class Applied(Controller):
+    """A controller that keeps what is applied to it."""
 
     def __init__(self) -> None:
-        self.changes = 0
-        self.synced = SyncStatus(("nodes", "pods"), self._changed, optional={"nodes"})
+        observer, wakeup = Observer(), Wakeup()
+        super().__init__(
+            make_config(),
+            readiness=Readiness(RESOURCES, observer, wakeup),
+            recorder=MemoryIntentStore(),
+            observer=observer,
+            work_available=wakeup,
+            suspend=never_suspended(),
+            clock=lambda: 0.0,
+            wall_clock=lambda: 0.0,
+        )
+        self.applied: list[Change] = []
+        self.versions: list[int] = []
 
-    def _changed(self) -> None:
-        self.changes += 1
-
-    def list_and_watch(self, *resources: str) -> None:
-        for resource in resources:
-            self.synced.list_started(resource)
-            self.synced.list_finished(resource)
-            self.synced.watch_started(resource)
+    def apply(self, changes: Sequence[Change], version: int = 0) -> bool:
+        self.applied += changes
+        self.versions += [version] * len(changes)
+        return True
 
 
-def test_what_was_never_listed_is_named_first() -> None:
-    synced = Bench().synced
+class Bench(Observer):
+    """The event handlers of every resource over one state, and what they applied."""
 
-    assert not synced.is_synced
-    assert synced.first_reason() == "nodes: not listed yet"
-    assert synced.reasons() == {"nodes": "not listed yet", "pods": "not listed yet"}
+    def __init__(self) -> None:
+        self.controller = Applied()
+        self.state = self.controller.state
+        self.wakes = 0
+        self.malformed: list[tuple[str, str]] = []
+        self.missing: list[tuple[str, str]] = []
+        self.handlers = {
+            resource: ResourceEventHandler(resource, self.controller, self, self)  # type: ignore[arg-type]  # what a handler uses of a worker
+            for resource in RESOURCES
+        }
+        self.nodes = self.handlers["nodes"]
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def on_malformed(self, resource: str, error: Malformed) -> None:
+        self.malformed.append((resource, error.name))
+
+    def on_resource_missing(self, resource: str, effect: str, reason: str) -> None:
+        self.missing.append((resource, reason))
+
+    def reason(self, resource: str) -> str:
+        return self.controller.readiness.pauses[sync_pause(resource)].reason
+
+    def news(self) -> list[Change]:
+        """Return, once, what was applied."""
+        applied = list(self.controller.applied)
+        self.controller.applied.clear()
+        return applied
 
 
-def test_everything_listed_and_watched_is_complete() -> None:
+def test_what_comes_in_becomes_changes() -> None:
     bench = Bench()
-    bench.list_and_watch("nodes")
-    assert bench.synced.first_reason() == "pods: not listed yet"
+    bench.nodes.upsert(node("n1"))
+    assert bench.news() == [NodeAdded("n1")]
+    bench.nodes.upsert(node("n1"))
+    assert bench.news() == []
+    bench.nodes.remove(node("n1"))
+    assert bench.news() == [NodeGone("n1")]
+    bench.nodes.remove(node("n1"))
+    assert bench.news() == []
 
-    bench.list_and_watch("pods")
-    assert bench.synced.is_synced
-    assert bench.synced.first_reason() is None
-    assert bench.synced.reasons() == {"nodes": "", "pods": ""}
 
-
-def test_a_list_counts_only_once_a_watch_is_open_on_it() -> None:
+def test_changes_come_with_the_version_of_the_object_that_was_told() -> None:
     bench = Bench()
-    bench.list_and_watch("nodes", "pods")
-    bench.synced.list_started("pods")
-    assert bench.synced.first_reason() == "pods: a new list is being taken in"
-    bench.synced.list_finished("pods")
-    assert bench.synced.first_reason() == "pods: waiting for a watch"
-    bench.synced.watch_started("pods")
-    assert bench.synced.is_synced
+    bench.nodes.upsert(node("n1", version=5))
+    bench.nodes.remove(node("n1", version=7))
+    bench.nodes.upsert(node("n2", version=8))
+    bench.nodes.begin_replace()
+    bench.nodes.end_replace()
+
+    assert bench.controller.applied == [
+        NodeAdded("n1"),
+        NodeGone("n1"),
+        NodeAdded("n2"),
+        NodeGone("n2"),
+    ]
+    assert bench.controller.versions == [5, 7, 8, 0]
 
 
-def test_a_watch_does_not_make_half_a_list_whole() -> None:
+@pytest.mark.parametrize(
+    ("resource", "thing"),
+    [("replicasets", ReplicaSet("r", 5, ABOVE)), ("jobs", Job("r", 5, ABOVE))],
+)
+def test_what_controls_an_owner_is_taken_in_without_a_word(
+    resource: str, thing: ReplicaSet | Job
+) -> None:
     bench = Bench()
-    bench.list_and_watch("nodes", "pods")
-    bench.synced.list_started("pods")
-    bench.synced.watch_started("pods")
+    feed = bench.handlers[resource]
+    feed.upsert(thing)
+    assert list(bench.state.keys(resource)) == ["r"]
+    feed.remove(thing)
+    assert list(bench.state.keys(resource)) == []
 
-    assert bench.synced.first_reason() == "pods: a new list is being taken in"
+    feed.upsert(thing)
+    feed.begin_replace()
+    feed.upsert(type(thing)("s", 6, ABOVE))
+    feed.end_replace()
+    assert list(bench.state.keys(resource)) == ["s"]
+    assert bench.news() == []
 
 
-def test_a_watch_without_any_list_counts_for_nothing() -> None:
+def test_what_a_whole_new_picture_lacks_is_gone_at_its_end_and_not_before() -> None:
     bench = Bench()
-    bench.list_and_watch("nodes")
-    bench.synced.watch_started("pods")
+    for name in ("kept", "missing"):
+        bench.nodes.upsert(node(name))
+    bench.news()
 
-    assert not bench.synced.is_synced
+    bench.nodes.begin_replace()
+    bench.nodes.upsert(node("kept", "gpu:NoSchedule"))
+    bench.nodes.upsert(node("new"))
+    assert bench.news() == [NodeTaintsChanged("kept"), NodeAdded("new")]
+    bench.nodes.end_replace()
+    assert bench.news() == [NodeGone("missing")]
 
 
-def test_a_lost_link_is_told_with_its_reason_until_the_watch_is_open_again() -> None:
+def test_a_picture_of_one_resource_takes_nothing_of_another_away() -> None:
     bench = Bench()
-    bench.list_and_watch("nodes", "pods")
-    bench.synced.stale("nodes", "connection refused")
-    assert bench.synced.first_reason() == "nodes: connection refused"
+    bench.nodes.upsert(node("n1"))
+    bench.handlers["pods"].upsert(pod("web", on="n1"))
+    bench.news()
+    bench.nodes.begin_replace()
+    bench.nodes.upsert(node("n1"))
+    bench.nodes.end_replace()
 
-    bench.synced.watch_started("nodes")
-    assert bench.synced.is_synced
+    assert bench.news() == []
 
 
-def test_a_link_lost_without_a_reason_is_lost_all_the_same() -> None:
+def test_every_resource_forgets_what_its_new_picture_lacks() -> None:
     bench = Bench()
-    bench.list_and_watch("nodes", "pods")
-    bench.synced.stale("nodes", "")
+    bench.handlers["pods"].upsert(web := pod("web", on="n1"))
+    bench.handlers["priorityclasses"].upsert(PriorityClass("high"))
+    bench.handlers["persistentvolumeclaims"].upsert(PersistentVolumeClaim("shop", "data"))
+    bench.handlers["replicasets"].upsert(ReplicaSet("r", 1, ABOVE))
+    bench.handlers["jobs"].upsert(Job("j", 1, ABOVE))
+    for feed in bench.handlers.values():
+        feed.begin_replace()
+        feed.end_replace()
 
-    assert bench.synced.first_reason() == "nodes: link lost"
+    assert PodGone(web) in bench.news()
+    assert all(list(bench.state.keys(resource)) == [] for resource in RESOURCES)
 
 
-def test_only_differences_are_told() -> None:
+def test_a_pod_of_the_same_name_in_the_new_picture_does_not_save_the_old_one() -> None:
     bench = Bench()
-    bench.list_and_watch("nodes", "pods")
-    before = bench.changes
-    for _ in range(3):
-        bench.synced.watch_started("nodes")
-    assert bench.changes == before
+    pods = bench.handlers["pods"]
+    pods.upsert(old := pod("web", on="n1", uid="old"))
+    bench.news()
+    pods.begin_replace()
+    pods.upsert(pod("web", on="n1", uid="new"))
+    pods.end_replace()
 
-    for _ in range(3):
-        bench.synced.stale("nodes", "reset")
-    assert bench.changes == before + 1
-    bench.synced.stale("nodes", "refused")
-    assert bench.changes == before + 2
+    assert PodGone(old) in bench.news()
+    assert bench.state.keys("pods") == ["new"]
 
 
-def test_a_dispensable_resource_that_is_refused_is_done_without_until_it_can_be_read() -> None:
-    bench, told = Bench(), []
-    bench.synced.resource_missing = lambda *words: told.append(words)
-    bench.list_and_watch("pods")
-    bench.synced.denied("nodes", "403")
-    bench.synced.denied("nodes", "403")
-    assert bench.synced.is_synced
-    assert told == [("nodes", "403")]
-
-    bench.synced.stale("nodes", "500")
-    assert bench.synced.is_synced
-
-    bench.synced.list_started("nodes")
-    assert not bench.synced.is_synced
-    bench.synced.list_finished("nodes")
-    bench.synced.watch_started("nodes")
-    assert bench.synced.is_synced
-    bench.synced.stale("nodes", "lost")
-    assert bench.synced.first_reason() == "nodes: lost"
-
-
-def test_all_that_is_refused_is_named_at_once_also_what_was_given_up() -> None:
-    synced = Bench().synced
-    assert synced.all_reasons() == "nodes, pods: not listed yet"
-    synced.stale("nodes", "403")
-    assert synced.all_reasons() == "nodes: 403; pods: not listed yet"
-    synced.stale("pods", "403")
-    assert synced.all_reasons() == "nodes, pods: 403"
-
-    synced.denied("nodes", "403")
-    assert synced.all_reasons() == "nodes, pods: 403"
-    assert synced.missing() == {"nodes": "403"}
-
-    synced.list_started("nodes")
-    synced.list_finished("nodes")
-    synced.watch_started("nodes")
-    assert (synced.all_reasons(), synced.missing()) == ("pods: 403", {})
-
-
-def test_nothing_is_held_up_for_what_was_given_up() -> None:
+def test_a_replacement_begun_anew_forgets_what_the_first_had_seen() -> None:
     bench = Bench()
-    bench.list_and_watch("pods")
-    bench.synced.denied("nodes", "403")
+    for name in ("n1", "n2"):
+        bench.nodes.upsert(node(name))
+    bench.nodes.begin_replace()
+    bench.nodes.upsert(node("n1"))
+    bench.nodes.begin_replace()
+    bench.nodes.upsert(node("n2"))
+    bench.nodes.end_replace()
 
-    assert bench.synced.all_reasons() == ""
+    assert bench.state.keys("nodes") == ["n2"]
 
 
-def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_refused() -> None:
+def test_what_is_removed_while_the_picture_is_replaced_is_not_removed_twice() -> None:
     bench = Bench()
-    bench.list_and_watch("nodes")
-    bench.synced.denied("pods", "403")
+    bench.nodes.upsert(node("n1"))
+    bench.news()
+    bench.nodes.begin_replace()
+    bench.nodes.remove(node("n1"))
+    bench.nodes.end_replace()
 
-    assert bench.synced.first_reason() == "pods: not listed yet"
+    assert bench.news() == [NodeGone("n1")]
+
+
+def test_after_a_replacement_nothing_is_missing_any_more() -> None:
+    bench = Bench()
+    bench.nodes.begin_replace()
+    bench.nodes.end_replace()
+    bench.nodes.upsert(node("n1"))
+    bench.nodes.end_replace()
+
+    assert bench.state.keys("nodes") == ["n1"]
+    assert bench.nodes._missing is None
+
+
+def test_a_resource_is_in_sync_while_its_list_is_complete_and_a_watch_is_open() -> None:
+    bench = Bench()
+    assert bench.reason("nodes") == "not listed yet"
+    bench.nodes.mark_synced()
+    assert bench.reason("nodes") == "not listed yet", "a watch without any list"
+
+    bench.nodes.begin_replace()
+    assert bench.reason("nodes") == "a new list is being applied"
+    bench.nodes.mark_synced()
+    assert bench.reason("nodes") == "a new list is being applied", "the list is not complete"
+    bench.nodes.end_replace()
+    assert bench.reason("nodes") == "waiting for a watch"
+    bench.nodes.mark_synced()
+    assert bench.reason("nodes") == ""
+
+    bench.nodes.mark_stale("connection refused")
+    assert bench.reason("nodes") == "connection refused"
+    bench.nodes.mark_synced()
+    assert bench.reason("nodes") == ""
+    bench.nodes.mark_stale("")
+    assert bench.reason("nodes") == "the watch is lost"
+
+
+def test_the_worker_is_woken_by_changes_and_when_a_resource_is_in_sync() -> None:
+    bench = Bench()
+    bench.nodes.upsert(node("n1"))
+    bench.nodes.upsert(node("n1"))
+    assert bench.wakes == 1
+
+    bench.nodes.begin_replace()
+    bench.nodes.upsert(node("n1"))
+    bench.nodes.end_replace()
+    bench.nodes.mark_synced()
+    assert bench.wakes == 2
+
+
+def test_an_optional_resource_that_is_denied_holds_nothing_until_it_can_be_read() -> None:
+    bench = Bench()
+    volumes = bench.handlers["persistentvolumes"]
+    volumes.mark_denied("403")
+    volumes.mark_denied("403")
+    assert bench.missing == [("persistentvolumes", "403")]
+    assert bench.reason("persistentvolumes") == ""
+    assert "403" in bench.controller.readiness.pauses["sync/persistentvolumes"].note
+    volumes.mark_stale("500")
+    assert bench.reason("persistentvolumes") == ""
+
+    volumes.begin_replace()
+    assert bench.reason("persistentvolumes") != ""
+    volumes.end_replace()
+    volumes.mark_synced()
+    assert bench.controller.readiness.pauses["sync/persistentvolumes"] == PauseStatus()
+    volumes.mark_stale("lost")
+    assert bench.reason("persistentvolumes") == "lost"
+
+
+def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_denied() -> None:
+    bench = Bench()
+    bench.handlers["pods"].mark_denied("403")
+
+    assert bench.missing == []
+    assert bench.reason("pods") == "not listed yet"
+
+
+def test_an_object_that_cannot_be_read_is_told_with_its_resource() -> None:
+    bench = Bench()
+    bench.nodes.report_malformed(Malformed("Node", "n1", "spec is no object"))
+
+    assert bench.malformed == [("nodes", "n1")]
+
+
+def test_what_nobody_may_tell_us_of_is_known_as_such_until_it_is_told_after_all() -> None:
+    bench = Bench()
+    volumes = bench.handlers["persistentvolumes"]
+    volumes.mark_denied("403")
+    assert not bench.state.is_readable("persistentvolumes")
+
+    volumes.begin_replace()
+    volumes.end_replace()
+    assert bench.state.is_readable("persistentvolumes")

@@ -1,5 +1,5 @@
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import anyio
@@ -7,6 +7,12 @@ import pytest
 import trio.testing
 
 from reactive_desched.controller.worker import TIME_SLICE_S, Worker
+from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.observer import Observer
+from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.testing.builders import pod
 
 pytestmark = pytest.mark.anyio
 
@@ -26,6 +32,8 @@ class Work:
         self.worked = 0.0
         self.bites: list[int] = []
         self.asked = 0
+        self.intents: list[Intent] = []
+        self.may_work = True
         self.during: Callable[[], None] = lambda: None
 
     def clock(self) -> float:
@@ -34,31 +42,55 @@ class Work:
 
     def next_due(self, _: float) -> float | None:
         self.asked += 1
-        return min(self.due, default=None)
+        return min(self.due, default=None) if self.may_work else None
 
-    def process_due(self, now: float, enough: Callable[[], bool]) -> None:
+    def work(self, now: float, enough: Callable[[], bool]) -> Iterator[Intent]:
         self.bites.append(0)
         while self.due and min(self.due) <= now:
             self.due.remove(min(self.due))
             self.bites[-1] += 1
             self.worked += self.piece_s
             self.during()
+            yield from self.intents
             if enough():
                 return
 
 
+class Cycles(Observer):
+    """Keeps how long each stretch of work took."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def on_cycle(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
 class Bench:
-    """A stage over such an engine."""
+    """A worker over such an engine; it is its own eviction pool."""
 
     def __init__(self, piece_s: float = 0.0) -> None:
         self.engine = Work(piece_s)
-        self.may_work = True
-        self.stage = Worker(self.engine, lambda: self.may_work, self.engine.clock)  # type: ignore[arg-type]  # what a stage uses of it
+        self.cycles = Cycles()
+        self.submitted: list[Intent] = []
+        self.stage = Worker(self.engine, self, Wakeup(), self.cycles, self.engine.clock)  # type: ignore[arg-type]  # what a worker uses of them
+
+    def submit(self, intent: Intent) -> None:
+        self.submitted.append(intent)
 
     def add(self, *due: float) -> None:
-        """Let work come up, and say so."""
+        """Let work come due, and wake the worker."""
         self.engine.due += due
-        self.stage.wake(self.engine.clock())
+        self.stage.wake()
+
+
+async def test_intents_are_submitted_where_the_change_came_in() -> None:
+    bench = Bench()
+    intent = Intent(DecisionContext(Finding(pod("web", on="n1"), "Test", "wrong")))
+    bench.engine.intents = [intent]
+    bench.add(0.0)
+
+    assert bench.submitted == [intent]
 
 
 async def test_what_is_due_is_done_where_the_news_came_in() -> None:
@@ -143,15 +175,15 @@ async def test_whoever_sleeps_is_woken_only_for_what_comes_earlier() -> None:
 
 async def test_nothing_is_done_while_nobody_may_work_and_all_of_it_afterwards() -> None:
     bench = Bench()
-    bench.may_work = False
+    bench.engine.may_work = False
     async with anyio.create_task_group() as group:
         group.start_soon(bench.stage.run)
         bench.add(0.0)
         await anyio.sleep(100)
         assert bench.engine.bites == []
 
-        bench.may_work = True
-        bench.stage.wake(bench.engine.clock())
+        bench.engine.may_work = True
+        bench.stage.wake()
         assert bench.engine.bites == [1]
         group.cancel_scope.cancel()
 
@@ -227,8 +259,7 @@ async def test_without_anything_due_it_sleeps_for_ever() -> None:
 
 async def test_how_long_judging_took_is_told_once_nothing_is_due_any_more() -> None:
     bench = Bench(piece_s=TIME_SLICE_S / 2)
-    told: list[float] = []
-    bench.stage.on_idle = told.append
+    told = bench.cycles.seconds
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.stage.run)

@@ -7,8 +7,7 @@ import anyio
 import msgspec
 import pytest
 
-from reactive_desched.controller.event_handler import ResourceEventHandler
-from reactive_desched.controller.sync import SyncStatus
+from reactive_desched.controller.readiness import sync_pause
 from reactive_desched.kube.client.session import (
     KubeConfigOptions,
     Session,
@@ -19,14 +18,13 @@ from reactive_desched.kube.codec import METADATA_ONLY, Codec
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.model.objects import Job, Pod, ReplicaSet
-from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import JOBS, NODES, PODS, REPLICA_SETS
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.manual_clock import wait_until
 from tests.support.codecs import make_codecs
+from tests.support.flow import FakeEdgesController
 from tests.support.kubectl import Object
 from tests.support.playground import OWNER, E2ENamespace
 
@@ -66,9 +64,9 @@ class Followed:
     """The part of the cluster that chains need, kept up to date by real reflectors."""
 
     def __init__(self, session: Session, *, streaming: bool) -> None:
-        self.state, codec = ClusterState(), make_codecs(InternTables())
-        self.synced = SyncStatus(FOLLOWED, lambda: None)
-        self.view = ClusterView(self.state, lambda: 0)
+        codec, flow = make_codecs(InternTables()), FakeEdgesController()
+        self.state, self.view = flow.controller.state, flow.controller.view
+        self.pauses = flow.readiness.pauses
         kinds: dict[str, Codec[ReplicaSet] | Codec[Job] | Codec[Pod]] = {
             REPLICA_SETS: codec.replica_sets,
             JOBS: codec.jobs,
@@ -77,14 +75,12 @@ class Followed:
         }
         settings = ReflectorSettings(streaming=streaming)
         self.reflectors = [
-            Reflector(session, kind, self.feed(resource), settings=settings)
+            Reflector(session, kind, flow.handlers[resource], settings=settings)
             for resource, kind in kinds.items()
         ]
 
-    def feed(self, resource: str) -> ResourceEventHandler:
-        return ResourceEventHandler(
-            resource, self.state, self.synced, lambda *_: None, lambda *_: None
-        )
+    def is_synced(self) -> bool:
+        return not any(self.pauses[sync_pause(resource)].reason for resource in FOLLOWED)
 
     def chains(self, space: str) -> set[tuple[str, ...]]:
         """Tell the chains of a namespace's pods, each owner as version, kind and name."""
@@ -115,7 +111,7 @@ async def test_a_pods_chain_leads_to_its_deployment_or_cron_job(
     async with anyio.create_task_group() as beside:
         for reflector in followed.reflectors:
             beside.start_soon(reflector.run)
-        await wait_until(lambda: followed.synced.is_synced, within_s=30)
+        await wait_until(followed.is_synced, within_s=30)
         await wait_until(lambda: followed.chains(space) == chains, within_s=30)
 
         # A set that only a watch tells of: the next revision.

@@ -12,6 +12,8 @@ import trio
 from anyio.abc import TaskGroup
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pipeline import Pipeline, build_pipeline
+from reactive_desched.controller.readiness import MANUAL, STARTUP
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
 from reactive_desched.model.changes import Resynced
@@ -24,6 +26,7 @@ from reactive_desched.model.objects import (
     Pod,
     PodDisruptionBudget,
 )
+from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
     Accepted,
     Conflict,
@@ -40,10 +43,11 @@ from reactive_desched.model.outcomes import (
     TooManyRequests,
 )
 from reactive_desched.policy.policy import Configuration
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.builders import node, pod
 from tests.support.failing_ledger import FailingIntentStore
-from tests.support.flow import RecordingObserver, resource_of
+from tests.support.flow import RecordingObserver, never_suspended, resource_of
 
 # The order of tasks is trio's choice: drawn from the example, or failures would not repeat.
 hypothesis.register_random(trio._core._run._r)
@@ -64,11 +68,13 @@ SLACK = 1e-6
 class Watcher(RecordingObserver):
     """Checks every decision to evict: the finding must stand in the picture of that moment."""
 
-    core: Controller
+    def __init__(self, world: "World") -> None:
+        super().__init__()
+        self.world = world
 
     def on_decision(self, evaluation: Evaluation) -> None:
         if isinstance(evaluation.decision, Evict):
-            assert evaluation.finding.pod.uid in flagged(self.core), "the finding is gone"
+            assert evaluation.finding.pod.uid in flagged(self.world.core), "the finding is gone"
 
 
 class World:
@@ -81,7 +87,8 @@ class World:
         self.replies = list(replies)
         self.truth: dict[tuple[str, str], ClusterObject] = {}
         self.lost: dict[str, list[tuple[str, ClusterObject]]] = {}
-        self.disk = FailingIntentStore()
+        self.work_available = Wakeup()
+        self.disk = FailingIntentStore(self.work_available)
         self.under_way: set[str] = set()
         self.accepted: set[str] = set()
         self.not_before: dict[str, float] = {}
@@ -89,28 +96,30 @@ class World:
         self.unreadable = 0
         self.pause_reason: str | None = "not begun"
         self._version = 0
-        self.core = self._make_core()
-        self.feeds = {resource: self.core.event_handler(resource) for resource in RESOURCES}
+        self.pipeline = self._build_pipeline()
+        self.core = self.pipeline.controller
+        self.feeds = self.pipeline.event_handlers
 
-    def _make_core(self) -> Controller:
-        watcher = Watcher()
-        watcher.core = Controller(
+    def observer(self) -> Observer:
+        return Watcher(self)
+
+    def _build_pipeline(self) -> Pipeline:
+        return build_pipeline(
             self.plan,
             recorder=self.disk,
             evictor=self,
-            observer=watcher,
+            observer=self.observer(),
+            work_available=self.work_available,
+            suspend=never_suspended(),
             clock=anyio.current_time,
             wall_clock=anyio.current_time,
-            write_block_reason=self.disk.may_write,
         )
-        self.disk.on_recovered = watcher.core.wake
-        return watcher.core
 
     async def live(self, start: Story, story: Story) -> None:
         """Begin with the nodes and what `start` makes, live through the story, and calm down."""
         async with anyio.create_task_group() as self.group:
-            await self.group.start(self.core.evictions.run)
-            self.group.start_soon(self.core.worker.run)
+            await self.group.start(self.pipeline.evictions.run)
+            self.group.start_soon(self.pipeline.worker.run)
             for name, pool in POOLS.items():
                 await self.node(name, {"labels": {"pool": pool}})
             await self.run_story(start)
@@ -187,12 +196,19 @@ class World:
 
     async def hold(self, reason: str | None) -> None:
         self.pause_reason = reason
-        self.core.set_paused(reason)
+        readiness = self.core.readiness
+        if reason is None:
+            readiness.resume(STARTUP)
+            readiness.resume(MANUAL)
+        else:
+            readiness.pause(MANUAL, reason)
+        self.pipeline.worker.wake()
 
     async def reconfigure(self, plan: Configuration) -> None:
         """Let another policy be in force from now on."""
         self.plan = plan
         self.core.reconfigure(plan)
+        self.pipeline.worker.wake()
 
     async def fail(self, fault: str, slow_s: float) -> None:
         """Let the disk fail or heal, and be as slow as that."""
@@ -338,7 +354,7 @@ class World:
 
     def _fresh(self) -> Controller:
         """Another core that sees the true cluster for the first time."""
-        core = self._make_core()
+        core = self._build_pipeline().controller
         for thing in self.truth.values():
             core.state.upsert(thing)
         return core

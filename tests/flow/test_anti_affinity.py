@@ -9,12 +9,12 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.controller.controller import Controller
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import ClusterObject, Pod, PodDisruptionBudget
+from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import Denied, PdbRefused
 from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
@@ -167,6 +167,19 @@ def plan(pause: DebounceConfig, rate: TokenRate | None) -> Configuration:
     )
 
 
+class PartnerCheck(Observer):
+    """Checks that one of the pods that an evicted pod excludes stays."""
+
+    def __init__(self, world: Any, watcher: Observer) -> None:  # an Excluding
+        self.world = world
+        self.watcher = watcher
+
+    def on_decision(self, evaluation: Evaluation) -> None:
+        self.watcher.on_decision(evaluation)
+        if isinstance(evaluation.decision, Evict):
+            assert any(map(self.world.stays, evaluation.finding.conflicts_with))
+
+
 def made_of(world: Any) -> Any:  # the class World
     """Make the class of worlds in which all pods exclude each other, by node or by pool."""
 
@@ -179,24 +192,15 @@ def made_of(world: Any) -> Any:  # the class World
                 thing = msgspec.structs.replace(thing, labels={"app": "web"})
             super().put(thing)
 
-        def _make_core(self) -> Controller:
-            core: Controller = super()._make_core()
-            judged = core._observer.on_decision
+        def observer(self) -> Observer:
+            return PartnerCheck(self, super().observer())
 
-            def check(evaluation: Evaluation) -> None:
-                judged(evaluation)
-                if isinstance(evaluation.decision, Evict):
-                    assert any(self.stays(core, uid) for uid in evaluation.finding.conflicts_with)
-
-            core._observer.on_decision = check  # type: ignore[method-assign]  # to hear it first
-            return core
-
-        def stays(self, core: Controller, uid: str) -> bool:
-            other = core.view.pod(uid)
+        def stays(self, uid: str) -> bool:
+            other = self.core.view.pod(uid)
             return (
                 other is not None
                 and not other.is_terminating
-                and not core.in_flight.is_evicting(uid)
+                and not self.core.gates.in_flight.is_evicting(uid)
             )
 
     return Excluding

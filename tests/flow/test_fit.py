@@ -173,12 +173,12 @@ async def test_another_plan_leaves_what_is_booked() -> None:
         flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B)
         await anyio.sleep(1)
         policy = msgspec.structs.replace(flow.config.policy, grace_period_s=9)
-        flow.controller.reconfigure(msgspec.structs.replace(flow.config, policy=policy))
+        flow.reconfigure(msgspec.structs.replace(flow.config, policy=policy))
         await anyio.sleep(1)
         assert flow.evicted_names == ["a"]
 
         settings = flow.config.settings.model_copy(update={"node_fit": UPSTREAM})
-        flow.controller.reconfigure(msgspec.structs.replace(flow.config, written=settings))
+        flow.reconfigure(msgspec.structs.replace(flow.config, written=settings))
         await anyio.sleep(1)
 
     assert flow.evicted_names == ["a", "b"]

@@ -5,6 +5,7 @@ import msgspec
 import pytest
 import trio.testing
 
+from reactive_desched.controller.readiness import STARTUP, sync_pause
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
@@ -65,8 +66,6 @@ async def test_news_of_owners_makes_nobody_look() -> None:
 
 async def test_owners_that_nobody_may_tell_of_are_done_without() -> None:
     async with made().running() as flow:
-        told: list[tuple[str, str]] = []
-        flow.controller.sync_status.resource_missing = lambda *words: told.append(words)
         for resource, feed in flow.handlers.items():
             if resource in OWNER_RESOURCES:
                 feed.mark_stale("403")
@@ -78,12 +77,14 @@ async def test_owners_that_nobody_may_tell_of_are_done_without() -> None:
             if resource not in OWNER_RESOURCES:
                 feed.end_replace()
                 feed.mark_synced()
-        flow.controller.set_paused(None)
-        assert flow.controller.idle_reason() == "replicasets: 403"
+        flow.resume(STARTUP)
+        assert flow.controller.pause_reason() in {"sync/jobs: 403", "sync/replicasets: 403"}
 
         for resource in (REPLICA_SETS, JOBS):
             flow.handlers[resource].mark_denied("403")
-        assert told == [(REPLICA_SETS, "403"), (JOBS, "403")]
+        missing = [(resource, reason) for resource, _, reason in flow.observer.missing]
+        assert missing == [(REPLICA_SETS, "403"), (JOBS, "403")]
+        assert "403" in flow.readiness.pauses[sync_pause(REPLICA_SETS)].note
         flow.deliver(node("n1", "gpu:NoSchedule"))
         await anyio.sleep(1)
 

@@ -2,6 +2,7 @@ import anyio
 import pytest
 import trio.testing
 
+from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import PodDisruptionBudget, PodStatus
@@ -53,7 +54,7 @@ async def test_nothing_is_judged_before_every_resource_is_synced() -> None:
                 flow.deliver(TAINTED, node("n2"), pod("web", on="n1"))
                 feed.end_replace()
                 feed.mark_synced()
-        flow.controller.set_paused(None)
+        flow.resume(STARTUP)
         await anyio.sleep(60)
         assert flow.observer.decisions == []
 

@@ -9,8 +9,7 @@ import anyio
 import msgspec
 import pytest
 
-from reactive_desched.controller.event_handler import ResourceEventHandler
-from reactive_desched.controller.sync import SyncStatus
+from reactive_desched.controller.readiness import sync_pause
 from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.settings import ReflectorSettings
@@ -19,14 +18,14 @@ from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import serve
 from reactive_desched.sim.store import DeleteOptions, Store
-from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.state.resources import OWNER_RESOURCES, REPLICA_SETS
+from reactive_desched.state.resources import REPLICA_SETS
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
 from reactive_desched.testing.manual_clock import wait_until
 from tests.support.codecs import make_codecs
+from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
 
@@ -73,15 +72,15 @@ async def test_chains_follow_what_a_server_lists_and_tells(
     store: Store, session: Session, *, streaming: bool
 ) -> None:
     listed = replica_set(store, "listed")
-    state, synced = ClusterState(), SyncStatus(OWNER_RESOURCES, lambda: None)
-    feed = ResourceEventHandler(REPLICA_SETS, state, synced, lambda *_: None, lambda *_: None)
+    flow = FakeEdgesController()
+    state, pauses = flow.controller.state, flow.readiness.pauses
     codec = make_codecs(InternTables()).replica_sets
     reflector: Reflector[ReplicaSet] = Reflector(
-        session, codec, feed, settings=ReflectorSettings(streaming=streaming)
+        session, codec, flow.handlers[REPLICA_SETS], settings=ReflectorSettings(streaming=streaming)
     )
     async with anyio.create_task_group() as beside:
         beside.start_soon(reflector.run)
-        await wait_until(lambda: not synced.reasons()[REPLICA_SETS])
+        await wait_until(lambda: not pauses[sync_pause(REPLICA_SETS)].reason)
         assert list(state.keys(REPLICA_SETS)) == [listed]
 
         told = replica_set(store, "told")

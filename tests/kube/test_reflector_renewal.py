@@ -11,7 +11,7 @@ from tests.support.scripted_api import ScriptedApi
 
 pytestmark = pytest.mark.anyio
 
-ASLEEP = "this process stood still for 40 s"
+ASLEEP = "the process was suspended for 40 s"
 
 
 async def test_a_picture_is_distrusted_at_once_and_trusted_when_a_new_watch_has_settled(
@@ -20,8 +20,8 @@ async def test_a_picture_is_distrusted_at_once_and_trusted_when_a_new_watch_has_
     async with mirror.running():
         await mirror.wait_until_fresh()
         api.put("a", "1")
-        mirror.reopen(ASLEEP)
-        assert not mirror.is_fresh
+        mirror.epoch.advance(ASLEEP)
+        await mirror.wait_until_stale()
         await mirror.wait_until_confirmed()
         assert mirror.objects == {"a": "1"}
     assert (api.count("list"), api.count("watch")) == (1, 2)
@@ -39,7 +39,7 @@ async def test_a_watch_that_was_asked_for_before_the_sleep_is_not_trusted(
 
     async def fall_asleep_over_the_first() -> None:
         if api.count("watch") == 1:
-            mirror.reopen(ASLEEP)
+            mirror.epoch.advance(ASLEEP)
 
     api.before_answering = fall_asleep_over_the_first
     async with mirror.running(settings):
@@ -52,9 +52,9 @@ async def test_a_picture_that_is_about_to_be_trusted_is_not(
 ) -> None:
     async with mirror.running():
         await mirror.wait_until_fresh()
-        mirror.reopen(ASLEEP)
+        mirror.epoch.advance(ASLEEP)
         await wait_until(lambda: any(isclose(wait, 1.0) for wait in mirror.clock.pending_waits_s))
         mirror.clock.advance(1)
-        mirror.reopen(ASLEEP)  # before the timer that has just run out is noticed
+        mirror.epoch.advance(ASLEEP)  # before the timer that has just run out is noticed
         await mirror.wait_until_confirmed()
     assert api.count("watch") == 3

@@ -9,8 +9,9 @@ from reactive_desched.kube.client.session import Session, WatchStream
 from reactive_desched.kube.codec import WatchEvent
 from reactive_desched.kube.watch.initial_list import Lister, ListResult, ListSettings
 from reactive_desched.kube.watch.resume import StopReason, WatchEnd
-from reactive_desched.kube.watch.watcher import WatchReader
+from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
+from reactive_desched.primitives.wakeup import Epoch
 from reactive_desched.testing.manual_clock import ManualClock
 from tests.support.scripted_api import ScriptedApi
 from tests.support.things import FakeCodec, FakeObject
@@ -46,17 +47,18 @@ async def read(lines: list[bytes], clock: ManualClock, cost_s: float) -> Loop:
     async def readline() -> bytes:
         return next(left, b"")
 
-    def take(_: WatchEvent[FakeObject]) -> WatchEnd | None:
-        loop.done += 1
-        clock.advance(cost_s)
-        return None
+    class Applied(WatchEventHandler[FakeObject]):
+        def apply(self, event: WatchEvent[FakeObject]) -> WatchEnd | None:
+            loop.done += 1
+            clock.advance(cost_s)
+            return None
 
-    reader = WatchReader(FakeCodec(), unexpected, clock)
+    reader = WatchReader(FakeCodec(), unexpected, clock, Epoch())
     async with anyio.create_task_group() as others:
         others.start_soon(loop.watch)
         await checkpoint()
         stream = WatchStream({}, readline, lambda: loop.done)
-        assert (await reader.read(stream, take, lambda: 1e9)).reason is StopReason.CLEAN
+        assert (await reader.read(stream, Applied(), lambda: 1e9)).reason is StopReason.CLEAN
         others.cancel_scope.cancel()
     assert loop.done == len(lines)
     return loop

@@ -1,25 +1,28 @@
 """Plans in few words, and a core of them with fakes at its edges: `Bench(profile("day"))`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import anyio
 
-from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pipeline import build_pipeline
 from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Configuration, Profile
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.testing.builders import node
 from tests.support.configurations import make_configuration, make_profile_of
-from tests.support.flow import FakeEvictor, FedController, MemoryIntentStore
+from tests.support.flow import FakeEvictor, FedController, MemoryIntentStore, never_suspended
 
 __all__ = ["TAINTED", "TAINTS", "ControllerBench", "make_config", "make_profile"]
 
@@ -27,8 +30,8 @@ TAINTS = NodeTaintsPlugin(NodeTaintsArgs())
 TAINTED = node("n1", "gpu:NoSchedule")
 
 
-class CountingObserver:
-    """Keeps what it hears, in order and by kind."""
+class CountingObserver(Observer):
+    """Keeps what it observes, in order and by kind."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, Any]] = []
@@ -38,19 +41,23 @@ class CountingObserver:
         self.events += [("changed", change) for change in changes]
 
     def on_decision(self, evaluation: Evaluation) -> None:
-        """Keep whose judgement it was, and the decision's type."""
+        """Keep the profile, and the decision's type."""
         kind = type(evaluation.decision).__name__
         self.events.append(("judged", (evaluation.profile, kind)))
 
-    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float, /) -> None:
-        """Keep the pod's name, the result, and when the server was asked."""
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
+        """Keep the pod's name, the result, and when the request was sent."""
         self.events.append(("ended", (evaluation.finding.pod.name, outcome.result, sent_at)))
 
-    def on_pause(self, reason: str | None) -> None:
+    def on_pause(self, reason: str) -> None:
         """Keep the reason."""
         self.events.append(("held back", reason))
 
-    def on_malformed(self, resource: str, error: Malformed, /) -> None:
+    def on_suspend(self, seconds: float) -> None:
+        """Keep how long it was."""
+        self.events.append(("suspend", seconds))
+
+    def on_malformed(self, resource: str, error: Malformed) -> None:
         """Keep which object it was."""
         self.events.append(("malformed", (resource, error.name)))
 
@@ -76,29 +83,29 @@ def make_config(
 
 
 class ControllerBench(FedController):
-    """A core of `make_plan` with fakes at its edges."""
+    """A pipeline of `make_config` with fakes at its edges."""
 
     def __init__(
         self,
         *profiles: Profile,
-        may_write: Callable[[], str | None] = lambda: None,
-        **settings: Any,  # as make_plan takes them
+        suspend: SuspendDetector | None = None,
+        **settings: Any,  # as make_config takes them
     ) -> None:
-        self.observer, self.ledger, self.server = (
-            CountingObserver(),
-            MemoryIntentStore(),
-            FakeEvictor(),
-        )
-        core = Controller(
+        self.observer = CountingObserver()
+        self.ledger = MemoryIntentStore()
+        self.server = FakeEvictor()
+        self.work_available = Wakeup()
+        pipeline = build_pipeline(
             make_config(*profiles, **settings),
             recorder=self.ledger,
             evictor=self.server,
             observer=self.observer,
+            work_available=self.work_available,
+            suspend=suspend or never_suspended(),
             clock=anyio.current_time,
             wall_clock=lambda: 0.0,
-            write_block_reason=may_write,
         )
-        super().__init__(core)
+        super().__init__(pipeline)
 
     async def run_with_taint(self, *objects: ClusterObject, seconds: float = 1) -> None:
         """Begin with a whole picture, deliver a taint, and let time pass."""

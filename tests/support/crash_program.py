@@ -8,7 +8,6 @@ that hundreds of lives fit into a minute.
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -19,9 +18,9 @@ import cryptography.hazmat.primitives.serialization  # noqa: F401 -- as above
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.app.gc import resolve_open_intents
 from reactive_desched.app.recording import Recording, open_recording
 from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Defer, Evict
@@ -90,20 +89,6 @@ class _StderrLogger:
     warning = debug = info
 
 
-class _StartupPause:
-    """Why nothing may be evicted now."""
-
-    reason: str | None = "still starting"
-
-    def set(self, reason: str | None) -> None:
-        """Hold back for this reason, or no longer."""
-        self.reason = reason
-
-    def pause_reason(self) -> str | None:
-        """Say why not, or None."""
-        return self.reason
-
-
 def settings(crash_run: CrashRun) -> ReactiveSettings:
     """Return settings under which everything happens within a fraction of a second."""
     return ReactiveSettings(
@@ -120,11 +105,7 @@ def settings(crash_run: CrashRun) -> ReactiveSettings:
 
 async def run(crash_run: CrashRun) -> None:
     """Do what a controller does, as often as it can."""
-    world, log, pause = (
-        FileApiServer(Path(crash_run.world)),
-        _StderrLogger(crash_run.number),
-        _StartupPause(),
-    )
+    world, log = FileApiServer(Path(crash_run.world)), _StderrLogger(crash_run.number)
     recording = open_recording(
         Path(crash_run.journal), settings(crash_run), MetricsRegistry(), log, [], dry_run=False
     )
@@ -134,13 +115,15 @@ async def run(crash_run: CrashRun) -> None:
             f"repaired {opened.journal.recovery.torn_bytes} "
             f"{opened.journal.recovery.torn_file or ''}",
         )
-        await resolve_open_intents(pause.set, opened.recorder, world, log, effect_timeout_s=0.0)
+        await resolve_open_intents(
+            lambda _: None, opened.recorder, world, log, effect_timeout_s=0.0
+        )
         if crash_run.is_last:
             await _drain_and_exit(crash_run, opened)
         opened.recorder.policy_loaded("policy.yaml", f"revision-{crash_run.number}")
         means = EvictionExecutor(opened.recorder, world, anyio.current_time)
         for worker in range(WORKERS):
-            group.start_soon(_work, crash_run, worker, opened, means, pause.pause_reason)
+            group.start_soon(_work, crash_run, worker, opened, means)
         await anyio.sleep(crash_run.work_s)
         group.cancel_scope.cancel()
 
@@ -150,7 +133,6 @@ async def _work(
     worker: int,
     recording: Recording,
     executor: EvictionExecutor,
-    pause_reason: Callable[[], str | None],
 ) -> None:
     chance = Random(f"{crash_run.number} {worker}")
     for number in range(1_000_000):
@@ -161,8 +143,8 @@ async def _work(
             recording.recorder.record_decision(account, waits)
         for _ in range(2):
             recording.recorder.record_decision(account, Evict(account.finding))
-            outcome, _ = await executor.execute(Intent(account), pause_reason)
-            if outcome.result != PDB_REFUSED:
+            result = await executor.execute(Intent(account), lambda: "")
+            if result.outcome.result != PDB_REFUSED:
                 break
         await anyio.sleep(chance.uniform(0, LONGEST_PAUSE_S))
 

@@ -1,7 +1,5 @@
 """A ledger whose disk fails and heals while evictions are under way; outcomes wait it out."""
 
-from collections.abc import Callable
-
 import anyio
 
 from reactive_desched.errors import JournalUnavailable
@@ -9,6 +7,7 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import Outcome
+from reactive_desched.primitives.wakeup import Wakeup
 
 __all__ = ["FailingIntentStore"]
 
@@ -16,31 +15,23 @@ __all__ = ["FailingIntentStore"]
 class FailingIntentStore:
     """Remembers intents by the pod's uid, and outcomes; a second outcome is an error.
 
-    `when_better` is called when the disk is well again.
+    `recovered` is notified when the disk works again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, recovered: Wakeup) -> None:
         self.intents: dict[str, str] = {}
         self.outcomes: dict[str, str] = {}
         self.fault = ""
         self.slow_s = 0.0
-        self.on_recovered: Callable[[], None] = lambda: None
-        self._recovered = anyio.Event()
+        self._recovered = recovered
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Remember no verdicts: nobody waits for them."""
 
-    def may_write(self) -> str | None:
-        """Say why nothing can be written, or None."""
-        return self.fault or None
-
     def set_fault(self, fault: str, slow_s: float) -> None:
-        """Fail, or work again; tell those who wait for it."""
+        """Fail, or work again."""
         self.fault, self.slow_s = fault, slow_s
-        self._recovered.set()
-        self._recovered = anyio.Event()
-        if not fault:
-            self.on_recovered()
+        self._recovered.notify()
 
     async def begin_intent(self, intent: Intent) -> str:
         """Write an intent, or raise."""

@@ -1,23 +1,25 @@
-"""The whole pipeline in memory: a fake cluster edge, a fake ledger, and the real rest."""
+"""The whole pipeline in memory: a fake cluster edge, a fake recorder, and the real rest."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Self
 
 import anyio
 import msgspec
 
-from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pipeline import Pipeline, build_pipeline
+from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import JournalUnavailable, Malformed
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.accounts import DecisionContext
-from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Decision, Defer, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
     Accepted,
     EvictionRequest,
@@ -28,8 +30,10 @@ from reactive_desched.model.outcomes import (
     PodNotFound,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.debounce import DebounceConfig
-from reactive_desched.state.resources import RESOURCES, WATCHED_KINDS
+from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.resources import WATCHED_KINDS
 from tests.support.configurations import make_configuration, make_profile_of
 
 
@@ -41,7 +45,7 @@ def resource_of(obj: ClusterObject) -> str:
 class MemoryIntentStore:
     """Keeps intents and outcomes in memory, in the order they were written.
 
-    It can take `slow_s` to write, or refuse intents for a `fault`.
+    It can take `slow_s` to write, or have a `fault`, for which it refuses intents.
     """
 
     def __init__(self) -> None:
@@ -106,56 +110,68 @@ class FakeEvictor:
         return PodFound(pod.uid, pod.is_terminating) if pod is not None else PodNotFound()
 
 
-class RecordingObserver:
+class RecordingObserver(Observer):
     """Remembers every decision and outcome as short tuples."""
 
     def __init__(self) -> None:
         self.decisions: list[tuple[str, str, str]] = []
         self.outcomes: list[tuple[str, str]] = []
         self.evaluations: list[Evaluation] = []
+        self.missing: list[tuple[str, str, str]] = []
 
-    def on_changes(self, changes: Iterable[Change]) -> None:
-        """Take no notice."""
-
-    def on_pause(self, reason: str | None) -> None:
-        """Take no notice."""
-
-    def on_malformed(self, resource: str, error: Malformed, /) -> None:
-        """Fail: a test's objects are whole."""
+    def on_malformed(self, resource: str, error: Malformed) -> None:
+        """Fail: a test's objects are well-formed."""
         raise AssertionError(f"{resource}: {error}")
 
+    def on_resource_missing(self, resource: str, effect: str, reason: str) -> None:
+        """Remember it."""
+        self.missing.append((resource, effect, reason))
+
     def on_decision(self, evaluation: Evaluation) -> None:
-        """Note the decision."""
+        """Remember the decision."""
         decision = evaluation.decision
         gate = decision.gate if isinstance(decision, Defer | Refuse) else ""
         self.evaluations.append(evaluation)
         self.decisions.append((type(decision).__name__, evaluation.finding.pod.name, gate))
 
-    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, _: float, /) -> None:
-        """Note the outcome."""
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
+        """Remember the outcome."""
+        del sent_at
         self.outcomes.append((evaluation.finding.pod.name, outcome.result))
 
 
 class FedController:
-    """A core that is fed by hand, and runs on the test's own clock."""
+    """A pipeline that is fed by hand, and runs on the test's own clock."""
 
-    def __init__(self, core: Controller) -> None:
-        self.controller = core
-        self.handlers = {resource: core.event_handler(resource) for resource in RESOURCES}
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.controller = pipeline.controller
+        self.readiness = pipeline.controller.readiness
+        self.handlers = pipeline.event_handlers
 
     def deliver_list(self, *objects: ClusterObject) -> None:
-        """Deliver a whole picture."""
-        for feed in self.handlers.values():
-            feed.begin_replace()
+        """Deliver a complete list of every resource."""
+        for handler in self.handlers.values():
+            handler.begin_replace()
         self.deliver(*objects)
-        for feed in self.handlers.values():
-            feed.end_replace()
-            feed.mark_synced()
+        for handler in self.handlers.values():
+            handler.end_replace()
+            handler.mark_synced()
 
     def sync_and_resume(self, *objects: ClusterObject) -> None:
-        """Deliver the first whole picture and let the core begin."""
+        """Deliver the initial lists and end the startup pause."""
         self.deliver_list(*objects)
-        self.controller.set_paused(None)
+        self.resume(STARTUP)
+
+    def resume(self, pause: str) -> None:
+        """End a pause, and work on what is due."""
+        self.readiness.resume(pause)
+        self.pipeline.worker.wake()
+
+    def reconfigure(self, config: Configuration) -> None:
+        """Apply another configuration, and work on what is due."""
+        self.controller.reconfigure(config)
+        self.pipeline.worker.wake()
 
     def deliver(self, *objects: ClusterObject) -> None:
         """Deliver objects as they are now."""
@@ -173,16 +189,21 @@ class FedController:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Run the stages while the block lasts."""
+        """Run the worker and the eviction pool while the block lasts."""
         async with anyio.create_task_group() as group:
-            await group.start(self.controller.evictions.run)
-            group.start_soon(self.controller.worker.run)
+            await group.start(self.pipeline.evictions.run)
+            group.start_soon(self.pipeline.worker.run)
             yield self
             group.cancel_scope.cancel()
 
 
+def never_suspended() -> SuspendDetector:
+    """Return a detector whose clock stands still: virtual time may jump as it likes."""
+    return SuspendDetector(lambda: 0.0)
+
+
 class FakeEdgesController(FedController):
-    """A core of one profile with fakes at its edges."""
+    """A pipeline of one profile with fakes at its edges."""
 
     def __init__(
         self,
@@ -203,15 +224,17 @@ class FakeEdgesController(FedController):
             debounce=debounce,
             node_fit=node_fit,
         )
-        core = Controller(
+        pipeline = build_pipeline(
             self.config,
             recorder=self.intent_store,
             evictor=self.evictor,
             observer=self.observer,
+            work_available=Wakeup(),
+            suspend=never_suspended(),
             clock=anyio.current_time,
             wall_clock=anyio.current_time,
         )
-        super().__init__(core)
+        super().__init__(pipeline)
 
     @property
     def evicted_names(self) -> list[str]:

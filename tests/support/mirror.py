@@ -1,6 +1,6 @@
 """A reflector that runs beside a test, on a clock the test moves, and the feed it keeps true."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import isclose
 from random import Random
@@ -12,6 +12,7 @@ from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.settings import ReflectorSettings, ReflectorStatus
+from reactive_desched.primitives.wakeup import Epoch
 from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.things import FakeCodec, FakeObject, RecordingEventHandler
 
@@ -28,7 +29,7 @@ class ReflectorHarness:
         self.clock = ManualClock()
         self.handler = RecordingEventHandler()
         self.status = ReflectorStatus("Thing", FakeCodec.path)
-        self.reopen: Callable[[str], None]
+        self.epoch = Epoch()
 
     @asynccontextmanager
     async def running(
@@ -47,8 +48,9 @@ class ReflectorHarness:
             rng=Random(1),
             settings=settings,
             probe=probe,
+            epoch=self.epoch,
         )
-        self.status, self.reopen = reflector.status, reflector.reopen
+        self.status = reflector.status
         async with anyio.create_task_group() as beside:
             beside.start_soon(reflector.run)
             yield

@@ -1,4 +1,4 @@
-"""The credentials for the API server, reloaded while the process runs."""
+"""Who we are to the API server, kept current while we run."""
 
 from collections.abc import Mapping
 
@@ -13,6 +13,7 @@ from reactive_desched.kube.auth.client_config import (
 )
 from reactive_desched.kube.auth.kubeconfig import KubeConfigSource
 from reactive_desched.kube.client.clock import Clock
+from reactive_desched.primitives.wakeup import Wakeup
 
 __all__ = ["Credentials"]
 
@@ -21,33 +22,34 @@ _MIN_RELOAD_INTERVAL_S = 5.0
 
 
 class Credentials:
-    """The present `config`, reloaded every minute and after a 401 in a worker thread.
+    """The present `access`, read again every minute and after a 401, in a worker thread.
 
-    A reload covers everything that rotates: mounted tokens, token files, certificates and keys on
-    disk, plugins and OIDC tokens near their expiry. A plugin whose answer has no expiry runs again
-    only after a 401. A 401 causes at most one reload in five seconds; requests do not wait for it.
-    A failed reload keeps the present credentials and sets `problem`.
+    Whatever rotates is covered: mounted tokens, token files, certificates and keys on disk,
+    plugins and OIDC tokens near their end. A plugin that names no end is asked only after a 401.
+    A 401 has them read at most once in five seconds, beside the calls, which do not wait for it.
+    A reload that fails keeps what we have and is told in `problem`.
     """
 
     def __init__(self, source: KubeConfigSource, clock: Clock, environ: Mapping[str, str]) -> None:
         self.last_error: str | None = None
         self._clock = clock
         self._loaded_at = float("-inf")
-        self._invalidated = anyio.Event()
+        self._invalidated = False
+        self._refresh_wanted = Wakeup()
         self._source_text = describe_source(source)
         self._loader = ClientConfigLoader(source, environ)
         self._config: ClientConfig | None = None
 
     @property
     def config(self) -> ClientConfig:
-        """The settings that requests use now."""
+        """What requests use now."""
         assert self._config is not None, "load() comes first"
         return self._config
 
     async def load(self) -> None:
-        """Read all settings; raises ConfigError with the file and the error.
+        """Read everything; raises ConfigError naming the file and what is wrong with it.
 
-        Cancelling it kills a running plugin and makes every later load fail.
+        When cancelled, a plugin that runs is killed, and nothing can be loaded any more.
         """
         self._loaded_at = self._clock.now()
         try:
@@ -57,17 +59,18 @@ class Credentials:
             raise
 
     def invalidate(self) -> None:
-        """Have the credentials reloaded soon: the server did not accept them."""
-        self._invalidated.set()
+        """Note that the server does not know us: they are read again at the next occasion."""
+        self._invalidated = True
+        self._refresh_wanted.notify()
 
     async def refresh_forever(self) -> None:
-        """Reload every minute, and after `invalidate`, until cancelled."""
+        """Read again every minute, and after a doubt, for ever."""
         while True:
             await self._wait_for_refresh()
-            if self._invalidated.is_set():
+            if self._invalidated:
                 if (wait_s := self._loaded_at + _MIN_RELOAD_INTERVAL_S - self._clock.now()) > 0:
                     await self._clock.sleep(wait_s)
-                self._invalidated = anyio.Event()
+                self._invalidated = False
                 await self._reload()
             elif self._loader.reloadable:
                 await self._reload()
@@ -79,7 +82,8 @@ class Credentials:
 
         async with anyio.create_task_group() as either:
             either.start_soon(a_minute)
-            await self._invalidated.wait()
+            if not self._invalidated:
+                await self._refresh_wanted.wait()
             either.cancel_scope.cancel()
 
     async def _reload(self) -> None:

@@ -18,6 +18,7 @@ from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, Re
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.kube_events import CONTROLLER, Event, Regarding
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric, counter
 
 EVENTS = counter("events", "Kubernetes Events by what became of them.", "result")
@@ -58,8 +59,8 @@ class EventRecorder:
         self._rate_limiter = RateLimiter(RATE_LIMIT, self._clock)
         self._series: dict[Event, _Series] = {}  # in the order of the last time
         self._unsent: dict[Event, _Series] = {}
-        self._pending = anyio.Event()
-        self._idle = anyio.Event()
+        self._pending = Wakeup()
+        self._idle = Wakeup()
         self._stamp = 0
 
     def record(self, event: Event) -> None:
@@ -87,18 +88,17 @@ class EventRecorder:
         async with anyio.create_task_group() as group:
             group.start_soon(self._flush_forever)
             while True:
-                await self._pending.wait()
-                self._pending = anyio.Event()
+                while not self._unsent:
+                    await self._pending.wait()
                 while self._unsent:
                     await self._rate_limiter.wait(RequestPriority.BACKGROUND)
                     event = next(iter(self._unsent))
                     await self._write(event, self._unsent[event])
-                self._idle.set()
+                self._idle.notify()
 
     async def drained(self) -> None:
         """Return when the queue is empty; `run` must be running."""
         while self._unsent:
-            self._idle = anyio.Event()
             await self._idle.wait()
 
     def _next_stamp(self) -> int:
@@ -112,7 +112,7 @@ class EventRecorder:
             self._series.pop(event, None)
             return
         self._unsent[event] = series
-        self._pending.set()
+        self._pending.notify()
 
     async def _flush_forever(self) -> None:
         while True:

@@ -23,6 +23,7 @@ from reactive_desched.kube.watch.resume import (
     end_from_response,
     end_from_status,
 )
+from reactive_desched.kube.watch.watcher import WatchEventHandler
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 
 __all__ = ["Deleted", "InitialList", "ListResult", "ListSettings", "Lister", "list_once"]
@@ -161,7 +162,7 @@ class Deleted(Struct, Generic[T], frozen=True, gc=False):
     obj: T
 
 
-class InitialList(Generic[T]):
+class InitialList(WatchEventHandler[T]):
     """The staged changes of a streaming list, in order.
 
     Holds at most the objects of one resource and the changes of one watch's time. A bookmark
@@ -174,7 +175,7 @@ class InitialList(Generic[T]):
         self.resource_version = ""
         self._path = path
 
-    def add(self, event: WatchEvent[T]) -> WatchEnd | None:
+    def apply(self, event: WatchEvent[T]) -> WatchEnd | None:
         """Stage one event; the final bookmark returns INITIAL_EVENTS_DONE."""
         if event.object is not None:
             deleted = event.type == "DELETED"

@@ -7,7 +7,7 @@ stale until a watch is open again, and no call is repeated more than once a seco
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from reactive_desched.errors import ClusterError, Malformed
 from reactive_desched.kube.client.clock import Clock, SystemClock
@@ -28,8 +28,9 @@ from reactive_desched.kube.watch.resume import (
     is_older,
 )
 from reactive_desched.kube.watch.settings import ReflectorSettings, ReflectorStatus
-from reactive_desched.kube.watch.watcher import WatchReader
+from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
 from reactive_desched.kube.watch.yielding import Yielder
+from reactive_desched.primitives.wakeup import Epoch
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 __all__ = ["Reflector", "ReflectorSettings", "ReflectorStatus"]
@@ -65,7 +66,7 @@ _NOT_STREAMING_ERRORS = frozenset(
 )
 
 
-class Reflector(Generic[T]):
+class Reflector(WatchEventHandler[T]):
     """The list-watch loop of one resource; `run` never returns and raises nothing but bugs."""
 
     def __init__(
@@ -78,6 +79,7 @@ class Reflector(Generic[T]):
         rng: Random | None = None,
         settings: ReflectorSettings | None = None,
         probe: ServerProbe | None = None,
+        epoch: Epoch | None = None,
     ) -> None:
         self.status = ReflectorStatus(codec.kind, codec.path)
         self._session = session
@@ -89,10 +91,11 @@ class Reflector(Generic[T]):
         self._settings = settings or ReflectorSettings()
         self._backoff = ExponentialBackoff(self._rng, self._settings.backoff)
         self._lister = Lister(session, codec, self._on_malformed, self._clock)
-        self._reader = WatchReader(codec, self._on_malformed, self._clock)
+        self._epoch = epoch or Epoch()
+        self._watch_epoch = self._epoch.number
+        self._reader = WatchReader(codec, self._on_malformed, self._clock, self._epoch)
         self._resume_point = ResumePoint()
         self._stale_reason: str | None = None
-        self._suspect_reason = ""
         self._last_list_at = float("-inf")
         self._streaming_off_until = float("-inf")
         self._opened_at: float | None = None
@@ -121,19 +124,6 @@ class Reflector(Generic[T]):
                 recoveries = self._probe.recoveries
             await self._recover(ending, recoveries)
 
-    def reopen(self, reason: str) -> None:
-        """Mark the store stale until a new watch is open and has had time to send changes.
-
-        For a process that was suspended: changes of that time may not be read yet, and the
-        connection may be dead without an error.
-        """
-        self._last_list_at = float("-inf")
-        self._suspect_reason = self.status.last_error = reason
-        if self.status.synced:
-            self._mark_stale(reason)
-        if self.status.state == "watching":
-            self._reader.stop(reason)
-
     # --- one cycle: from the resume point to the end of a watch ---
 
     async def _list_or_watch(self) -> WatchEnd:
@@ -155,8 +145,7 @@ class Reflector(Generic[T]):
 
     async def _list_and_watch(self) -> WatchEnd:
         self._opened_at = None
-        self._last_list_at = self._clock.now()
-        self.status.state = "listing"
+        self._begin_list()
         sizes = (
             self._settings.relist if self.status.completed_lists else self._settings.initial_list
         )
@@ -170,8 +159,7 @@ class Reflector(Generic[T]):
 
     async def _stream_list_and_watch(self) -> WatchEnd:
         """Read the initial events of a streaming list, replace the store, and read on."""
-        self._last_list_at = self._clock.now()
-        self.status.state = "listing"
+        self._begin_list()
         initial_list: InitialList[T] = InitialList(self._path)
         initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
@@ -180,13 +168,13 @@ class Reflector(Generic[T]):
                     return self._end_from_refusal(reply)
                 self._opened_at = self._clock.now()
                 idle_timeout_s = self._settings.initial_idle_s
-                ending = await self._reader.read(reply, initial_list.add, lambda: idle_timeout_s)
+                ending = await self._reader.read(reply, initial_list, lambda: idle_timeout_s)
                 if ending.reason is not StopReason.INITIAL_EVENTS_DONE:
                     return ending
                 if not self._resume_point.accepts(initial_list.resource_version):
                     return self._version_regressed(initial_list.resource_version)
                 await self._replace_store(initial_list.changes, initial_list.resource_version)
-                return await self._read_unless_suspect(reply)
+                return await self._read_unless_outdated(reply)
         except ClusterError as error:
             return end_from_error(error)
 
@@ -197,23 +185,44 @@ class Reflector(Generic[T]):
             async with self._open_watch(params) as reply:
                 if not isinstance(reply, WatchStream):
                     return self._end_from_refusal(reply)
-                return await self._read_unless_suspect(reply)
+                return await self._read_unless_outdated(reply)
         except ClusterError as error:
             return end_from_error(error)
 
     def _open_watch(
         self, params: dict[str, str]
     ) -> AbstractAsyncContextManager[WatchStream | ApiResponse]:
-        self._suspect_reason = ""
+        self._enter_epoch()
         return self._session.stream(self._path, params, accept=self._watch_accept)
 
-    async def _read_unless_suspect(self, stream: WatchStream) -> WatchEnd:
-        """Read a watch to its end, unless it was opened before the process was suspended."""
-        if not self._suspect_reason:
+    def _begin_list(self) -> None:
+        self._enter_epoch()
+        self._last_list_at = self._clock.now()
+        self.status.state = "listing"
+
+    def _enter_epoch(self) -> None:
+        """Note in which epoch a request is sent; the objects of an earlier one are not trusted.
+
+        An epoch ends when this process was suspended: what happened meanwhile may not be read yet,
+        and the connection may be dead. The store counts as synced again when a watch that was
+        opened afterwards has been open for a while.
+        """
+        if self._is_outdated:
+            self._watch_epoch = self._epoch.number
+            self._last_list_at = float("-inf")
+            self.status.last_error = self._epoch.reason
+            if self.status.synced:
+                self._mark_stale(self._epoch.reason)
+
+    @property
+    def _is_outdated(self) -> bool:
+        return self._watch_epoch != self._epoch.number
+
+    async def _read_unless_outdated(self, stream: WatchStream) -> WatchEnd:
+        """Read a watch to its end; one that was requested in an earlier epoch is opened anew."""
+        if not self._is_outdated:
             ending = await self._read_watch(stream)
-        return (
-            WatchEnd(StopReason.REOPENED, self._suspect_reason) if self._suspect_reason else ending
-        )
+        return WatchEnd(StopReason.REOPENED, self._epoch.reason) if self._is_outdated else ending
 
     async def _read_watch(self, stream: WatchStream) -> WatchEnd:
         self._opened_at = self._clock.now()
@@ -226,12 +235,12 @@ class Reflector(Generic[T]):
             self._mark_synced()
         elif not self.status.synced:
             background = self._mark_synced_after_delay
-        return await self._reader.read(stream, self._apply, self._idle_limit_s, background)
+        return await self._reader.read(stream, self, self._idle_limit_s, background)
 
     async def _mark_synced_after_delay(self) -> None:
         """Mark older objects synced once missed changes, or a 410, have had time to arrive."""
         await self._clock.sleep(self._settings.sync_delay_s)
-        if not self._suspect_reason:
+        if not self._is_outdated:
             self._mark_synced()
 
     def _mark_synced(self) -> None:
@@ -260,7 +269,7 @@ class Reflector(Generic[T]):
 
     # --- events ---
 
-    def _apply(self, event: WatchEvent[T]) -> WatchEnd | None:
+    def apply(self, event: WatchEvent[T]) -> WatchEnd | None:
         """Apply one event of a watch to the store; the hot path."""
         if event.object is None:
             return self._apply_control_event(event)

@@ -1,10 +1,11 @@
-"""Reads one open watch: decodes each line and applies it at once.
+"""Read one open watch, line by line, decoding and applying each where it is read.
 
-This is the hot path: no queue, no task per event, and the clock is read once in five lines.
+This is the hot path: no queue, no task per event, one look at the clock per five lines.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 from aiohttp.http_exceptions import LineTooLong
@@ -16,11 +17,11 @@ from reactive_desched.kube.client.failures import CONNECTION_ERRORS, describe_er
 from reactive_desched.kube.client.session import WatchStream
 from reactive_desched.kube.codec import Codec, WatchEvent
 from reactive_desched.kube.watch.resume import StopReason, WatchEnd
+from reactive_desched.primitives.wakeup import Epoch
 
-__all__ = ["EventHandler", "WatchReader"]
+__all__ = ["WatchEventHandler", "WatchReader"]
 
 T = TypeVar("T")
-EventHandler: TypeAlias = Callable[[WatchEvent[T]], WatchEnd | None]
 
 _LINES_PER_CLOCK_CHECK = 5
 _BYTES_PER_CLOCK_CHECK = 2**18
@@ -28,59 +29,62 @@ _SLICE_S = 0.001
 _IDLE_CHECK_S = 5.0
 
 
-class WatchReader(Generic[T]):
-    """Passes every event of a stream to a handler, until one of them or a timeout ends it.
+class WatchEventHandler(ABC, Generic[T]):
+    """Takes the events of a watch: a reflector, or the initial list of a streaming watch."""
 
-    A line that cannot be decoded, or exceeds the limit, goes to `on_malformed`; reading continues
-    with the next line.
+    @abstractmethod
+    def apply(self, event: WatchEvent[T]) -> WatchEnd | None:
+        """Apply one event; a return value ends the watch."""
+
+
+class WatchReader(Generic[T]):
+    """Reads a watch until its handler, the server, silence or another epoch ends it.
+
+    A line that cannot be read, or is longer than the session allows, goes to `malformed`; the
+    lines after it are read on.
     """
 
     def __init__(
-        self, codec: Codec[T], on_malformed: Callable[[Malformed], None], clock: Clock
+        self,
+        codec: Codec[T],
+        on_malformed: Callable[[Malformed], None],
+        clock: Clock,
+        epoch: Epoch,
     ) -> None:
         self._codec = codec
         self._on_malformed = on_malformed
         self._clock = clock
+        self._epoch = epoch
         self._skipping_line = False
-        self._scope: anyio.CancelScope | None = None
-        self._stop_message = ""
-
-    def stop(self, reason: str) -> None:
-        """End the current read, if there is one, as an idle timeout does."""
-        if self._scope is not None:
-            self._stop_message = reason
-            self._scope.cancel()
 
     async def read(
         self,
         stream: WatchStream,
-        handle: EventHandler[T],
+        handler: WatchEventHandler[T],
         idle_limit_s: Callable[[], float],
         background: Callable[[], Coroutine[object, None, None]] | None = None,
     ) -> WatchEnd:
-        """Read until the end; `idle_limit_s` returns how long the stream may send nothing.
+        """Read until the end; `idle_limit_s` says how long the watch may stay silent.
 
-        The task `background` runs during the read and is cancelled at its end.
+        `background` is cancelled when the reading ends.
         """
-        self._stop_message = "nothing came for too long"
         ending: WatchEnd | None = None
         async with anyio.create_task_group() as both:
-            self._scope = both.cancel_scope
             both.start_soon(self._idle_watchdog, stream, idle_limit_s, both.cancel_scope)
+            both.start_soon(self._end_with_epoch, self._epoch.number, both.cancel_scope)
             if background is not None:
                 both.start_soon(background)
-            ending = await self._read_lines(stream, handle)
+            ending = await self._read_lines(stream, handler)
             both.cancel_scope.cancel()
-        self._scope = None
         return ending or WatchEnd(
-            StopReason.IDLE_TIMEOUT, f"watch {self._codec.path}: {self._stop_message}"
+            StopReason.IDLE_TIMEOUT, f"watch {self._codec.path}: nothing came for too long"
         )
 
-    async def _read_lines(self, stream: WatchStream, handle: EventHandler[T]) -> WatchEnd:
+    async def _read_lines(self, stream: WatchStream, handler: WatchEventHandler[T]) -> WatchEnd:
         self._skipping_line = False
         while True:
             try:
-                return await self._read_until_end(stream, handle)
+                return await self._read_until_end(stream, handler)
             except LineTooLong:
                 if not self._skipping_line:
                     self._on_malformed(self._line_too_long())
@@ -88,13 +92,13 @@ class WatchReader(Generic[T]):
             except CONNECTION_ERRORS as error:
                 return self._connection_broken(describe_error(error))
 
-    async def _read_until_end(self, stream: WatchStream, handle: EventHandler[T]) -> WatchEnd:
+    async def _read_until_end(self, stream: WatchStream, handler: WatchEventHandler[T]) -> WatchEnd:
         now, readline, read_line = self._clock.now, stream.readline, self._handle_line
         turn_ends, lines, size = now() + _SLICE_S, 0, 0
         while line := await readline():
             if line[-1:] != b"\n":
                 return self._connection_broken("cut in the middle of a line")
-            if (ending := read_line(line, handle)) is not None:
+            if (ending := read_line(line, handler)) is not None:
                 return ending
             lines += 1
             size += len(line)
@@ -105,10 +109,10 @@ class WatchReader(Generic[T]):
                     turn_ends = now() + _SLICE_S
         return _CLEAN
 
-    def _handle_line(self, line: bytes, handle: EventHandler[T]) -> WatchEnd | None:
+    def _handle_line(self, line: bytes, handler: WatchEventHandler[T]) -> WatchEnd | None:
         torn, self._skipping_line = self._skipping_line, False
         try:
-            return handle(self._codec.decode_event(line)) if line != b"\n" else None
+            return handler.apply(self._codec.decode_event(line)) if line != b"\n" else None
         except Malformed as error:
             if not torn:  # the rest of a line that was too long never reads as a whole document
                 self._on_malformed(error)
@@ -125,6 +129,10 @@ class WatchReader(Generic[T]):
             elif self._clock.now() - since >= limit_s():
                 reading.cancel()
                 return
+
+    async def _end_with_epoch(self, number: int, reading: anyio.CancelScope) -> None:
+        await self._epoch.wait_past(number)
+        reading.cancel()
 
     def _connection_broken(self, message: str) -> WatchEnd:
         return WatchEnd(StopReason.BROKEN, f"watch {self._codec.path}: {message}")

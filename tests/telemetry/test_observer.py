@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.app.telemetry_observer import TelemetryObserver
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.changes import NodeTaintsChanged, PodBound
@@ -27,6 +26,7 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.telemetry import sig_compat as upstream
+from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.testing.builders import pod
 
@@ -167,11 +167,11 @@ def test_changes_are_counted_by_kind_and_not_logged() -> None:
 
 def test_standing_still_for_a_moment_is_told_to_those_who_look_closely() -> None:
     bench = Bench()
-    bench.reporter.on_pause("nodes: link lost")
-    bench.reporter.on_pause(None)
+    bench.reporter.on_pause("sync/nodes: reset")
+    bench.reporter.on_pause("")
 
     assert bench.log.lines == [
-        ("debug", "evictions paused", {"reason": "nodes: link lost"}),
+        ("debug", "evictions paused", {"reason": "sync/nodes: reset"}),
         ("debug", "evictions resumed", {}),
     ]
 

@@ -1,6 +1,6 @@
 """Every eviction is written down, asked for once, and ends exactly once."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -8,7 +8,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reactive_desched.eviction.executor import EvictionPool
+from reactive_desched.controller.evictions import EvictionPool
+from reactive_desched.eviction.executor import EvictionExecutor, EvictionResult
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
@@ -35,24 +36,22 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 class Bench:
-    """Evictions between a ledger and a server, and all they said when something ended."""
+    """An eviction pool between a recorder and a server; it is its own controller."""
 
-    def __init__(self, at_once: int = 50) -> None:
+    def __init__(self, max_concurrent: int = 50) -> None:
         self.ledger = MemoryIntentStore()
         self.server = FakeEvictor()
-        self.why_not: Callable[[], str | None] = lambda: None
+        self.why_not = ""
+        self.cancelled: dict[str, str] = {}
         self.ended: list[tuple[str, Outcome, float]] = []
-        self.evictions = EvictionPool(
-            self.ledger,
-            self.server,
-            self._may_act,
-            lambda intent, outcome, at: self.ended.append((intent.pod.name, outcome, at)),
-            anyio.current_time,
-            max_concurrent=at_once,
-        )
+        executor = EvictionExecutor(self.ledger, self.server, anyio.current_time)
+        self.evictions = EvictionPool(self, executor, max_concurrent)  # type: ignore[arg-type]  # what a pool uses of a controller
 
-    def _may_act(self) -> str | None:
-        return self.why_not()
+    def cancel_reason(self, intent: Intent) -> str:
+        return self.cancelled.get(intent.pod.name) or self.why_not
+
+    def settle(self, result: EvictionResult) -> None:
+        self.ended.append((result.intent.pod.name, result.outcome, result.sent_at))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
@@ -103,7 +102,7 @@ async def test_the_request_names_the_pod_by_uid_and_says_why_it_must_go() -> Non
 
 async def test_nothing_is_written_or_asked_when_nobody_may_act() -> None:
     async with Bench().running() as bench:
-        bench.why_not = lambda: "nodes: link lost"
+        bench.why_not = "nodes: link lost"
         bench.submit("web")
         await anyio.sleep(1)
 
@@ -119,7 +118,7 @@ async def test_what_may_not_go_on_after_it_was_written_down_is_withheld_on_recor
         bench.ledger.slow_s = 1
         bench.submit("web")
         await anyio.sleep(0.5)
-        bench.why_not = lambda: "stopping"
+        bench.why_not = "stopping"
         await anyio.sleep(5)
 
     assert bench.server.requests == []
@@ -189,7 +188,7 @@ async def test_the_time_told_is_that_of_the_request() -> None:
 
 async def test_at_most_so_many_calls_are_open_and_the_others_have_their_turn_afterwards() -> None:
     names = ["a", "b", "c", "d", "e"]
-    async with Bench(at_once=2).running() as bench:
+    async with Bench(max_concurrent=2).running() as bench:
         bench.server.slow_s = 1
         bench.submit(*names)
         await anyio.sleep(1.5)
@@ -202,11 +201,11 @@ async def test_at_most_so_many_calls_are_open_and_the_others_have_their_turn_aft
 
 
 async def test_who_waited_for_a_turn_is_asked_afresh_whether_it_may_go_on() -> None:
-    async with Bench(at_once=1).running() as bench:
+    async with Bench(max_concurrent=1).running() as bench:
         bench.server.slow_s = 5
         bench.submit("a", "b")
         await anyio.sleep(1)
-        bench.why_not = lambda: "pods: link lost"
+        bench.why_not = "pods: link lost"
         await anyio.sleep(20)
 
     assert bench.results == [("a", "evicted"), ("b", "cancelled")]
@@ -241,7 +240,7 @@ async def test_ended_does_not_return_while_another_has_begun_meanwhile() -> None
 
 
 async def test_ended_waits_for_those_in_line_too() -> None:
-    async with Bench(at_once=1).running() as bench:
+    async with Bench(max_concurrent=1).running() as bench:
         began = anyio.current_time()
         bench.server.slow_s = 3
         bench.submit("a", "b", "c")
@@ -249,7 +248,7 @@ async def test_ended_waits_for_those_in_line_too() -> None:
         assert anyio.current_time() - began == 9
 
 
-async def test_ended_returns_at_once_when_nothing_is_under_way() -> None:
+async def test_ended_returns_max_concurrent_when_nothing_is_under_way() -> None:
     async with Bench().running() as bench:
         before = anyio.current_time()
         await bench.evictions.drained()
@@ -273,7 +272,7 @@ async def test_a_run_cancelled_in_the_middle_of_a_call_leaves_the_intent_open() 
 
 
 async def test_after_a_cancelled_run_nobody_waits_for_those_who_stood_in_line() -> None:
-    bench = Bench(at_once=1)
+    bench = Bench(max_concurrent=1)
     async with bench.running():
         bench.server.slow_s = 60
         bench.submit("a", "b")
@@ -298,13 +297,13 @@ async def test_what_is_submitted_before_or_after_the_run_is_withheld() -> None:
     assert bench.ledger.lines == []
 
 
-async def test_what_was_not_asked_for_yet_can_be_recalled_and_the_rest_goes_on() -> None:
-    bench = Bench(at_once=1)
+async def test_an_intent_that_was_not_sent_yet_can_be_cancelled_and_the_others_go_on() -> None:
+    bench = Bench(max_concurrent=1)
     bench.server.slow_s = 5
     async with bench.running():
         bench.submit("a", "b")
         await anyio.sleep(1)
-        bench.evictions.cancel_pending("another policy")
+        bench.cancelled = dict.fromkeys("ab", "another policy")
         bench.submit("c")
         await anyio.sleep(20)
 
@@ -316,25 +315,17 @@ async def test_what_was_not_asked_for_yet_can_be_recalled_and_the_rest_goes_on()
     ]
 
 
-async def test_what_is_being_written_down_at_a_recall_is_not_asked_for() -> None:
+async def test_an_intent_that_is_cancelled_while_it_is_written_is_not_sent() -> None:
     bench = Bench()
     bench.ledger.slow_s = 5
     async with bench.running():
         bench.submit("a")
         await anyio.sleep(1)
-        bench.evictions.cancel_pending("another policy")
+        bench.cancelled = {"a": "another policy"}
         await anyio.sleep(20)
+        bench.cancelled = {}
         bench.submit("a")
         await anyio.sleep(20)
 
     assert bench.results == [("a", "cancelled"), ("a", "evicted")]
     assert [kind for kind, _, _ in bench.ledger.lines] == ["intent", "outcome"] * 2
-
-
-async def test_nothing_is_remembered_of_an_eviction_that_has_ended() -> None:
-    async with Bench().running() as bench:
-        bench.submit("a", "b")
-        await anyio.sleep(1)
-
-        assert sorted(bench.results) == [("a", "evicted"), ("b", "evicted")]
-        assert bench.evictions._not_yet_sent == {}  # nobody outside could tell that it grows

@@ -1,4 +1,4 @@
-"""Counts changes, decisions and outcomes, and logs decisions that differ from the last."""
+"""Counts and logs what a controller does."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -14,6 +14,7 @@ from reactive_desched.model.decisions import (
     Refuse,
 )
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import CANCELLED, DRY_RUN, EVICTED, Outcome
 from reactive_desched.telemetry import sig_compat as upstream
 from reactive_desched.telemetry.logs import DebugLogger
@@ -52,8 +53,8 @@ _SUCCESS_EVENTS = {EVICTED: "evicted", DRY_RUN: "would be evicted"}
 """The log events of success; the SIG descheduler counts both as success."""
 
 
-class TelemetryObserver:
-    """Counts everything, and logs decisions that differ from the last one on the same finding."""
+class TelemetryObserver(Observer):
+    """Counts everything, and logs each decision that differs from the last on its finding."""
 
     def __init__(self, metrics: MetricsRegistry, log: DebugLogger) -> None:
         self._upstream = metrics.upstream
@@ -81,7 +82,7 @@ class TelemetryObserver:
             self._changes[change.kind] += 1
 
     def on_decision(self, evaluation: Evaluation) -> None:
-        """Count a decision, and log it unless it repeats the last one on this finding."""
+        """Count a decision, and log it; one that repeats the last is logged at debug level."""
         decision, finding = evaluation.decision, evaluation.finding
         self._findings[finding.plugin] += 1
         self._change_to_decision.observe(evaluation.decided_at - evaluation.trigger.seen_at)
@@ -103,8 +104,8 @@ class TelemetryObserver:
             self._count_upstream(evaluation, result)
         self._log_decision(evaluation, event, gate=gate, reason=reason, message=decision.message)
 
-    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float, /) -> None:
-        """Count and log the outcome of an eviction."""
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
+        """Count and log the end of an eviction."""
         finding, took_s = evaluation.finding, sent_at - evaluation.trigger.seen_at
         self._outcomes[outcome.result, outcome.reason, finding.plugin] += 1
         self._change_to_eviction.observe(took_s)
@@ -122,15 +123,31 @@ class TelemetryObserver:
             after_ms=round(took_s * 1000, 3),
         )
 
-    def on_pause(self, reason: str | None) -> None:
+    def on_pause(self, reason: str) -> None:
         """Log a pause at debug level: `log_transitions` logs the pauses that last."""
-        if reason is None:
+        if not reason:
             self._log.debug("evictions resumed")
         else:
             self._log.debug("evictions paused", reason=reason)
 
-    def on_malformed(self, resource: str, error: Malformed, /) -> None:
-        """Log an object that could not be read."""
+    def on_suspend(self, seconds: float) -> None:
+        """Log a suspend."""
+        self._log.warning(
+            "the process was suspended: every watch is opened anew", duration_s=round(seconds, 1)
+        )
+
+    def on_resource_missing(self, resource: str, effect: str, reason: str) -> None:
+        """Log what the controller cannot do without this resource."""
+        self._log.warning(
+            "an optional resource cannot be read", resource=resource, effect=effect, reason=reason
+        )
+
+    def on_cycle(self, seconds: float) -> None:
+        """Time an evaluation of all that was due, as the SIG descheduler times a cycle."""
+        self._upstream.observe_cycle(seconds)
+
+    def on_malformed(self, resource: str, error: Malformed) -> None:
+        """Log an object that could not be decoded."""
         self._log.warning("skipped an object", resource=resource, reason=str(error))
 
     def _count_upstream(self, evaluation: Evaluation, result: str) -> None:

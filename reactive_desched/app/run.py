@@ -1,0 +1,37 @@
+"""`run`: the controller until a signal stops it."""
+
+import signal
+
+import anyio
+from anyio.abc import TaskStatus
+
+from reactive_desched.app.controller import open_controller
+from reactive_desched.app.options import Dependencies, Options, load_dependencies
+
+
+def run(options: Options) -> int:
+    """Run the controller until SIGTERM or SIGINT; return the exit status."""
+    anyio.run(_until_stopped, load_dependencies(options))
+    return 0
+
+
+async def _until_stopped(deps: Dependencies) -> None:
+    """Serve until a signal arrives; one that arrives during the start cancels the start."""
+    is_serving, stop_requested = anyio.Event(), anyio.Event()
+
+    async def listen(*, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            task_status.started()
+            async for number in signals:
+                deps.log.info("stopping", signal=signal.Signals(number).name)
+                stop_requested.set()
+                if not is_serving.is_set():
+                    tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(listen)
+        async with open_controller(deps) as running:
+            is_serving.set()
+            deps.log.info("serving", url=running.url, dry_run=deps.dry_run)
+            await stop_requested.wait()
+        tasks.cancel_scope.cancel()

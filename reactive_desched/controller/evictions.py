@@ -1,0 +1,71 @@
+"""Intents to outcomes: a pool of tasks executes the controller's intents and settles each."""
+
+from functools import partial
+from math import inf
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.model.intents import Intent
+from reactive_desched.primitives.wakeup import Wakeup
+
+
+class EvictionPool:
+    """Executes every submitted intent in one of `max_concurrent` tasks.
+
+    To hand an intent to a waiting task costs a fifth of starting one. Further intents wait in a
+    queue; the executor asks the controller again whether each is still valid when its turn comes.
+    The queue is bounded by the token buckets that an eviction must pass.
+    """
+
+    def __init__(
+        self, controller: Controller, executor: EvictionExecutor, max_concurrent: int
+    ) -> None:
+        self._controller = controller
+        self._executor = executor
+        self._max_concurrent = max_concurrent
+        self._queue: MemoryObjectSendStream[Intent] | None = None
+        self._active = 0
+        self._idle = Wakeup()
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Execute what is submitted, until cancelled."""
+        queue, intents = anyio.create_memory_object_stream[Intent](inf)
+        try:
+            async with queue, intents, anyio.create_task_group() as group:
+                for _ in range(self._max_concurrent):
+                    group.start_soon(self._work, intents)
+                self._queue = queue
+                task_status.started()
+                await anyio.sleep_forever()
+        finally:
+            self._queue = None
+            self._active = 0  # intents left in the queue were not begun
+
+    def submit(self, intent: Intent) -> None:
+        """Queue one intent; it is cancelled when `run` has ended."""
+        if self._queue is None:
+            self._controller.settle(self._executor.shutting_down(intent))
+        else:
+            self._active += 1
+            self._queue.send_nowait(intent)
+
+    async def drained(self) -> None:
+        """Return when every submitted intent has ended."""
+        while self._active:
+            await self._idle.wait()
+
+    async def _work(self, intents: MemoryObjectReceiveStream[Intent]) -> None:
+        async for intent in intents:
+            try:
+                cancel_reason = partial(self._controller.cancel_reason, intent)
+                result = await self._executor.execute(intent, cancel_reason)
+            finally:
+                self._active -= 1
+                if not self._active:
+                    self._idle.notify()
+            self._controller.settle(result)

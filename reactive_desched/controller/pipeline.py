@@ -1,0 +1,60 @@
+"""Constructs a controller and the parts that drive it, each from those before it."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.evictions import EvictionPool
+from reactive_desched.controller.readiness import Readiness
+from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.controller.sync import ResourceEventHandler
+from reactive_desched.controller.worker import Worker
+from reactive_desched.eviction.executor import EvictionExecutor, Evictor, effect_timeout
+from reactive_desched.eviction.recorder import Recorder
+from reactive_desched.model.observer import Observer
+from reactive_desched.policy.policy import Configuration
+from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.resources import RESOURCES
+
+
+class Pipeline(Struct, frozen=True):
+    """The way of a change: event handlers -> controller -> worker -> evictions -> controller."""
+
+    event_handlers: dict[str, ResourceEventHandler]
+    controller: Controller
+    worker: Worker
+    evictions: EvictionPool
+
+
+def build_pipeline(
+    config: Configuration,
+    *,
+    recorder: Recorder,
+    evictor: Evictor,
+    observer: Observer,
+    work_available: Wakeup,
+    suspend: SuspendDetector,
+    clock: Callable[[], float],
+    wall_clock: Callable[[], float],
+) -> Pipeline:
+    """Construct everything between the reflectors and the API server's eviction endpoint."""
+    controller = Controller(
+        config,
+        readiness=Readiness(RESOURCES, observer, work_available),
+        recorder=recorder,
+        observer=observer,
+        work_available=work_available,
+        suspend=suspend,
+        clock=clock,
+        wall_clock=wall_clock,
+    )
+    effect_timeout_s = effect_timeout(config.settings.client.total_timeout_s)
+    executor = EvictionExecutor(recorder, evictor, clock, effect_timeout_s=effect_timeout_s)
+    evictions = EvictionPool(controller, executor, config.settings.evictions.max_in_flight)
+    worker = Worker(controller, evictions, work_available, observer, clock)
+    handlers = {
+        resource: ResourceEventHandler(resource, controller, worker, observer)
+        for resource in RESOURCES
+    }
+    return Pipeline(handlers, controller, worker, evictions)

@@ -1,0 +1,124 @@
+"""Whether anything may be evaluated or evicted: named pauses, each set and ended by one owner.
+
+| pause | owner |
+|---|---|
+| `startup` | the start of the process, until the open intents of the last run are resolved |
+| `stopping` | shutdown; it is never ended |
+| `leader` | leader election, while another replica holds the Lease |
+| `manual` | a person who paused the controller |
+| `brake` | the zone brake |
+| `journal` | the controller, while the journal is not open or its disk takes no records |
+| `sync/<resource>` | the resource's event handler, until its list is complete and a watch is open |
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.model.observer import Observer
+from reactive_desched.primitives.wakeup import Epoch, Wakeup
+
+STARTUP: Final = "startup"
+STOPPING: Final = "stopping"
+LEADER: Final = "leader"
+MANUAL: Final = "manual"
+BRAKE: Final = "brake"
+JOURNAL: Final = "journal"
+
+
+def sync_pause(resource: str) -> str:
+    """Return the name of a resource's pause."""
+    return f"sync/{resource}"
+
+
+class PauseStatus(Struct, frozen=True):
+    """Why a pause holds, or, when it does not, what limits the controller still; empty for none."""
+
+    reason: str = ""
+    note: str = ""
+
+
+_RESUMED: Final = PauseStatus()
+
+
+class Readiness:
+    """The pauses of one controller; it works while none holds.
+
+    Each change of the first reason goes to the observer; `work_available` is notified when the
+    last pause ends. `epoch` advances when the process was suspended: every reflector then opens
+    its watch anew before its resource counts as synced.
+    """
+
+    def __init__(
+        self, resources: Iterable[str], observer: Observer, work_available: Wakeup
+    ) -> None:
+        self.epoch = Epoch()
+        self._observer = observer
+        self._work_available = work_available
+        self._sync_pauses = tuple(map(sync_pause, resources))
+        self._pauses = {
+            STOPPING: _RESUMED,
+            STARTUP: PauseStatus("the controller is starting"),
+            LEADER: _RESUMED,
+            MANUAL: _RESUMED,
+            BRAKE: _RESUMED,
+            JOURNAL: _RESUMED,
+            **dict.fromkeys(self._sync_pauses, PauseStatus("not listed yet")),
+        }
+        self._reason = self._first_reason()
+
+    @property
+    def reason(self) -> str:
+        """The first pause that holds, and why; empty when none does."""
+        return self._reason
+
+    @property
+    def pauses(self) -> Mapping[str, PauseStatus]:
+        """Every pause by its name."""
+        return self._pauses
+
+    def pause(self, name: str, reason: str) -> None:
+        """Let nothing be evaluated or evicted until this pause is ended by its name."""
+        self._set(name, PauseStatus(reason))
+
+    def resume(self, name: str, note: str = "") -> None:
+        """End this pause; `note` says what the controller goes without."""
+        self._set(name, PauseStatus(note=note))
+
+    def pause_sync(self, reason: str) -> None:
+        """Pause for every resource in sync, and have every reflector open its watch anew."""
+        for name in self._sync_pauses:
+            if self._pauses[name] == _RESUMED:
+                self._pauses[name] = PauseStatus(reason)
+        self._report()
+        self.epoch.advance(reason)
+
+    def message(self) -> str:
+        """Name all pauses that hold by their reasons, and what is gone without; empty for none."""
+        if not self._reason:
+            return ""
+        names: dict[str, list[str]] = {}
+        for name, status in self._pauses.items():
+            if text := status.reason or status.note:
+                names.setdefault(text, []).append(name)
+        return "; ".join(f"{', '.join(each)}: {text}" for text, each in names.items())
+
+    def _set(self, name: str, status: PauseStatus) -> None:
+        if self._pauses[name] != status:
+            self._pauses[name] = status
+            self._report()
+
+    def _report(self) -> None:
+        reason = self._first_reason()
+        if reason != self._reason:
+            self._reason = reason
+            self._observer.on_pause(reason)
+            if not reason:
+                self._work_available.notify()
+
+    def _first_reason(self) -> str:
+        held = (
+            f"{name}: {status.reason}" for name, status in self._pauses.items() if status.reason
+        )
+        return next(held, "")

@@ -1,0 +1,76 @@
+"""Where decisions, intents and outcomes are recorded: the open journal, or none on a standby."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from reactive_desched.errors import JournalUnavailable
+from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.decisions import Decision
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.outcomes import Outcome
+
+NOT_OPEN: Final = "the journal is not open"
+
+
+class Recorder(Protocol):
+    """The durable record of decisions, of intents and of their outcomes."""
+
+    @property
+    def fault(self) -> str:
+        """Why nothing can be recorded now; empty when records can be written."""
+        ...
+
+    def record_decision(self, context: DecisionContext, decision: Decision) -> None:
+        """Have a decision written soon, before any intent that follows; does not wait for it."""
+        ...
+
+    async def begin_intent(self, intent: Intent) -> str:
+        """Return the intent's id once it is on disk; raises JournalError when it cannot be."""
+        ...
+
+    async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
+        """Return once the outcome is on disk."""
+        ...
+
+
+class RecorderSlot:
+    """Holds the recorder of the open journal, for parts that are constructed before it opens.
+
+    While it is empty, `fault` says so: the controller pauses, and no intent can begin.
+    """
+
+    def __init__(self) -> None:
+        self._recorder: Recorder | None = None
+
+    @contextmanager
+    def filled(self, recorder: Recorder) -> Iterator[None]:
+        """Record to this recorder while the block lasts."""
+        assert self._recorder is None, "one journal is open at a time"
+        self._recorder = recorder
+        try:
+            yield
+        finally:
+            self._recorder = None
+
+    @property
+    def fault(self) -> str:
+        """Why nothing can be recorded now; empty when records can be written."""
+        return NOT_OPEN if self._recorder is None else self._recorder.fault
+
+    def record_decision(self, context: DecisionContext, decision: Decision) -> None:
+        """Have a decision written soon; none is made while there is no recorder."""
+        self._open().record_decision(context, decision)
+
+    async def begin_intent(self, intent: Intent) -> str:
+        """Return the intent's id once it is on disk; raises JournalError when it cannot be."""
+        return await self._open().begin_intent(intent)
+
+    async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
+        """Return once the outcome is on disk."""
+        await self._open().record_outcome(intent_id, outcome)
+
+    def _open(self) -> Recorder:
+        if self._recorder is None:
+            raise JournalUnavailable(NOT_OPEN)
+        return self._recorder

@@ -1,0 +1,78 @@
+"""Builds gates: the filters of a profile in their order, over what all profiles share."""
+
+from collections.abc import Callable, Iterable
+
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.fit.upstream import UPSTREAM, NodeFit, UpstreamNodeFit
+from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
+from reactive_desched.gate.disruption import PdbFilter
+from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
+from reactive_desched.gate.gate import Gate
+from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.rate_limits import EvictionRateLimiter
+from reactive_desched.gate.windows import SlidingWindowLimits
+from reactive_desched.model.changes import Change
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import Configuration
+from reactive_desched.state.view import ClusterView
+
+
+class GateFactory:
+    """Builds one gate per profile; all of them share filters, limits and trackers.
+
+    What is shared outlives a reload of the policy: evictions in flight, counted evictions, spent
+    tokens, assumed disruptions of PodDisruptionBudgets, and reserved capacity.
+    """
+
+    def __init__(
+        self, view: ClusterView, clock: Callable[[], float], config: Configuration
+    ) -> None:
+        self.in_flight = InFlightEvictions(clock)
+        self.rate_limiter = EvictionRateLimiter(config.settings.budgets.by_scope())
+        self._window_limits = SlidingWindowLimits(config.policy.limits.by_scope())
+        self._pdb_filter = PdbFilter(view, clock)
+        self._view = view
+        self._clock = clock
+        self._node_fits: dict[str, NodeFit] = {}
+        self.node_fit = self._node_fit_for(config.settings.node_fit)
+
+    def evictor(self, args: DefaultEvictorArgs) -> DefaultEvictor:
+        """Build a profile's evictor over the node fit in force."""
+        return DefaultEvictor(args, self._view, self.node_fit)
+
+    def gate(self, evictor: DefaultEvictor) -> Gate:
+        """Build a profile's gate: final and cheap refusals first, what costs a token last."""
+        filters = (
+            self.in_flight,
+            evictor.filters,
+            MinReadyNodes(self._view),
+            ConflictPartnersLeaving(self._view, self.in_flight),
+            *evictor.namespace_filters,
+            evictor.node_fit_filter,
+            self._pdb_filter,
+        )
+        trackers = (self.in_flight, self._pdb_filter, self.node_fit)
+        return Gate(filters, self._window_limits, self.rate_limiter, trackers)
+
+    def apply_changes(self, changes: Iterable[Change]) -> None:
+        """Update what is assumed of PodDisruptionBudgets and of node capacity."""
+        self._pdb_filter.apply_changes(changes)
+        self.node_fit.apply_changes(changes)
+
+    def reconfigure(self, config: Configuration, now: float) -> None:
+        """Apply other rates, limits and node fit; gates built before keep their node fit."""
+        in_flight = self.in_flight.pods()
+        self.rate_limiter.reconfigure(config.settings.budgets.by_scope(), in_flight, now)
+        self._window_limits.reconfigure(config.policy.limits.by_scope(), in_flight)
+        self.node_fit = self._node_fit_for(config.settings.node_fit)
+        self.node_fit.clear_unschedulable()
+
+    def _node_fit_for(self, mode: str) -> NodeFit:
+        """Return the node fit of this mode; one that is out of use keeps its reservations."""
+        if mode not in self._node_fits:
+            self._node_fits[mode] = (
+                UpstreamNodeFit(self._view)
+                if mode == UPSTREAM
+                else SchedulerNodeFit(self._view, self._clock)
+            )
+        return self._node_fits[mode]

@@ -1,0 +1,36 @@
+"""What can be observed of a controller: telemetry, the demo and tests override what they need."""
+
+from collections.abc import Iterable
+
+from reactive_desched.errors import Malformed
+from reactive_desched.model.changes import Change
+from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.outcomes import Outcome
+
+
+class Observer:
+    """Counts, logs or prints what a controller does; every method returns quickly, none raises."""
+
+    def on_changes(self, changes: Iterable[Change]) -> None:
+        """The cluster state changed, after the initial sync."""
+
+    def on_decision(self, evaluation: Evaluation) -> None:
+        """The gate decided on a finding."""
+
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
+        """An eviction ended; its request was sent at `sent_at`, in monotonic seconds."""
+
+    def on_pause(self, reason: str) -> None:
+        """Evaluation pauses for another reason; an empty reason means that it goes on."""
+
+    def on_suspend(self, seconds: float) -> None:
+        """The process did not run for so long: the sync of every resource is in doubt."""
+
+    def on_malformed(self, resource: str, error: Malformed) -> None:
+        """An object of this resource could not be decoded and was skipped."""
+
+    def on_resource_missing(self, resource: str, effect: str, reason: str) -> None:
+        """The API server denies a resource that the controller can do without, to this effect."""
+
+    def on_cycle(self, seconds: float) -> None:
+        """Nothing is due any more; evaluating took so long since that was last so."""

@@ -1,0 +1,50 @@
+"""Wakes tasks that wait for a condition, any number of times."""
+
+import anyio
+
+__all__ = ["Epoch", "Wakeup"]
+
+
+class Wakeup:
+    """Wakes every task that waits at this moment; a notification without a waiter is not kept.
+
+    A waiter therefore checks its condition before each wait: `while not ready(): await w.wait()`.
+    """
+
+    def __init__(self) -> None:
+        self._event: anyio.Event | None = None
+
+    def notify(self) -> None:
+        """Wake the tasks that wait now."""
+        event, self._event = self._event, None
+        if event is not None:
+            event.set()
+
+    async def wait(self) -> None:
+        """Return at the next notification."""
+        if self._event is None:
+            self._event = anyio.Event()
+        await self._event.wait()
+
+
+class Epoch:
+    """A number that advances; what was begun at an earlier number counts no more.
+
+    `reason` says why it advanced last.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.reason = ""
+        self._advanced = Wakeup()
+
+    def advance(self, reason: str) -> None:
+        """Begin the next epoch."""
+        self.number += 1
+        self.reason = reason
+        self._advanced.notify()
+
+    async def wait_past(self, number: int) -> None:
+        """Return when the epoch is later than this number."""
+        while self.number <= number:
+            await self._advanced.wait()

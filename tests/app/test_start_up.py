@@ -1,0 +1,223 @@
+"""Open intents of an earlier process are resolved before anything is evaluated."""
+
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+from msgspec import Struct
+
+from reactive_desched.app.controller import _start_up
+from reactive_desched.controller.readiness import STARTUP
+from reactive_desched.errors import ClusterError
+from reactive_desched.eviction.executor import EFFECT_TIMEOUT_S
+from reactive_desched.model.outcomes import (
+    DRY_RUN_INTERRUPTED,
+    Outcome,
+    PodFound,
+    PodLookup,
+    PodNotFound,
+)
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.testing.builders import node, pod
+from tests.support.flow import FakeEdgesController
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+class Log:
+    """Keeps the lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **values: Any) -> None:  # as structlog
+        self.lines.append((event, values))
+
+    debug = warning = info
+
+
+def whole_flow() -> FakeEdgesController:
+    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
+
+
+SETTLED = "resolved an open intent"
+
+
+class Open(Struct):
+    """An intent that an earlier life left open, as far as it matters here."""
+
+    id: str
+    who: Any
+    is_dry_run: bool = False
+
+
+class Who(Struct):
+    """Its pod."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+def open_intent(name: str, *, dry_run: bool = False) -> Open:
+    return Open(f"i-{name}", Who("shop", name, f"uid-{name}"), dry_run)
+
+
+class OpenIntentStore:
+    """Holds the intents an earlier life left open."""
+
+    def __init__(self, *intents: Open) -> None:
+        self.intents = {intent.id: intent for intent in intents}
+        self.ends: list[tuple[str, Outcome]] = []
+
+    def open_intents(self) -> tuple[Open, ...]:
+        return tuple(self.intents.values())
+
+    async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
+        await anyio.lowlevel.checkpoint()
+        del self.intents[intent_id]
+        self.ends.append((intent_id, outcome))
+
+
+class Reader:
+    """Reads pods by name; those unknown to it cannot be read at first."""
+
+    def __init__(self, **pods: PodLookup) -> None:
+        self.pods = pods
+        self.asked: list[str] = []
+
+    async def get_pod(self, namespace: str, name: str) -> PodLookup:
+        await anyio.lowlevel.checkpoint()
+        self.asked.append(f"{namespace}/{name}")
+        if name not in self.pods:
+            raise ClusterError("unreachable")
+        return self.pods[name]
+
+
+async def settle_all(
+    flow: FakeEdgesController, ledger: OpenIntentStore, reader: Reader, log: Log
+) -> None:
+    await _start_up(flow.controller, ledger, reader, log, EFFECT_TIMEOUT_S)  # type: ignore[arg-type]  # what it uses of them
+
+
+async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods() -> None:
+    ledger = OpenIntentStore(*map(open_intent, ("gone", "leaving", "stayed", "replaced")))
+    reader = Reader(
+        gone=PodNotFound(),
+        leaving=PodFound("uid-leaving", terminating=True),
+        stayed=PodFound("uid-stayed", terminating=False),
+        replaced=PodFound("another", terminating=False),
+    )
+    log, flow = Log(), whole_flow()
+    await settle_all(flow, ledger, reader, log)
+
+    assert [(key, outcome.result) for key, outcome in ledger.ends] == [
+        ("i-gone", "unknown"),
+        ("i-leaving", "evicted"),
+        ("i-replaced", "unknown"),
+        ("i-stayed", "failed"),
+    ]
+    settled = [(values["pod"], values["result"]) for event, values in log.lines if event == SETTLED]
+    assert settled == [
+        (f"shop/{key.removeprefix('i-')}", outcome.result) for key, outcome in ledger.ends
+    ]
+    assert flow.readiness.pauses[STARTUP].reason == ""
+
+
+async def test_open_intents_of_a_dry_run_are_withheld_and_nobody_is_read() -> None:
+    ledger, reader, flow = OpenIntentStore(open_intent("web", dry_run=True)), Reader(), whole_flow()
+    await settle_all(flow, ledger, reader, Log())
+
+    assert ledger.ends == [("i-web", DRY_RUN_INTERRUPTED.outcome("the dry run was interrupted"))]
+    assert reader.asked == []
+    assert flow.readiness.pauses[STARTUP].reason == ""
+
+
+async def test_nothing_begins_before_every_open_intent_is_settled() -> None:
+    ledger, reader, flow = OpenIntentStore(open_intent("web")), Reader(), whole_flow()
+    tainted = node("n1", "gpu:NoSchedule")
+    async with flow.running(), anyio.create_task_group() as group:
+        for feed in flow.handlers.values():
+            feed.begin_replace()
+        flow.deliver(tainted, node("n2"), pod("other", on="n1"))
+        for feed in flow.handlers.values():
+            feed.end_replace()
+            feed.mark_synced()
+        group.start_soon(settle_all, flow, ledger, reader, Log())
+        await anyio.sleep(100)
+        assert flow.readiness.pauses[STARTUP].reason.endswith("shop/web")
+        assert flow.evicted_names == []
+
+        reader.pods["web"] = PodNotFound()
+        await anyio.sleep(31)
+        assert flow.evicted_names == ["other"]
+        assert [key for key, _ in ledger.ends] == ["i-web"]
+        group.cancel_scope.cancel()
+
+
+async def test_without_open_intents_the_core_begins_at_once() -> None:
+    flow = whole_flow()
+    await settle_all(flow, OpenIntentStore(), Reader(), Log())
+
+    assert flow.readiness.pauses[STARTUP].reason == ""
+
+
+@pytest.mark.parametrize(
+    ("later", "result"),
+    [(PodNotFound(), "unknown"), (PodFound("uid-web", terminating=True), "evicted")],
+)
+async def test_a_request_of_an_earlier_life_that_a_proxy_held_does_not_make_the_outcome_false(
+    later: PodLookup, result: str
+) -> None:
+    ledger, flow = OpenIntentStore(open_intent("web")), whole_flow()
+    reader = Reader(web=PodFound("uid-web", terminating=False))
+    async with anyio.create_task_group() as group:
+        group.start_soon(settle_all, flow, ledger, reader, Log())
+        await anyio.sleep(8)
+        assert ledger.ends == []
+        reader.pods["web"] = later
+
+    assert [(key, outcome.result) for key, outcome in ledger.ends] == [("i-web", result)]
+
+
+async def test_while_an_outcome_is_awaited_other_pods_are_judged_and_its_pod_is_not_evicted() -> (
+    None
+):
+    ledger, flow = OpenIntentStore(open_intent("web")), whole_flow()
+    reader = Reader(web=PodFound("uid-web", terminating=False))
+    web = pod("web", uid="uid-web", on="n1", namespace="shop")
+    async with flow.running(), anyio.create_task_group() as group:
+        flow.deliver_list(node("n1", "gpu:NoSchedule"), node("n2"), pod("other", on="n1"), web)
+        group.start_soon(settle_all, flow, ledger, reader, Log())
+        await anyio.sleep(1)
+        assert flow.evicted_names == ["other"]
+        flow.deliver(node("n1", "gpu:NoSchedule", "tpu:NoSchedule"))
+        await anyio.sleep(EFFECT_TIMEOUT_S - 2)
+        assert flow.evicted_names == ["other"]
+        assert ledger.ends == []
+        await anyio.sleep(2)
+        assert [(key, outcome.result) for key, outcome in ledger.ends] == [("i-web", "failed")]
+        assert flow.evicted_names == ["other", "web"]
+        group.cancel_scope.cancel()
+
+
+async def test_a_pod_that_an_earlier_life_evicted_after_all_is_not_evicted_again() -> None:
+    ledger, flow = OpenIntentStore(open_intent("web")), whole_flow()
+    reader = Reader(web=PodFound("uid-web", terminating=False))
+    web = pod("web", uid="uid-web", on="n1", namespace="shop")
+    async with flow.running(), anyio.create_task_group() as group:
+        flow.deliver_list(node("n1", "gpu:NoSchedule"), node("n2"), web)
+        group.start_soon(settle_all, flow, ledger, reader, Log())
+        await anyio.sleep(8)
+        reader.pods["web"] = PodFound("uid-web", terminating=True)  # our picture lags behind
+        await anyio.sleep(30)
+        assert [(key, outcome.result) for key, outcome in ledger.ends] == [("i-web", "evicted")]
+        assert flow.evicted_names == []
+        group.cancel_scope.cancel()

@@ -1,0 +1,112 @@
+"""Pauses have names: ending one leaves the others, and the first that holds is the reason."""
+
+import anyio
+import pytest
+
+from reactive_desched.controller.readiness import (
+    BRAKE,
+    JOURNAL,
+    LEADER,
+    MANUAL,
+    STARTUP,
+    STOPPING,
+    PauseStatus,
+    Readiness,
+)
+from reactive_desched.model.observer import Observer
+from reactive_desched.primitives.wakeup import Wakeup
+
+pytestmark = pytest.mark.anyio
+
+
+class Pauses(Observer):
+    """Keeps the reasons."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def on_pause(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+class Bench:
+    """The readiness over two resources, both in sync unless told otherwise."""
+
+    def __init__(self, *, ready: bool = True) -> None:
+        self.observer = Pauses()
+        self.work_available = Wakeup()
+        self.readiness = Readiness(("nodes", "pods"), self.observer, self.work_available)
+        if ready:
+            for name in (STARTUP, "sync/nodes", "sync/pods"):
+                self.readiness.resume(name)
+            self.observer.reasons.clear()
+
+
+def test_at_first_the_start_and_every_sync_pause_the_controller() -> None:
+    readiness = Bench(ready=False).readiness
+
+    held = [name for name, status in readiness.pauses.items() if status.reason]
+    assert held == [STARTUP, "sync/nodes", "sync/pods"]
+    assert list(readiness.pauses) == [
+        *(STOPPING, STARTUP, LEADER, MANUAL, BRAKE, JOURNAL),
+        *("sync/nodes", "sync/pods"),
+    ]
+
+
+@pytest.mark.parametrize("other", [STARTUP, MANUAL, BRAKE, JOURNAL, "sync/pods"])
+def test_ending_one_pause_leaves_another(other: str) -> None:
+    bench = Bench()
+    bench.readiness.pause(LEADER, "another replica leads")
+    bench.readiness.pause(other, "for a while")
+    bench.readiness.resume(other)
+
+    assert bench.readiness.reason == "leader: another replica leads"
+
+
+def test_the_observer_learns_of_each_change_of_the_first_reason() -> None:
+    bench = Bench()
+    bench.readiness.pause("sync/pods", "reset")
+    bench.readiness.pause("sync/pods", "reset")
+    bench.readiness.pause(JOURNAL, "disk full")
+    bench.readiness.resume("sync/pods")
+    bench.readiness.resume(JOURNAL)
+
+    assert bench.observer.reasons == ["sync/pods: reset", "journal: disk full", ""]
+
+
+def test_the_message_names_every_pause_by_its_reason_and_what_is_gone_without() -> None:
+    bench = Bench()
+    bench.readiness.resume("sync/nodes", "not watched: 403")
+    assert bench.readiness.message() == ""
+    bench.readiness.pause(JOURNAL, "reset")
+    bench.readiness.pause("sync/pods", "reset")
+
+    assert bench.readiness.message() == "journal, sync/pods: reset; sync/nodes: not watched: 403"
+
+
+def test_a_name_that_is_none_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        Bench().readiness.pause("sync/secrets", "not listed yet")
+
+
+async def test_work_is_available_when_the_last_pause_ends() -> None:
+    bench = Bench()
+    bench.readiness.pause(MANUAL, "maintenance")
+    bench.readiness.pause(BRAKE, "zone a is down")
+    async with anyio.create_task_group() as group:
+        group.start_soon(bench.work_available.wait)
+        await anyio.wait_all_tasks_blocked()
+        bench.readiness.resume(MANUAL)
+        await anyio.wait_all_tasks_blocked()
+        assert bench.work_available._event is not None, "still waiting"
+        bench.readiness.resume(BRAKE)
+
+
+def test_a_doubt_about_the_sync_pauses_what_was_in_sync_and_advances_the_epoch() -> None:
+    bench = Bench()
+    bench.readiness.resume("sync/nodes", "not watched: 403")
+    bench.readiness.pause_sync("the process was suspended for 40 s")
+
+    assert bench.readiness.pauses["sync/nodes"] == PauseStatus(note="not watched: 403")
+    assert bench.readiness.reason == "sync/pods: the process was suspended for 40 s"
+    assert bench.readiness.epoch.number == 1
