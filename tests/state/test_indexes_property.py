@@ -73,8 +73,8 @@ pods = st.builds(
         pvc_names=claims,
         deletion_s=deletion_s,
     ),
-    st.sampled_from(["p1", "p2", "p3"]),
-    st.sampled_from(["default", "default", "shop"]),
+    st.sampled_from(["p1", "p2"]),
+    st.sampled_from(["default", "default", "default", "shop"]),
     st.sampled_from(["n1", "n1", "n2", None]),
     st.sampled_from(LABELS),
     st.sampled_from(SPECS),
@@ -87,7 +87,7 @@ nodes = st.builds(
     lambda name, zone, disk, ready: node(
         name, labels={ZONE_LABEL: zone, "disk": disk}, ready=ready
     ),
-    st.sampled_from(["n1", "n2", "n3"]),
+    st.sampled_from(["n1", "n2"]),
     st.sampled_from(["a", "b"]),
     st.sampled_from(["ssd", "hdd"]),
     st.sampled_from(["True", "True", "False"]),
@@ -110,13 +110,17 @@ others = st.sampled_from(
         CSINode("n1", attach_limits={"disks": 1}),
     ]
 )
-objects = pods | pods | nodes | budgets | others
+objects = pods | pods | pods | nodes | budgets | others
+updates = st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
 steps = st.lists(
-    st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
+    updates
+    | updates
+    | updates
+    | updates
     | st.tuples(st.just("select"), st.sampled_from(["", "disk=ssd"]))
     | st.tuples(st.just("ask"), st.none()),
-    min_size=3,
-    max_size=30,
+    min_size=20,
+    max_size=50,
 )
 
 
