@@ -69,7 +69,7 @@ def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., A
             return str(reply.read().decode())
 
     assert get("/livez") == "ok"
-    assert "[+]sync-pods ok" in get("/readyz?verbose")
+    assert "[+]sync/pods ok" in get("/readyz?verbose")
     assert 'reactive_desched_reflector_synced{resource="pods"} 1.0' in get("/metrics")
 
 
