@@ -29,7 +29,7 @@ from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
-from reactive_desched.model.wakes import WakeOnCapacity, WakeOnEviction, WakeOnPdb, WakeOnPod
+from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.primitives.debounce import DebounceQueue
 from reactive_desched.telemetry.metrics import Metric, gauge
@@ -46,10 +46,6 @@ BACKING_OFF: Final = GateReason(
 
 class CapacitySource(Protocol):
     """Where the evaluator learns that a pod which fitted no node may fit one now."""
-
-    def capacity_increased(self) -> None:
-        """Some node may offer more now."""
-        ...
 
     def take_capacity_hints(self) -> Iterable[CapacityHint]:
         """Return, once, which of the blocked pods may fit now."""
@@ -137,8 +133,6 @@ class Evaluator:
             for instance in self._subscriptions.subscribers(change):
                 for subject in instance.plugin.subjects(change, instance.view):
                     self._enqueue((instance, subject), now, trigger)
-            if type(change) in WakeOnCapacity.changes:
-                self._capacity.capacity_increased()
             for key in self._blocked.affected_by(change):
                 self._unblock(key, trigger, now)
             self._requeue_for_capacity(trigger, now)

@@ -145,9 +145,6 @@ class SchedulerNodeFit:
         self._sync_nodes()
         return self._unschedulable.take_hints()
 
-    def capacity_increased(self) -> None:
-        """Do nothing: nodes are followed one by one."""
-
     def clear_unschedulable(self) -> None:
         """Forget the unschedulable groups; reservations stay."""
         self._unschedulable.clear()

@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from reactive_desched.api.index import Index, NodeInfo
 from reactive_desched.fit.filters import Diagnosis
-from reactive_desched.model.changes import Change
-from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.fits import fit_error
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Pod, PodSpec
@@ -43,10 +41,7 @@ class NoFit(Struct, frozen=True):
 
 
 class NodeFit(Protocol):
-    """One mode of node fit.
-
-    A search is followed by `reserve` when its pod is evicted, and by `release` with the outcome.
-    """
+    """Answers whether another node fits a pod, as strictly as one of the two modes does."""
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -78,27 +73,7 @@ class NodeFit(Protocol):
         ...
 
     def reserve(self, pod: Pod) -> None:
-        """Reserve the node last found for a pod that is evicted."""
-        ...
-
-    def release(self, pod: Pod, *, evicted: bool) -> None:
-        """Take the outcome of the pod's eviction."""
-        ...
-
-    def apply_changes(self, changes: Iterable[Change]) -> None:
-        """Follow changes of the state."""
-        ...
-
-    def take_capacity_hints(self) -> Iterable[CapacityHint]:
-        """Return, once, which unschedulable pods may fit now."""
-        ...
-
-    def capacity_increased(self) -> None:
-        """Drop negative answers: some node has more capacity."""
-        ...
-
-    def clear_unschedulable(self) -> None:
-        """Drop negative answers: no finding waits for them any more."""
+        """Note that the pod is evicted: its replacement needs the node last found for it."""
         ...
 
 
@@ -119,14 +94,6 @@ class UpstreamNodeFit:
     def sync(self) -> bool:
         """Return True: every search reads the current cluster."""
         return True
-
-    def capacity_increased(self) -> None:
-        """Drop negative answers: some node has more capacity."""
-        self._unfit_templates.clear()
-
-    def clear_unschedulable(self) -> None:
-        """Drop negative answers."""
-        self._unfit_templates.clear()
 
     def find_other_node(self, pod: Pod, selector: Selector) -> str | None:
         """Name a ready, selected node other than the pod's own that fits it."""
@@ -155,17 +122,8 @@ class UpstreamNodeFit:
         return NoFit(message, self._last_diagnosis, (WakeOnCapacity(), WakeOnPod(pod.uid)))
 
     def reserve(self, _: Pod) -> None:
-        """Do nothing: the SIG descheduler reserves nothing."""
-
-    def release(self, _: Pod, *, evicted: bool) -> None:
-        """Do nothing."""
-
-    def apply_changes(self, _: Iterable[Change]) -> None:
-        """Do nothing: `capacity_increased` reports what matters."""
-
-    def take_capacity_hints(self) -> Iterable[CapacityHint]:
-        """Return nothing: unschedulable pods wait for capacity on any node."""
-        return ()
+        """Forget which templates fit no node: the evicted pod frees capacity."""
+        self._unfit_templates.clear()
 
     def fits(self, pod: Pod, node_info: NodeInfo) -> bool:
         """Say whether the pod fits one node."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.fit.upstream import UPSTREAM, NodeFit, UpstreamNodeFit
 from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
@@ -32,12 +31,10 @@ class GateFactory:
         self._window_limits = SlidingWindowLimits(config.policy.limits.by_scope())
         self._pdb_filter = PdbFilter(view, clock)
         self._view = view
-        self._clock = clock
-        self._node_fits: dict[str, NodeFit] = {}
-        self.node_fit = self._node_fit_for(config.settings.node_fit)
+        self.node_fit = SchedulerNodeFit(view, clock)
 
     def evictor(self, args: DefaultEvictorArgs) -> DefaultEvictor:
-        """Build a profile's evictor over the node fit in force."""
+        """Build a profile's evictor over the shared node fit."""
         return DefaultEvictor(args, self._view, self.node_fit)
 
     def gate(self, evictor: DefaultEvictor) -> Gate:
@@ -60,19 +57,8 @@ class GateFactory:
         self.node_fit.apply_changes(changes)
 
     def reconfigure(self, config: Configuration, now: float) -> None:
-        """Apply other rates, limits and node fit; gates built before keep their node fit."""
+        """Apply other rates and limits; every blocked pod is evaluated again."""
         in_flight = self.in_flight.pods()
         self.rate_limiter.reconfigure(config.settings.budgets.by_scope(), in_flight, now)
         self._window_limits.reconfigure(config.policy.limits.by_scope(), in_flight)
-        self.node_fit = self._node_fit_for(config.settings.node_fit)
         self.node_fit.clear_unschedulable()
-
-    def _node_fit_for(self, mode: str) -> NodeFit:
-        """Return the node fit of this mode; one that is out of use keeps its reservations."""
-        if mode not in self._node_fits:
-            self._node_fits[mode] = (
-                UpstreamNodeFit(self._view)
-                if mode == UPSTREAM
-                else SchedulerNodeFit(self._view, self._clock)
-            )
-        return self._node_fits[mode]

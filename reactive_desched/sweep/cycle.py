@@ -170,7 +170,6 @@ class Cycle:
         changes = self._state.remove(pod)
         for profile in self._profiles:
             profile.view.apply_changes(changes)
-        self._node_fit.capacity_increased()
         return True
 
 

@@ -9,6 +9,7 @@ from reactive_desched.api.plugin import Opinions, Plugin, View, next_opinion
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import UpstreamNodeFit
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.in_flight import InFlightEvictions
@@ -136,7 +137,7 @@ class Scenario:
         self._evaluator = Evaluator(
             [instance],
             PodBackoff(RetrySettings()),
-            UpstreamNodeFit(self.view),
+            SchedulerNodeFit(self.view, lambda: self._elapsed_s),
         )
         self.state.keep_indexes((kind, None) for kind in plugin.indexes)
         for obj in objects:

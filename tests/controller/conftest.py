@@ -88,16 +88,12 @@ class Bench:
             for number, (plugin, gate) in enumerate(zip(self.plugins, self.gates, strict=True))
         ]
         self.plugin, self.gate, self.instance = self.plugins[0], self.gates[0], self.instances[0]
-        self.grown = 0
         self.rooms: list[CapacityHint] = []
         self.engine = Evaluator(
             self.instances,
             PodBackoff(RetrySettings(initial_s=5, max_s=300)),
             self,
         )
-
-    def capacity_increased(self) -> None:
-        self.grown += 1
 
     def take_capacity_hints(self) -> list[CapacityHint]:
         news, self.rooms[:] = list(self.rooms), []

@@ -13,7 +13,7 @@ from reactive_desched.api.balance_plugin import Plan
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
-from reactive_desched.fit.upstream import UpstreamNodeFit
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
 from reactive_desched.gate.windows import SlidingWindowLimits
@@ -85,7 +85,7 @@ class Bench:
         for found in PODS:
             state.upsert(found)
         self.plugin = Everything()
-        self.capacity = UpstreamNodeFit(build_view(state))
+        self.capacity = SchedulerNodeFit(build_view(state), lambda: 0)
         self.evaluations: list[Evaluation] = []
         at_once = DebounceConfig(0, 0)
         self.evaluator = Evaluator(

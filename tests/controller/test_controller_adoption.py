@@ -7,7 +7,6 @@ import anyio
 import pytest
 
 from reactive_desched.controller.readiness import STARTUP
-from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import NodeAdded, NodeGone, Resynced
 from reactive_desched.model.labels import EVERYTHING, parse_selector
@@ -84,17 +83,16 @@ async def test_another_node_selector_changes_which_nodes_count_and_says_so() -> 
     assert bench.observer.of_kind("judged") == [("day", "Refuse"), ("night", "Evict")]
 
 
-@pytest.mark.parametrize("strength", [SCHEDULER, UPSTREAM])
-async def test_who_fitted_nowhere_among_the_old_nodes_may_fit_among_the_new(strength: str) -> None:
+async def test_who_fitted_nowhere_among_the_old_nodes_may_fit_among_the_new() -> None:
     fit = make_profile("day", AFFINITY_REQUIRED, nodeSelector="pool=a")
-    bench = ControllerBench(fit, selects=parse_selector("pool=a"), node_fit=strength)
+    bench = ControllerBench(fit, selects=parse_selector("pool=a"))
     bench.sync_and_resume(
         node("n1", labels={"pool": "a"}),
         node("n2", labels={"pool": "a"}),
         node("n3", labels={"pool": "b", "disk": "ssd"}),
         pod("db", on="n1", requires="disk=ssd"),
     )
-    bench.reconfigure(make_config(fit, selects=EVERYTHING, node_fit=strength))
+    bench.reconfigure(make_config(fit, selects=EVERYTHING))
 
     assert bench.observer.of_kind("judged") == [("day", "Refuse"), ("day", "Evict")]
 

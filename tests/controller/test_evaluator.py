@@ -4,13 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from reactive_desched.model.changes import (
-    NamespaceChanged,
     NodeAdded,
-    NodeGone,
     NodeTaintsChanged,
     PodBound,
     PodMetadataChanged,
-    PodStatusChanged,
 )
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
@@ -32,7 +29,6 @@ def test_what_comes_before_the_first_picture_is_whole_is_no_news(make_bench: Mak
     assert bench.looked() == []
     assert bench.engine.queued == 0
     assert bench.engine.next_due(0) is None
-    assert bench.grown == 0
 
 
 def test_the_first_whole_picture_is_looked_at_node_by_node(make_bench: MakeBench) -> None:
@@ -162,12 +158,3 @@ def test_what_is_asked_for_one_pod_rings_for_its_whole_node(make_bench: MakeBenc
     bench.work(52)
     assert bench.looked() == [NodeSubject("n1")]
     assert bench.engine.next_due(52) is None
-
-
-def test_only_room_makes_the_fit_search_begin_anew(make_bench: MakeBench) -> None:
-    bench = make_bench().start()
-    bench.see(NodeGone("n2"), PodStatusChanged(A), NamespaceChanged("default"), now=1)
-    assert bench.grown == 0
-
-    bench.see(TAINTED, NodeAdded("n3"), now=1)
-    assert bench.grown == 2

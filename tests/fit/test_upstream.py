@@ -192,7 +192,7 @@ def test_elsewhere_keeps_to_ready_nodes_of_the_evictors_selector() -> None:
     assert not fit.find_other_node(WEB, parse_selector("pool=b"))
 
 
-def test_a_hopeless_answer_holds_until_some_room_grows() -> None:
+def test_an_answer_that_nothing_fits_holds_until_a_pod_is_evicted() -> None:
     state = ClusterState()
     for thing in (node("n1"), node("n2", "a:NoSchedule")):
         state.upsert(thing)
@@ -201,5 +201,5 @@ def test_a_hopeless_answer_holds_until_some_room_grows() -> None:
 
     state.upsert(node("n2"))
     assert not fit.find_other_node(WEB, EVERYTHING)
-    fit.capacity_increased()
+    fit.reserve(WEB)
     assert fit.find_other_node(WEB, EVERYTHING)

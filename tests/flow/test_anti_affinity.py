@@ -163,7 +163,6 @@ def plan(pause: DebounceConfig, rate: TokenRate | None) -> Configuration:
         (make_profile_of("one", (PLUGIN,)),),
         rates={"cluster": rate},
         debounce=pause,
-        node_fit="upstream",
     )
 
 

@@ -5,7 +5,6 @@ import msgspec
 import pytest
 import trio.testing
 
-from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.outcomes import PdbRefused
@@ -29,11 +28,9 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
 
-def fitting(strength: str = SCHEDULER) -> FakeEdgesController:
+def fitting() -> FakeEdgesController:
     args = DefaultEvictorArgs(node_fit=True)
-    return FakeEdgesController(
-        NodeTaintsPlugin(NodeTaintsArgs()), evictor_args=args, node_fit=strength
-    )
+    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), evictor_args=args)
 
 
 def replacement(on: str, name: str = "new") -> Pod:
@@ -148,26 +145,6 @@ async def test_news_of_room_is_no_news_for_who_could_not_use_it() -> None:
         assert flow.controller.evaluator.evaluations == looks
 
 
-async def test_upstream_promises_nothing_so_all_go_for_one_place() -> None:
-    async with fitting(UPSTREAM).running() as flow:
-        flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B)
-        await anyio.sleep(1)
-
-    assert set(flow.evicted_names) == {"a", "b"}
-
-
-async def test_upstreams_strength_wakes_everybody_when_any_room_grows() -> None:
-    async with fitting(UPSTREAM).running() as flow:
-        flow.sync_and_resume(TAINTED, node("n2", unschedulable=True), A, B)
-        await anyio.sleep(60)
-        assert flow.evicted_names == []
-
-        flow.deliver(node("n2"))
-        await anyio.sleep(0.01)
-
-    assert set(flow.evicted_names) == {"a", "b"}
-
-
 async def test_another_plan_leaves_what_is_booked() -> None:
     async with fitting().running() as flow:
         flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B)
@@ -176,12 +153,6 @@ async def test_another_plan_leaves_what_is_booked() -> None:
         flow.reconfigure(msgspec.structs.replace(flow.config, policy=policy))
         await anyio.sleep(1)
         assert flow.evicted_names == ["a"]
-
-        settings = flow.config.settings.model_copy(update={"node_fit": UPSTREAM})
-        flow.reconfigure(msgspec.structs.replace(flow.config, written=settings))
-        await anyio.sleep(1)
-
-    assert flow.evicted_names == ["a", "b"]
 
 
 async def test_a_refusal_has_a_code_and_the_numbers_in_its_message() -> None:
