@@ -33,10 +33,14 @@ def sync_pause(resource: str) -> str:
 
 
 class PauseStatus(Struct, frozen=True):
-    """Why a pause holds, or, when it does not, what limits the controller still; empty for none."""
+    """Why a pause holds, or, when it does not, what limits the controller still; empty for none.
+
+    `denial` is the API server's denial that led to the note.
+    """
 
     reason: str = ""
     note: str = ""
+    denial: str = ""
 
 
 _RESUMED: Final = PauseStatus()
@@ -82,9 +86,9 @@ class Readiness:
         """Let nothing be evaluated or evicted until this pause is ended by its name."""
         self._set(name, PauseStatus(reason))
 
-    def resume(self, name: str, note: str = "") -> None:
-        """End this pause; `note` says what the controller goes without."""
-        self._set(name, PauseStatus(note=note))
+    def resume(self, name: str, note: str = "", denial: str = "") -> None:
+        """End this pause; `note` says what the controller goes without, by which denial."""
+        self._set(name, PauseStatus(note=note, denial=denial))
 
     def pause_sync(self, reason: str) -> None:
         """Pause for every resource in sync, and have every reflector open its watch anew."""
@@ -95,12 +99,15 @@ class Readiness:
         self.epoch.advance(reason)
 
     def message(self) -> str:
-        """Name all pauses that hold by their reasons, and what is gone without; empty for none."""
+        """Name all pauses that hold by their reasons, and each denial; empty when none holds.
+
+        The text stays the same when a denied resource is given up: it is logged once.
+        """
         if not self._reason:
             return ""
         names: dict[str, list[str]] = {}
         for name, status in self._pauses.items():
-            if text := status.reason or status.note:
+            if text := status.reason or status.denial:
                 names.setdefault(text, []).append(name)
         return "; ".join(f"{', '.join(each)}: {text}" for text, each in names.items())
 

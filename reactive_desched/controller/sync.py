@@ -76,7 +76,7 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
             self._is_denied = True
             effect = WATCHED_KINDS[self._resource].if_forbidden
             self._observer.on_resource_missing(self._resource, effect, reason)
-            self._readiness.resume(self._pause, f"not watched: {effect} ({reason})")
+            self._readiness.resume(self._pause, f"not watched: {effect} ({reason})", reason)
             self._worker.wake()
 
     def mark_synced(self) -> None:

@@ -74,14 +74,22 @@ def test_the_observer_learns_of_each_change_of_the_first_reason() -> None:
     assert bench.observer.reasons == ["sync/pods: reset", "journal: disk full", ""]
 
 
-def test_the_message_names_every_pause_by_its_reason_and_what_is_gone_without() -> None:
+def test_the_message_names_every_pause_and_denial_also_when_a_kind_is_given_up() -> (
+    None
+):
     bench = Bench()
     bench.readiness.resume("sync/nodes", "not watched: 403")
     assert bench.readiness.message() == ""
     bench.readiness.pause(JOURNAL, "reset")
     bench.readiness.pause("sync/pods", "reset")
 
-    assert bench.readiness.message() == "journal, sync/pods: reset; sync/nodes: not watched: 403"
+    assert bench.readiness.message() == "journal, sync/pods: reset"
+
+    bench.readiness.pause("sync/nodes", "403")
+    denied = bench.readiness.message()
+    assert denied == "journal, sync/pods: reset; sync/nodes: 403"
+    bench.readiness.resume("sync/nodes", "going without", denial="403")
+    assert bench.readiness.message() == denied
 
 
 def test_a_name_that_is_none_is_an_error() -> None:

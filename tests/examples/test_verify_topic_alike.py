@@ -80,7 +80,7 @@ class Workshop:
 
     def with_a_byte_of(self, seq: int) -> Judged:
         name, offset = self.made.file_and_offset(seq)
-        at = offset + self.made.raw(seq).index(b"reason")
+        at = offset + self.made.raw(seq).index(b"message")
         return self.judged({**self.made.files, name: with_flipped_byte(self.made.files[name], at)})
 
     def alone(self, change: Callable[[Checkpoint], Checkpoint]) -> Judged:

@@ -62,7 +62,7 @@ def test_everything_that_may_not_be_read_is_named_in_one_line_and_by_readyz(
         *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
     )
     url = program.wait_for(r"url=(http://\S+)")[1]
-    line = program.wait_for(r".*holding back.*")[0]
+    line = program.wait_for(r".*evictions paused.*")[0]
 
     assert line.count("403") == len(RESOURCES)
     assert set(RESOURCES) <= set(re.findall(r"[a-z]+", line))
@@ -72,4 +72,4 @@ def test_everything_that_may_not_be_read_is_named_in_one_line_and_by_readyz(
     assert not re.search(r"\[\+\]sync-", text)
     assert text.count("403") == len(RESOURCES)
     assert program.stop() == 0
-    assert program.output.count("holding back") == 1
+    assert program.output.count("evictions paused") == 1
