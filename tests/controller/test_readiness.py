@@ -74,9 +74,7 @@ def test_the_observer_learns_of_each_change_of_the_first_reason() -> None:
     assert bench.observer.reasons == ["sync/pods: reset", "journal: disk full", ""]
 
 
-def test_the_message_names_every_pause_and_denial_also_when_a_kind_is_given_up() -> (
-    None
-):
+def test_the_message_names_every_pause_and_denial_also_when_a_kind_is_given_up() -> None:
     bench = Bench()
     bench.readiness.resume("sync/nodes", "not watched: 403")
     assert bench.readiness.message() == ""
