@@ -88,7 +88,7 @@ class RateLimited(ClusterError):  # noqa: N818  it is raised as the fact it name
 
 
 class Unreachable(ClusterError):  # noqa: N818  it is raised as the fact it names
-    """The server gave no whole answer; `sent` tells whether the request may have reached it."""
+    """The server sent no complete response; `sent` says whether the request may have arrived."""
 
     retryable = True
 

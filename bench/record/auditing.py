@@ -9,7 +9,7 @@ from bench.measure.machine import Stopwatch
 from bench.measure.numbers import quantiles
 from bench.record.evictions import PODS, RECORDS_EACH, namespace, pod_name
 from bench.record.task import Results, Task, per_second
-from reactive_desched.audit.index import Index, remove_index
+from reactive_desched.audit.index import AuditIndex, remove_index
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.query import search
@@ -56,7 +56,7 @@ def index_speed(task: Task) -> Results:
     path = task.folder / INDEX_FILE
     remove_index(path)
     began = perf_counter()
-    with closing(Index.open(task.folder, path)) as index:
+    with closing(AuditIndex.open(task.folder, path)) as index:
         records = index.index_all()
     return {
         "records": records,

@@ -126,7 +126,7 @@ class Index(ABC):
     """The kinds, beside Pod and Node, whose objects `on_object` follows."""
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
-        """Build the index from the cluster as it is now; `args` tell indexes of a class apart."""
+        """Build the index from the cluster as it is now; `args` distinguish indexes of a class."""
         self._cluster = cluster
         self._args = args
 

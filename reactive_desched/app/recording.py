@@ -42,7 +42,7 @@ SINK_DRAIN_TIMEOUT_S = 3.0
 """At the end sinks have this long to get what is written; the rest follows in the next life."""
 
 POLL_INTERVAL_S = 0.25
-"""How often we look whether the journal can be written: a stuck disk tells nobody."""
+"""How often the journal's health is checked: a stuck disk raises no error."""
 
 JOURNAL_HEALTH_MESSAGES = (
     "the journal cannot be written: nothing is evicted",

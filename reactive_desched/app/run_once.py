@@ -1,7 +1,7 @@
-"""`run --once`: one sweep over a live cluster by upstream's rules of a cycle, and then the end.
+"""`run --once`: one sweep over a live cluster by upstream's rules of a cycle.
 
-The exit status tells: 0 when the sweep was completed, whatever it decided and whatever disruption
-budgets said; 1 when it was stopped, or an eviction failed for another reason.
+The exit status is 0 when the sweep was completed, whatever it decided and whatever disruption
+budgets refused; 1 when it was stopped, or an eviction failed for another reason.
 """
 
 import signal
@@ -64,7 +64,7 @@ EVENT_FLUSH_TIMEOUT_S = 10.0
 """How long the Events of what was done may take to be written at the end."""
 
 _BENIGN_OUTCOMES = POD_LEAVES | {PDB_REFUSED, CONFLICT}
-"""Outcomes that are nobody's failure: it left, may not leave yet, or was another pod by then."""
+"""Outcomes that are no failure: the pod left, may not leave yet, or was another pod by then."""
 
 _SUMMARY_NAMES = {DRY_RUN: "would_evict"}
 """What the last line calls them, if not by their own name."""
@@ -121,7 +121,7 @@ async def _until_done(deps: Dependencies) -> int:
 
 
 class OneShotRun:
-    """Drives a cycle: tells what it decides, and carries out its evictions one after the other.
+    """Drives a cycle: logs its decisions, and executes its evictions one after the other.
 
     Nothing more is begun once `why_stop` gives a reason.
     """
@@ -247,7 +247,7 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
 
 @asynccontextmanager
 async def _serve_health(deps: Dependencies, log: Logger) -> AsyncIterator[None]:
-    """Serve health and metrics meanwhile, as probes expect; whoever has the address may keep it."""
+    """Serve probes and metrics during the sweep; a taken address is logged and skipped."""
     server = serve(
         deps.listen, Health(time.monotonic), deps.metrics if deps.serve_metrics else None
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reactive_desched.audit import lookup
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lines import LineFetcher
 from reactive_desched.audit.lookup import RecordQuery, RecordSpan
 from reactive_desched.journal.records import JournalRecord
@@ -23,7 +23,7 @@ class RecordLocation(NamedTuple):
 class IndexCatalogue:
     """One index, or one that stays as it is and another of what came after; oldest first."""
 
-    def __init__(self, directory: Path, path: Path | None, *indexes: Index) -> None:
+    def __init__(self, directory: Path, path: Path | None, *indexes: AuditIndex) -> None:
         """Search these; `path` is the file of the first, if it has one of its own."""
         self.directory = directory
         self.path = path
@@ -65,7 +65,7 @@ class IndexCatalogue:
         for index in self.indexes:
             yield from self._fetcher.read(index, lookup.iter_matching(index, query))
 
-    def find_all(self, find: Callable[[Index], Iterable[RecordSpan]]) -> list[RecordLocation]:
+    def find_all(self, find: Callable[[AuditIndex], Iterable[RecordSpan]]) -> list[RecordLocation]:
         """Return what is looked up in every index, the older first."""
         return [
             RecordLocation(number, spot)

@@ -6,7 +6,7 @@ from typing import Final
 from reactive_desched.api.event import CHECKPOINT, EPOCH_BEGAN, Checkpoint
 from reactive_desched.audit.findings import (
     BadRecord,
-    Epoch,
+    EpochChange,
     FileLine,
     KeyUse,
     SequenceRange,
@@ -49,7 +49,7 @@ class CheckpointVerifier:
         self.signed_to = 0
         self.first_untrusted: BadRecord | None = None
         self.origins: set[str] = set()
-        self.epochs: list[tuple[Epoch, FileLine]] = []
+        self.epochs: list[tuple[EpochChange, FileLine]] = []
         self._source = ""
 
     @property
@@ -124,7 +124,8 @@ class CheckpointVerifier:
             self.epochs.pop()  # the first record of its file had its name already
         missing = (data.first_missing, data.last_missing)
         self._add_epoch(
-            Epoch(header.seq, line.time, found.source, data.previous, *missing, data.message), line
+            EpochChange(header.seq, line.time, found.source, data.previous, *missing, data.message),
+            line,
         )
         return None
 
@@ -135,10 +136,13 @@ class CheckpointVerifier:
         if previous and previous != source and not is_recorded:
             reason = "no record says why, nor whether records are missing"
             self._add_epoch(
-                Epoch(seq, line.time, source, previous, None, None, reason, is_recorded=False), line
+                EpochChange(
+                    seq, line.time, source, previous, None, None, reason, is_recorded=False
+                ),
+                line,
             )
 
-    def _add_epoch(self, epoch: Epoch, line: FileLine) -> None:
+    def _add_epoch(self, epoch: EpochChange, line: FileLine) -> None:
         if len(self.epochs) < MAX_EPOCHS:
             self.epochs.append((epoch, line))
 

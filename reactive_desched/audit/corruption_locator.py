@@ -1,7 +1,7 @@
-"""Which of two records that do not fit together is the bad one.
+"""Finds which of two records was changed, where the hash chain is broken between them.
 
-A link joins two records: the later holds the hash of the earlier. When it is broken, either may
-have been changed. What follows tells: a record whose own hash stands in the next one is whole.
+The later record holds the hash of the earlier, so either may have been changed. The record that
+follows decides: a record whose own hash stands in the next one is intact.
 """
 
 import hashlib

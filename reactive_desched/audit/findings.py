@@ -42,7 +42,7 @@ class BadRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """The first record that is not as it was written, or is not there.
 
     `offset` counts bytes of the uncompressed file. `suspects` are the records one of which was
-    rewritten, where nothing tells which.
+    rewritten, where it is unknown which.
     """
 
     sequence: int
@@ -61,7 +61,7 @@ class TornLine(Struct, frozen=True, gc=False):
     bytes: int
 
 
-class Epoch(Struct, frozen=True, gc=False):
+class EpochChange(Struct, frozen=True, gc=False):
     """A change of epoch: where it is recorded, and the missing records, where any are known.
 
     `is_recorded` is False where only the name in the checkpoints changed: then anything may miss.
@@ -122,7 +122,7 @@ class VerifyReport(Struct, frozen=True, gc=False, kw_only=True):
     removed: int
     kept: PinnedCheckpointResult | None
     bad: BadRecord | None
-    epochs: tuple[Epoch, ...] = ()
+    epochs: tuple[EpochChange, ...] = ()
 
 
 def bad_record(

@@ -19,7 +19,7 @@ _MAX_READ: Final = 1000
 
 
 class ResolvedDecision(Struct, frozen=True):
-    """The records that tell of one decision; or the one record that belongs to none."""
+    """The records of one case; or the one record that belongs to no case."""
 
     locations: tuple[RecordLocation, ...]
     correlation: str = ""

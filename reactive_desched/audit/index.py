@@ -50,7 +50,7 @@ class IndexedSegment(Struct, frozen=True):
     newest: int
 
 
-class Index:
+class AuditIndex:
     """An index of one journal, in a file of its own, or in memory.
 
     Two processes may keep the same file up to date: they take turns, batch by batch. Every method
@@ -66,7 +66,7 @@ class Index:
         self._row_batch = RowBatch(LastIds(0, 0, 0, 0))
 
     @classmethod
-    def open(cls, directory: Path, path: Path, *, cache_kib: int = CACHE_KIB) -> "Index":
+    def open(cls, directory: Path, path: Path, *, cache_kib: int = CACHE_KIB) -> "AuditIndex":
         """Open the index to keep it up to date; a damaged one is removed and begun anew."""
         try:
             return cls._open(directory, path, cache_kib)
@@ -77,7 +77,7 @@ class Index:
         return cls._open(directory, path, cache_kib)
 
     @classmethod
-    def _open(cls, directory: Path, path: Path, cache_kib: int) -> "Index":
+    def _open(cls, directory: Path, path: Path, cache_kib: int) -> "AuditIndex":
         index = cls(directory, schema.connect(path, cache_kib=cache_kib))
         try:
             index._ensure_schema()
@@ -87,7 +87,9 @@ class Index:
         return index
 
     @classmethod
-    def open_read_only(cls, directory: Path, path: Path, *, cache_kib: int = CACHE_KIB) -> "Index":
+    def open_read_only(
+        cls, directory: Path, path: Path, *, cache_kib: int = CACHE_KIB
+    ) -> "AuditIndex":
         """Open a snapshot of the index: later writes do not change what this reader sees.
 
         Raises sqlite3.Error also when it is none of this journal.
@@ -101,7 +103,7 @@ class Index:
         return index
 
     @classmethod
-    def temporary(cls, directory: Path, *, after: "Index | None" = None) -> "Index":
+    def temporary(cls, directory: Path, *, after: "AuditIndex | None" = None) -> "AuditIndex":
         """Return an index that is gone when it is closed; of all, or what comes behind another."""
         connection = sqlite3.connect("", isolation_level=None)
         index = cls(directory, connection)
@@ -224,7 +226,7 @@ class Index:
         return cursor
 
     def _matches_journal(self, cursor: IndexCursor) -> bool:
-        """Say whether the last record it holds is the journal's, as far as one can still tell."""
+        """Say whether its last record equals the journal's, as far as that can be read."""
         if not cursor.seq:
             return True
         files = self._reader.segments()

@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 
-from reactive_desched.audit.index import Index, is_corruption, remove_index
+from reactive_desched.audit.index import AuditIndex, is_corruption, remove_index
 from reactive_desched.audit.schema import INDEX_FILE
 from reactive_desched.errors import JournalError, SinkUnavailable
 from reactive_desched.journal.disk_thread import DiskThread
@@ -41,7 +41,7 @@ class IndexSink:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._path = directory / INDEX_FILE
-        self._index: Index | None = None
+        self._index: AuditIndex | None = None
         self._inode = 0
         self._thread: DiskThread | None = None
         self._next_batch_at = 0.0
@@ -86,12 +86,12 @@ class IndexSink:
             raise JournalError(f"record {last_seq} is not in the files")
         return False
 
-    def _current_index(self) -> Index:
+    def _current_index(self) -> AuditIndex:
         """Return the index, opened again if the file was removed."""
         if self._index is not None and self._inode != _inode(self._path):
             self._close()
         if self._index is None:
-            self._index = Index.open(self._directory, self._path, cache_kib=CACHE_KIB)
+            self._index = AuditIndex.open(self._directory, self._path, cache_kib=CACHE_KIB)
             self._inode = _inode(self._path)
         return self._index
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lookup import RecordSpan
 from reactive_desched.journal.records import JournalRecord, parse_header
 from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
@@ -32,7 +32,7 @@ class LineFetcher:
             self._open[1].close()
             self._open = None
 
-    def read(self, index: Index, spans: Iterable[RecordSpan]) -> Iterator[JournalRecord]:
+    def read(self, index: AuditIndex, spans: Iterable[RecordSpan]) -> Iterator[JournalRecord]:
         """Yield the records at these places, best in order; those that are gone are left out."""
         indexed = index.segments
         firsts = [one.first for one in indexed]

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.rows import MAX_SQLITE_INT, id_number, id_range
 from reactive_desched.journal.summary import EventFilter, EventSummary
 
@@ -61,13 +61,15 @@ class _Conditions:
         return " AND ".join(self.texts) or "1"
 
 
-def find_newest(index: Index, query: RecordQuery, *, limit: int | None = None) -> list[RecordSpan]:
+def find_newest(
+    index: AuditIndex, query: RecordQuery, *, limit: int | None = None
+) -> list[RecordSpan]:
     """Return where the wanted records stand, the newest first, at most so many."""
     with _read_transaction(index.connection) as connection:
         return list(_select_matching(connection, query, "DESC", limit))
 
 
-def iter_matching(index: Index, query: RecordQuery) -> Iterator[RecordSpan]:
+def iter_matching(index: AuditIndex, query: RecordQuery) -> Iterator[RecordSpan]:
     """Yield where the wanted records stand, in order, however many there are."""
     with _read_transaction(index.connection) as connection:
         yield from _select_matching(connection, query, "ASC", None)
@@ -88,7 +90,7 @@ def _select_matching(
     return map(RecordSpan._make, rows)
 
 
-def find_case(index: Index, correlation: str) -> list[RecordSpan]:
+def find_case(index: AuditIndex, correlation: str) -> list[RecordSpan]:
     """Return where the records of a case stand, in order; only pods have cases."""
     return _select_ordered(
         index,
@@ -97,17 +99,17 @@ def find_case(index: Index, correlation: str) -> list[RecordSpan]:
     )
 
 
-def find_id(index: Index, id_: str) -> list[RecordSpan]:
-    """Return where events stand that may have this id: the line tells."""
+def find_id(index: AuditIndex, id_: str) -> list[RecordSpan]:
+    """Return the spans of events that may have this id; the caller compares the full id."""
     return _select_ordered(index, "r.id = ?", id_number(id_))
 
 
-def find_id_prefix(index: Index, prefix: str, *, limit: int) -> list[RecordSpan]:
-    """Return where events stand whose id may begin like this: the line tells."""
+def find_id_prefix(index: AuditIndex, prefix: str, *, limit: int) -> list[RecordSpan]:
+    """Return the spans of events whose id may begin so; the caller compares the full id."""
     return _select_ordered(index, "r.id BETWEEN ? AND ?", *id_range(prefix), limit=limit)
 
 
-def case_ids_with_prefix(index: Index, prefix: str, *, limit: int) -> list[str]:
+def case_ids_with_prefix(index: AuditIndex, prefix: str, *, limit: int) -> list[str]:
     """Return the cases whose id begins like this."""
     rows = index.connection.execute(
         "SELECT DISTINCT correlation FROM subjects WHERE correlation >= ? AND correlation < ?"
@@ -117,7 +119,7 @@ def case_ids_with_prefix(index: Index, prefix: str, *, limit: int) -> list[str]:
     return [correlation for (correlation,) in rows]
 
 
-def pod_uids_with_prefix(index: Index, prefix: str, *, limit: int) -> list[str]:
+def pod_uids_with_prefix(index: AuditIndex, prefix: str, *, limit: int) -> list[str]:
     """Return the uids of pods that begin like this."""
     rows = index.connection.execute(
         "SELECT DISTINCT uid FROM subjects WHERE uid >= ? AND uid < ? AND uid != '' LIMIT ?",
@@ -127,7 +129,7 @@ def pod_uids_with_prefix(index: Index, prefix: str, *, limit: int) -> list[str]:
 
 
 def find_types(
-    index: Index,
+    index: AuditIndex,
     types: tuple[str, ...],
     *,
     after: int = 0,
@@ -148,17 +150,17 @@ def find_types(
     return sorted(found, reverse=newest)[:limit]
 
 
-def find_from_number(index: Index, n: int, *, limit: int) -> list[RecordSpan]:
+def find_from_number(index: AuditIndex, n: int, *, limit: int) -> list[RecordSpan]:
     """Return where the first records from a number on stand."""
     return _select_ordered(index, "r.n >= ?", n, limit=limit)
 
 
-def find_sequence(index: Index, seq: int) -> list[RecordSpan]:
+def find_sequence(index: AuditIndex, seq: int) -> list[RecordSpan]:
     """Return where the record with this sequence stands."""
     return _select_ordered(index, "r.n > ? AND r.seq = ?", number_before(index, seq), seq, limit=1)
 
 
-def number_before(index: Index, seq: int) -> int:
+def number_before(index: AuditIndex, seq: int) -> int:
     """Return the number before that of the first record from this sequence on."""
     (first,) = index.connection.execute(
         "SELECT max(first) FROM segments WHERE first_seq <= ?", (seq,)
@@ -170,7 +172,9 @@ def number_before(index: Index, seq: int) -> int:
     return MAX_SQLITE_INT if number is None else int(number) - 1
 
 
-def _select_ordered(index: Index, where: str, *values: object, limit: int = -1) -> list[RecordSpan]:
+def _select_ordered(
+    index: AuditIndex, where: str, *values: object, limit: int = -1
+) -> list[RecordSpan]:
     rows = index.connection.execute(
         f"SELECT {_COLUMNS} FROM records r WHERE {where} ORDER BY r.n LIMIT ?",  # noqa: S608 -- written above
         (*values, limit),

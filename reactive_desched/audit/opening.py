@@ -11,7 +11,7 @@ from typing import Final
 
 from reactive_desched.audit import schema
 from reactive_desched.audit.catalogue import IndexCatalogue
-from reactive_desched.audit.index import Index, is_corruption, remove_index
+from reactive_desched.audit.index import AuditIndex, is_corruption, remove_index
 from reactive_desched.audit.journal_check import has_records, require_journal
 from reactive_desched.audit.progress_notice import ProgressNotice
 from reactive_desched.errors import JournalError
@@ -87,15 +87,15 @@ class _CatalogueOpener:
 
     def open_temporary(self) -> IndexCatalogue:
         """Return what has an index of which nothing stays."""
-        index = Index.temporary(self._directory)
+        index = AuditIndex.temporary(self._directory)
         index.index_all(self._progress_callback(0, is_stored=False))
         return IndexCatalogue(self._directory, None, index)
 
     def _progress_callback(self, seq: int, *, is_stored: bool) -> Callable[[], None]:
         return lambda: self._progress.update(self._directory, seq, is_stored=is_stored)
 
-    def _open_up_to_date(self, path: Path) -> Index:
-        index = Index.open(self._directory, path)
+    def _open_up_to_date(self, path: Path) -> AuditIndex:
+        index = AuditIndex.open(self._directory, path)
         try:
             show_progress = self._progress_callback(
                 0 if self._rebuild else index.cursor.seq, is_stored=True
@@ -106,13 +106,13 @@ class _CatalogueOpener:
             if not (isinstance(error, sqlite3.Error) and is_corruption(error)):
                 raise
             remove_index(path)  # damaged further in than opening it shows
-            index = Index.open(self._directory, path)
+            index = AuditIndex.open(self._directory, path)
             index.index_all(self._progress_callback(0, is_stored=True))
         return index
 
     def _open_read_only_with_rest(self, path: Path) -> IndexCatalogue:
-        before = Index.open_read_only(self._directory, path)
-        rest = Index.temporary(self._directory, after=before)
+        before = AuditIndex.open_read_only(self._directory, path)
+        rest = AuditIndex.temporary(self._directory, after=before)
         rest.index_all(self._progress_callback(before.cursor.seq, is_stored=False))
         return IndexCatalogue(self._directory, path, before, rest)
 

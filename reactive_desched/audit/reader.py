@@ -12,7 +12,7 @@ from reactive_desched.journal.segments import Segment, list_segments
 
 
 class AuditReader(reader.SegmentReader):
-    """The journal's reader, which tells by JournalError of what it cannot read."""
+    """The journal's reader; it raises JournalError for what it cannot read."""
 
     def segments(self) -> list[Segment]:
         """Return the segments there are now, oldest first; raises JournalError."""

@@ -110,7 +110,7 @@ class IndexStatus(Struct, frozen=True, rename="camel"):
 
 
 class JournalStatus(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Everything `audit status` tells."""
+    """Everything `audit status` shows."""
 
     journal: str
     source: str
@@ -229,7 +229,7 @@ def _epochs(catalogue: IndexCatalogue) -> tuple[EpochStart, ...]:
 def _open_intents(
     catalogue: IndexCatalogue, checkpoint: Event[Checkpoint] | None
 ) -> list[Event[EvictionRequested]]:
-    """Return the requests without an ending: the last checkpoint tells how far back to look."""
+    """Return the requests without an outcome; the last checkpoint names the oldest."""
     since = 0
     if checkpoint is not None:
         since = checkpoint.data.oldest_open or int(checkpoint.sequence)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from reactive_desched.audit.event_lines import format_count, format_missing, printable
-from reactive_desched.audit.findings import BadRecord, Epoch, KeyUse, VerifyReport
+from reactive_desched.audit.findings import BadRecord, EpochChange, KeyUse, VerifyReport
 
 
 def report_lines(report: VerifyReport) -> Iterator[str]:
@@ -33,7 +33,7 @@ def _bad(bad: BadRecord) -> Iterator[str]:
         yield f"  changed is one of the records {bad.suspects.first} to {bad.suspects.last}"
 
 
-def _epoch(epoch: Epoch) -> str:
+def _epoch(epoch: EpochChange) -> str:
     lost = (
         f"{format_missing(epoch.first_missing, epoch.last_missing)}: " if epoch.is_recorded else ""
     )

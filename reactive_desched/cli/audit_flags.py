@@ -60,7 +60,7 @@ def open_catalogue(arguments: argparse.Namespace) -> "Iterator[IndexCatalogue]":
         directory, cache, rebuild=rebuild, notify=print_warning
     ) as catalogue:
         yield catalogue
-        sys.stdout.flush()  # what could not be read is told behind what could
+        sys.stdout.flush()  # errors come behind the records
         for line in _damage_warnings(catalogue):
             print_warning(line)
 

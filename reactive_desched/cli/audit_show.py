@@ -9,22 +9,22 @@ from reactive_desched.cli.commands import Commands
 
 _NOT_FOUND: Final = 1
 _DESCRIPTION = """\
-Tell the story of one decision: what changed, what a plugin found and on which numbers, what the
+Show the story of one decision: what changed, what a plugin found and on which numbers, what the
 gates said and when they changed their mind, what was asked of the API server and what came of it,
 which policy was in force, and which signed checkpoint covers all of it."""
 _EPILOG = """\
 ID is a case (correlationid) as `audit query` shows it, an event's id, or a pod as NAMESPACE/NAME,
-NAME or uid, whose latest case is told; of an id the first few characters do if only one fits
+NAME or uid, whose latest case is shown; of an id the first few characters do if only one fits
 
 with -o json, the events of the case as an array, as they stand in the journal
 
-exit status: 0 told, 1 nothing has this id or the journal cannot be read, 2 the arguments are wrong,
-or several things fit"""
+exit status: 0 shown, 1 nothing has this id or the journal cannot be read, 2 the arguments are
+wrong, or several records fit"""
 
 
 def add(commands: Commands) -> None:
     """Describe `audit show` to the parser of `audit`."""
-    command = commands.add_parser("show", help="tell the whole story of one decision")
+    command = commands.add_parser("show", help="show the whole story of one decision")
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION
     command.epilog = _EPILOG

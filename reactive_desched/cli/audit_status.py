@@ -12,10 +12,10 @@ covers yet, evictions without an end, damaged lines, how far each sink has come 
 not take, and the index."""
 _EPILOG = """\
 with -o json, one object: "journal", "source", "files", "first", "last", "checkpoint", "open",
-"openCount", "damagedLines", "sinks", "index", "retention" (null before a controller told) and
+"openCount", "damagedLines", "sinks", "index", "retention" (null before a controller wrote it) and
 "epochs" (each start of another epoch, and the records that are missing before it)
 
-exit status: 0 told, 1 the journal cannot be read, 2 the arguments are wrong"""
+exit status: 0 shown, 1 the journal cannot be read, 2 the arguments are wrong"""
 
 
 def add(commands: Commands) -> None:

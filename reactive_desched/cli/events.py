@@ -13,11 +13,11 @@ a journal's folder, also while the controller writes it, or from a controller's 
 _EPILOG = f"""\
 Without --from and -n the last {DEFAULT_LIMIT} are shown. With -o json each line is the record as it
 stands in the journal. On a terminal a table is folded to its width; elsewhere each record has one
-line. What is missing, because it was removed meanwhile, is told on standard error. So is a place
-of --from that is not there, or is in another journal: then everything there is follows.
+line. What is missing, because it was removed meanwhile, is reported on standard error. So is a
+place of --from that is not there, or is in another journal: then everything there is follows.
 
 exit status: 0 everything was shown, 1 the journal or the server cannot be read, 2 the arguments are
-wrong, 130 interrupted, 141 nobody reads the output any more"""
+wrong, 130 interrupted, 141 the output was closed"""
 
 
 def add(commands: Commands) -> None:

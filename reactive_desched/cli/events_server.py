@@ -181,7 +181,7 @@ class _ServerTail:
         if self._has_connected:
             return f"the connection to {self._address} was lost"
         reason = _os_error_text(error) or f"no answer within {CONNECT_TIMEOUT_S:g} s"
-        return f"nobody answers at {self._address}: {reason}; is a controller running there?"
+        return f"no answer at {self._address}: {reason}; is a controller running there?"
 
 
 def _to_entry(event: ServerSentEvent) -> JournalRecord | None:

@@ -184,7 +184,7 @@ def _journal_epoch(directory: Path) -> str:
 
 def _warn_missing(first: int, last: int) -> None:
     which = f"record {first} is" if first == last else f"records {first} to {last} are"
-    print_warning(f"{which} missing here: removed, or damaged; `audit verify` tells")
+    print_warning(f"{which} missing here: removed, or damaged; `audit verify` says which")
 
 
 def _batches(records: Iterable[JournalRecord]) -> Iterator[list[JournalRecord]]:

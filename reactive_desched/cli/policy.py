@@ -16,7 +16,7 @@ _WRONG_INPUT = 2
 _DESCRIPTION = """\
 Read policies (descheduler/v1alpha2 or v1alpha1) and settings, and say everything that is wrong in
 them: file, line, column, field, and what to do about it. Each file is taken for itself. A key that
-would not be read is an error, because somebody meant something by it."""
+would not be read is an error: its author meant something by it."""
 _JSON = """\
 with -o json, one object: "ok", "errors" and "warnings" (how many), "complete" (false if reading
 stopped at the hundredth error of a file), and "problems", in the order of files and lines, each
@@ -24,7 +24,7 @@ with "severity" (error or warning), "file", "line" and "column" (from 1; 0 where
 "path" (the field, as in profiles[0].pluginConfig[1].args), "message", "hint" (what to do),
 "context" (the profile and plugin), "forgivable" (true if --lenient-policy makes it a warning)
 
-a plugin that this version cannot run yet is a warning, and told on standard error besides: `run`
+a plugin that this version cannot run yet is a warning, and also reported on standard error: `run`
 refuses a policy that enables it
 
 exit status: 0 every file is fine, 2 something in them is wrong"""

@@ -20,10 +20,10 @@ when it is loaded, one in v1alpha2 gets rid of its deprecated forms (the switche
 metricsCollector, metricsServer). The new text says what the old one says; that is checked before
 anything is written. Comments go with what they are about; those on what has no place any more are
 listed at the top. Other documents in the file stay as they are. What is dropped because it had no
-effect is told on stderr, with its line."""
+effect is reported on stderr, with its line."""
 _EPILOG: Final = """\
 exit status: 0 done, also when there was nothing to do; 1 the result cannot be written; 2 something
-in the policy is wrong: everything that is, is told, and nothing is written"""
+in the policy is wrong: every error is reported, and nothing is written"""
 
 
 def add(commands: Commands) -> None:

@@ -97,7 +97,7 @@ SUPPORTED_FLAGS = (
         "secure-port",
         "PORT",
         f"the port of `--listen`, {DEFAULT_PORT} if only the address is given; plain HTTP;"
-        " 0 means any free port on loopback, so that nobody outside is served",
+        " 0 means any free port on loopback, which serves no other host",
         read.parse_port,
         dest="secure_port",
     ),

@@ -40,7 +40,7 @@ class PodBackoff:
             del self._entries[next(iter(self._entries))]
         wait_s = min(self._retry.max_s, self._retry.initial_s * 2.0 ** min(failures, 30))
         until = now + max(wait_s, outcome.retry_after_s or 0.0)
-        counts = outcome.result != CANCELLED  # nobody was asked
+        counts = outcome.result != CANCELLED  # no request was sent
         self._entries[pod] = BackoffEntry(failures + counts, until, outcome)
         return until
 

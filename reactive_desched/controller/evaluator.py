@@ -1,7 +1,7 @@
-"""The heart: changes mark subjects, due subjects are judged, blocked ones wait to be woken.
+"""Turns changes into decisions: changes enqueue subjects, plugins judge the subjects that are due.
 
-Synchronous and free of clocks: everything is told the time (monotonic seconds). Work is done in
-small bites so that whoever drives it can let others run in between.
+The evaluator is synchronous and reads no clock: callers pass the time in monotonic seconds. It
+works in small portions, so that the worker can yield to the event loop between two of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What stays of the day: the story of one pod, and the proof that nobody altered the record."""
+"""Ends the demo: prints the case of one pod and verifies the journal."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ async def print_audit(console: Console, journal: Path) -> None:
 
 
 def _longest_case(journal: Path) -> str:
-    """Return the case of an evicted pod with the most to tell."""
+    """Return the case of an evicted pod that has the most events."""
     events = list(read_events(journal))
     length = Counter(event.correlationid for event in events)
     evicted = [event.correlationid for event in events if event.type == EVICTION_SUCCEEDED]

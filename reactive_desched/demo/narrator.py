@@ -1,4 +1,4 @@
-"""Tells the audience what the controller sees and does, line by line."""
+"""Prints what the controller sees and does, line by line."""
 
 from collections.abc import Callable, Iterable
 

@@ -98,7 +98,7 @@ async def a_node_joins(context: SceneContext) -> tuple[set[str], str, str]:
 
 
 async def a_taint_flaps(context: SceneContext) -> tuple[set[str], str, str]:
-    """A taint that comes and goes 200 times costs a handful of looks and moves nobody."""
+    """A taint that comes and goes 200 times costs a handful of evaluations and evicts no pod."""
     cluster = context.cluster
     pods = len(await cluster.pods_on(["node-4"]))
     evaluations = context.controller.evaluator.evaluations
@@ -163,7 +163,7 @@ SCENES = (
     ),
     Scene(
         "A taint flaps 200 times",
-        "A taint comes and goes on node-4: one look after the dust has settled, nobody moves.",
+        "A taint comes and goes on node-4: one evaluation after it is quiet, no pod is evicted.",
         a_taint_flaps,
     ),
     Scene(

@@ -48,7 +48,7 @@ class TopologySpreadFilter:
     def _overfull(self, pod: Pod, constraint: TopologySpreadConstraint, labelled: int) -> list[str]:
         selector = effective_selector(constraint, pod.labels)
         if selector is None or selector.is_empty:
-            return []  # nobody counts, so every domain is equally empty
+            return []  # no pod counts, so every domain is equally empty
         among = self._eligible_slots(pod, constraint, labelled)
         counts = self._counts(pod, selector, constraint.topology_key, among)
         own = int(selector.matches(pod.labels))

@@ -82,7 +82,7 @@ class Journal:
     Whatever `append` has returned for survives a crash. While the disk fails or is stuck, appends
     are refused at once, so that nothing is evicted unrecorded; the journal recovers by itself, and
     `recovered` is notified. `on_segment_started` is called for each file that is begun. `recovery`
-    tells what opening found, `tail` is how others follow.
+    holds what opening found; readers follow `tail`.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Journal:
     ) -> "Journal":
         """Take the directory, repair a torn end, and go on behind the last record.
 
-        `clock` tells the time of day. Raises JournalError when the directory is in use or cannot
+        `clock` returns the time of day. Raises JournalError when the directory is in use or cannot
         be written to, and ConfigError for a key that cannot sign. When cancelled, it does not wait
         for a stuck disk; a directory that is locked after all stays locked until the process ends.
         """
@@ -216,7 +216,7 @@ class Journal:
         return pending.seq
 
     async def append_until_durable(self, event: AnyEvent) -> int:
-        """Append, waiting out every fault of the disk: what it tells is a fact already.
+        """Append, and retry until the disk accepts it: the event states what already happened.
 
         Raises JournalError only when its intent is not open, or the journal is closed.
         """
@@ -241,7 +241,7 @@ class Journal:
         self._work_available.notify()
 
     def drop(self) -> None:
-        """Count a record that is not written; the next checkpoint tells how many there were."""
+        """Count a record that is not written; the next checkpoint states the count."""
         self._unrecorded += 1
         self.records_unrecorded += 1
 
@@ -349,7 +349,7 @@ class Journal:
         return written
 
     async def _retry_until_recovered(self, error: OSError, refused_before: int) -> None:
-        """Try the disk again until it takes a record that tells of the fault, or until stopped."""
+        """Try the disk again until it accepts a record of the fault, or until stopped."""
         delay_s = FIRST_RETRY_S
         self._health.mark_failed(os_error_text(error), anyio.current_time())
         while not self._stop.is_set():

@@ -40,7 +40,7 @@ class CommitResult(NamedTuple):
 
 
 ContextProvider = Callable[[int | None], CheckpointContext]
-"""What a checkpoint tells behind a batch that begins at this sequence; before it, if None."""
+"""The context of a checkpoint behind the batch that begins at this sequence; before it, if None."""
 
 
 class SegmentWriter:

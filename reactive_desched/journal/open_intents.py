@@ -31,13 +31,13 @@ class OpenIntents:
 
     @property
     def oldest_seq(self) -> int | None:
-        """Return where in the journal the oldest of them stands."""
+        """Return the sequence of the oldest open intent."""
         return next((intent.seq for intent in self._open.values()), None)
 
     def checkpoint_context(
         self, batch: Iterable[AnyEvent], unrecorded: int, first_seq: int | None
     ) -> CheckpointContext:
-        """Return what a checkpoint tells before this batch, or behind it: it begins at `first`."""
+        """Return a checkpoint's context: behind this batch, or before it if `first_seq` is None."""
         if first_seq is None:
             return CheckpointContext(self.oldest_seq, unrecorded)
         events = tuple(enumerate(batch, first_seq))

@@ -135,10 +135,10 @@ class JournalRecorder:
     # --- pods ---
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
-        """Write down a verdict that is news, and the finding when it is the first on it.
+        """Record a changed decision, and its finding before the first decision on it.
 
-        Nobody waits for it, but it stands before any intent that follows. Beyond the bound on
-        their rate verdicts other than evictions are only counted.
+        The caller does not wait for the disk; an intent recorded later stands behind it. Above
+        the rate limit, decisions other than evictions are only counted.
         """
         if not isinstance(decision, Evict) and not self._take_verdict_token():
             self._journal.drop()
@@ -180,7 +180,7 @@ class JournalRecorder:
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return when the intent's outcome is on disk, however long the disk takes."""
         open_intent = self._journal.open_intent(intent_id)
-        assert open_intent is not None, "an intent is ended once, by whoever began it"
+        assert open_intent is not None, "an intent ends exactly once"
         request = open_intent.event.data
         began_at = self._started_at.pop(intent_id, None)
         took_ms = None if began_at is None else round((anyio.current_time() - began_at) * 1000)

@@ -65,7 +65,7 @@ class Recovery:
     `unsealed` counts the records since the last checkpoint, which signs so many records (`sealed`)
     that end in this hash (`sealed_root`); `began` is when the last file did.
     `cut_to` is how far the journal once reached when its end is missing, else 0; `has_new_key`
-    tells that its checkpoints had another signer so far.
+    says that another key signed its checkpoints so far.
     """
 
     next_seq: int = 1
@@ -234,7 +234,7 @@ def _track_intent(line: JournalLine, event_: AnyEvent | None, recovery: Recovery
 
 
 def _first_segment_to_read(files: list[Segment]) -> int:
-    """Return the index of the segment to read from: the newest readable heading tells."""
+    """Return the index of the newest segment whose first checkpoint can be read."""
     for index in range(len(files) - 1, -1, -1):
         heading = _first_checkpoint(files[index])
         if heading is not None:

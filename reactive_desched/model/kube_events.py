@@ -15,7 +15,7 @@ class Regarding(Struct, frozen=True, rename="camel"):
     api_version: str = "v1"
 
 
-class Event(Struct, frozen=True):
+class KubeEvent(Struct, frozen=True):
     """A Kubernetes Event; equal events become one with a count."""
 
     regarding: Regarding

@@ -40,7 +40,7 @@ class ClusterObject(Protocol):
 
     @property
     def key(self) -> str:
-        """The name, or namespace and name, or uid: what tells objects of a kind apart."""
+        """The name, or namespace and name, or uid: it identifies the object within its kind."""
         ...
 
     @property

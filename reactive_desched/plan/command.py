@@ -82,7 +82,7 @@ def run(options: PlanOptions) -> int:
         try:
             write(report, options.output, sys.stdout)
             sys.stdout.flush()
-        except BrokenPipeError:  # as in `plan | head`: nobody reads on, and that is fine
+        except BrokenPipeError:  # as in `plan | head`: the reader has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

@@ -25,7 +25,7 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _GZIP: Final = b"\x1f\x8b"
 
 FileProgress = Callable[[str, int, int], None]
-"""Told what is being read, how far reading has come, and how far it will go."""
+"""Called with the name of what is being read, the bytes read, and the bytes in total."""
 
 
 def expand_files(names: Iterable[str]) -> Iterator[str]:

@@ -46,7 +46,7 @@ class _ListMetadata(Struct, frozen=True, gc=False, rename="camel"):
 
 
 OnPartialList = Callable[[str, int | None], None]
-"""Told of a list that is one page of several: its kind, and how many objects it lacks if known."""
+"""Called for an incomplete list: its kind, and the number of missing objects if known."""
 
 
 def read_objects(text: JsonText, paged: OnPartialList) -> Iterator[InputObject]:

@@ -200,7 +200,7 @@ def _identity(objects: list[ClusterObject]) -> Callable[[ClusterObject], Any]:  
 
 
 def _with_unique_uids(pods: Iterable[ClusterObject]) -> list[ClusterObject]:
-    """Give a pod whose uid another one has already a stand-in: they are two, whoever copied it."""
+    """Replace a uid that an earlier pod has, as in copied manifests: they are two pods."""
     seen: set[str] = set()
     apart: list[ClusterObject] = []
     for pod in pods:

@@ -36,7 +36,7 @@ _SEQUENCE, _KEY, _VALUE = range(3)
 
 Event = Any  # PyYAML's events are not typed
 OffsetProgress = Callable[[int], None]
-"""Told how far reading has come."""
+"""Called with the number of characters read."""
 
 
 def yaml_to_json(source: BinaryIO, into: BinaryIO, name: str, progress: OffsetProgress) -> None:

@@ -127,7 +127,7 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
                 yield container.exit_code
 
     def _explain(self, pod: Pod, now_s: float) -> tuple[str, dict[str, int | str]]:
-        """Tell the reason and the exit code that were asked for, else the first there are."""
+        """Return the reason and the exit code that the arguments ask for, else the first ones."""
         age_s = now_s - pod.created_s
         reason = _first_wanted(self._reasons_of(pod.status), self._reasons)
         code = _first_wanted(self._exit_codes_of(pod.status), self._exit_codes)

@@ -41,14 +41,15 @@ class InterPodAntiAffinityArgs(ScopedArgs):
 class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffinityArgs]):
     """Pods whose own required anti-affinity forbids a pod in the same topology domain.
 
-    The pod that declares the term goes, never the one that it forbids. Of pods that exclude each
-    other the least important is looked at first: without priority before with one, lower before
-    higher, BestEffort before Burstable before Guaranteed, then those that do not ask to stay.
+    The plugin evicts the pod that declares the term, never the pod that the term forbids. Of pods
+    that exclude each other it judges the least important first: without priority before with one,
+    lower before higher, BestEffort before Burstable before Guaranteed, then pods without the
+    annotation `prefer-no-eviction`.
 
-    As upstream, pods of one node share every domain, even where the node lacks the label; other
-    pods are told apart by name alone, whatever their namespace; a namespaceSelector is not looked
-    at; and a pod with a selector that does not parse is left alone, unless an earlier term of it
-    is violated. Pods that are terminating are still forbidden.
+    As upstream, pods of one node share every domain, even where the node lacks the label; two pods
+    of the same name count as one pod, whatever their namespaces; `namespaceSelector` is ignored;
+    and a pod with a selector that does not parse is not evicted, unless it violates an earlier
+    term. Terminating pods still count as forbidden pods.
     """
 
     name = "RemovePodsViolatingInterPodAntiAffinity"

@@ -172,7 +172,7 @@ def _threshold_errors(
             f'{field} are expected to specify a single instance of "{METRIC_RESOURCE}" resource, '
             f"got [{' '.join(sorted(written))}] instead"
         )
-        yield FieldError(message, f"a Prometheus query measures one thing: {METRIC_RESOURCE}")
+        yield FieldError(message, f"a Prometheus query measures one resource: {METRIC_RESOURCE}")
 
 
 def _pair_errors(high: Percentages, info: ValidationInfo) -> Iterator[FieldError]:

@@ -332,7 +332,7 @@ def _is_owned_by(pod: Pod, kinds: frozenset[str]) -> bool:
 
 
 def _describe_condition(pod: Pod, matched: _MatchedCondition, now_s: float) -> tuple[str, _Details]:
-    """Tell how long a condition has been as it is, where that is known."""
+    """Return how long a condition has had its status, where that is known."""
     index, wanted = matched
     condition, since_s = pod.status.conditions[index], pod.condition_transitions[index]
     why = f" ({condition.reason})" if condition.reason else ""

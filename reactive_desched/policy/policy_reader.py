@@ -98,7 +98,7 @@ def _read_profiles(
         if profile.name in seen:
             message = f"a profile named {quote(profile.name)} is there already"
             diagnostics.warn(
-                location.diagnostic(message, "names tell profiles apart in logs and metrics")
+                location.diagnostic(message, "names identify profiles in logs and metrics")
             )
         seen.add(profile.name)
     return profiles

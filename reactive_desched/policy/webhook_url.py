@@ -14,7 +14,7 @@ def webhook_url_error(url: str) -> FieldError | None:
     if parts.fragment:
         return FieldError("what stands behind # is never sent", "leave it out")
     if parts.scheme == "http" and not is_loopback_host(parts.hostname):
-        message = f"http to {parts.hostname} shows every event to whoever listens on the way"
+        message = f"http to {parts.hostname} sends every event unencrypted"
         hint = "write https://, or send to a proxy on this machine, at http://127.0.0.1:PORT"
         return FieldError(message, hint)
     return None

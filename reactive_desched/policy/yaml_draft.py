@@ -24,8 +24,8 @@ NO_SOURCE: Final = None
 class DraftPart:
     """A key with its value, or an item of a list (which has no key).
 
-    `written` is the path it had in the document it comes from, if it can be said to be the same
-    thing. What `is_kept` is, in that document, the same thing at the same path.
+    `source_path` is the path of the same value in the source document, if there is one.
+    `is_unchanged` says that the value stands in the source document at the same path.
     """
 
     key: str | None

@@ -1,24 +1,24 @@
-"""Tokens that refill: how fast something may happen, and how much of it at once."""
+"""Token buckets: a steady rate and a burst, with reservations and a fair queue."""
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 MAX_WAIT_S = 60.0
-"""Whoever waits looks again after this at the latest: those before it may have given up."""
+"""The longest time until a waiting caller tries again: callers before it may have given up."""
 
-_EPSILON = 1e-9  # rounding must not cost the one who comes just in time another turn
+_EPSILON = 1e-9  # rounding must not delay a caller that comes exactly on time
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRate:
-    """A steady rate, and how many may go at once after a quiet time."""
+    """A steady rate, and the number of tokens after a quiet time."""
 
     per_second: float
     burst: int
 
 
 class TokenBucket:
-    """Tokens that refill at a steady rate up to the burst; held ones still count as there."""
+    """Tokens that refill at a steady rate up to the burst; a reserved token does not refill."""
 
     __slots__ = ("_rate", "_rescheduled_at", "_reserved", "_scheduled", "_tokens", "_updated_at")
 
@@ -31,7 +31,7 @@ class TokenBucket:
         self._rescheduled_at = now
 
     def reconfigure(self, rate: TokenRate, now: float) -> None:
-        """Go on at another rate: what was spent stays spent, holds and promises are forgotten."""
+        """Change the rate: spent tokens stay spent; reservations and the queue are dropped."""
         self._reserved = 0
         spent = self._rate.burst - self.available(now)
         self._tokens = rate.burst - spent
@@ -48,32 +48,32 @@ class TokenBucket:
         return self._tokens - self._reserved
 
     def has_token(self, now: float) -> bool:
-        """Say whether a token can be held."""
+        """Say whether a token can be reserved."""
         return self.available(now) >= 1 - _EPSILON
 
     def reserve(self, now: float) -> None:
-        """Hold one token; the caller has seen that there is one."""
+        """Reserve one token; the caller has checked `has_token`."""
         self._reserved += 1
         if self._scheduled and self._scheduled[0] <= now:
             del self._scheduled[0]
 
     def release(self, now: float, *, consumed: bool) -> None:
-        """End the hold on one token: it is spent, or free again."""
+        """End a reservation: the token is spent, or free again."""
         self.available(now)
         self._reserved -= 1
         self._tokens -= consumed
 
     def next_available(self, now: float) -> float:
-        """Return when a token may be there for this asker, behind those who asked before.
+        """Return when this caller should try again: one time slot per token, in order of the calls.
 
-        Without the queue, everyone who waits would come back for the same token. Whoever asks when
-        a promise is due counts as the one it was made to: a token may come a moment late, as none
-        refills while all are held, and that must not cost the asker's place. One promise is renewed
-        for each token to come; who else is due goes to the end, lest all come back together.
+        Without the queue, all waiting callers would come back for the same token. A caller that
+        comes when a slot is due takes that slot: tokens do not refill while all are reserved, so
+        a token may be late, and the caller must not lose its place. One due slot is renewed for
+        each token to come; other due callers go to the end of the queue.
         """
         step = 1 / self._rate.per_second
         earliest = now + max(0.0, 1 - self.available(now)) * step
-        del self._scheduled[: bisect_left(self._scheduled, now - step)]  # who had them gave up
+        del self._scheduled[: bisect_left(self._scheduled, now - step)]  # their callers gave up
         if self._scheduled and self._scheduled[0] <= now:
             del self._scheduled[0]
             if self._rescheduled_at <= now:

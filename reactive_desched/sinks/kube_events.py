@@ -19,7 +19,7 @@ from reactive_desched.api.event import (
 from reactive_desched.journal.events import decode_event as read
 from reactive_desched.journal.records import JournalRecord, parse_header
 from reactive_desched.model.decisions import LIMIT_REASON_CODES
-from reactive_desched.model.kube_events import CONTROLLER, Event, Regarding
+from reactive_desched.model.kube_events import CONTROLLER, KubeEvent, Regarding
 from reactive_desched.model.outcomes import (
     DENIED,
     EVICTED,
@@ -66,7 +66,7 @@ class KubeEventsSink:
 
     def __init__(
         self,
-        record: Callable[[Event], None],
+        record: Callable[[KubeEvent], None],
         active_config: Callable[[], Configuration],
         own_pod: Regarding | None,
         wall_clock: Callable[[], float],
@@ -124,19 +124,21 @@ class KubeEventsSink:
         """Write an Event on the pod and one on its owner."""
         caveat = "" if is_certain else " left; whether by this eviction is not known"
         message = f"{_eviction_text(data.who)}{caveat}: {_cause_text(data)}"
-        self._record_event(Event(_pod_reference(data.who), data.why.plugin, DESCHEDULED, message))
+        self._record_event(
+            KubeEvent(_pod_reference(data.who), data.why.plugin, DESCHEDULED, message)
+        )
         if data.who.owners:
             owner, message = _topmost_owner(data.who), _owner_message(data, is_certain=is_certain)
             if self._owners.over_limit(owner, self._wall_clock()):
                 message = f"more pods evicted by {CONTROLLER}: each has an Event of its own"
-            self._record_event(Event(owner, POD_EVICTED, DESCHEDULED, message))
+            self._record_event(KubeEvent(owner, POD_EVICTED, DESCHEDULED, message))
 
     def _record_failure(self, data: PodData, message: str) -> None:
         if not self._active_config().policy.eviction_failure_event_notification:
             return
         text = f"{_eviction_text(data.who)} failed: {message} ({_cause_text(data)})"
         about = _pod_reference(data.who)
-        self._record_event(Event(about, EVICTION_FAILED, DESCHEDULED, text, is_warning=True))
+        self._record_event(KubeEvent(about, EVICTION_FAILED, DESCHEDULED, text, is_warning=True))
 
     def _on_policy_loaded(self, data: PolicyLoaded) -> None:
         """Write an Event for another policy; the initial one gets none."""
@@ -145,16 +147,16 @@ class KubeEventsSink:
             message = (
                 f"revision {data.revision} of {data.source} is in force, after revision {before}"
             )
-            self._record_event(Event(self._own_pod, RELOADED, RELOAD, message))
+            self._record_event(KubeEvent(self._own_pod, RELOADED, RELOAD, message))
 
     def _on_policy_rejected(self, data: PolicyRejected) -> None:
         """Write an Event for a rejected policy."""
         if self._own_pod is not None:
             first = f": {data.problems[0]}" if data.problems else ""
             message = f"kept revision {data.kept}: file rejected{first}"
-            self._record_event(Event(self._own_pod, REJECTED, RELOAD, message, is_warning=True))
+            self._record_event(KubeEvent(self._own_pod, REJECTED, RELOAD, message, is_warning=True))
 
-    def _record_event(self, event: Event) -> None:
+    def _record_event(self, event: KubeEvent) -> None:
         if self._active_config().settings.events.kubernetes:
             self._record(event)
 

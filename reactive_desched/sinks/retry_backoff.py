@@ -11,7 +11,7 @@ from reactive_desched.telemetry.logs import Logger
 INITIAL_WAIT_S: Final = 0.2
 MAX_WAIT_S: Final = 30.0
 MAX_RETRY_AFTER_S: Final = 3600.0
-"""Whoever asks us to come back later than this is asked again after this."""
+"""The longest Retry-After that is obeyed."""
 LOG_EVERY_S: Final = 60.0
 _MIN_LOG_INTERVAL_S: Final = 0.5
 

@@ -185,7 +185,7 @@ class EventStream:
             await self._live.wait_for_records(client.seq)
 
     async def _send_reset(self, client: "_Client", gone: RecordsExpired) -> None:
-        """Tell a client that records are missing, and have it go on behind them."""
+        """Send `reset` for missing records; the client goes on behind them."""
         oldest = self._records.oldest_seq
         gap = Gap(oldest, max(oldest, gone.oldest), str(gone))
         client.seq = gap.next - 1

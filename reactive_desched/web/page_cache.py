@@ -21,10 +21,10 @@ MAX_PAGES: Final = 8
 
 
 class PageCache:
-    """Reads the journal for clients that are behind: pages that begin at the same places for all.
+    """Reads the journal for clients that are behind, in pages with the same bounds for all clients.
 
-    Whoever comes by within KEPT_PAGES behind another has nothing to read. One client reads at a
-    time, and one searches for its place; the others wait in line.
+    A client that follows another one within MAX_PAGES finds its pages in the cache. One client at
+    a time reads a page, and one at a time looks up its start; the others wait.
     """
 
     def __init__(self, records: RecordSource) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from reactive_desched.audit import checkpoint_checks, opening, rows
 from reactive_desched.audit.catalogue import IndexCatalogue
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
 from tests.support.journals import new_signer, some_events, write_journal
@@ -38,7 +38,7 @@ def test_an_index_that_knows_nothing_by_heart_answers_the_same(
 ) -> None:
     monkeypatch.setattr(rows, "MAX_CACHED", 1)
     entries = write_journal(tmp_path, some_events(60), per_segment=20)
-    index = Index.open(tmp_path, tmp_path / "index.sqlite")
+    index = AuditIndex.open(tmp_path, tmp_path / "index.sqlite")
     index.index_all()
 
     assert index._row_batch._text_ids == {"": 0}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import IndexCatalogue
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.journal.records import JournalRecord
@@ -19,7 +19,7 @@ from tests.support.journals import some_events, write_journal
 NAME = "index.sqlite"
 
 
-def answer(index: Index, wanted: RecordQuery) -> list[JournalRecord]:
+def answer(index: AuditIndex, wanted: RecordQuery) -> list[JournalRecord]:
     catalogue = IndexCatalogue(index.directory, None, index)
     found = list(catalogue.fetch(catalogue.find(wanted)))
     assert catalogue.missing == 0
@@ -32,11 +32,11 @@ def small(folder: Path, count: int = 60, per_segment: int = 20) -> list[JournalR
     return write_journal(folder, some_events(count), per_segment=per_segment)
 
 
-def opened(folder: Path) -> Index:
-    return Index.open(folder, folder / NAME)
+def opened(folder: Path) -> AuditIndex:
+    return AuditIndex.open(folder, folder / NAME)
 
 
-def everything(index: Index) -> list[JournalRecord]:
+def everything(index: AuditIndex) -> list[JournalRecord]:
     return answer(index, RecordQuery())
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reactive_desched.audit.index import Index, remove_index
+from reactive_desched.audit.index import AuditIndex, remove_index
 from reactive_desched.audit.index_sink import (
     BATCH_LINES,
     SMALL_BATCH_DELAY_S,
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 def reaches(folder: Path) -> int:
     """How far the index has come, as another process sees it."""
-    return Index.open_read_only(folder, folder / INDEX_FILE).cursor.seq
+    return AuditIndex.open_read_only(folder, folder / INDEX_FILE).cursor.seq
 
 
 async def test_what_was_delivered_is_in_the_index(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ async def test_what_nobody_was_told_of_yet_may_be_taken_back(tmp_path: Path) -> 
     await sink.deliver(entries[20:])
     await sink.close()
 
-    kept, fresh = Index.open(tmp_path, tmp_path / INDEX_FILE), Index.temporary(tmp_path)
+    kept, fresh = AuditIndex.open(tmp_path, tmp_path / INDEX_FILE), AuditIndex.temporary(tmp_path)
     fresh.index_all()
     assert find_newest(kept, RecordQuery()) == find_newest(fresh, RecordQuery())
     assert kept.segments == fresh.segments
@@ -174,7 +174,7 @@ async def test_a_record_that_was_removed_before_it_was_taken_in_holds_up_nobody(
     assert await sink.deliver(entries[8:]) == len(entries) - 8
     await sink.close()
 
-    kept, fresh = Index.open(tmp_path, tmp_path / INDEX_FILE), Index.temporary(tmp_path)
+    kept, fresh = AuditIndex.open(tmp_path, tmp_path / INDEX_FILE), AuditIndex.temporary(tmp_path)
     fresh.index_all()
     assert kept.index_all() == 0
     there = [spot[1:] for spot in find_newest(fresh, RecordQuery())]

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.index_sink import IndexSink
 from reactive_desched.audit.schema import INDEX_FILE
 from reactive_desched.journal.records import JournalRecord
@@ -31,7 +31,7 @@ class HungDisk:
 
     def hang(self, name: str) -> None:
         """Have this method of the index hang before it does anything."""
-        method: Callable[..., object] = getattr(Index, name)
+        method: Callable[..., object] = getattr(AuditIndex, name)
 
         def late(*args: Any, **kwargs: Any) -> object:  # of any method
             self.reached.set()
@@ -41,7 +41,7 @@ class HungDisk:
             finally:
                 self.ended.set()
 
-        self._monkeypatch.setattr(Index, name, late)
+        self._monkeypatch.setattr(AuditIndex, name, late)
 
     def release(self) -> None:
         """Let it go on."""
@@ -89,6 +89,6 @@ async def test_a_delivery_is_left_when_it_is_cancelled_and_closing_waits_in_line
 
     disk.release()
     await sink.close()
-    index = Index.open_read_only(tmp_path, tmp_path / INDEX_FILE)
+    index = AuditIndex.open_read_only(tmp_path, tmp_path / INDEX_FILE)
     assert index.cursor.seq == entries[-1].seq
     index.close()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reactive_desched.api import event as api
 from reactive_desched.audit.catalogue import IndexCatalogue
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.rows import micros
 from reactive_desched.journal.envelope import Correlation, build_event, digest_id
@@ -164,7 +164,7 @@ def brute_force(folder: Folder, wanted: RecordQuery) -> list[JournalRecord]:
     return [entry for entry in folder.entries() if fits(entry)]
 
 
-def answer(index: Index, wanted: RecordQuery) -> list[JournalRecord]:
+def answer(index: AuditIndex, wanted: RecordQuery) -> list[JournalRecord]:
     catalogue = IndexCatalogue(index.directory, None, index)
     found = list(catalogue.fetch(catalogue.find(wanted)))
     assert catalogue.missing == 0
@@ -190,8 +190,8 @@ def test_an_index_kept_up_to_date_answers_as_one_made_anew_and_as_reading_everyt
 ) -> None:
     with TemporaryDirectory() as made:
         folder = Folder(Path(made))
-        index = Index.open(folder.path, folder.path / NAME)
-        other = Index.open(folder.path, folder.path / NAME) if writers > 1 else index
+        index = AuditIndex.open(folder.path, folder.path / NAME)
+        other = AuditIndex.open(folder.path, folder.path / NAME) if writers > 1 else index
         for what, value in happened:
             match what, value:
                 case "append", api.Event():
@@ -212,7 +212,7 @@ def test_an_index_kept_up_to_date_answers_as_one_made_anew_and_as_reading_everyt
                     index.catch_up(most)
                     index, other = other, index
         index.index_all()
-        fresh = Index.open(folder.path, folder.path / "fresh.sqlite")
+        fresh = AuditIndex.open(folder.path, folder.path / "fresh.sqlite")
         fresh.index_all()
 
         expected = brute_force(folder, wanted)
@@ -224,8 +224,8 @@ def test_an_index_kept_up_to_date_answers_as_one_made_anew_and_as_reading_everyt
             each.close()
 
 
-def opened(folder: Path) -> Index:
-    return Index.open(folder, folder / NAME)
+def opened(folder: Path) -> AuditIndex:
+    return AuditIndex.open(folder, folder / NAME)
 
 
 def test_a_pod_whose_records_were_all_removed_is_found_when_it_comes_again(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.journal.records import JournalRecord
@@ -13,8 +13,8 @@ def small(folder: Path, count: int = 60, per_segment: int = 20) -> list[JournalR
     return write_journal(folder, some_events(count), per_segment=per_segment)
 
 
-def opened(folder: Path) -> Index:
-    return Index.open(folder, folder / NAME)
+def opened(folder: Path) -> AuditIndex:
+    return AuditIndex.open(folder, folder / NAME)
 
 
 def test_a_folder_that_is_not_ours_is_searched_with_its_index_and_the_rest(

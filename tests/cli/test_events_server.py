@@ -127,7 +127,7 @@ def test_an_address_where_nobody_answers_is_named(
 ) -> None:
     assert main(["events", "tail", "--server", "127.0.0.1:1", *flags]) == 1
     told = capfd.readouterr().err
-    assert "nobody answers at http://127.0.0.1:1/events: Connection refused" in told
+    assert "no answer at http://127.0.0.1:1/events: Connection refused" in told
     assert told.count("\n") == 1
 
 

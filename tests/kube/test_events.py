@@ -17,7 +17,7 @@ from reactive_desched.kube.client.events import (
 )
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
-from reactive_desched.model.kube_events import Event, Regarding
+from reactive_desched.model.kube_events import KubeEvent, Regarding
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.faults import FaultPlan
 from reactive_desched.sim.seed import seed
@@ -33,8 +33,8 @@ CREATED, PATCHED = ScriptedReply(201, b"{}"), ScriptedReply(200, b"{}")
 POD = Regarding("Pod", "shop", "web-1", "uid-1")
 
 
-def event(note: str = "moved", pod: Regarding = POD, **more: Any) -> Event:  # fields of Event
-    return Event(pod, "PodLifeTime", "Descheduled", note, **more)
+def event(note: str = "moved", pod: Regarding = POD, **more: Any) -> KubeEvent:  # fields of Event
+    return KubeEvent(pod, "PodLifeTime", "Descheduled", note, **more)
 
 
 def refusal(code: int, reason: str) -> ScriptedReply:
@@ -328,7 +328,7 @@ async def test_one_can_wait_until_all_is_written(bench: Bench) -> None:
 async def test_texts_that_are_too_long_are_cut_to_what_the_api_takes(bench: Bench) -> None:
     bench.api.answer_next("POST", CREATED)
     long = Regarding("Pod", "shop", "a" * 235 + "." + "b" * 17)
-    bench.recorder.record(Event(long, "R" * 200, "A" * 200, "ä" * 1000))
+    bench.recorder.record(KubeEvent(long, "R" * 200, "A" * 200, "ä" * 1000))
 
     [(_, _, body)] = await bench.asked(1)
     name = body["metadata"]["name"]

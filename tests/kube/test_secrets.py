@@ -14,7 +14,7 @@ from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import open_session
-from reactive_desched.model.kube_events import Event, Regarding
+from reactive_desched.model.kube_events import KubeEvent, Regarding
 from tests.support.parrot import EchoReply, EchoServer, close_connection, echo_raw
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -88,7 +88,7 @@ async def test_an_event_that_cannot_be_written_is_told_without_the_token(
                 session, "here", lambda event, **values: lines.append(f"{event} {values}")
             )
             group.start_soon(recorder.run)
-            recorder.record(Event(Regarding("Pod", "shop", "web"), "A", "B", "C"))
+            recorder.record(KubeEvent(Regarding("Pod", "shop", "web"), "A", "B", "C"))
             await recorder.drained()
             group.cancel_scope.cancel()
 

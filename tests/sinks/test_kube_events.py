@@ -8,7 +8,7 @@ import pytest
 
 from reactive_desched.api import event as api
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.model.kube_events import Event, Regarding
+from reactive_desched.model.kube_events import KubeEvent, Regarding
 from reactive_desched.model.outcomes import (
     CANCELLED,
     CONFLICT,
@@ -42,10 +42,10 @@ ABOUT_WEB = Regarding("Pod", "shop", "web", "uid-1")
 DEPLOYMENT = Regarding("Deployment", "shop", "web", "uid-top", "apps/v1")
 OURSELVES = Regarding("Pod", "ops", "controller-1", "uid-9")
 WHY = "RemovePodsViolatingNodeTaints of profile day: does not tolerate gpu"
-DONE = Event(
+DONE = KubeEvent(
     ABOUT_WEB, TAINTS, "Descheduled", f"pod eviction from n1 node by reactive-desched: {WHY}"
 )
-DONE_TO_OWNER = Event(
+DONE_TO_OWNER = KubeEvent(
     DEPLOYMENT,
     "PodEvicted",
     "Descheduled",
@@ -58,9 +58,9 @@ TYPES = {
 }
 
 
-def failure(detail: str) -> Event:
+def failure(detail: str) -> KubeEvent:
     note = f"pod eviction from n1 node by reactive-desched failed: {detail} ({WHY})"
-    return Event(ABOUT_WEB, "EvictionFailed", "Descheduled", note, is_warning=True)
+    return KubeEvent(ABOUT_WEB, "EvictionFailed", "Descheduled", note, is_warning=True)
 
 
 @cache
@@ -80,7 +80,7 @@ class Bench:
     def __init__(
         self, *, failures: bool = False, wanted: bool = True, pod: Regarding | None = OURSELVES
     ) -> None:
-        self.events: list[Event] = []
+        self.events: list[KubeEvent] = []
         self.is_wanted = wanted
         self.tells_failures = failures
         self.now = BEGAN
@@ -93,13 +93,13 @@ class Bench:
     def _wall(self) -> float:
         return self.now.timestamp()
 
-    async def hand(self, *some: tuple[str, api.EventData], after_s: float = 0.0) -> list[Event]:
+    async def hand(self, *some: tuple[str, api.EventData], after_s: float = 0.0) -> list[KubeEvent]:
         """Hand over records of this time and return what was told of them."""
         time = self.now + timedelta(seconds=after_s)
         entries = [entry(type_, data, seq, time=time) for seq, (type_, data) in enumerate(some, 1)]
         return await self.hand_all(entries)
 
-    async def hand_all(self, entries: Sequence[JournalRecord]) -> list[Event]:
+    async def hand_all(self, entries: Sequence[JournalRecord]) -> list[KubeEvent]:
         self.events.clear()
         assert await self.announcer.deliver(entries) == len(entries)
         return list(self.events)
@@ -151,7 +151,7 @@ async def test_a_pod_without_an_owner_is_told_alone() -> None:
 async def test_a_pod_that_left_for_a_reason_unknown_is_told_as_such() -> None:
     beside_pod, beside_owner = await Bench().hand(outcome(UNKNOWN))
 
-    assert beside_pod == Event(
+    assert beside_pod == KubeEvent(
         ABOUT_WEB,
         TAINTS,
         "Descheduled",
@@ -332,19 +332,19 @@ async def test_a_policy_is_told_beside_our_own_pod() -> None:
     bench = Bench()
 
     assert await bench.hand(loaded("r2"), loaded("r3"), rejected("p.yaml:1:1: bad", "more")) == [
-        Event(
+        KubeEvent(
             OURSELVES,
             "PolicyReloaded",
             "ReloadPolicy",
             f"revision r2 of p.yaml is in force, after revision {bench.revision}",
         ),
-        Event(
+        KubeEvent(
             OURSELVES,
             "PolicyReloaded",
             "ReloadPolicy",
             "revision r3 of p.yaml is in force, after revision r2",
         ),
-        Event(
+        KubeEvent(
             OURSELVES,
             "PolicyRejected",
             "ReloadPolicy",

@@ -19,7 +19,7 @@ from reactive_desched.api.event import (
     EVICTION_REQUESTED,
     JOURNAL_LOST,
 )
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.journal import durable, recovery
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.disk import Disk
@@ -115,8 +115,8 @@ CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
     "when a segment is there twice": CrashPoint(
         "before", Path, "unlink", _path_ends_with(".jsonl")
     ),
-    "before the index takes records in": CrashPoint("before", Index, "_take"),
-    "before the index is committed": CrashPoint("after", Index, "_keep"),
+    "before the index takes records in": CrashPoint("before", AuditIndex, "_take"),
+    "before the index is committed": CrashPoint("after", AuditIndex, "_keep"),
 }
 """What everybody goes through who works for a while."""
 

@@ -15,7 +15,7 @@ from reactive_desched.api.event import (
     JOURNAL_LOST,
     Event,
 )
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lookup import RecordQuery, find_newest
 from reactive_desched.audit.pinned_checkpoint import parse_pinned
 from reactive_desched.audit.schema import INDEX_FILE
@@ -302,8 +302,8 @@ def check_followers(lives: CrashRuns, last: int) -> None:
 
 def check_index(lives: CrashRuns, reaches: int | None = None) -> None:
     """Hold that the index is as one made anew; it may have to catch up, unless told otherwise."""
-    index = Index.open(lives.journal, lives.journal / INDEX_FILE)
-    fresh = Index.temporary(lives.journal)
+    index = AuditIndex.open(lives.journal, lives.journal / INDEX_FILE)
+    fresh = AuditIndex.temporary(lives.journal)
     try:
         fresh.index_all()
         assert reaches in (None, index.cursor.seq)
@@ -315,7 +315,7 @@ def check_index(lives: CrashRuns, reaches: int | None = None) -> None:
         fresh.close()
 
 
-def contents(index: Index) -> list[tuple[int, int, int]]:
+def contents(index: AuditIndex) -> list[tuple[int, int, int]]:
     """Return where an index says that each record stands."""
     return [(spot.seq, spot.start, spot.length) for spot in find_newest(index, RecordQuery())]
 

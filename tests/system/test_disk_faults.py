@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED, JOURNAL_RESUMED
-from reactive_desched.audit.index import Index
+from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lookup import RecordQuery, find_newest
 from reactive_desched.audit.schema import INDEX_FILE
 from reactive_desched.audit.verifying import verify
@@ -180,7 +180,7 @@ def check_record(journal: Path, evicted: set[str]) -> None:
     outcomes = [e for e in events if e.type in EVICTION_OUTCOME_TYPES]
     assert sorted(e.causationid for e in outcomes) == sorted(intents)
     assert {e.data.who.uid for e in outcomes if e.data.outcome.result == "evicted"} == evicted
-    kept, fresh = Index.open(journal, journal / INDEX_FILE), Index.temporary(journal)
+    kept, fresh = AuditIndex.open(journal, journal / INDEX_FILE), AuditIndex.temporary(journal)
     kept.index_all()
     fresh.index_all()
     assert find_newest(kept, RecordQuery()) == find_newest(fresh, RecordQuery())

@@ -27,7 +27,7 @@ class CheckpointSigner(Protocol):
 
 
 class CheckpointContext(NamedTuple):
-    """What a checkpoint tells besides: the oldest open intent, and verdicts left unrecorded."""
+    """What else a checkpoint states: the oldest open intent, the count of unrecorded decisions."""
 
     oldest_open_seq: int | None = None
     unrecorded: int = 0

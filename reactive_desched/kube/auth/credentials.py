@@ -22,12 +22,12 @@ _MIN_RELOAD_INTERVAL_S = 5.0
 
 
 class Credentials:
-    """The present `access`, read again every minute and after a 401, in a worker thread.
+    """The current `access`; a worker thread reads it again every minute and after a 401.
 
-    Whatever rotates is covered: mounted tokens, token files, certificates and keys on disk,
-    plugins and OIDC tokens near their end. A plugin that names no end is asked only after a 401.
-    A 401 has them read at most once in five seconds, beside the calls, which do not wait for it.
-    A reload that fails keeps what we have and is told in `problem`.
+    This covers everything that rotates: mounted tokens, token files, certificates and keys on
+    disk, exec plugins, and OIDC tokens that expire soon. An exec plugin that names no expiry runs
+    again only after a 401. A 401 triggers at most one reload in five seconds; requests do not
+    wait for it. A reload that fails keeps the old access and sets `problem`.
     """
 
     def __init__(self, source: KubeConfigSource, clock: Clock, environ: Mapping[str, str]) -> None:

@@ -124,7 +124,7 @@ class ExecPlugin:
                 process.kill()
             else:
                 os.killpg(process.pid, signal.SIGKILL)
-        with suppress(TimeoutError):  # whoever left the group may hold its output open
+        with suppress(TimeoutError):  # a process that left the group may hold the pipe open
             await asyncio.wait_for(process.communicate(), _KILL_TIMEOUT_S)
 
     def _parse_status(self, output: bytes) -> dict[str, str]:

@@ -46,7 +46,7 @@ class _User(Struct, rename="kebab"):
     client_key: str | None = None
     client_key_data: str | None = None
     auth_provider: dict[str, Any] | None = None  # each provider has its own fields
-    exec: dict[str, Any] | None = None  # whoever runs it reads it
+    exec: dict[str, Any] | None = None  # exec_plugin reads it
 
 
 class _NamedUser(Struct):

@@ -17,7 +17,7 @@ from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.model.kube_events import CONTROLLER, Event, Regarding
+from reactive_desched.model.kube_events import CONTROLLER, KubeEvent, Regarding
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric, counter
 
@@ -57,13 +57,13 @@ class EventRecorder:
         self._log = log
         self._clock = clock or SystemClock()
         self._rate_limiter = RateLimiter(RATE_LIMIT, self._clock)
-        self._series: dict[Event, _Series] = {}  # in the order of the last time
-        self._unsent: dict[Event, _Series] = {}
+        self._series: dict[KubeEvent, _Series] = {}  # in the order of the last time
+        self._unsent: dict[KubeEvent, _Series] = {}
         self._pending = Wakeup()
         self._idle = Wakeup()
         self._stamp = 0
 
-    def record(self, event: Event) -> None:
+    def record(self, event: KubeEvent) -> None:
         """Queue an Event; never waits and never raises."""
         wall = self._clock.wall()
         series = self._series.pop(event, None) or _Series(self._next_stamp(), wall)
@@ -106,7 +106,7 @@ class EventRecorder:
         self._stamp = max(self._stamp + 1, int(self._clock.wall() * 1e9))
         return self._stamp
 
-    def _enqueue(self, event: Event, series: "_Series") -> None:
+    def _enqueue(self, event: KubeEvent, series: "_Series") -> None:
         if event not in self._unsent and len(self._unsent) >= MAX_UNSENT:
             self.dropped += 1
             self._series.pop(event, None)
@@ -130,7 +130,7 @@ class EventRecorder:
             ):
                 self._enqueue(event, series)
 
-    async def _write(self, event: Event, series: "_Series") -> None:
+    async def _write(self, event: KubeEvent, series: "_Series") -> None:
         """Write one Event; one that became a series meanwhile stays in the queue."""
         try:
             count = await self._send_with_retries(event, series)
@@ -152,7 +152,7 @@ class EventRecorder:
         if self._unsent.get(event) is series:
             del self._unsent[event]
 
-    async def _send_with_retries(self, event: Event, series: "_Series") -> int:
+    async def _send_with_retries(self, event: KubeEvent, series: "_Series") -> int:
         """Send until the server accepts it and return the count it has; raises ClusterError."""
         for tries_left in reversed(range(MAX_ATTEMPTS)):
             count = series.count
@@ -166,7 +166,7 @@ class EventRecorder:
                 return count
         raise AssertionError("the last try returns or raises")
 
-    async def _send(self, event: Event, series: "_Series", count: int) -> ApiResponse:
+    async def _send(self, event: KubeEvent, series: "_Series", count: int) -> ApiResponse:
         namespace = quote(event.regarding.namespace, safe="")
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
         if series.written_count:
@@ -181,7 +181,7 @@ class EventRecorder:
         body = msgspec.json.encode(self._body(event, series, count))
         return await self._session.request("POST", path, body=body)
 
-    def _body(self, event: Event, series: "_Series", count: int) -> "_Body":
+    def _body(self, event: KubeEvent, series: "_Series", count: int) -> "_Body":
         return _Body(
             api_version="events.k8s.io/v1",
             metadata={"name": _name(event, series), "namespace": event.regarding.namespace},
@@ -254,7 +254,7 @@ class _Body(Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="
     series: _SeriesBody | None = None
 
 
-def _name(event: Event, series: _Series) -> str:
+def _name(event: KubeEvent, series: _Series) -> str:
     """Name an Event as Kubernetes does: after its object, with a unique stamp."""
     about = event.regarding.name[: _MAX_NAME_CHARS - _STAMP_DIGITS].rstrip(".-")
     return f"{about}.{series.stamp:x}"
