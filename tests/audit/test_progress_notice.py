@@ -16,7 +16,7 @@ from tests.support.journals import some_events, write_journal
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take in ten lines at a time."""
-    monkeypatch.setattr(index.AuditIndex, "catch_up", partialmethod(index.Index.catch_up, 10))
+    monkeypatch.setattr(index.AuditIndex, "catch_up", partialmethod(index.AuditIndex.catch_up, 10))
 
 
 def said(folder: Path, cache: Path, *, step_s: float, is_writable: bool = True) -> list[str]:
