@@ -100,7 +100,7 @@ async def main():
         )
         async with open_controller(load_dependencies(options)) as running:
             with anyio.fail_after(30):
-                await until(lambda: not running.controller.not_ready_reason())
+                await until(lambda: not running.controller.pause_reason())
                 get = partial(running.controller.state.get, "storageclasses")
                 listed = get("fast")
                 slow = {"metadata": {"name": "slow"}, "provisioner": "tape"}

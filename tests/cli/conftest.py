@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.app import controller, run_once
+from reactive_desched.app import run as app_run
+from reactive_desched.app import run_once
 from reactive_desched.app.options import Options
 from reactive_desched.cli import main
 from reactive_desched.journal.records import JournalRecord
@@ -104,7 +105,7 @@ def ran(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str,
             found.append((which, options))
             return 0
 
-        monkeypatch.setattr(controller, "run", partial(note, "app"))
+        monkeypatch.setattr(app_run, "run", partial(note, "app"))
         monkeypatch.setattr(run_once, "run", partial(note, "once"))
         assert main(words) == 0
         [one] = found

@@ -41,13 +41,22 @@ def test_query_prints_the_newest_last(journal: Path, capsys: pytest.CaptureFixtu
 
 
 def test_query_as_json_gives_the_events(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--node", "n1", "--plugin", "PodLifeTime", "--outcome", "evicted,gone", "-o", "json")
+    words = (
+        "--node",
+        "n1",
+        "--plugin",
+        "PodLifeTime",
+        "--outcome",
+        "evicted,not_found",
+        "-o",
+        "json",
+    )
     assert call("query", *words, journal=journal) == 0
 
     found = json.loads(capsys.readouterr().out)
     assert {event["data"]["who"]["node"] for event in found} == {"n1"}
     assert {event["data"]["why"]["plugin"] for event in found} == {"PodLifeTime"}
-    assert {event["data"]["outcome"]["result"] for event in found} <= {"evicted", "gone"}
+    assert {event["data"]["outcome"]["result"] for event in found} <= {"evicted", "not_found"}
 
 
 @pytest.mark.parametrize("limit", ["-1", "x", "1.5", "9" * 20])

@@ -10,7 +10,7 @@ import pytest
 
 from reactive_desched import demo
 from reactive_desched._version import __version__
-from reactive_desched.app import controller
+from reactive_desched.app import run as app_run
 from reactive_desched.app.options import Options
 from reactive_desched.cli import main
 from reactive_desched.errors import ConfigError, JournalUnavailable, RequestRejected, SelectorError
@@ -34,7 +34,7 @@ def doing(monkeypatch: pytest.MonkeyPatch) -> Doing:
                 raise ending
             return ending
 
-        for module, name in ((controller, "run"), (demo, "play"), (sim, "simulate")):
+        for module, name in ((app_run, "run"), (demo, "play"), (sim, "simulate")):
             monkeypatch.setattr(module, name, do)
         return asked
 

@@ -38,7 +38,7 @@ def test_a_table_has_a_line_for_each_record_and_columns_below_each_other(
         if seen.data.outcome.result:
             assert cells[5].startswith(seen.data.outcome.result)
         if seen.data.decision.gate:
-            assert cells[5].startswith(f"{seen.data.decision.gate}: {seen.data.decision.reason}")
+            assert cells[5].startswith(f"{seen.data.decision.gate} ({seen.data.decision.reason})")
 
 
 def test_on_a_terminal_of_a_hundred_columns_nothing_is_wider_and_every_pod_is_whole(

@@ -77,7 +77,7 @@ plans = st.builds(
     some(SCHEDULER, UPSTREAM),
 )
 names = some("p1", "p2", "p3", "p4", "p5", "p6")
-adoptions = st.tuples(st.just("adopt"), plans)
+adoptions = st.tuples(st.just("reconfigure"), plans)
 steps = st.one_of(
     adoptions,
     adoptions,
@@ -165,7 +165,7 @@ def test_after_any_reloads_all_is_as_if_the_last_policy_had_been_there_from_the_
     story: Story,
     replies: list[tuple[str, float]],
 ) -> None:
-    in_force = [plan, *(step[1] for step in story if step[0] == "adopt")]
+    in_force = [plan, *(step[1] for step in story if step[0] == "reconfigure")]
 
     def check(world: Any) -> None:  # a World
         assert_all_is_well(world)
@@ -200,7 +200,7 @@ def test_no_number_of_reloads_grants_more_than_the_most_generous_policy(
             assert_never_faster(times, plans)
 
     steps = zip(waits, plans[1:], strict=False)
-    story = [step for wait, plan in steps for step in (("wait", wait), ("adopt", plan))]
+    story = [step for wait, plan in steps for step in (("wait", wait), ("reconfigure", plan))]
     live(make_world(plans[0], replies), story, check)
 
 
@@ -212,7 +212,7 @@ def test_a_call_under_way_at_a_reload_settles_and_nobody_is_asked_twice(
     wait_s: float,
 ) -> None:
     plan = make_plan((taints(),), {}, EVERYTHING, TokenRate(10, 50), 50, DebounceConfig(0, 0))
-    story = [("wait", 0.1 + wait_s), ("adopt", plan), ("wait", 60)]
+    story = [("wait", 0.1 + wait_s), ("reconfigure", plan), ("wait", 60)]
 
     def check(world: Any) -> None:  # a World
         assert_all_is_well(world)
@@ -225,7 +225,7 @@ def test_who_was_evicted_a_moment_ago_and_still_looks_untouched_is_left_alone(
     make_world: Any,  # the class World
 ) -> None:
     plan = make_plan((taints(),), {}, EVERYTHING, TokenRate(10, 50), 50, DebounceConfig(0, 0))
-    moments = [("wait", 0.05), ("adopt", plan)]  # the watch tells after 0.2 s
+    moments = [("wait", 0.05), ("reconfigure", plan)]  # the watch tells after 0.2 s
 
     def check(world: Any) -> None:  # a World
         assert_all_is_well(world)

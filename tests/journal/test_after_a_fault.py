@@ -93,7 +93,7 @@ async def test_a_stop_amid_a_fault_asks_the_disk_once_more_and_claims_nothing(
         await journal.append(intent("a"))
         disk.fault, disk.written_before_fault = FULL, 200
         for key in "bcd":
-            journal.note(finding(key))
+            journal.append_nowait(finding(key))
         with pytest.raises(JournalUnavailable, match="No space"):
             await journal.append(intent("e"))
         asked = len(disk.appends)

@@ -22,10 +22,10 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 import anyio
-from reactive_desched.api.event import EVICTION_REQUESTED, OUTCOMES
+from reactive_desched.api.event import EVICTION_REQUESTED
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import Making
+from reactive_desched.journal.opened import JournalConfig
 from tests.support.journals import some_events
 
 def clock():
@@ -39,7 +39,7 @@ async def write(journal, task):
             sys.stdout.flush()
 
 async def main():
-    making = Making(Rotation(20_000, 1e9), every_records=10)
+    making = JournalConfig(Rotation(20_000, 1e9), every_records=10)
     async with open_journal(Path(sys.argv[1]), making, clock=clock) as journal:
         async with anyio.create_task_group() as group:
             for task in range(8):

@@ -164,7 +164,7 @@ def test_a_file_that_is_compressed_between_looking_and_opening_is_read_all_the_s
             compress(path)
         return found
 
-    monkeypatch.setattr("reactive_desched.journal.reader.segments", look)
+    monkeypatch.setattr("reactive_desched.journal.reader.list_segments", look)
 
     assert list(follower.read_new()) == records[:5]
 

@@ -63,7 +63,7 @@ async def test_after_a_disk_error_nothing_counts_until_the_journal_has_healed_it
     assert [int(record.sequence) for record in records] == [1, 2, 3, 4, 5]
     resumed = records[2]
     assert resumed.type == JOURNAL_RESUMED
-    assert (resumed.data.reason, resumed.data.refused) == (fault.strerror, 2)
+    assert (resumed.data.message, resumed.data.refused) == (fault.strerror, 2)
 
 
 async def test_a_disk_with_room_for_one_small_record_does_not_count_as_healed(

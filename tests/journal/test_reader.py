@@ -166,7 +166,7 @@ def test_files_that_vanish_between_looking_and_opening_are_looked_for_again(
             paths.pop(0).unlink()
         return found
 
-    monkeypatch.setattr(reader_module, "segments", look)
+    monkeypatch.setattr(reader_module, "list_segments", look)
 
     assert [one.lines for one in rest(reader, (1, 0))] == [[B], [C]][until - 1 :]
 

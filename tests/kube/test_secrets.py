@@ -92,7 +92,7 @@ async def test_an_event_that_cannot_be_written_is_told_without_the_token(
             await recorder.drained()
             group.cancel_scope.cancel()
 
-    assert "no Event written" in lines[0]
+    assert "an Event was not written" in lines[0]
     assert hidden("\n".join([*lines, caplog.text])) == []
 
 

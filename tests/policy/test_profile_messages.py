@@ -106,7 +106,7 @@ ARGS = "profiles[0].pluginConfig[0].args"
         pytest.param(
             "profiles: [{name: p, plugins: {deschedule: {enabled: [Xyz]}}}]",
             "p.yaml:3:55: profiles[0].plugins.deschedule.enabled[0]: "
-            'there is no plugin "Xyz"; remove it: only what is built in can be named '
+            'there is no plugin "Xyz"; remove it, or install the package that offers it '
             "(in profile p)",
             id="an unknown plugin",
         ),
