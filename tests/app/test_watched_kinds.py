@@ -159,7 +159,7 @@ def test_one_file_makes_a_kind_listed_watched_stored_and_shown(tmp_path: Path) -
     assert done.returncode == 0, done.stderr.decode()
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["listed"] == "disks"
-    assert "[+]sync-storageclasses ok" in found["ready"]
+    assert "[+]sync/storageclasses ok" in found["ready"]
     assert 'reactive_desched_reflector_synced{resource="storageclasses"} 1' in found["metrics"]
     assert "storageclasses" in found["plan"]
     assert "storageclasses" in found["role"]

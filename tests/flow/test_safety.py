@@ -250,7 +250,7 @@ pools = some({"pool": "a"}, {"pool": "b"})
 taken = nodes(*OTHERS, taints=some((), (A,)), labels=pools)
 cordoned = nodes(*OTHERS, unschedulable=st.booleans())
 broken = nodes(*OTHERS, ready=some("True", "False"), labels=pools)
-small = nodes(*OTHERS, room=some({"cpu": "4", "pods": "9"}, {"cpu": "1", "pods": "9"}))
+small = nodes(*OTHERS, allocatable=some({"cpu": "4", "pods": "9"}, {"cpu": "1", "pods": "9"}))
 SIBLINGS = [("pod", name, {"on": "n2"}) for name in ("p4", "p5", "p6")]
 CROWD = [("pod", f"p-{name}", {"on": name, "requests": {"cpu": "4"}}) for name in OTHERS]
 THIN = [("pod", f"p-{name}", {"on": name}) for name in OTHERS]

@@ -98,7 +98,7 @@ async def test_a_stop_amid_a_fault_asks_the_disk_once_more_and_claims_nothing(
             await journal.append(intent("e"))
         asked = len(disk.appends)
         await journal.finish()
-        claimed = journal.tail.last
+        claimed = journal.tail.last_seq
 
     assert len(disk.appends) <= asked + 1  # and not as fast as it can
     assert recover(tmp_path).next_seq == claimed + 1

@@ -33,7 +33,7 @@ def clock():
 
 async def write(journal, task):
     while True:
-        for event in some_events(100, seed=task, source=f"//test/{journal.tail.last}/{task}"):
+        for event in some_events(100, seed=task, source=f"//test/{journal.tail.last_seq}/{task}"):
             seq = await journal.append(event)
             sys.stdout.write(f"{seq} {event.id}\\n")
             sys.stdout.flush()

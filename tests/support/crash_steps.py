@@ -87,18 +87,20 @@ CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
     "when the intent is durable and nobody knows": CrashPoint("after", Disk, "append", _INTENT),
     "before the call": CrashPoint("before", FileApiServer, "evict"),
     "after the server accepted and before it answers": CrashPoint("after", FileApiServer, "accept"),
-    "after the answer and before the outcome": CrashPoint("before", JournalRecorder, "end"),
+    "after the answer and before the outcome": CrashPoint(
+        "before", JournalRecorder, "record_outcome"
+    ),
     "before the outcome is written": CrashPoint("before", Disk, "append", _OUTCOME),
     "when half of the outcome is written": CrashPoint("half", Disk, "append", _OUTCOME),
     "after the outcome and before the relay": CrashPoint("after", Disk, "append", _OUTCOME),
-    "after the outcome is told to those who follow": CrashPoint("after", LiveTail, "published"),
+    "after the outcome is told to those who follow": CrashPoint("after", LiveTail, "publish"),
     "before Kafka is told": CrashPoint("before", KafkaSink, "deliver"),
     "after Kafka acknowledged and before it is kept": CrashPoint("after", KafkaSink, "deliver"),
-    "before the position is written": CrashPoint("before", Cursors, "keep", _is_kafka_cursor),
+    "before the position is written": CrashPoint("before", Cursors, "save", _is_kafka_cursor),
     "while the position is written": CrashPoint(
         "before", Path, "replace", _path_ends_with("kafka.json.tmp")
     ),
-    "after the position is kept": CrashPoint("after", Cursors, "keep", _is_kafka_cursor),
+    "after the position is kept": CrashPoint("after", Cursors, "save", _is_kafka_cursor),
     "before a segment is made": CrashPoint("before", Disk, "create", _creates_segment),
     "after a segment is made and before its heading": CrashPoint(
         "after", Disk, "create", _creates_segment
@@ -115,16 +117,16 @@ CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
     "when a segment is there twice": CrashPoint(
         "before", Path, "unlink", _path_ends_with(".jsonl")
     ),
-    "before the index takes records in": CrashPoint("before", AuditIndex, "_take"),
-    "before the index is committed": CrashPoint("after", AuditIndex, "_keep"),
+    "before the index takes records in": CrashPoint("before", AuditIndex, "_index_batch"),
+    "before the index is committed": CrashPoint("after", AuditIndex, "_save_cursor"),
 }
 """What everybody goes through who works for a while."""
 
 LOSS_CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
-    "before a loss is noted": CrashPoint("before", LossLog, "begin"),
-    "after a loss is noted and before it is told": CrashPoint("after", LossLog, "begin"),
+    "before a loss is noted": CrashPoint("before", LossLog, "mark_pending"),
+    "after a loss is noted and before it is told": CrashPoint("after", LossLog, "mark_pending"),
     "when a loss is half told": CrashPoint("half", Disk, "append", _writes_types(JOURNAL_LOST)),
-    "after journal.lost and before that is noted": CrashPoint("before", LossLog, "end"),
+    "after journal.lost and before that is noted": CrashPoint("before", LossLog, "mark_recorded"),
     "after journal.lost and before the removal": CrashPoint("before", compression, "remove"),
     "in the middle of the removal": CrashPoint("after", compression, "remove"),
 }
@@ -150,7 +152,7 @@ REPAIR_CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
     "before a torn end is set aside": CrashPoint("before", recovery, "_set_aside"),
     "after a torn end is copied and before it is cut off": CrashPoint("before", recovery, "fsync"),
     "after a torn end is cut off": CrashPoint("after", recovery, "_set_aside"),
-    "while what was left open is sought": CrashPoint("before", recovery, "_find_open"),
+    "while what was left open is sought": CrashPoint("before", recovery, "_find_open_intents"),
     "while the open end is made durable": CrashPoint("before", Disk, "reopen"),
 }
 """What happens while the next life repairs the last one's end."""
@@ -179,20 +181,20 @@ def record_promises(path: Path) -> None:
         write(f"appended {seq} {event.id}")
         return seq
 
-    async def begun(self: JournalRecorder, intent: Any) -> str:  # as Ledger.begin
+    async def begun(self: JournalRecorder, intent: Any) -> str:  # as begin_intent
         id_ = await begin(self, intent)
         write(f"begun {id_} {intent.pod.uid}")
         return id_
 
     async def outcome_recorded(
         self: JournalRecorder, intent_id: str, outcome: Any
-    ) -> None:  # as Ledger.end
+    ) -> None:  # as record_outcome
         await end(self, intent_id, outcome)
         write(f"ended {intent_id} {outcome.result}")
 
     monkeypatch(Journal, "append", appended)
-    monkeypatch(JournalRecorder, "begin", begun)
-    monkeypatch(JournalRecorder, "end", outcome_recorded)
+    monkeypatch(JournalRecorder, "begin_intent", begun)
+    monkeypatch(JournalRecorder, "record_outcome", outcome_recorded)
 
 
 def kill_at(name: str, nth: int, path: Path) -> None:
