@@ -45,7 +45,7 @@ class PolicySource(Protocol):
         ...
 
     async def read(self) -> Configuration:
-        """Read all of it; raises ConfigError for what a person has to put right."""
+        """Read policy and settings; raises ConfigError for errors in them."""
         ...
 
 
@@ -65,7 +65,7 @@ class ConfigFiles:
         return await anyio.to_thread.run_sync(compute, abandon_on_cancel=True)
 
     async def read(self) -> Configuration:
-        """Read all of it; raises ConfigError for what a person has to put right."""
+        """Read policy and settings; raises ConfigError for errors in them."""
         return await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
 
 
@@ -210,7 +210,7 @@ class ConfigReloader:
 
     def _restore_good(self) -> None:
         self._active.restore()
-        self._log.info("policy file is good again", revision=self._active.policy.revision)
+        self._log.info("policy file is valid again", revision=self._active.policy.revision)
 
 
 def fingerprint(paths: tuple[str, ...]) -> Fingerprint:

@@ -156,7 +156,7 @@ class OneShotRun:
         fit = SchedulerNodeFit(view, time.monotonic) if self._node_fit == SCHEDULER else None
         cycle = Cycle(self._policy, state, view, fit, plugin_context=self._timed)
         if (skipped := cycle.skip_reason()) is not None:
-            log.warning("nothing to do", because=skipped)
+            log.warning("nothing to do", reason=skipped)
         await self._run_cycle(cycle, view)
         self._timings.observe_cycle(time.monotonic() - started_at)
         stopped = self._stop_reason()
@@ -254,7 +254,7 @@ async def _serve_health(deps: Dependencies, log: Logger) -> AsyncIterator[None]:
     try:
         await server.__aenter__()
     except ConfigError as error:
-        log.warning("health and metrics are not served", because=str(error))
+        log.warning("health and metrics are not served", reason=str(error))
         yield
         return
     try:

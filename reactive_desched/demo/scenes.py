@@ -94,7 +94,7 @@ async def a_node_joins(context: SceneContext) -> tuple[set[str], str, str]:
     problem = await _wait_for_evictions(context, movers)
     if await cluster.nodes_of("db") != {"node-7"}:
         problem = "a db pod is not on the new node"
-    return movers, f"{blocked} parked until node-7 came", problem
+    return movers, f"{blocked} blocked until node-7 came", problem
 
 
 async def a_taint_flaps(context: SceneContext) -> tuple[set[str], str, str]:
@@ -141,8 +141,8 @@ async def a_storm(context: SceneContext) -> tuple[set[str], str, str]:
     problem = await _wait_for_evictions(context, movers)
     took_s = anyio.current_time() - started
     if not context.observer.deferred:
-        problem = "the storm was not held back"
-    return movers, f"{context.observer.deferred} held back, over in {took_s:.1f} s", problem
+        problem = "no eviction of the storm was deferred"
+    return movers, f"{context.observer.deferred} deferred, over in {took_s:.1f} s", problem
 
 
 SCENES = (
@@ -158,7 +158,7 @@ SCENES = (
     ),
     Scene(
         "Nowhere to go, then a node joins",
-        "node-3 loses disk=ssd too: db stays, parked, until an ssd node joins.",
+        "node-3 loses disk=ssd too: db stays, blocked, until an ssd node joins.",
         a_node_joins,
     ),
     Scene(

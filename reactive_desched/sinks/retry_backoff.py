@@ -51,7 +51,10 @@ class RetryBackoff:
         if self._failures:
             lasted_s = round(self._clock() - self._since, 1)
             self._log.info(
-                "sink is back", sink=self._sink, after_s=lasted_s, attempts=self._failures
+                "sink is available again",
+                sink=self._sink,
+                after_s=lasted_s,
+                attempts=self._failures,
             )
         self._failures = 0
         self.current_error = ""

@@ -177,11 +177,13 @@ class SinkRunner:
             self._advance(saved.seq)
         elif is_there:
             self._advance(self._oldest_cursor())
-            text = "the sink's position cannot be read: all that is in the journal is sent again"
+            text = "the sink's cursor cannot be read: the whole journal is sent again"
             self._log.warning(text, sink=name, begins_behind=self.cursor)
         else:
             self._advance(self._initial_cursor())
-            self._log.info("the sink has no position yet", sink=name, begins_behind=self.cursor)
+            self._log.info(
+                "the sink starts without a saved cursor", sink=name, begins_behind=self.cursor
+            )
 
     def _initial_cursor(self) -> int:
         return self._oldest_cursor() if self._sink.from_start else self._tail.last_seq
@@ -190,7 +192,7 @@ class SinkRunner:
         return max(0, self._tail.oldest_seq - 1)
 
     def _start_over(self, cursor: int) -> None:
-        text = "the sink's position is of another journal: starting over"
+        text = "the sink's cursor belongs to another journal: the sink starts over"
         self._log.warning(text, sink=self._sink.name, kept=cursor, last=self._tail.last_seq)
         self._advance(self._initial_cursor())
 
@@ -255,7 +257,7 @@ class SinkRunner:
             self._backoff.recovered()
             self.dead_letters += 1
             self._log.warning(
-                "event will never be taken: it is with the dead letters",
+                "the sink rejected an event for good: moved to the dead letters",
                 sink=self._sink.name,
                 sequence=entry.seq,
                 reason=reason,

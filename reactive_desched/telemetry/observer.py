@@ -133,7 +133,7 @@ class TelemetryObserver(Observer):
     def on_suspend(self, seconds: float) -> None:
         """Log a suspend."""
         self._log.warning(
-            "the process was suspended: every watch is opened anew", duration_s=round(seconds, 1)
+            "the process was suspended: every watch is reopened", duration_s=round(seconds, 1)
         )
 
     def on_resource_missing(self, resource: str, effect: str, reason: str) -> None:

@@ -196,7 +196,9 @@ class EventStream:
         self.clients.counters.cut += 1
         message = f"cut: nothing was taken for {self._stall_timeout_s:g} s"
         await client.connection.disconnect(client.framing.goodbye(client.seq, message))
-        self._log.info("cut a client of the event stream", client=request.remote, at=client.seq)
+        self._log.info(
+            "disconnected a client of the event stream", client=request.remote, at=client.seq
+        )
 
 
 class _Client:

@@ -71,7 +71,7 @@ async def test_a_bad_text_is_told_once_and_another_one_again(path: Path) -> None
 
 @pytest.mark.parametrize(
     ("again", "adopted", "said"),
-    [("first", [], "policy file is good again"), ("second", ["second"], "policy reloaded")],
+    [("first", [], "policy file is valid again"), ("second", ["second"], "policy reloaded")],
     ids=["as it was", "newer"],
 )
 async def test_all_is_well_again_when_the_text_is(

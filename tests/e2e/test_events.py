@@ -74,7 +74,7 @@ def test_a_policy_that_is_refused_again_and_again_is_one_event_with_a_count(
             path.write_text("{")
             await_lines('"policy rejected"', times)
             path.write_text(good)
-            await_lines('"policy file is good again"', times)
+            await_lines('"policy file is valid again"', times)
 
         def counts() -> list[int]:
             found = told(playground, "PolicyRejected")

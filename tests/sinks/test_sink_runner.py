@@ -49,7 +49,7 @@ async def test_an_event_that_is_never_taken_goes_to_the_dead_letters(
     assert (letter.sequence, letter.reason) == (3, "too large")
     assert letter.event.encode() == eviction_entries(5)[2].raw
     assert (here.runner.dead_letters, here.runner.delivered) == (1, 4)
-    told = here.logger.values_of("event will never be taken: it is with the dead letters")
+    told = here.logger.values_of("the sink rejected an event for good: moved to the dead letters")
     assert [line["sequence"] for line in told] == [3]
 
 

@@ -70,7 +70,7 @@ async def test_an_outage_is_told_as_it_doubles_then_each_minute_and_when_over(
         assert 2 * before <= after or after - before >= 60
     assert 8 <= len(spans) <= 12
     assert here.logger.values_of("sink is unavailable")[-1]["reason"] == "no broker"
-    assert len(here.logger.values_of("sink is back")) == 1
+    assert len(here.logger.values_of("sink is available again")) == 1
 
 
 async def test_another_reason_is_told_at_once(here: SinkRunnerHarness) -> None:

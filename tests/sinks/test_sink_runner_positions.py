@@ -94,7 +94,7 @@ async def test_where_a_sink_without_a_position_begins_is_told(tmp_path: Path) ->
     async with here.running():
         await wait_until(lambda: here.cursors.last_seq == 3)
 
-    assert here.logger.values_of("the sink has no position yet") == [
+    assert here.logger.values_of("the sink starts without a saved cursor") == [
         {"sink": "shop", "begins_behind": 3}
     ]
 

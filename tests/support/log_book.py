@@ -1,4 +1,4 @@
-"""A log that keeps what it is told, for whoever takes one: `LogBook().told("sink is back")`."""
+"""A logger that records its lines, for assertions: `RecordingLogger().values_of(event)`."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

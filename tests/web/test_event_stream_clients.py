@@ -94,7 +94,7 @@ async def test_a_client_that_takes_nothing_is_cut_with_its_place(serving: ServeS
             text = await rest_of(one)
 
         assert numbers.clients == 0
-        (line,) = served.log.values_of("cut a client of the event stream")
+        (line,) = served.log.values_of("disconnected a client of the event stream")
         last_words = text.split(b"\n\n")[-2].decode()
         assert f"the last id is {EPOCH}.{line['at']}" in last_words
         ids = [part for part in text.split(b"\n") if part.startswith(b"id: ")]

@@ -259,7 +259,9 @@ class RetentionWorker:
             if kind not in self._logged_faults:
                 self._logged_faults.add(kind)
                 self._log.warning(
-                    "the journal's folder cannot be tidied", what=operation, error=str(error)
+                    "retention cannot clean up the journal's folder",
+                    what=operation,
+                    error=str(error),
                 )
 
 
