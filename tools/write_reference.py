@@ -110,7 +110,7 @@ def metrics_page() -> str:
     lines += _next_links(
         {
             "under the SIG descheduler's names": "../howto/from-the-sig-descheduler.md#metrics",
-            "how the journal stands": "../howto/audit.md#how-does-it-stand",
+            "how the journal stands": "../howto/audit.md#status-of-the-journal",
             "what is where on its disk": "journal.md",
         }
     )
