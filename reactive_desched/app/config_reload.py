@@ -28,10 +28,10 @@ POLL_INTERVAL_S = 1.0
 """How often the files are read. What differs counts once two looks in a row agree on it."""
 
 RELOADS = counter(
-    "policy_reloads", "Changed policy and settings files, taken or refused.", "result"
+    "policy_reloads", "Changed policy and settings files, accepted or rejected.", "result"
 )
 POLICY = gauge("policy_info", "The policy in force; always 1.", "policy", "digest")
-KEPT = gauge("policy_kept", "1 while the files are refused and an earlier policy stays in force.")
+KEPT = gauge("policy_kept", "1 while the files are rejected and an earlier policy stays in force.")
 
 Fingerprint = tuple[str, ...]
 """What identifies the contents of some files."""

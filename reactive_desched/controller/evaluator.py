@@ -35,7 +35,11 @@ from reactive_desched.primitives.debounce import DebounceQueue
 from reactive_desched.telemetry.metrics import Metric, gauge
 
 DIRTY_SUBJECTS = gauge("dirty_subjects", "Subjects waiting to be evaluated.")
-BLOCKED = gauge("blocked_findings", "Findings that a gate blocks until a change or a time.", "gate")
+BLOCKED = gauge(
+    "blocked_findings",
+    "Findings that a gate blocks until an object changes or a time comes.",
+    "gate",
+)
 
 BACKING_OFF: Final = GateReason(
     "EvictionBackoff",

@@ -48,7 +48,7 @@ REFUSED = counter(
     "journal_records_refused", "Records refused because the disk failed or was stuck."
 )
 UNRECORDED = counter(
-    "journal_records_unrecorded", "Decisions not recorded, by the bound on their rate."
+    "journal_records_unrecorded", "Decisions not recorded because of their rate limit."
 )
 HEALTHY = gauge("journal_healthy", "1 while the journal can write; else nothing is evicted.")
 SEQUENCE = gauge("journal_sequence", "Sequence of the newest durable record.")
@@ -56,7 +56,7 @@ TORN_BYTES = gauge(
     "journal_torn_bytes", "Bytes of a torn last line, repaired when the journal was opened."
 )
 DAMAGED_LINES = gauge("journal_damaged_lines", "Damaged lines found when the journal was opened.")
-FSYNC_SECONDS = histogram("journal_fsync_seconds", "One journal write, until the disk has it.")
+FSYNC_SECONDS = histogram("journal_fsync_seconds", "Duration of one journal write and its fsync.")
 
 _T = TypeVar("_T")
 _CLOSED = "the journal is closed"

@@ -187,7 +187,7 @@ class PolicyDocument(Section):
         default=(), description="Sets of plugins; without any, nothing is evicted."
     )
     node_selector: SelectorText = Field(
-        default=EVERYTHING, description="Only pods on nodes with these labels are looked at."
+        default=EVERYTHING, description="Only pods on nodes with these labels are judged."
     )
     max_no_of_pods_to_evict_per_node: Count | None = Field(
         default=None, description="Evictions per node and cycle (or window); 0 means none."

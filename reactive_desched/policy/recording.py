@@ -71,7 +71,8 @@ class RetentionSettings(Section):
     )
     hard_max_bytes: ByteCount = Field(
         default=1024 * MIB,
-        description="Beyond this size segments go even if a sink has not read them; the loss is "
+        description="Beyond this size segments are removed even if a sink has not read them; the "
+        "loss is "
         "counted and recorded. Keep it well below the size of the volume.",
     )
 
@@ -95,7 +96,8 @@ class CheckpointSettings(Section):
     key_file: str = Field(
         default="",
         description="Ed25519 private key (PEM, PKCS #8), best from a Secret. "
-        "Default: one made in the journal's folder, which who can write there can read.",
+        "Default: a key generated in the journal's folder, readable by every process "
+        "that can write there.",
     )
 
 
@@ -168,7 +170,7 @@ class SaslSettings(Section):
     """Who we are to Kafka; the password is read from a file whenever we connect."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        default="SCRAM-SHA-512", description="How the password is proved."
+        default="SCRAM-SHA-512", description="The SASL mechanism."
     )
     username: str = Field(description="The user's name.")
     password_file: str = Field(
@@ -186,9 +188,11 @@ class SaslSettings(Section):
 class KafkaTlsSettings(Section):
     """Encryption towards Kafka; files are PEM."""
 
-    ca_file: str = Field(default="", description="Trust these; default: the system's.")
-    cert_file: str = Field(default="", description="Our certificate, where brokers ask for one.")
-    key_file: str = Field(default="", description="Its private key.")
+    ca_file: str = Field(
+        default="", description="File of certificate authorities to trust; default: the system's."
+    )
+    cert_file: str = Field(default="", description="Client certificate, where brokers require one.")
+    key_file: str = Field(default="", description="Private key of the client certificate.")
 
     @model_validator(mode="after")
     def _check_cert_and_key(self) -> "KafkaTlsSettings":
@@ -202,9 +206,9 @@ class KafkaSettings(Section):
     """Every event into a Kafka topic, in order for each workload."""
 
     brokers: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="Some brokers to begin with, as host:port."
+        description="Bootstrap brokers, as host:port."
     )
-    topic: str = Field(default="reactive-desched.events", description="The topic; make it first.")
+    topic: str = Field(default="reactive-desched.events", description="The topic; it must exist.")
     checkpoint_topic: str = Field(
         default="", description="Another topic for checkpoints; default: the same."
     )
@@ -212,7 +216,9 @@ class KafkaSettings(Section):
         default="structured",
         description="structured: a value is a whole event; binary: attributes are headers alone.",
     )
-    compression: Literal["none", "gzip"] = Field(default="none", description="Of record batches.")
+    compression: Literal["none", "gzip"] = Field(
+        default="none", description="Compression of record batches."
+    )
     max_request_bytes: ByteCount = Field(
         default=MIB, description="The largest request; not above the topic's max.message.bytes."
     )
@@ -245,7 +251,7 @@ class KafkaSettings(Section):
 class WebhookSettings(Section):
     """Events sent to an address over HTTP, one after the other."""
 
-    url: str = Field(description="Where to; https unless it is this machine.")
+    url: str = Field(description="The address to post to; https unless it is on loopback.")
     ca_file: str = Field(
         default="", description="PEM file of authorities to trust; default: the system's."
     )
@@ -295,10 +301,11 @@ class StreamSettings(Section):
     )
     heartbeat_s: Seconds = Field(
         default=15.0,
-        description="Say something at least this often, so that a dead link shows; not 0.",
+        description="Send a heartbeat at least this often, so that clients notice a dead "
+        "connection; not 0.",
     )
     stalled_after_s: Seconds = Field(
-        default=20.0, description="Cut a client that has taken nothing for so long; not 0."
+        default=20.0, description="Disconnect a client that has read nothing for so long; not 0."
     )
 
     @model_validator(mode="after")

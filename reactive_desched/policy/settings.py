@@ -41,7 +41,7 @@ class DebounceSettings(Section):
 
     quiet_s: Seconds = Field(default=1.0, description="Wait this long after the last change.")
     max_wait_s: Seconds = Field(
-        default=10.0, description="Judge after this long even if changes keep coming."
+        default=10.0, description="Evaluate after this long even if changes keep coming."
     )
     per_plugin: Mapping[str, PluginDebounceSettings] = Field(
         default={}, description="Other times for single plugins, by plugin name."
@@ -75,7 +75,7 @@ class RateLimitSettings(Section):
 
     evictions: PositiveCount = Field(description="Evictions per `per`.")
     per_s: Seconds = Field(default=60.0, description="The time `evictions` counts for.")
-    burst: PositiveCount = Field(description="Most evictions at once after a quiet time.")
+    burst: PositiveCount = Field(description="The most evictions at once after a quiet time.")
 
     @field_validator("per_s")
     @classmethod
@@ -95,7 +95,7 @@ class ClusterRateLimit(RateLimitSettings):
 
     evictions: PositiveCount = Field(default=30, description="Evictions per `per`.")
     burst: PositiveCount = Field(
-        default=10, description="Most evictions at once after a quiet time."
+        default=10, description="The most evictions at once after a quiet time."
     )
 
 
@@ -104,7 +104,7 @@ class NodeRateLimit(RateLimitSettings):
 
     evictions: PositiveCount = Field(default=6, description="Evictions per `per`.")
     burst: PositiveCount = Field(
-        default=3, description="Most evictions at once after a quiet time."
+        default=3, description="The most evictions at once after a quiet time."
     )
 
 
@@ -113,7 +113,7 @@ class NamespaceRateLimit(RateLimitSettings):
 
     evictions: PositiveCount = Field(default=12, description="Evictions per `per`.")
     burst: PositiveCount = Field(
-        default=5, description="Most evictions at once after a quiet time."
+        default=5, description="The most evictions at once after a quiet time."
     )
 
 
@@ -186,8 +186,8 @@ class ServerSettings(Section):
 
     health_probe_bind_address: str = Field(
         default="",
-        description="Address and port for `/livez` and `/readyz` alone, beside the other one, so "
-        "that no client of metrics and events keeps a probe waiting; none if empty or 0.",
+        description="A second address and port, for `/livez` and `/readyz` only, so that clients "
+        "of metrics and events cannot delay probes; none if empty or 0.",
     )
 
     @property
@@ -217,7 +217,7 @@ class LoggingSettings(Section):
         default="console", description="console for people, json for machines."
     )
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least serious level that is written."
+        default="info", description="The lowest level that is logged."
     )
 
 
@@ -242,7 +242,7 @@ class EvictionSettings(Section):
     """How many evictions are under way at once, and how refused ones are retried."""
 
     max_in_flight: Annotated[ConcurrencyLimit, NEEDS_RESTART] = Field(
-        default=50, description="Evictions asked for and not yet settled, at most."
+        default=50, description="The largest number of evictions requested and without an outcome."
     )
     retry: RetrySettings = Field(
         default=RetrySettings.model_construct(), description="Waits after a refusal."
@@ -277,9 +277,9 @@ class ReactiveSettings(Section):
     )
     node_fit: Literal["scheduler", "upstream"] = Field(
         default="scheduler",
-        description="A controller that reacts checks nodes for nodeFit by the filters of the "
-        "kube-scheduler, with reserved capacity counted in. `upstream` only gives a warning: "
-        "that strength is for `run --once` and `plan` (`--node-fit`).",
+        description="The controller checks nodes for nodeFit by the kube-scheduler's filters and "
+        "counts reservations. `upstream` only causes a warning: it is for `run "
+        "--once` and `plan` (`--node-fit`).",
     )
     events: EventSettings = Field(
         default=EventSettings.model_construct(), description="Saying what was done."

@@ -167,7 +167,7 @@ class LegacyPolicy(Section):
         default={}, description="What runs, by name."
     )
     node_selector: str = Field(
-        default="", description="Only pods on nodes with these labels are looked at."
+        default="", description="Only pods on nodes with these labels are judged."
     )
     max_no_of_pods_to_evict_per_node: Count | None = Field(
         default=None, description="Evictions per node and cycle (or window); 0 means none."

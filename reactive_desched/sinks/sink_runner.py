@@ -26,12 +26,14 @@ _FINAL_SAVE_TIMEOUT_S: Final = 3.0
 _CLOSE_TIMEOUT_S: Final = 3.0
 
 DELIVERED: Final = counter(
-    "sink_delivered", "Records safely delivered; one that is sent again counts again.", "sink"
+    "sink_delivered",
+    "Records that the sink acknowledged; one that is sent again counts again.",
+    "sink",
 )
 RETRIES: Final = counter("sink_retries", "Deliveries that failed and were tried again.", "sink")
 DEAD_LETTERS: Final = counter(
     "sink_dead_letters",
-    "Records that the sink will never take, kept in its dead-letter file.",
+    "Records that the sink rejected for good, kept in its dead-letter file.",
     "sink",
 )
 LOST: Final = counter(
@@ -45,7 +47,7 @@ LAG_SECONDS: Final = gauge(
     "Age of the oldest record that the sink does not have yet; 0 when it has all.",
     "sink",
 )
-UP: Final = gauge("sink_up", "1 while the sink takes what it is given.", "sink")
+UP: Final = gauge("sink_up", "1 while the sink accepts records.", "sink")
 
 
 class SinkRunner:

@@ -12,13 +12,13 @@ from reactive_desched.telemetry.metrics import Metric, counter, gauge
 CLIENTS: Final = gauge("stream_clients", "Clients of the event stream.")
 TURNED_AWAY: Final = counter(
     "stream_clients_turned_away",
-    "Clients turned away because the stream had its maximum of clients.",
+    "Clients rejected because the stream had its maximum of clients.",
 )
-CUT: Final = counter("stream_clients_cut", "Clients cut because they took nothing for too long.")
+CUT: Final = counter(
+    "stream_clients_cut", "Clients disconnected because they read nothing for too long."
+)
 SENT: Final = counter("stream_events_sent", "Events sent to clients.")
-RESETS: Final = counter(
-    "stream_resets", "Times that a client asked for records that are not in the journal."
-)
+RESETS: Final = counter("stream_resets", "Requests for records that are not in the journal.")
 
 RETRY_AFTER_S: Final = 5
 """The Retry-After of a client that is turned away."""

@@ -13,7 +13,7 @@ MALFORMED: Final = counter(
     "http_malformed_requests", "Requests that could not be read, answered with 400."
 )
 CROWDED_OUT: Final = counter(
-    "http_connections_crowded_out", "Connections closed because there were too many."
+    "http_connections_crowded_out", "Connections closed because there were too many of them."
 )
 
 REQUEST_HEAD_TIMEOUT_S: Final = 5.0

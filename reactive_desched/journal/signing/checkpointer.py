@@ -12,7 +12,8 @@ from reactive_desched.telemetry.metrics import Metric, gauge
 SIZE: Final = gauge("journal_checkpoint_size", "Records covered by the last signed checkpoint.")
 ROOT_PREFIX: Final = gauge(
     "journal_checkpoint_root_prefix",
-    "The first 48 bits of its root, as a number: `audit verify --checkpoint SIZE:HEX`.",
+    "The first 48 bits of the last checkpoint's root, as a number: `audit verify "
+    "--checkpoint SIZE:HEX`.",
 )
 ROOT_DIGITS: Final = 12
 """So many hexadecimal digits of a root make a number that a float holds exactly."""

@@ -33,18 +33,21 @@ INTERVAL_S: Final = 60.0
 _T = TypeVar("_T")
 
 BYTES: Final = gauge(
-    "journal_bytes", "Bytes of all segments, when the last of them was begun or up to a minute ago."
+    "journal_bytes", "Bytes of all segments, measured when a segment begins and every minute."
 )
 HARD_MAX_BYTES: Final = gauge(
     "journal_hard_max_bytes",
-    "journal.retention.hardMaxBytes: beyond it segments go even if a sink has not read them.",
+    "journal.retention.hardMaxBytes: beyond it segments are removed even if a "
+    "sink has not read them.",
 )
 SEGMENTS: Final = gauge("journal_segments", "Segments there are.")
-OLDEST_SEQUENCE: Final = gauge("journal_oldest_sequence", "Sequence of the oldest record there is.")
+OLDEST_SEQUENCE: Final = gauge(
+    "journal_oldest_sequence", "Sequence of the oldest record in the journal."
+)
 SEGMENTS_REMOVED: Final = counter("journal_segments_removed", "Segments removed by retention.")
 UPKEEP_FAULTS: Final = counter(
     "journal_upkeep_faults",
-    "What failed while segments were compressed or removed; it is tried again.",
+    "Failures to compress or remove segments; each is retried.",
     "what",
 )
 

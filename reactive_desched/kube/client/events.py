@@ -21,7 +21,7 @@ from reactive_desched.model.kube_events import CONTROLLER, KubeEvent, Regarding
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric, counter
 
-EVENTS = counter("events", "Kubernetes Events by what became of them.", "result")
+EVENTS = counter("events", "Kubernetes Events by result.", "result")
 
 MAX_UNSENT, MAX_SERIES = 1000, 4096
 SERIES_IDLE_S, SERIES_UPDATE_EVERY_S, FLUSH_EVERY_S = 360.0, 1800.0, 60.0

@@ -38,7 +38,7 @@ __all__ = ["Reflector", "ReflectorSettings", "ReflectorStatus"]
 T = TypeVar("T")
 
 SYNCED = gauge(
-    "reflector_synced", "1 while the store of this resource is complete and followed.", "resource"
+    "reflector_synced", "1 while the resource is listed and its watch is open.", "resource"
 )
 RELISTS = counter("reflector_relists", "Lists after the first.", "resource")
 RECONNECTS = counter("reflector_reconnects", "Watches opened after the first.", "resource")
