@@ -12,9 +12,9 @@ _NOT_FOUND: Final = 1
 _DESCRIPTION = """\
 Write records in their order, each once. As jsonl they are the journal's own lines: all of them
 together can still be verified, for example as DIR/journal-00000000000000000001.jsonl with
-`audit verify --journal DIR --key FILE`; a choice of them cannot, since it has gaps. As csv (RFC
+`audit verify --journal DIR --key FILE`; a selection of them cannot, since it has gaps. As csv (RFC
 4180, UTF-8, with headings) there is a row for each record; a cell that begins with = + - or @ gets
-a ' in front, so that no spreadsheet takes a pod's words for a formula."""
+a ' in front, so that no spreadsheet reads it as a formula."""
 _EPILOG = """\
 exit status: 0 written, 1 nothing was found or something failed, 2 the arguments are wrong"""
 

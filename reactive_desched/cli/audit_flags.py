@@ -21,9 +21,7 @@ def add_journal(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--journal", metavar="DIR", help="the journal's folder (default: where `run` keeps it)"
     )
-    command.add_argument(
-        "--rebuild-index", action="store_true", help="make the index anew before looking"
-    )
+    command.add_argument("--rebuild-index", action="store_true", help="rebuild the index first")
 
 
 def add_filters(command: argparse.ArgumentParser) -> None:

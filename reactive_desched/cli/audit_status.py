@@ -7,9 +7,9 @@ from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
 
 _DESCRIPTION = """\
-Say how a journal stands: its files, its first and last record, the records that no checkpoint
-covers yet, evictions without an end, damaged lines, how far each sink has come and what it would
-not take, and the index."""
+Show the status of a journal: its files, its first and last record, the records that no checkpoint
+covers yet, evictions without an outcome, damaged lines, the cursor and dead letters of each sink,
+and the index."""
 _EPILOG = """\
 with -o json, one object: "journal", "source", "files", "first", "last", "checkpoint", "open",
 "openCount", "damagedLines", "sinks", "index", "retention" (null before a controller wrote it) and

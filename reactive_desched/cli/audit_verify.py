@@ -17,11 +17,12 @@ STDIN: Final = "-"
 _VERIFICATION_FAILED: Final = 1
 _MAX_FILE_BYTES: Final = 1 << 20
 _DESCRIPTION = """\
-Read every record of a journal, also one that is being written, and prove that nothing was changed,
-removed, added or moved: each record holds the SHA-256 of the one before, and checkpoints are
-signed. Name the first record that is bad. The owner of the key can still write a journal anew, and
-anybody can cut off its end: only a checkpoint that was kept elsewhere shows that, so keep one now
-and then (from Kafka, the event stream, or the metric) and name it with --checkpoint."""
+Read every record of a journal, also one that is being written, and prove that nothing was
+changed, removed, added or moved: each record holds the SHA-256 of the one before, and
+checkpoints are signed. Name the first record that is bad. The owner of the key can still write a
+journal anew, and everyone who can write to the folder can cut off its end: only a checkpoint
+that was kept elsewhere shows that, so keep one now and then (from Kafka, the event stream, or
+the metric) and name it with --checkpoint."""
 _EPILOG = """\
 a checkpoint is taken as a note, as an audit.checkpoint.v1 event (a line of `events tail`; of
 several lines the last checkpoint counts), or as SIZE:HEX with at least 12 digits of the hash,

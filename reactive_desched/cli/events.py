@@ -8,7 +8,7 @@ from reactive_desched.cli.commands import Commands
 
 DEFAULT_LIMIT: Final = 10
 _DESCRIPTION = """\
-Show what was recorded: findings, decisions, evictions and what came of them. The records come from
+Show records: findings, decisions, eviction requests and outcomes. The records come from
 a journal's folder, also while the controller writes it, or from a controller's stream of events."""
 _EPILOG = f"""\
 Without --from and -n the last {DEFAULT_LIMIT} are shown. With -o json each line is the record as it
@@ -34,7 +34,7 @@ def add_tail(commands: Commands) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION
     command.epilog = _EPILOG
-    command.add_argument("-f", "--follow", action="store_true", help="go on with what comes")
+    command.add_argument("-f", "--follow", action="store_true", help="continue with new records")
     _add_start(command)
     where = command.add_mutually_exclusive_group()
     where.add_argument(

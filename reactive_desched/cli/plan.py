@@ -10,12 +10,12 @@ def add(commands: Commands) -> None:
     """Describe `plan` to the parser."""
     command = commands.add_parser("plan", help="say what would be evicted, and why not")
     command.description = (
-        "Say what one sweep would evict, in which order, and why it would leave other pods alone."
-        " Nothing is touched: the objects come from files, or are listed once from a cluster."
+        "List what one sweep would evict, in which order, and why other pods would stay. It only "
+        "reads: the objects come from files, or are listed once from a cluster."
     )
     command.epilog = (
-        "exit status: 0 whatever was decided, 1 a whole picture is not to be had, 2 something a"
-        " person wrote is wrong"
+        "exit status: 0 whatever was decided, 1 the objects cannot be read completely, 2 an error "
+        "in the policy, the settings or the flags"
     )
     command.allow_abbrev = False
     _add_what(command)
@@ -42,7 +42,7 @@ def _add_from(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--kubeconfig",
         metavar="FILE",
-        help="without -f, the way to the cluster;"
+        help="without -f, the kubeconfig of the cluster;"
         " default: $KUBECONFIG, ~/.kube/config, or the pod's own account",
     )
     command.add_argument("--context", metavar="NAME", help="a context of the kubeconfig")
@@ -57,7 +57,7 @@ def _add_how(command: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_passes,
         default=1,
-        help="look so many times at the same objects and report the last (default 1)",
+        help="sweep the same objects N times and report the last sweep (default 1)",
     )
     command.add_argument(
         "--node-fit",
@@ -68,7 +68,7 @@ def _add_how(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--all",
         action="store_true",
-        help="account for every pod: also those that nothing was decided about",
+        help="list every pod, also those without a decision",
     )
     command.add_argument(
         "-o", "--output", choices=["table", "wide", "json", "yaml"], default="table"

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 STDIN = "-"
 _WRONG_INPUT = 2
 _DESCRIPTION = """\
-Read policies (descheduler/v1alpha2 or v1alpha1) and settings, and say everything that is wrong in
-them: file, line, column, field, and what to do about it. Each file is taken for itself. A key that
-would not be read is an error: its author meant something by it."""
+Read policies (descheduler/v1alpha2 or v1alpha1) and settings, and say everything that is wrong
+in them: file, line, column, field, and what to do about it. Each file is checked on its own. A
+key that would not be read is an error: its author meant something by it."""
 _JSON = """\
 with -o json, one object: "ok", "errors" and "warnings" (how many), "complete" (false if reading
 stopped at the hundredth error of a file), and "problems", in the order of files and lines, each
@@ -27,7 +27,7 @@ with "severity" (error or warning), "file", "line" and "column" (from 1; 0 where
 a plugin that this version cannot run yet is a warning, and also reported on standard error: `run`
 refuses a policy that enables it
 
-exit status: 0 every file is fine, 2 something in them is wrong"""
+exit status: 0 no file has an error, 2 a file has errors"""
 
 
 def add(commands: Commands) -> None:
@@ -51,7 +51,7 @@ def _add_check(commands: Commands) -> None:
     command.add_argument(
         "--lenient-policy",
         action="store_true",
-        help="take what the SIG descheduler takes, and warn of what it would not read",
+        help="accept what the SIG descheduler accepts, and warn of keys that it ignores",
     )
     command.add_argument("-o", "--output", choices=["text", "json"], default="text")
     command.set_defaults(command=_check)

@@ -16,5 +16,5 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--lenient-policy",
         action="store_true",
-        help="take what the SIG descheduler takes, and warn of what it would not read",
+        help="accept what the SIG descheduler accepts, and warn of keys that it ignores",
     )

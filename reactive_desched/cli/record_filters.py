@@ -24,7 +24,8 @@ _FILTERS: Final = {
 def add(command: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     """Describe the flags, each of which may be repeated or hold words with commas."""
     group = command.add_argument_group(
-        "which records", "flags narrow each other down; one given again, or with commas, widens"
+        "which records",
+        "all flags must match; of a repeated flag, or a list with commas, one value must match",
     )
     for name, (metavar, text) in _FILTERS.items():
         group.add_argument(f"--{name}", metavar=metavar, action="append", default=[], help=text)

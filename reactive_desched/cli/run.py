@@ -47,7 +47,7 @@ def _add_what(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--node-fit",
         choices=["scheduler", "upstream"],
-        help="with --once: how strictly nodeFit looks for another node (default upstream);"
+        help="with --once: whose rules nodeFit checks nodes by (default upstream);"
         " without it nodeFit always checks as the kube-scheduler",
     )
 
@@ -63,7 +63,7 @@ def _add_where(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--journal-dir",
         metavar="DIR",
-        help="the record's folder (default: $STATE_DIRECTORY/journal,"
+        help="the journal's folder (default: $STATE_DIRECTORY/journal,"
         " else ~/.local/state/reactive-desched/journal)",
     )
     command.add_argument(
