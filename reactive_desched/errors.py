@@ -53,7 +53,7 @@ class ConversionError(ReactiveDeschedError):
 
 
 class SnapshotUnavailable(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
-    """The picture to judge cannot be had whole, and half of it would mislead."""
+    """The cluster could not be read completely; decisions on a part of it would be wrong."""
 
 
 class JournalError(ReactiveDeschedError):
@@ -111,7 +111,7 @@ class RecordsExpired(JournalError):  # noqa: N818  it is raised as the fact it n
         self.oldest = oldest
 
 
-# --- who follows the journal ------------------------------------------------------------------
+# --- followers of the journal -----------------------------------------------------------------
 
 
 class SinkError(ReactiveDeschedError):
@@ -132,7 +132,7 @@ class EventRejected(SinkError):  # noqa: N818  it is raised as the fact it names
     """The first event that was handed over will never be taken; the text says why."""
 
 
-# --- who reads the stream of events -----------------------------------------------------------
+# --- clients of the event stream --------------------------------------------------------------
 
 
 class StreamFailed(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names

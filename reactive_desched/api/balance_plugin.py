@@ -41,7 +41,7 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
         """Plan which pods of the subject should leave, as the cluster is now."""
 
     def evaluate(self, subject: SubjectT, view: View) -> Plan:
-        """Return the plan: it receives each decision before it goes on."""
+        """Return the plan, a generator that receives the decision on each finding."""
         return self.balance(subject, view)
 
     def sweep(self, view: View) -> Plan:

@@ -45,7 +45,7 @@ STABLE_POLLS: Final = 4
 """A pause is logged once so many polls found it: then the line names every pause."""
 
 BOOTTIME_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""The clock that goes on while the machine sleeps, where there is one."""
+"""The clock that also counts suspended time, where the system has one."""
 
 
 class RunningController(Struct, frozen=True):

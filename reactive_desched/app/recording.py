@@ -52,7 +52,7 @@ JOURNAL_HEALTH_MESSAGES = (
 
 
 class Recording(Struct, frozen=True):
-    """A journal that is open, what writes into it, and who follows it."""
+    """An open journal, its recorder, and its sinks."""
 
     journal: Journal
     recorder: JournalRecorder

@@ -146,7 +146,7 @@ class OneShotRun:
         self._results: Counter[str] = Counter()
 
     async def run(self, snapshot: Snapshot, log: Logger) -> int:
-        """Sweep a picture of the cluster once and return the exit status.
+        """Sweep a snapshot of the cluster once and return the exit status.
 
         Raises ConfigError when the policy names a PriorityClass that the cluster does not have.
         """
@@ -225,7 +225,7 @@ class _StopSignal:
 
 
 def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
-    """Say what is looked at: a sweep is worth no more than its picture."""
+    """Log what the snapshot contains and what it lacks."""
     policy = deps.configuration.policy
     for unread in snapshot.unreadable:
         log.warning("skipped an object", kind=unread.kind, name=unread.name, message=unread.message)

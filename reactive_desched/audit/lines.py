@@ -27,7 +27,7 @@ class LineFetcher:
         self._open: tuple[int, IO[bytes]] | None = None
 
     def close(self) -> None:
-        """Close the file; reading goes on all the same."""
+        """Close the file; the next read opens it again."""
         if self._open is not None:
             self._open[1].close()
             self._open = None

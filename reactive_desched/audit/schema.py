@@ -146,7 +146,7 @@ def drop_indexes(connection: sqlite3.Connection) -> None:
 
 
 def _create_file(path: Path) -> None:
-    """Make the file its folder's owner's: root, who only looks, must not shut out the writer."""
+    """Give the file to the folder's owner: a root that reads must not lock out the writer."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))
     if os.geteuid() == 0:
         folder = path.parent.stat()

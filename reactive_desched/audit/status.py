@@ -1,4 +1,4 @@
-"""How a journal stands: what it holds, who has read how far, and what waits for an end."""
+"""The status of a journal: its segments, the cursors of its sinks, and open evictions."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

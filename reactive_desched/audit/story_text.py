@@ -47,7 +47,7 @@ _INDENT: Final = "  "
 
 
 def story_lines(story: Story, layout: TextLayout) -> Iterator[str]:
-    """Yield the story line by line: how it ended, who and why, what happened, what proves it."""
+    """Yield the case line by line: its end, the pod and the reason, the records, the proof."""
     case_events = story.case_events
     data = case_events[0].event.data
     for line in fold(_headline(case_events), layout):

@@ -7,7 +7,7 @@ from reactive_desched.audit.findings import BadRecord, EpochChange, KeyUse, Veri
 
 
 def report_lines(report: VerifyReport) -> Iterator[str]:
-    """Yield the lines of the report: the verdict, what was read, who vouches for it, what not."""
+    """Yield the lines of the report: the result, the records read, the keys, unsigned records."""
     yield from _verdict(report)
     yield from map(_epoch, report.epochs)
     yield from _extent(report)

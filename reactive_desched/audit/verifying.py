@@ -138,7 +138,7 @@ class _Verification:
         return self._diagnose(chain_break, lines, self._files[index + 1 :])
 
     def _check_removed(self, segment: Segment) -> BadRecord | None:
-        """Let retention remove what it will; anybody else may not."""
+        """Accept missing segments that retention removed, and no others."""
         if is_removed_by_retention(segment, self._directory):
             self._removed += 1
             self._chain.restart()

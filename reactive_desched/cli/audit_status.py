@@ -1,4 +1,4 @@
-"""`audit status`: what a journal holds, and how far everybody has read it."""
+"""`audit status`: what a journal holds, and the cursors of its sinks."""
 
 import argparse
 import sys

@@ -233,7 +233,7 @@ class Evaluator:
         queue.enqueue(key, now, trigger)
 
     def _requeue_for_capacity(self, trigger: ChangeTrigger, now: float) -> None:
-        """Wake as many as may fit now, among those who are not to look again anyway."""
+        """Enqueue at most as many blocked subjects as the freed capacity holds."""
         for hint in self._capacity.take_capacity_hints():
             left = hint.slots
             for key in self._blocked.candidates_for(hint):

@@ -15,7 +15,7 @@ _TIMEOUT_S = 30
 
 
 async def print_audit(console: Console, journal: Path) -> None:
-    """Print what `audit show` and `audit verify` say of the day, as anybody could ask them."""
+    """Print the output of `audit show` and `audit verify` on the demo's journal."""
     for command in (("audit", "show", _longest_case(journal)), ("audit", "verify")):
         console.print()
         console.rule(f"reactive-desched {' '.join(command)} --journal …", align="left")

@@ -1,4 +1,4 @@
-"""The scenes of the day: each changes the cluster, waits, and checks who moved and who stayed."""
+"""The demo's scenes: each changes the cluster, waits, and checks which pods moved."""
 
 from collections.abc import Awaitable, Callable
 from statistics import median
@@ -36,7 +36,7 @@ class SceneResult(Struct, frozen=True):
 
 
 class Scene(Struct, frozen=True):
-    """A title, a story, and the play: returns who had to move, a note, and what went wrong."""
+    """A title, a text, and a function that returns the pods to move, a note, and an error."""
 
     title: str
     story: str
@@ -44,7 +44,7 @@ class Scene(Struct, frozen=True):
 
 
 async def play_scene(scene: Scene, context: SceneContext) -> SceneResult:
-    """Play one scene from calm to calm and compare who moved with who should have."""
+    """Play one scene until the cluster is quiet, and compare moved pods with expected ones."""
     context.observer.start_scene()
     before = set(context.observer.evicted)
     expected, remark, problem = await scene.play(context)

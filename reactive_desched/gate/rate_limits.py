@@ -52,7 +52,7 @@ class EvictionRateLimiter:
                 bucket.reserve(now)
 
     def reserve(self, pod: Pod, now: float) -> BucketEmpty | None:
-        """Hold one token in every scope of the pod, or none and say who refused."""
+        """Reserve one token in every scope of the pod, or none and return the scope without one."""
         buckets = list(self._buckets_of(pod, now))
         for scope, bucket in buckets:
             if not bucket.has_token(now):

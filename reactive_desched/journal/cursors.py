@@ -1,4 +1,4 @@
-"""How far each follower of the journal has come, so that it goes on there after a restart."""
+"""Cursor files: the last sequence that each sink acknowledged, kept across restarts."""
 
 import re
 from pathlib import Path

@@ -51,7 +51,7 @@ class JournalFollower:
             self._last_line = b"" if batch.damaged else batch.lines[-1]
 
     def close(self) -> None:
-        """Close the file; following goes on all the same."""
+        """Close the file; the next read opens it again."""
         self._reader.close()
 
     def _resume_position(self) -> tuple[int, int]:

@@ -64,7 +64,7 @@ _REAL_DISK = Disk()
 
 
 class _Pending:
-    """A record on its way to disk, and the one who waits for it, if anyone does."""
+    """A record on its way to disk, and the event that its caller waits for, if any."""
 
     __slots__ = ("encoded", "event", "failure", "seq", "written")
 

@@ -58,7 +58,7 @@ class SegmentReader:
         self._open: tuple[Segment, IO[bytes]] | None = None
 
     def close(self) -> None:
-        """Close the file; reading goes on all the same."""
+        """Close the file; the next read opens it again."""
         if self._open is not None:
             self._open[1].close()
             self._open = None

@@ -1,4 +1,4 @@
-"""How everyone who follows the journal reads it: near its end from memory, else from the files."""
+"""Reads the journal for its followers: near its end from memory, else from the segments."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""How far a journal once reached, as those who followed it know.
+"""Finds how far a journal once reached, from the cursors of its sinks and index.
 
 What was cut off at the end leaves no trace in the chain. A writer that continued would use the
 same sequences, and the same ids, for other events.
@@ -17,7 +17,7 @@ def highest_acked(directory: Path) -> int:
 
 
 def rewind(directory: Path, last_seq: int, time: str) -> None:
-    """Let those who had more than there is go on behind the last record. Blocks; raises OSError.
+    """Move cursors beyond the last record back to it. Blocks; raises OSError.
 
     They have all that is left, and must not miss what comes under sequences they saw before.
     """

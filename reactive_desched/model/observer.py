@@ -21,7 +21,7 @@ class Observer:
         """An eviction ended; its request was sent at `sent_at`, in monotonic seconds."""
 
     def on_pause(self, reason: str) -> None:
-        """Evaluation pauses for another reason; an empty reason means that it goes on."""
+        """The reason of the pause changed; an empty reason means that evaluation resumed."""
 
     def on_suspend(self, seconds: float) -> None:
         """The process did not run for so long: the sync of every resource is in doubt."""

@@ -65,7 +65,7 @@ class ServerError(EvictionResponse, frozen=True, gc=False):
 
 
 class DryRun(EvictionResponse, frozen=True, gc=False):
-    """A dry run: no request was sent, and everything else goes on as if the pod were leaving."""
+    """A dry run: no request was sent, and everything else runs as if the pod were leaving."""
 
 
 class EffectUnknown(EvictionResponse, frozen=True, gc=False):

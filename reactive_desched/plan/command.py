@@ -63,7 +63,7 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
 
 
 class LoadedSnapshot(Struct, frozen=True):
-    """A picture; of a live cluster with the address of its server."""
+    """A snapshot; of a live cluster with the address of its server."""
 
     snapshot: Snapshot
     server: str | None = None
@@ -175,7 +175,7 @@ def _load_live_snapshot(
 def _warnings(
     configuration: Configuration, policy: Policy, loaded: LoadedSnapshot
 ) -> Iterator[str]:
-    """Say what is worth knowing about the policy and the picture."""
+    """Print warnings about the policy and the snapshot."""
     yield from map(str, configuration.warnings)
     snapshot = loaded.snapshot
     for each in snapshot.unreadable:
@@ -217,7 +217,7 @@ def _describe_inputs(
 
 @contextmanager
 def _gc_disabled() -> Iterator[None]:
-    """Spare the collector: the picture is large, holds no cycles, and is gone with the command."""
+    """Freeze the snapshot for the garbage collector: it is large and holds no cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

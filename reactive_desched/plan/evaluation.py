@@ -1,4 +1,4 @@
-"""Runs the sweep over a picture, and puts what it decides into words."""
+"""Runs the sweep over a snapshot, and turns its decisions into a report."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -32,7 +32,7 @@ class PlanResult(Struct, frozen=True):
 def run_sweeps(
     policy: Policy, snapshot: Snapshot, now_s: float, node_fit: str, passes: int
 ) -> PlanResult:
-    """Look so many times at the same picture and return what the last time came to.
+    """Sweep the same snapshot several times and return the result of the last sweep.
 
     What plugins remember from one pass to the next they keep; evicted pods are back each time.
     Raises ConfigError where the policy needs a PriorityClass that the picture does not have.
@@ -75,7 +75,7 @@ class _DecisionFormatter:
         }
 
     def format(self, decided: CycleDecision) -> PlannedDecision:
-        """Describe one decision while the picture is as it was when it was made."""
+        """Describe one decision before the snapshot changes again."""
         finding = decided.finding
         rejections = tuple(self._rejections(decided))
         return PlannedDecision(

@@ -1,4 +1,4 @@
-"""From a live cluster to a picture: everything is listed once, and nothing else is asked for."""
+"""Builds a snapshot from a live cluster: lists each resource once."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
@@ -27,7 +27,7 @@ AnyCodec = Codec[Any]  # every resource has its own records
 async def read_live_snapshot(
     kube: KubeConfigOptions, client: ClientSettings, resources: Iterable[str], progress: Progress
 ) -> tuple[Snapshot, str]:
-    """List these resources; return the picture and the server's address.
+    """List these resources; return the snapshot and the server's address.
 
     Raises ConfigError when there is no way in, and CannotLook as `list_everything`.
     """

@@ -1,4 +1,4 @@
-"""From the names of files to a picture."""
+"""Builds a snapshot from files."""
 
 from collections.abc import Iterable
 from functools import partial

@@ -88,7 +88,7 @@ class Snapshot(Struct, frozen=True, gc=False):
 
 
 class SnapshotBuilder:
-    """Takes objects in whatever order they come, and makes a picture of them.
+    """Builds a snapshot from objects in any order.
 
     A kind that only records need is ignored when it is given in a file.
     """

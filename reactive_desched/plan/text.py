@@ -1,4 +1,4 @@
-"""A report as people read it: who would go and why, who may stay and why, what was looked at."""
+"""The report as text: evicted pods, other pods with their reasons, and the input."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

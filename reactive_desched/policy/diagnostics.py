@@ -57,7 +57,7 @@ class PolicyErrors(ConfigError):  # noqa: N818 - carries several; the plural say
 
 
 class DiagnosticList:
-    """Collects problems while reading goes on; `warnings` are those that refuse nothing.
+    """Collects errors and warnings while a policy is read; `warnings` do not reject it.
 
     A lenient list warns of what is forgivable. At the hundredth problem reading stops with
     PolicyErrors; warnings beyond a hundred are dropped.

@@ -164,7 +164,7 @@ def _has_value(node: YamlNode) -> bool:
 
 
 def _unread_hint(name: str, path: ParamPath) -> str:
-    """Say who reads a parameter that a strategy does not."""
+    """Name the strategies that read a parameter that this one ignores."""
     readers = [each for each, strategy in STRATEGIES.items() if strategy.reads(path)]
     if len(readers) > len(STRATEGIES) // 2:
         return f"{name} does not read it"

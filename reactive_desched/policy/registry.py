@@ -80,7 +80,7 @@ def extension_points_of(name: str, registry: Registry) -> frozenset[str] | None:
 
 
 def plugin_names(registry: Registry) -> frozenset[str]:
-    """Give every plugin name worth offering to someone who mistyped one."""
+    """Return the plugin names to suggest for a misspelled one."""
     return frozenset(registry)
 
 

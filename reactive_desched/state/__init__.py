@@ -1,1 +1,1 @@
-"""The live picture of the cluster: objects in, changes out, synchronous."""
+"""The live state of the cluster: objects in, changes out, synchronous."""

@@ -1,1 +1,1 @@
-"""One pass over a picture that stands still, by the rules of upstream's cycle."""
+"""One pass over a snapshot by the rules of upstream's cycle."""

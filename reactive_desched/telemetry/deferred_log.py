@@ -30,7 +30,7 @@ class DeferredLogger:
         self._has_lines = Wakeup()
 
     def debug(self, event: str, **values: Any) -> None:  # structlog takes values of any type
-        """Take a line for those who look closely."""
+        """Queue a line at level debug."""
         self._enqueue("debug", event, values)
 
     def info(self, event: str, **values: Any) -> None:  # as above
@@ -38,7 +38,7 @@ class DeferredLogger:
         self._enqueue("info", event, values)
 
     def warning(self, event: str, **values: Any) -> None:  # as above
-        """Take a line that should be looked at."""
+        """Queue a line at level warning."""
         self._enqueue("warning", event, values)
 
     async def run(self) -> None:

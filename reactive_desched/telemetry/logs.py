@@ -51,15 +51,15 @@ class Logger(Protocol):
         ...
 
     def warning(self, event: str, **values: Any) -> None:  # as above
-        """Write a line that should be looked at."""
+        """Write a line at level warning."""
         ...
 
 
 class DebugLogger(Logger, Protocol):
-    """The same with lines for those who look closely."""
+    """A logger that also takes lines at level debug."""
 
     def debug(self, event: str, **values: Any) -> None:  # as above
-        """Write a line for those who look closely."""
+        """Write a line at level debug."""
         ...
 
 

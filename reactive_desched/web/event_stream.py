@@ -174,7 +174,7 @@ class EventStream:
             await client.connection.send(client.framing.heartbeat(client.seq))
 
     async def _wait_for_records(self, client: "_Client") -> None:
-        """Wait for news, no longer than until something else is due."""
+        """Wait for new records, at most until a heartbeat or a check is due."""
         check_at = anyio.current_time() + client.connection.check_interval_s
         due = (
             min(client.heartbeat_at, check_at)

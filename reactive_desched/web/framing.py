@@ -13,7 +13,7 @@ _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
 class Gap(NamedTuple):
-    """Records that a client asked for are not there: where it goes on, and why."""
+    """Requested records do not exist: the record that the client continues at, and why."""
 
     oldest: int
     next: int
@@ -37,11 +37,11 @@ class Framing(Protocol):
         ...
 
     def heartbeat(self, seq: int) -> bytes:
-        """Return a sign of life; everything up to `seq` has been looked at."""
+        """Return a heartbeat; everything up to `seq` has been searched."""
         ...
 
     def reset(self, gap: Gap) -> bytes:
-        """Return the news that records are missing here."""
+        """Return a `reset` event: records are missing here."""
         ...
 
     def goodbye(self, seq: int, message: str) -> bytes:
@@ -70,7 +70,7 @@ class SseFraming:
         return b"id: %s\nevent: %s\ndata: %s\n\n" % (self._id(seq), event.encode(), raw)
 
     def heartbeat(self, seq: int) -> bytes:
-        """Return an event with the last sequence that was looked at."""
+        """Return an event with the last sequence that was searched."""
         return self.record(seq, "heartbeat", _encoder.encode({"sequence": seq}))
 
     def reset(self, gap: Gap) -> bytes:
@@ -78,7 +78,7 @@ class SseFraming:
         return self.record(gap.next - 1, "reset", _encoder.encode(gap._asdict()))
 
     def goodbye(self, seq: int, message: str) -> bytes:
-        """Return a comment: it is for a person who looks at the raw stream."""
+        """Return a comment, which clients ignore."""
         return b": %s; the last id is %s\n\n" % (message.encode(), self._id(seq))
 
     def _id(self, seq: int) -> bytes:

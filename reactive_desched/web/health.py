@@ -58,7 +58,7 @@ class Heartbeat:
         self._last_beat_at: float | None = None
 
     def beat(self) -> None:
-        """Say that work goes on."""
+        """Record a heartbeat of the task."""
         self._last_beat_at = self._clock()
 
     def idle(self) -> None:
@@ -89,7 +89,7 @@ class Health:
         self._info: dict[str, Check] = {}
 
     def add_heartbeat(self, name: str, limit_s: float) -> Heartbeat:
-        """Return a new heartbeat that /livez watches; it is at rest until its first beat."""
+        """Return a new heartbeat that /livez watches; it is not checked before its first beat."""
         heartbeat = Heartbeat(limit_s, self._clock)
         _add(self._live, name, heartbeat.check)
         return heartbeat

@@ -15,7 +15,7 @@ from reactive_desched.web.framing import Framing
 
 MAX_RECORDS: Final = 2048
 MAX_BYTES: Final = 4 << 20
-"""So many records, and so many bytes of them, are kept parsed; who is further back reads alone."""
+"""So many records, and bytes of them, stay parsed; clients further behind read the files."""
 
 CHUNK_BYTES: Final = 128 << 10
 """What is handed to a client at once; one record more at most."""
@@ -30,7 +30,7 @@ RECORDS_PER_CHUNK: Final = 500
 """A piece is made of so many records at most, wanted or not."""
 
 MAX_CONCURRENT_CHUNKS: Final = 4
-"""So many clients get a piece in one round of the event loop; the others wait in line."""
+"""So many clients are served in one round of the event loop; the others wait."""
 
 _RETRY_S: Final = 1.0
 
@@ -115,7 +115,7 @@ def make_chunk(
 
 
 class LiveBuffer:
-    """Follows the journal while there are clients, and wakes them when there is news.
+    """Follows the journal while there are clients, and wakes them for new records.
 
     Keeps the newest records within its bounds; older ones are dropped.
     """

@@ -1,4 +1,4 @@
-"""Older records, read and parsed once for all clients of the stream that come by together."""
+"""Older records, read and parsed once for all stream clients that are at the same place."""
 
 from contextlib import suppress
 from itertools import islice

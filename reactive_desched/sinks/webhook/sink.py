@@ -155,7 +155,7 @@ class WebhookSink:
         return self._file_thread
 
     def _read_tls(self) -> ssl.SSLContext:
-        """Read whom to trust; blocks."""
+        """Load the trusted certificate authorities; blocks."""
         try:
             return ssl.create_default_context(cafile=self._ca_file or None)
         except OSError as error:

@@ -86,7 +86,7 @@ class Purpose(Enum):
 
 
 class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
-    """One kind of object: how the API server serves it, how it is read, and who needs it.
+    """One kind of object: how the API server serves it, how it is read, and what needs it.
 
     `make_reader` returns the function that turns the decoded JSON (`wire`) into the object that
     the state keeps (`record`). `make_change` returns the change that the state announces when an
