@@ -174,7 +174,7 @@ def _print_line(crash_run: CrashRun, line: str) -> None:
 
 def _shorten_intervals() -> None:
     """Have everything that a controller does every few seconds done all the time."""
-    monkeypatch(sink_runner, "KEEP_EVERY_S", RETENTION_INTERVAL_S)
+    monkeypatch(sink_runner, "SAVE_EVERY_S", RETENTION_INTERVAL_S)
     run = RetentionWorker.run
     monkeypatch(RetentionWorker, "run", lambda keeper: run(keeper, CLEANUP_INTERVAL_S))
 

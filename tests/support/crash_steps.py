@@ -159,7 +159,8 @@ REPAIR_CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
 
 
 def monkeypatch(owner: Any, name: str, value: object) -> None:  # a class or a module
-    """Put something else in the place of a part, in this process only."""
+    """Put something else in the place of a part that exists, in this process only."""
+    assert hasattr(owner, name), f"{owner} has no {name}"
     setattr(owner, name, value)
 
 

@@ -174,7 +174,7 @@ def check_record(journal: Path, evicted: set[str]) -> None:
     report = verify(journal, keys, "", None)
     assert report.ok, report.bad
     events = list(read_events(journal))
-    told = [e.data.reason for e in events if e.type == JOURNAL_RESUMED]
+    told = [e.data.message for e in events if e.type == JOURNAL_RESUMED]
     assert told == [fault.reason for fault in FAULTS.values() if fault.refuses]
     intents = {e.id: e.data.who.uid for e in events if e.type == EVICTION_REQUESTED}
     outcomes = [e for e in events if e.type in EVICTION_OUTCOME_TYPES]

@@ -54,7 +54,7 @@ def test_a_dry_sweep_is_right_the_first_time_and_moves_nobody(
         for e in read_events(tmp_path / "journal")
         if e.type in EVICTION_OUTCOME_TYPES
     ]
-    assert ends == ["rehearsed"] * len(movable)
+    assert ends == ["dry_run"] * len(movable)
     assert cluster.pods_on(NODE) == before
 
 
