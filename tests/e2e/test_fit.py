@@ -27,8 +27,8 @@ KINDS = {
     "namespaces": "namespaces",
     "nodes": "nodes",
     "pods": "pods",
-    "claims": "persistentvolumeclaims",
-    "volumes": "persistentvolumes",
+    "pvcs": "persistentvolumeclaims",
+    "pvs": "persistentvolumes",
     "csi_nodes": "csinodes",
 }
 
@@ -192,7 +192,7 @@ def fitting(ours: E2ENamespace, wanted: Object) -> set[str]:
     codec, state = make_codecs(InternTables()), ClusterState()
     for ours_name, kind in KINDS.items():
         for obj in ours.kubectl.get(kind, "-A"):
-            state.upsert(getattr(codec, ours_name).item(json.dumps(obj).encode()))
+            state.upsert(getattr(codec, ours_name).decode_object(json.dumps(obj).encode()))
     wanted = dict(wanted)
     new = pod(ours.namespace, "new", wanted.pop("app", "web"), **wanted)
     new["metadata"]["uid"] = "new"
