@@ -1,20 +1,23 @@
 """After any sequence of changes, every index answers as one that is built anew."""
 
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import reactive_desched
 from reactive_desched.api.index import Cluster, Index
+from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.node_affinity import NodeAffinity, PreferredTerm
 from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
     ZONE_LABEL,
     ClusterObject,
     CSINode,
@@ -30,6 +33,9 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexHooks
+from reactive_desched.state.indexes.namespace_pods import NamespacePods
+from reactive_desched.state.indexes.pvc_users import PvcUsers
+from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.anti_affinity import anti_affinity_term, selector
 from reactive_desched.testing.builders import node, pod, term, with_spec
@@ -112,7 +118,23 @@ others = st.sampled_from(
 )
 objects = pods | pods | pods | nodes | budgets | others
 updates = st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
-steps = st.lists(
+START: list[tuple[str, Any]] = [
+    *(
+        ("upsert", node(name, labels={ZONE_LABEL: "a", HOSTNAME_LABEL: name, "disk": "ssd"}))
+        for name in ("n1", "n2")
+    ),
+    ("upsert", Namespace("shop", labels={"stage": "live"})),
+    ("upsert", replace(pod("p1", on="n1"), uid="default/p1", labels=ALIKE, spec=SPECS[2])),
+    (
+        "upsert",
+        replace(
+            pod("p2", namespace="shop", on="n1"), uid="shop/p2", labels=LABELS[1], spec=SPECS[0]
+        ),
+    ),
+    ("ask", None),
+]
+RELABELED = [*START, ("upsert", Namespace("shop", labels={"stage": "test"})), ("ask", None)]
+rest = st.lists(
     updates
     | updates
     | updates
@@ -122,6 +144,43 @@ steps = st.lists(
     min_size=20,
     max_size=50,
 )
+steps = st.builds(
+    lambda start, then: [*start, *then], st.sampled_from([[], START, RELABELED]), rest
+)
+
+
+def _group(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for key, uid in pairs:
+        found.setdefault(key, set()).add(uid)
+    return found
+
+
+# What an index must answer, where it is built through the hook that follows changes: a fault of
+# the hook is in the index built anew as well.
+EXPECTED: dict[type[Index], Callable[[ClusterState], object]] = {
+    NamespacePods: lambda state: _group((p.namespace, p.uid) for p in state.store(Pod)),
+    TerminatingPods: lambda state: _group(
+        (p.namespace, p.uid) for p in state.store(Pod) if p.is_active and p.deletion_s is not None
+    ),
+    PvcUsers: lambda state: _group(
+        (f"{p.namespace}/{claim}", p.uid)
+        for p in state.store(Pod)
+        if p.is_active
+        for claim in p.pvc_names
+    ),
+}
+
+
+def _contents(state: ClusterState) -> dict[str, object]:
+    return {
+        info.name: (
+            info.node,
+            {(p.uid, p.pvc_names) for p in info.active.values()},
+            state.store(CSINode).get(info.name),
+        )
+        for info in state.node_infos()
+    }
 
 
 class Story:
@@ -139,14 +198,28 @@ class Story:
             self._lives[subject.uid] += step == "remove"
             subject = replace(subject, uid=f"{subject.uid}#{life}")
         changes: list[Change] = []
+        log = self.index.log if isinstance(self.index, NodeChanges) else None
+        cursor, before = (log.end, _contents(self.state)) if log is not None else (0, {})
         if step == "select":
             changes = self.state.set_node_selector(parse_selector(subject))
         elif step == "ask":
-            self.index.answers()
+            self.check()
         else:
             changes = getattr(self.state, step)(subject)
         announced = [c for c in changes if type(c).__module__ == self.kind.__module__]
         assert all(isinstance(change, self.kind.announces) for change in announced)
+
+        if log is not None:
+            after = _contents(self.state)
+            differ = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+            assert differ <= set(log.since(cursor) or ())
+
+    def check(self) -> None:
+        """Compare the index with one built anew, and with the objects themselves."""
+        answers = self.index.answers()
+        assert answers == self.anew().answers()
+        if (expected := EXPECTED.get(self.kind)) is not None:
+            assert answers == expected(self.state)
 
     def anew(self) -> Index:
         """Build the index from the cluster as it is."""
@@ -158,11 +231,53 @@ class Story:
 def test_after_any_changes_an_index_answers_as_one_built_anew(
     kind: type[Index], steps: list[tuple[str, Any]]
 ) -> None:
+    _run(kind, steps)
+
+
+def _run(kind: type[Index], steps: list[tuple[str, Any]]) -> None:
     story = Story(kind)
     for step, subject in steps:
         story.tell(step, subject)
+    story.check()
 
-    assert story.index.answers() == story.anew().answers()
+
+HOOKS = [
+    (kind, hook)
+    for kind in INDEXES
+    for hook in ("on_pod", "on_pod_status", "on_node", "on_object")
+    if getattr(kind, hook) is not getattr(Index, hook)
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "hook"), HOOKS, ids=lambda part: part if isinstance(part, str) else part.__name__
+)
+def test_the_property_fails_for_an_index_without_one_of_its_hooks(
+    kind: type[Index], hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ignore(_index: Index, _old: object, _new: object) -> tuple[()]:
+        return ()
+
+    monkeypatch.setattr(kind, hook, ignore)
+
+    def fails(steps: list[tuple[str, Any]]) -> bool:
+        try:
+            _run(kind, steps)
+        except (AssertionError, KeyError):
+            return True
+        return False
+
+    find(
+        steps,
+        fails,
+        settings=settings(
+            max_examples=100,
+            derandomize=True,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
 
 
 @given(steps=steps)

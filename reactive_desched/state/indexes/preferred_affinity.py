@@ -70,13 +70,14 @@ class PreferredAffinity(Index):
                 yield from preference.update(before, after)
 
     def answers(self) -> object:
-        """Return, for each active pod with preferences, both weights for each eligible node."""
-        return {
+        """Return the weights of each active pod's preferences, and the pods that share them."""
+        weights = {
             (pod.uid, info.name): self.weights(pod.spec.node_affinity, info.name)
             for pod in self._cluster.store(Pod)
             if pod.is_active and pod.spec.node_affinity is not None
             for info in self._cluster.node_infos()
         }
+        return weights, {frozenset(preference.pods) for preference in self._classes.values()}
 
     def _add_pod(self, pod: Pod) -> None:
         affinity = pod.spec.node_affinity
