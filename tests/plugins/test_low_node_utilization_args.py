@@ -249,11 +249,11 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             [
                 (
                     f"thresholds: thresholds {METRIC_ONLY}, got [cpu pods] instead; a Prometheus "
-                    "query measures one thing: MetricResource"
+                    "query measures one resource: MetricResource"
                 ),
                 (
                     f"targetThresholds: targetThresholds {METRIC_ONLY}, got [cpu pods] instead; a "
-                    "Prometheus query measures one thing: MetricResource"
+                    "Prometheus query measures one resource: MetricResource"
                 ),
             ],
             id="thresholds of what a query does not measure",
