@@ -126,7 +126,8 @@ class MinReadyNodes:
         if count >= MIN_NODES:
             return None
         message = f"{count} nodes are ready and selected, and an eviction needs {MIN_NODES}"
-        return TOO_FEW_NODES.refuse(finding, message, (WakeOnNodeAdded(),))
+        wakes = (WakeOnNodeAdded(), WakeOnPod(finding.pod.uid))
+        return TOO_FEW_NODES.refuse(finding, message, wakes)
 
 
 class NodeFitFilter:

@@ -46,7 +46,7 @@ def test_fewer_than_two_counting_nodes_wait_for_another() -> None:
 
     assert refusal is not None
     assert (refusal.gate, refusal.reason) == ("MinReadyNodes", "TooFewReadyNodes")
-    assert refusal.wake_on == (WakeOnNodeAdded(),)
+    assert refusal.wake_on == (WakeOnNodeAdded(), WakeOnPod(FINDING.pod.uid))
     assert MinReadyNodes(view(node("n1"), node("n2"))).check(FINDING, 0) is None
 
 
