@@ -97,7 +97,7 @@ async def test_missing_rights_are_waited_for_and_may_be_taken_away_meanwhile(
 
 def with_a_long_reason(event: AnyEvent, length: int) -> AnyEvent:
     assert isinstance(event.data, FindingMade)
-    why = msgspec.structs.replace(event.data.why, reason="x" * length)
+    why = msgspec.structs.replace(event.data.why, message="x" * length)
     data = msgspec.structs.replace(event.data, why=why)
     return msgspec.structs.replace(event, id=f"{event.id}-long", data=data)
 
