@@ -41,7 +41,7 @@ lint: $(STAMP) ## format, lint, types, layers
 check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet cores)
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
-test: $(STAMP) ## everything that needs nothing but Python (under 4 minutes on two quiet cores)
+test: $(STAMP) ## everything that needs nothing but Python (some six minutes on two quiet cores)
 	$(BIN)/pytest -n 2 --durations 10 tests --ignore tests/e2e
 
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run

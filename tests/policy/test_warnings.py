@@ -88,7 +88,7 @@ Warnings = Callable[[str], list[str]]
             [
                 (
                     'p.yaml:3:81: profiles[1]: a profile named "" is there already; '
-                    "names tell profiles apart in logs and metrics"
+                    "names identify profiles in logs and metrics"
                 )
             ],
             id="two profiles of one name",
