@@ -4,12 +4,11 @@ Only objects count: an unbound PersistentVolumeClaim is taken to find a volume a
 in the pod's spec without a claim are ignored.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from reactive_desched.model.objects import (
     ZONE_LABEL,
-    Node,
     PersistentVolume,
     PersistentVolumeClaim,
 )
@@ -63,19 +62,3 @@ def topology_requirements(volume: PersistentVolume) -> Iterator[tuple[str, str, 
         )
         if "" not in values:
             yield key, _GA_LABELS.get(key, key), values
-
-
-def volume_node_conflict(volume: PersistentVolume, node: Node) -> FitReason | None:
-    """Return why a node cannot reach a volume, or None; a node without topology labels can."""
-    reachable = volume.required_node_affinity
-    if reachable is not None and not reachable.matches(node.name, node.labels):
-        return VOLUME_NODE_CONFLICT
-    if any(key in node.labels for key in VOLUME_TOPOLOGY_LABELS):
-        for key, ga_key, values in topology_requirements(volume):
-            if _topology_value(node.labels, key, ga_key) not in values:
-                return VOLUME_ZONE_CONFLICT
-    return None
-
-
-def _topology_value(labels: Mapping[str, str], key: str, ga_key: str) -> str | None:
-    return labels.get(key, labels.get(ga_key))
