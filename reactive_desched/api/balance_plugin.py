@@ -29,8 +29,9 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
       its kind is "cluster" there are none, so return.
     - neither: this pod stays for now. Go on with the next.
 
-    Copy what you iterate over before the first finding: in a sweep an evicted pod is removed from
-    the cluster that the view shows before the plan goes on. Where a finding stays blocked, the
+    Copy what you iterate over before the first finding: an evicted pod is removed from the cluster
+    that the view shows before a sweep goes on, and the controller applies changes while a long
+    plan is interrupted, which it may be at every finding. Where a finding stays blocked, the
     subject is planned anew when what blocks the finding may be over.
     """
 

@@ -7,7 +7,9 @@ works in small portions, so that the worker can yield to the event loop between 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
-from reactive_desched.api.plugin import next_opinion
+from msgspec.structs import replace
+
+from reactive_desched.api.plugin import Opinions, next_opinion
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.blocked import BlockedDecision, BlockedFindings
 from reactive_desched.controller.subscriptions import (
@@ -23,6 +25,7 @@ from reactive_desched.model.decisions import (
     Decision,
     Evict,
     GateReason,
+    Refuse,
 )
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding, RequeueAfter
@@ -48,12 +51,58 @@ BACKING_OFF: Final = GateReason(
 )
 
 
+POD_GONE: Final = GateReason(
+    "Evaluation",
+    "PodGone",
+    "The pod ended, or its node is not eligible any more, since its subject's evaluation began. "
+    "Only the plugin receives this; it is not recorded.",
+)
+
+EVALUATION_TTL_S: Final = 10.0
+"""An evaluation that could not be finished by then is begun anew: the cluster that the plugin
+looked at has changed, most likely during a pause."""
+
+
 class CapacitySource(Protocol):
     """Where the evaluator learns that a pod which fitted no node may fit one now."""
 
     def take_capacity_hints(self) -> Iterable[CapacityHint]:
         """Return, once, which of the blocked pods may fit now."""
         ...
+
+
+class _EvaluationUnderWay:
+    """What a plugin holds about a subject, decided up to here.
+
+    `previous` are the decisions by which its findings were blocked. `suspended` says that the
+    cluster may have changed since the evaluation began.
+    """
+
+    __slots__ = (
+        "began_at",
+        "decision",
+        "found",
+        "key",
+        "opinions",
+        "previous",
+        "suspended",
+        "trigger",
+    )
+
+    def __init__(
+        self,
+        key: SubjectKey,
+        trigger: ChangeTrigger,
+        previous: Mapping[FindingKey, BlockedDecision],
+        now: float,
+    ) -> None:
+        self.key = key
+        self.trigger = trigger
+        self.previous = previous
+        self.began_at = now
+        self.opinions: Opinions = key[0].plugin.evaluate(key[1], key[0].view)
+        self.decision: Decision | None = None
+        self.found = self.suspended = False
 
 
 class Evaluator:
@@ -89,6 +138,7 @@ class Evaluator:
         self._timers: Timers[SubjectKey] = Timers()
         self._blocked: BlockedFindings[FindingKey, SubjectKey, ChangeTrigger] = BlockedFindings()
         self._resyncs: list[tuple[Iterator[SubjectKey], ChangeTrigger]] = []
+        self._under_way: _EvaluationUnderWay | None = None
 
     @property
     def queued(self) -> int:
@@ -116,8 +166,8 @@ class Evaluator:
     ) -> None:
         """Replace the plugin instances, and evaluate every subject again.
 
-        What was queued, blocked or timed for the old instances is dropped. Evictions that they
-        began are still settled, and pods that back off after a failure go on doing so.
+        What was queued, under way, blocked or timed for the old instances is dropped. Evictions
+        that they began are still settled, and pods that back off after a failure go on doing so.
         """
         self._capacity = capacity
         self._install(instances)
@@ -142,16 +192,23 @@ class Evaluator:
             self._requeue_for_capacity(trigger, now)
 
     def process_due(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Evaluation]:
-        """Evaluate what is due and yield each decision, until nothing is due or it should yield."""
+        """Evaluate what is due and yield each decision, until nothing is due or it should yield.
+
+        `should_yield` is asked after each decision and each subject. A subject with many findings
+        is gone on with by the next call, before any other: its findings are then decided on the
+        pods as they are by that time.
+        """
         self._update_evictability((), now)
-        while (due := self._pop_due(now)) is not None:
-            yield from self._evaluate(*due, now)
+        self._resume(now)
+        while (under_way := self._under_way or self._begin_due(now)) is not None:
+            if (evaluation := self._next_evaluation(under_way, now)) is not None:
+                yield evaluation
             if should_yield():
                 return
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work again; `now` or earlier means at once."""
-        if self._resyncs:
+        if self._under_way is not None or self._resyncs:
             return now
         earliest = self._timers.next_due()
         for dirty in self._nonempty_queues.values():
@@ -243,26 +300,46 @@ class Evaluator:
                     self._enqueue(key[:2], now, trigger)
                     left = None if left is None else left - 1
 
-    def _evaluate(
-        self, key: SubjectKey, trigger: ChangeTrigger, now: float
-    ) -> Iterator[Evaluation]:
-        instance, subject = key
+    def _begin_due(self, now: float) -> _EvaluationUnderWay | None:
+        """Begin the evaluation of the next subject that is due."""
+        if (due := self._pop_due(now)) is None:
+            return None
+        key, trigger = due
         self.evaluations += 1
         previous = self._blocked.remove_group(key)
         self._timers.cancel(key)
         for outdated in previous:
             self._timers.cancel(outdated[:2])
-        opinions, decision, found = instance.plugin.evaluate(subject, instance.view), None, False
-        while (opinion := next_opinion(opinions, decision)) is not None:
+        self._under_way = _EvaluationUnderWay(key, trigger, previous, now)
+        return self._under_way
+
+    def _resume(self, now: float) -> None:
+        """Go on with the evaluation under way, unless it has become too old."""
+        if (under_way := self._under_way) is None:
+            return
+        under_way.suspended = True
+        if now - under_way.began_at > EVALUATION_TTL_S:
+            self._under_way = None
+            self._enqueue(under_way.key, now, under_way.trigger)
+
+    def _next_evaluation(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
+        """Decide the subject's next finding; None is the end of its evaluation."""
+        while (opinion := next_opinion(under_way.opinions, under_way.decision)) is not None:
             if isinstance(opinion, RequeueAfter):
-                decision = None
-                self._timers.set_if_sooner(self._timer_key(key), now + opinion.delay_s)
-            else:
-                evaluation = self._decide(key, opinion, trigger, now, previous)
-                yield evaluation
-                decision, found = evaluation.decision, True
-        if found:
-            self._requeue_for_capacity(trigger, now)
+                under_way.decision = None
+                self._timers.set_if_sooner(self._timer_key(under_way.key), now + opinion.delay_s)
+                continue
+            finding = _on_current_pod(under_way, opinion) if under_way.suspended else opinion
+            if finding is None:
+                under_way.decision = _gone(under_way, opinion)
+                continue
+            evaluation = self._decide(under_way, finding, now)
+            under_way.decision, under_way.found = evaluation.decision, True
+            return evaluation
+        self._under_way = None
+        if under_way.found:
+            self._requeue_for_capacity(under_way.trigger, now)
+        return None
 
     def _timer_key(self, key: SubjectKey) -> SubjectKey:
         """Return what rings for a subject: its pod's node, or there would be a timer per pod."""
@@ -270,16 +347,10 @@ class Evaluator:
         bound = instance.view.pod_and_node(subject.pod) if isinstance(subject, PodSubject) else None
         return key if bound is None else (instance, NodeSubject(bound[1].name))
 
-    def _decide(
-        self,
-        key: SubjectKey,
-        finding: Finding,
-        trigger: ChangeTrigger,
-        now: float,
-        previous: Mapping[FindingKey, BlockedDecision],
-    ) -> Evaluation:
+    def _decide(self, under_way: _EvaluationUnderWay, finding: Finding, now: float) -> Evaluation:
+        key, trigger = under_way.key, under_way.trigger
         finding_key = _finding_key(key, finding)
-        last = previous.get(finding_key)
+        last = under_way.previous.get(finding_key)
         backoff = self._backoff.backing_off(finding.pod.uid, now)
         decision: Decision = (
             key[0].gate.decide(finding, now)
@@ -318,6 +389,23 @@ def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:
     instance, subject = key
     uid = finding.pod.uid
     return instance, PodSubject(uid) if isinstance(subject, NodeSubject) else subject, uid
+
+
+def _on_current_pod(under_way: _EvaluationUnderWay, finding: Finding) -> Finding | None:
+    """Return the finding on the pod as it is now; None where the plugin would not see it."""
+    instance = under_way.key[0]
+    completed_too = instance.plugin.judges_completed_pods
+    find = instance.view.pod_and_node if completed_too else instance.view.active_pod
+    if (found := find(finding.pod.uid)) is None:
+        return None
+    return finding if found[0] is finding.pod else replace(finding, pod=found[0])
+
+
+def _gone(under_way: _EvaluationUnderWay, finding: Finding) -> Refuse:
+    """Return what the plugin receives for a pod that it would not see any more."""
+    pod = under_way.key[0].view.pod(finding.pod.uid)
+    leaves = pod is None or not pod.is_active
+    return POD_GONE.refuse(finding, "the pod is gone, or its node not eligible", pod_leaves=leaves)
 
 
 def _groups(key: FindingKey, finding: Finding) -> tuple[SubjectKey, ...]:
