@@ -1,4 +1,4 @@
-"""Measures the real code against the goals: `python -m bench --size full|small`.
+"""Measures the real code against the goals: `python -m bench --size full|small [--part PART ...]`.
 
 Exit status 0 unless something is broken (a pod not seen, an eviction lost, a record missing);
 slowness is shown.
@@ -17,40 +17,40 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import cluster
+from bench import parts
 from bench.generate import cache_folder, ensure
 from bench.measure.machine import facts
+from bench.parts import PARTS, Bench
+from bench.processes import SIZES, Results, Size
 from bench.record import rows as record
 from bench.record.run import RECORD_SIZES, RecordBenchmark
 from bench.report import print_report
-from bench.runner import SIZES, Results, Size
-from bench.start import measure as measure_start
-from bench.start import print_start
 
-_WIDTH = 130
+_WIDTH = 140
 _MEMORY_DISK = Path("/dev/shm")  # noqa: S108  # tmpfs is what is being measured
 
 
 def main() -> int:
     """Measure, print, save."""
+    every = (*PARTS, "record")
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--size", choices=SIZES, default="full")
-    parser.add_argument("--part", choices=["all", "cluster", "record", "start"], default="all")
+    parser.add_argument("--part", choices=every, action="append", help="all, unless one is named")
+    parser.add_argument("--profile", choices=("sync", "watch", "react", "judge"), default="")
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
     args = parser.parse_args()
     console, size = Console(width=max(_WIDTH, Console().width)), SIZES[args.size]
-    if args.part == "start":
-        print_start(measure_start(), console)
-        return 0
     results: Results = {"size": asdict(size), "machine": facts()}
     with _folders() as folders:
-        if args.part != "record":
-            _write_data(size, console)
-            results |= cluster.measure(size, folders, console.status)
-        if args.part != "cluster":
-            results["record"] = RecordBenchmark(
-                RECORD_SIZES[args.size], folders, console.status
-            ).run_all()
+        bench = Bench(size, folders, console.status, args.profile)
+        for name in args.part or every:
+            if name == "record":
+                extent = RECORD_SIZES[args.size]
+                results[name] = RecordBenchmark(extent, folders, console.status).run_all()
+            else:
+                _write_data(size, console)
+                results[name] = PARTS[name](bench)
+    results["load_at_the_end"] = facts()["load"]
     print_report(results, console)
     console.print(f"saved: {_save(results, args.results)}")
     broken = list(_failures(results))
@@ -61,7 +61,8 @@ def main() -> int:
 
 def _write_data(size: Size, console: Console) -> None:
     for each in (size, size.one_tenth):
-        console.print(f"data: {ensure(each.pods, each.nodes, cache_folder()).folder}")
+        with console.status(f"data: {each.pods} pods on {each.nodes} nodes"):
+            ensure(each.pods, each.nodes, cache_folder())
 
 
 @contextmanager
@@ -88,8 +89,7 @@ def _save(results: Results, folder: Path) -> Path:
 
 
 def _failures(results: Results) -> Iterator[str]:
-    if "whole" in results:
-        yield from cluster.failures(results)
+    yield from parts.failures(results)
     if "record" in results:
         yield from record.failures(results["record"])
 

@@ -1,13 +1,15 @@
-"""One line of the report: a number beside its goal."""
+"""One line of the report: a figure beside its floor and its goal."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Row:
-    """One number beside its goal; `at_least` goals are better when greater.
+    """One figure; `floor` is what the least program reached in the same run.
 
-    Where it was measured several times it is the one in the middle, and `best` is the best.
+    `goal` is in the unit of the figure, `goal_of_floor` in multiples of the floor; the figure
+    should be at most the goal, with `at_least` at least. Where it was measured several times it is
+    the one in the middle, and `best` is the best. An `invalid` figure says why.
     """
 
     what: str
@@ -16,11 +18,24 @@ class Row:
     unit: str = ""
     at_least: bool = False
     best: float | None = None
+    floor: float | None = None
+    goal_of_floor: float | None = None
+    invalid: str = ""
+
+    @property
+    def of_floor(self) -> float | None:
+        """The figure as a multiple of its floor."""
+        return self.measured / self.floor if self.floor else None
 
     @property
     def verdict(self) -> str:
         """Say whether the goal is met; nothing fails for it."""
-        if self.goal is None:
-            return ""
-        met = self.measured >= self.goal if self.at_least else self.measured <= self.goal
+        if self.invalid:
+            return "invalid"
+        if self.goal_of_floor is not None and self.of_floor is not None:
+            return self._verdict(self.of_floor, self.goal_of_floor)
+        return "" if self.goal is None else self._verdict(self.measured, self.goal)
+
+    def _verdict(self, value: float, goal: float) -> str:
+        met = value >= goal if self.at_least else value <= goal
         return "met" if met else "missed"

@@ -131,6 +131,7 @@ class LoadServer:
         return {
             "sent": stage.sent,
             "evictions": stage.evictions,
+            "late": stage.late,
             "watching": {path: len(watchers) for path, watchers in stage.watchers.items()},
             "version": stage.versions.now,
         }

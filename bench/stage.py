@@ -54,6 +54,7 @@ class EventPlayer:
     prepared: dict[str, list[Scripted]] = field(default_factory=dict)
     sent: dict[str, int] = field(default_factory=dict)
     evictions: list[tuple[str, int]] = field(default_factory=list)
+    late: int = 0
     playbacks: list[threading.Thread] = field(default_factory=list)
 
     def prepare(self, script: str, count: int, slot: str) -> int:
@@ -61,7 +62,7 @@ class EventPlayer:
 
         Each slot holds one script, so that two can be told at the same time.
         """
-        self.sent, self.evictions = {}, []
+        self.sent, self.evictions, self.late = {}, [], 0
         events = SCRIPTS[script](self.cluster, self.versions, self.sent_counts[script])
         self.prepared[slot] = list(islice(events, count))
         self.sent_counts[script] += len(self.prepared[slot])
@@ -105,8 +106,11 @@ class EventPlayer:
             watcher.send(data)
 
     def record_eviction(self, pod: str, at_ns: int) -> None:
-        """Stamp an eviction request by the name of its pod."""
-        self.evictions.append((pod, at_ns))
+        """Stamp an eviction request by the name of its pod; count one of an earlier script."""
+        if pod in self.sent:
+            self.evictions.append((pod, at_ns))
+        else:
+            self.late += 1
 
     def await_evictions(self, count: int, within_s: float) -> None:
         """Return when so many requests have come, or when the time is over."""

@@ -1,4 +1,4 @@
-"""Tells the load server what to tell the client under test, over a connection of its own."""
+"""Asks the load server to send events to the process under test, over a connection of its own."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -8,16 +8,27 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from bench.measure.numbers import Quantiles, quantiles
+
 _READ_BUFFER = 1 << 21
 
 
 class ServerStamps(msgspec.Struct):
-    """What the server has stamped so far; nanoseconds of the machine's monotonic clock."""
+    """What the server has stamped since it prepared; nanoseconds of the monotonic clock.
+
+    `late` counts the evictions of pods that an earlier script sent; they are in no other figure.
+    """
 
     sent: dict[str, int]
     evictions: list[tuple[str, int]]
+    late: int
     watching: dict[str, int]
     version: int
+
+    def change_to_request_us(self) -> Quantiles:
+        """Return how long each change took to its eviction request, in microseconds."""
+        first = dict(reversed(self.evictions))
+        return quantiles([(at - self.sent[pod]) / 1e3 for pod, at in first.items()])
 
 
 class Director:

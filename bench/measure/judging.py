@@ -103,7 +103,7 @@ async def full_pass(live: RunningController) -> Quantiles:
             watch = Stopwatch()
             now = time.monotonic()
             live.controller.evaluator.resync(now)
-            live.worker.wake()
+            live.pipeline.worker.wake()
             await live.wait_until_idle()
             runs.append(watch.cpu_s)
     longest_ms = round(loop_turns.longest_ns / 1e6, 2)

@@ -61,3 +61,14 @@ class Stopwatch:
     def cpu_s(self) -> float:
         """Seconds this process computed."""
         return time.process_time() - self._cpu
+
+    def per_event(self, events: int) -> dict[str, float]:
+        """Return the rate and the cost of so many events since it was made."""
+        cpu_s, wall_s = self.cpu_s, self.wall_s
+        return {
+            "events": events,
+            "cpu_s": round(cpu_s, 3),
+            "events_per_core_s": round(events / cpu_s),
+            "events_per_s": round(events / wall_s),
+            "us_per_event": round(cpu_s / events * 1e6, 1),
+        }

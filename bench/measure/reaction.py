@@ -1,67 +1,80 @@
-"""How long a change takes to become a decision, and a decision a request on the wire."""
+"""How long a change takes to become a decision, and a decision a request on the wire.
 
-import anyio
+Each run ends when all its evictions have outcomes, their records are on disk and the controller is
+idle, so that no run is measured beside the rest of the one before it. A run that does not end in
+time says so in `unsettled`; its figures are not valid.
+"""
 
 from bench.measure.hold import watch_loop_turns
 from bench.measure.live import RunningController
 from bench.measure.numbers import quantiles
+from bench.measure.stamps import frames_stamped
 
 _TIMEOUT_S = 10.0
+_RELIST_TIMEOUT_S = 60.0
+_SETTLE_TIMEOUT_S = 30.0
 _STORM = 4000
 """Status updates per second beside the changes that matter: a fifth of what a core can take."""
 PODS = "/api/v1/pods"
 
-
-async def idle(live: RunningController, script: str, pace: float, count: int) -> dict[str, object]:
-    """Tell changes at a pace while nothing else happens."""
-    expected = await live.director.prepare(script, count)
-    live.stamps.reset()
-    await live.director.play(pace)
-    return await _measure_reactions(live, expected)
+Results = dict[str, object]
 
 
-async def during_event_storm(live: RunningController, pace: float, count: int) -> dict[str, object]:
-    """Tell of tainted nodes at a pace while thousands of pods report their status."""
-    await live.director.prepare("status", int(count / pace * _STORM), "storm")
-    expected = await live.director.prepare("probe", count)
-    live.stamps.reset()
-    await live.director.play(_STORM, "storm")
-    await live.director.play(pace)
-    return await _measure_reactions(live, expected)
-
-
-async def during_relist(live: RunningController, pace: float, count: int) -> dict[str, object]:
-    """Tell of tainted nodes at a pace while all pods are listed anew.
-
-    Nothing may be evicted on a picture that is not whole, so the changes wait for it: the wait
-    is told apart from what came after.
-    """
-    expected = await live.director.prepare("probe", count)
-    live.stamps.reset()
-    with watch_loop_turns() as loop_turns:
-        expired = await live.director.expire_watches(PODS)
+async def react(live: RunningController, script: str, pace: float, count: int) -> Results:
+    """Send changes at a pace while nothing else happens."""
+    with frames_stamped(live.stamps), live.profiled("react"):
+        expected = await live.director.prepare(script, count)
+        live.stamps.reset()
         await live.director.play(pace)
-        measured = await _measure_reactions(live, expected, timeout_s=60)
-    return measured | {"watches_expired": expired, "holds": loop_turns.summary()}
+        return await _measure(live, expected)
 
 
-async def _measure_reactions(
+async def during_event_storm(live: RunningController, pace: float, count: int) -> Results:
+    """Taint nodes at a pace while thousands of pods report their status."""
+    with frames_stamped(live.stamps):
+        await live.director.prepare("status", int(count / pace * _STORM), "storm")
+        expected = await live.director.prepare("probe", count)
+        live.stamps.reset()
+        await live.director.play(_STORM, "storm")
+        await live.director.play(pace)
+        return await _measure(live, expected)
+
+
+async def during_relist(live: RunningController, pace: float, count: int) -> Results:
+    """Taint nodes at a pace while all pods are listed again.
+
+    Nothing is evicted while the list is incomplete, so the changes wait for it.
+    """
+    with frames_stamped(live.stamps):
+        expected = await live.director.prepare("probe", count)
+        live.stamps.reset()
+        with watch_loop_turns() as loop_turns:
+            expired = await live.director.expire_watches(PODS)
+            await live.director.play(pace)
+            measured = await _measure(live, expected, _RELIST_TIMEOUT_S)
+        return measured | {"watches_expired": expired, "holds": loop_turns.summary()}
+
+
+async def _measure(
     live: RunningController, expected: int, timeout_s: float = _TIMEOUT_S
-) -> dict[str, object]:
-    told = await live.director.wait_for_evictions(expected, timeout_s)
-    stamps, arrived = live.stamps, dict(told.evictions)
-    await anyio.sleep(0.2)  # the last outcomes come in
+) -> Results:
+    await live.director.wait_for_evictions(expected, timeout_s)
+    unsettled = await live.settle(_SETTLE_TIMEOUT_S)
+    server, stamps = await live.director.wait_for_evictions(), live.stamps
     await live.director.delete_evicted()
-    sent = told.sent
+    sent, arrived = server.sent, dict(server.evictions)
+    unsettled = unsettled or await live.settle(_SETTLE_TIMEOUT_S, without=stamps.evicted_uids)
+    lost = set(sent) - set(arrived)
     decisions = [(at - sent[pod]) / 1e3 for pod, at in stamps.decided_ns.items() if pod in sent]
-    requests = [(at - sent[pod]) / 1e3 for pod, at in arrived.items() if pod in sent]
     return {
         "expected": expected,
         "evicted": len(arrived),
-        "twice": len(told.evictions) - len(arrived),
-        "lost": sorted(set(sent) - set(arrived))[:3],
-        "why_lost": sorted({stamps.refused.get(pod, "") for pod in set(sent) - set(arrived)})[:3],
+        "twice": len(server.evictions) - len(arrived),
+        "late": server.late,
+        "unsettled": unsettled,
+        "lost": sorted(lost)[:3],
+        "why_lost": sorted({stamps.refused.get(pod, "") for pod in lost})[:3],
         "change_to_decision_us": quantiles(decisions),
         "frame_to_decision_us": quantiles(stamps.from_frame_us),
-        "change_to_request_us": quantiles(requests),
+        "change_to_request_us": server.change_to_request_us(),
     }

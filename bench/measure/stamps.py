@@ -1,70 +1,55 @@
-"""Stamps changes, decisions and outcomes as they pass through the application's reporter."""
+"""Stamps decisions and outcomes as they pass through the application's observer."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import anyio
-
 from reactive_desched.kube.codec import ResourceCodec, WatchEvent
-from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
-from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
 
 
 class StampingObserver(TelemetryObserver):
-    """The application's own reporter, with nanoseconds of the monotonic clock by pod name."""
+    """The application's own observer, with nanoseconds of the monotonic clock by pod name."""
 
     def __init__(self, metrics: MetricsRegistry, log: DebugLogger) -> None:
-        """Report to these, as the application does."""
         super().__init__(metrics, log)
-        self.changes = 0
         self.line_ns = 0
-        self._target_changes = 0
-        self._target_reached: anyio.Event | None = None
+        self.evicting = 0
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Forget the stamps; `evicting` still counts the evictions that have no outcome yet."""
         self.decided_ns: dict[str, int] = {}
+        self.evicted_uids: list[str] = []
         self.from_frame_us: list[float] = []
         self.refused: dict[str, str] = {}
         self.results: Counter[str] = Counter()
-
-    def on_changes(self, changes: Iterable[Change]) -> None:
-        """Count news that changed something."""
-        super().on_changes(changes)
-        self.changes += 1
-        if self._target_reached is not None and self.changes >= self._target_changes:
-            self._target_reached.set()
 
     def on_decision(self, evaluation: Evaluation) -> None:
         """Stamp a decision to evict; keep why anything else was decided."""
         now, pod = time.monotonic_ns(), evaluation.finding.pod.name
         if isinstance(evaluation.decision, Evict):
             self.decided_ns[pod] = now
+            self.evicting += 1
             self.from_frame_us.append((now - self.line_ns) / 1e3)
         else:
             self.refused[pod] = f"{evaluation.decision.gate}: {evaluation.decision.message}"
         super().on_decision(evaluation)
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
-        """Count outcomes by result."""
+        """Count outcomes, and keep which pods were evicted."""
         self.results[outcome.result] += 1
+        self.evicting -= 1
+        if outcome.result == EVICTED:
+            self.evicted_uids.append(evaluation.finding.pod.uid)
         super().on_outcome(evaluation, outcome, sent_at)
-
-    async def wait_for_changes(self, changes: int) -> None:
-        """Return when so many changes have come in since the start."""
-        if self.changes < changes:
-            self._target_changes, self._target_reached = changes, anyio.Event()
-            await self._target_reached.wait()
-            self._target_reached = None
 
 
 @contextmanager

@@ -36,14 +36,14 @@ _ARGS = {
 
 @dataclass(frozen=True)
 class Target:
-    """Where the load server is and how large its cluster, folders, and which phase to profile."""
+    """Where the load server is and how many pods it has, folders, and what to look at closely."""
 
     url: str
     ca: str
     pods: int
-    nodes: int
     folder: Path
     journal: Path
+    holds: bool = False
     profile: str = ""
 
     def kubeconfig(self) -> str:

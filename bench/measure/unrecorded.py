@@ -11,19 +11,13 @@ from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Decision
 
-_LAPS = 5
 
-
-async def compare_recording(
-    live: RunningController, pace: float, count: int
-) -> dict[str, list[object]]:
-    """Return reaction times as things are, and with intents and outcomes alone, in turn."""
-    results: dict[str, list[object]] = {"recorded": [], "unrecorded": []}
-    for _ in range(_LAPS):
-        results["recorded"].append(await reaction.idle(live, "bound", pace, count))
-        with record_evictions_only():
-            results["unrecorded"].append(await reaction.idle(live, "bound", pace, count))
-    return results
+async def react_unrecorded(
+    live: RunningController, script: str, pace: float, count: int
+) -> dict[str, object]:
+    """Return reaction times with intents and outcomes alone in the record."""
+    with record_evictions_only():
+        return await reaction.react(live, script, pace, count)
 
 
 @contextmanager

@@ -41,6 +41,12 @@ def test_the_run_in_the_middle_is_taken_whole() -> None:
         pytest.param(Row("rate", 7, goal=6, at_least=True), "met", id="more than asked for"),
         pytest.param(Row("rate", 5, goal=6, at_least=True), "missed", id="less than asked for"),
         pytest.param(Row("wall", 5), "", id="no goal"),
+        pytest.param(Row("sync", 5, floor=4, goal_of_floor=1.3), "met", id="near its floor"),
+        pytest.param(Row("sync", 5, floor=4, goal_of_floor=1.2), "missed", id="far from its floor"),
+        pytest.param(
+            Row("rate", 7, floor=10, goal_of_floor=0.8, at_least=True), "missed", id="a low share"
+        ),
+        pytest.param(Row("sync", 5, goal=6, invalid="it did not end"), "invalid", id="invalid"),
     ],
 )
 def test_a_verdict_knows_which_way_is_better(row: Row, verdict: str) -> None:

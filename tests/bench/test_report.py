@@ -5,7 +5,8 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.report import print_report, ratios
+from bench.parts import failures
+from bench.report import print_report, ratios, rows, warnings
 
 
 def requests(*medians_us: float) -> list[dict[str, Any]]:
@@ -15,22 +16,34 @@ def requests(*medians_us: float) -> list[dict[str, Any]]:
 def test_a_report_without_measurements_has_no_tables() -> None:
     printed = StringIO()
 
-    print_report({"size": {"name": "full"}}, Console(file=printed))
+    quiet = {"size": {"name": "full"}, "machine": {"load": [0.1]}}
+    print_report(quiet, Console(file=printed))
 
     assert printed.getvalue() == ""
 
 
+def measured_watch() -> dict[str, Any]:
+    runs = [{"events_per_core_s": rate, "us_per_event": 1e6 / rate} for rate in (900, 1600, 1500)]
+    floors = [{"events_per_core_s": 2000, "us_per_event": 500.0}]
+    return {
+        "runs": runs,
+        "floor": floors,
+        "taints": [{"events_per_core_s": 10_000, "us_per_event": 100.0}],
+        "held": {"holds": {"longest_ms": 1.5}},
+        "idle": {"cpu_percent": 0.3},
+    }
+
+
 def test_the_ratio_of_the_record_is_of_the_middle_runs() -> None:
     found = {
-        "whole": {
-            "taint_events": {"us_per_event": 100.0},
-            "full_pass": {"cpu_s": 0.5},
-            "polling": {"cpu_s": 30.0},
-        },
-        "syncs": [{"cpu_s": 10.0}],
-        "recording": {
-            "recorded": requests(900.0, 1200.0, 5000.0),
-            "unrecorded": requests(400.0, 1000.0, 1100.0),
+        "watch": measured_watch(),
+        "judge": {"full_pass": {"cpu_s": 0.5}, "polling": {"cpu_s": 30.0}},
+        "sync": {"runs": [{"cpu_s": 10.0}]},
+        "react": {
+            "tmpfs": {
+                "recorded": requests(900.0, 1200.0, 5000.0),
+                "unrecorded": requests(400.0, 1000.0, 1100.0),
+            }
         },
     }
 
@@ -39,3 +52,42 @@ def test_the_ratio_of_the_record_is_of_the_middle_runs() -> None:
     (of_record,) = (ratio for what, ratio in named.items() if "record" in what)
     assert of_record == 1.2
     assert named["a naive pass : our first sync"] == 3.0
+
+
+def test_a_rate_is_the_middle_run_beside_the_middle_run_of_its_floor() -> None:
+    row = next(rows({"watch": measured_watch()}))
+
+    assert (row.measured, row.best, row.floor, row.of_floor) == (1500, 1600, 2000, 0.75)
+    assert row.verdict == "missed"
+
+
+def test_a_run_that_did_not_end_is_invalid_and_its_evictions_are_not_called_lost() -> None:
+    run = {
+        "expected": 10,
+        "evicted": 8,
+        "unsettled": "2 evictions had no outcome after 30 s",
+        "change_to_request_us": {"p50": 1.0},
+    }
+    found = {
+        "size": {"pods": 0},
+        "machine": {"load": [0.1]},
+        "react": {"disk": {"pods_200": [run]}},
+    }
+
+    assert list(failures(found)) == []
+    (warning,) = warnings(found)
+    assert "pods_200, journal on disk, is invalid: 2 evictions" in warning
+
+
+def test_an_eviction_that_never_came_is_broken() -> None:
+    run = {"expected": 10, "evicted": 8, "unsettled": "", "why_lost": []}
+
+    (failure,) = failures({"size": {"pods": 0}, "react": {"disk": {"pods_200": [run]}}})
+
+    assert "8 of 10 evicted" in failure
+
+
+def test_a_machine_that_is_not_quiet_is_named() -> None:
+    (warning,) = warnings({"machine": {"load": [2.5, 1.0, 1.0]}})
+
+    assert "2.5" in warning

@@ -1,0 +1,135 @@
+"""Starts the load server and the processes that are measured, and asks them for measurements."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+_TIMEOUT_S = 600.0
+Results = dict[str, Any]  # Any: numbers, texts and tables by name, as JSON has them
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a cluster is measured, how many events it sends, how often each is repeated."""
+
+    name: str
+    nodes: int
+    pods: int
+    events: int
+    reactions: int
+    runs: int
+    syncs: int
+
+    @property
+    def one_tenth(self) -> "Size":
+        """The same with a tenth of the nodes and pods."""
+        return replace(self, name="tenth", nodes=self.nodes // 10, pods=self.pods // 10)
+
+
+SIZES = {
+    "small": Size("small", nodes=200, pods=6_000, events=4_000, reactions=40, runs=5, syncs=3),
+    "full": Size(
+        "full", nodes=5_000, pods=150_000, events=20_000, reactions=1_000, runs=5, syncs=3
+    ),
+}
+
+
+@dataclass(frozen=True)
+class MeasuredProcess:
+    """A process that measures what it is asked; `started` is what it said when it was ready."""
+
+    process: "subprocess.Popen[str]"
+    started: Results
+
+    def ask(self, command: str, **arguments: object) -> Results:
+        """Run one command in the process and return its result.
+
+        Raises RuntimeError when the process ends instead, or takes longer than ten minutes.
+        """
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"do": command} | arguments) + "\n")
+        self.process.stdin.flush()
+        return _read_line(self.process, command)
+
+
+@contextmanager
+def load_server(size: Size, *options: str) -> Iterator[Results]:
+    """Run a load server while the block lasts; gives its address and certificate."""
+    cluster = ("--pods", str(size.pods), "--nodes", str(size.nodes))
+    with _process("bench.server", *cluster, *options) as server:
+        yield server.started
+
+
+@contextmanager
+def controller(
+    size: Size, journal: Path, *options: str, server: Results | None = None
+) -> Iterator[MeasuredProcess]:
+    """Run the controller until the block ends; it is synced when the block begins.
+
+    It has a load server of its own, unless one is given.
+    """
+    cluster = ("--pods", str(size.pods), "--journal", str(journal))
+    with _client("bench.measure", size, server, *cluster, *options) as process:
+        yield process
+
+
+@contextmanager
+def floor(size: Size, *options: str, server: Results | None = None) -> Iterator[MeasuredProcess]:
+    """Run the floor until the block ends, as `controller` does the controller."""
+    with _client("bench.floor", size, server, *options) as process:
+        yield process
+
+
+@contextmanager
+def _client(
+    module: str, size: Size, server: Results | None, *options: str
+) -> Iterator[MeasuredProcess]:
+    if server is None:
+        with load_server(size) as own, _client(module, size, own, *options) as process:
+            yield process
+    else:
+        at = ("--url", server["url"], "--ca", server["ca"])
+        with _process(module, *at, *options) as process:
+            yield process
+
+
+@contextmanager
+def _process(module: str, *options: str) -> Iterator[MeasuredProcess]:
+    process = subprocess.Popen(  # noqa: S603  # our own module
+        [sys.executable, "-m", module, *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=_environment(),
+    )
+    try:
+        yield MeasuredProcess(process, _read_line(process, module))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _read_line(process: "subprocess.Popen[str]", what: str) -> Results:
+    assert process.stdout is not None
+    limit = threading.Timer(_TIMEOUT_S, process.kill)
+    limit.start()
+    try:
+        line = process.stdout.readline()
+    finally:
+        limit.cancel()
+    if not line:
+        raise RuntimeError(f"the process ended, with status {process.wait()}, instead of: {what}")
+    result: Results = json.loads(line)
+    return result
+
+
+def _environment() -> dict[str, str]:
+    """Let no proxy stand between two processes on one machine."""
+    return {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
