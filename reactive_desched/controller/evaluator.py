@@ -291,11 +291,14 @@ class Evaluator:
 
     def _requeue_for_capacity(self, trigger: ChangeTrigger, now: float) -> None:
         """Enqueue at most as many blocked subjects as the freed capacity holds."""
+        evaluated = None if self._under_way is None else self._under_way.key
         for hint in self._capacity.take_capacity_hints():
             left = hint.slots
             for key in self._blocked.candidates_for(hint):
                 if left == 0:
                     break
+                if hint.after_fit and key[:2] == evaluated:
+                    continue  # it would wake itself for ever
                 if key[:2] not in self._queues[key[0]]:
                     self._enqueue(key[:2], now, trigger)
                     left = None if left is None else left - 1
@@ -336,9 +339,9 @@ class Evaluator:
             evaluation = self._decide(under_way, finding, now)
             under_way.decision, under_way.found = evaluation.decision, True
             return evaluation
-        self._under_way = None
         if under_way.found:
             self._requeue_for_capacity(under_way.trigger, now)
+        self._under_way = None
         return None
 
     def _timer_key(self, key: SubjectKey) -> SubjectKey:

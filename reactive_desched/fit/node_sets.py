@@ -1,6 +1,6 @@
 """Every node in a slot of its own, and what the filters ask of it as sets of slots."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -56,12 +56,23 @@ class NodeSets:
         self.labels = NodeLabels(self._nodes, self._slots_by_name, self._label_changes)
         self._tainted: dict[tuple[Taint, ...], int] = {}
         self._untolerated: dict[int, tuple[Tolerations, int]] = {}
+        self._last_named: tuple[frozenset[str], int, int] = frozenset(), -1, 0
 
     # --- questions ---
 
     def slot_of(self, name: str) -> int | None:
         """Return the slot of a node; None where there is no Node of that name."""
         return self._slots_by_name.get(name)
+
+    def named(self, names: Collection[str]) -> int:
+        """Return the slots of the nodes with these names; it is quick for the same set again."""
+        last, cursor, found = self._last_named
+        if last is not names or cursor != self._label_changes.end:
+            slots = [slot for name in names if (slot := self._slots_by_name.get(name)) is not None]
+            found = bits.of_slots(slots)
+            if isinstance(names, frozenset):
+                self._last_named = names, self._label_changes.end, found
+        return found
 
     def name(self, slot: int) -> str:
         """Return the name of the node in a slot."""

@@ -1,8 +1,6 @@
 """Node fit as the kube-scheduler decides it, with reservations subtracted."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import reduce
-from operator import or_
 from typing import ClassVar, Final
 
 from msgspec.structs import replace
@@ -12,7 +10,12 @@ from reactive_desched.fit.bits import slots_in
 from reactive_desched.fit.filters import Diagnosis, NodeFilters
 from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.node_sets import NodeSets
-from reactive_desched.fit.unschedulable import RETRY_AFTER_S, CandidateSlots, UnschedulableGroups
+from reactive_desched.fit.unschedulable import (
+    RETRY_AFTER_S,
+    TARGETS_SCOPE,
+    CandidateSlots,
+    UnschedulableGroups,
+)
 from reactive_desched.fit.upstream import NoFit
 from reactive_desched.model.changes import Change, PodBound
 from reactive_desched.model.decisions import CapacityHint
@@ -35,7 +38,8 @@ NODES_PER_SYNC: Final = 200
 
 
 ANY_NODE_SCOPE: Final = "*"
-"""The scope of `find_any_node`; that of `find_other_node` is the text of its selector."""
+"""The scope of `find_any_node`; that of `find_other_node` is the text of its selector, after
+`TARGETS_SCOPE` where the candidates are narrowed to targets."""
 
 
 class SchedulerNodeFit:
@@ -68,11 +72,13 @@ class SchedulerNodeFit:
         self._sync_nodes(NODES_PER_SYNC)
         return not self._nodes.is_stale
 
-    def find_other_node(self, pod: Pod, selector: Selector) -> str | None:
-        """Name a ready, selected node other than the pod's own that fits it."""
+    def find_other_node(
+        self, pod: Pod, selector: Selector, targets: frozenset[str] | None = None
+    ) -> str | None:
+        """Name a ready, selected node other than the pod's own, one of the targets, that fits."""
         self._sync_nodes()
-        among = self._other_nodes(pod, self._ready_nodes(selector))
-        return self._remember_match(pod, str(selector), self._filters.find_best(pod, among))
+        found = self._filters.find_best(pod, self._candidates(pod, selector, targets))
+        return self._remember_match(pod, _scope(selector, targets), found)
 
     def find_any_node(self, pod: Pod) -> str | None:
         """Name an eligible node that fits the pod, its own if no other does."""
@@ -86,16 +92,21 @@ class SchedulerNodeFit:
     def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
         """Name one of these nodes, other than the pod's own, that fits it."""
         self._sync_nodes()
-        slots = (self._nodes.slot_of(name) for name in nodes)
-        among = reduce(or_, (1 << slot for slot in slots if slot is not None), 0)
-        slot = self._filters.find_best(pod, self._other_nodes(pod, among))
+        slot = self._filters.find_best(pod, self._other_nodes(pod, self._nodes.named(nodes)))
         return None if slot is None else self._nodes.name(slot)
 
-    def diagnose_other_nodes(self, pod: Pod, selector: Selector) -> NoFit:
-        """Return why the other nodes reject the pod, and which changes may help."""
-        among = self._other_nodes(pod, self._ready_nodes(selector))
-        found = self._no_fit(pod, str(selector), among, lambda: self._ready_nodes(selector))
-        return replace(found, message=f"no other node fits the pod: {found.message}")
+    def diagnose_other_nodes(
+        self, pod: Pod, selector: Selector, targets: frozenset[str] | None = None
+    ) -> NoFit:
+        """Return why the other nodes, or the targets, reject the pod, and which changes may help.
+
+        All findings with targets wait for the same nodes as those without: which nodes are targets
+        changes with every plan, and the plugin sees to that itself.
+        """
+        among, scope = self._candidates(pod, selector, targets), _scope(selector, targets)
+        found = self._no_fit(pod, scope, among, lambda: self._ready_nodes(selector))
+        nodes = "other node" if targets is None else "target node"
+        return replace(found, message=f"no {nodes} fits the pod: {found.message}")
 
     def diagnose_any_node(self, pod: Pod) -> NoFit:
         """Return why every node, its own included, rejects the pod, and what may help."""
@@ -163,6 +174,10 @@ class SchedulerNodeFit:
     def _ready_nodes(self, selector: Selector) -> int:
         return self._nodes.labels.matching_labels(selector, self._nodes.ready)
 
+    def _candidates(self, pod: Pod, selector: Selector, targets: frozenset[str] | None) -> int:
+        among = self._other_nodes(pod, self._ready_nodes(selector))
+        return among if targets is None else among & self._nodes.named(targets)
+
     def _other_nodes(self, pod: Pod, among: int) -> int:
         own = self._nodes.slot_of(pod.node)
         return among if own is None else among & ~(1 << own)
@@ -197,3 +212,7 @@ class SchedulerNodeFit:
             if pvc is not None and pvc.read_write_once_pod:
                 others = self._filters.volumes.other_users(pod, name)
                 yield from (WakeOnPod(other.uid) for other in others)
+
+
+def _scope(selector: Selector, targets: frozenset[str] | None) -> str:
+    return str(selector) if targets is None else f"{TARGETS_SCOPE}{selector}"

@@ -47,6 +47,10 @@ RETRY_AFTER_S: Final = 300.0
 GROUP_TTL_S: Final = RETRY_AFTER_S + 60.0
 """By then every pod of a group has been evaluated again, or is gone."""
 
+TARGETS_SCOPE: Final = "targets "
+"""Begins the scope of pods that may go to some nodes only: each may have other targets, so that
+freed capacity wakes all of them."""
+
 _POD_REASONS: Final = frozenset(
     {
         POD_AFFINITY_UNMET,
@@ -83,9 +87,12 @@ class SpecFeasibility:
 class UnschedulableGroup:
     """Pods that ask for the same and fit no node; `reasons` is why, the last time."""
 
-    __slots__ = ("feasibility", "pod", "reasons", "rejected_at", "wake")
+    __slots__ = ("feasibility", "has_targets", "pod", "reasons", "rejected_at", "wake")
 
-    def __init__(self, pod: Pod, offer: SpecFeasibility, wake: WakeOnGroupCapacity) -> None:
+    def __init__(
+        self, scope: str, pod: Pod, offer: SpecFeasibility, wake: WakeOnGroupCapacity
+    ) -> None:
+        self.has_targets = scope.startswith(TARGETS_SCOPE)
         self.pod = pod
         self.feasibility = offer
         self.wake = wake
@@ -112,7 +119,7 @@ class UnschedulableGroups:
         self._feasibility: dict[tuple[str, int], SpecFeasibility] = {}
         self._groups: dict[GroupKey, UnschedulableGroup] = {}
         self._affinity_index: AffinityWakeIndex[GroupKey] = AffinityWakeIndex(filters.pod_affinity)
-        self._hints: dict[tuple[WakeOn, str], CapacityHint] = {}
+        self._hints: dict[tuple[WakeOn, str, bool], CapacityHint] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -154,7 +161,8 @@ class UnschedulableGroups:
     def record_fit(self, scope: str, pod: Pod) -> None:
         """Record that a pod fits: another one of its group may fit too."""
         if (group := self._groups.get(group_key(scope, pod))) is not None:
-            self._add_hint(CapacityHint(group.wake, 1))
+            slots = None if group.has_targets else 1
+            self._add_hint(CapacityHint(group.wake, slots, after_fit=True))
 
     def update_nodes(self, updates: Iterable[NodeUpdate]) -> None:
         """Find out for which groups these slots became feasible."""
@@ -191,7 +199,8 @@ class UnschedulableGroups:
             offer.static = self._filters.statically_feasible(pod, candidates())
             offer.current = self._filters.with_capacity(pod, offer.static)
         self._count += 1
-        group = offer.groups[key] = UnschedulableGroup(pod, offer, WakeOnGroupCapacity(self._count))
+        wake = WakeOnGroupCapacity(self._count)
+        group = offer.groups[key] = UnschedulableGroup(key[0], pod, offer, wake)
         return group
 
     def _update_static(self, feasibility: SpecFeasibility, slot: int) -> None:
@@ -218,8 +227,8 @@ class UnschedulableGroups:
                 self._add_hint(self._hint_for(group, slot))
 
     def _hint_for(self, group: UnschedulableGroup, slot: int) -> CapacityHint:
-        """Return the hint for a slot; groups that depend on other pods are woken as a whole."""
-        if group.depends_on_pods or group.pod.pvc_names:
+        """Return the hint for a slot; groups of pods that differ in more are woken as a whole."""
+        if group.depends_on_pods or group.pod.pvc_names or group.has_targets:
             return CapacityHint(group.wake)
         amounts = self._nodes.free
         places = min(
@@ -229,9 +238,10 @@ class UnschedulableGroups:
 
     def _add_hint(self, hint: CapacityHint) -> None:
         """Keep a hint until it is taken; the latest for a node replaces earlier ones."""
-        pending = self._hints.get((hint.wake, hint.exclude_node))
+        key = hint.wake, hint.exclude_node, hint.after_fit
+        pending = self._hints.get(key)
         if pending is None or pending.slots is not None:
-            self._hints[hint.wake, hint.exclude_node] = hint
+            self._hints[key] = hint
 
     def _drop_expired(self, now: float) -> None:
         while self._groups:

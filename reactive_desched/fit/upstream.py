@@ -52,8 +52,13 @@ class NodeFit(Protocol):
         """Follow the cluster, for a moment at most; say whether everything was followed."""
         ...
 
-    def find_other_node(self, pod: Pod, selector: Selector) -> str | None:
-        """Name a ready node of the selection, other than the pod's own, that fits it."""
+    def find_other_node(
+        self, pod: Pod, selector: Selector, targets: frozenset[str] | None = None
+    ) -> str | None:
+        """Name a ready node of the selection, other than the pod's own, that fits it.
+
+        `targets` narrows the selection to nodes of these names in the kube-scheduler's mode.
+        """
         ...
 
     def find_any_node(self, pod: Pod) -> str | None:
@@ -64,7 +69,9 @@ class NodeFit(Protocol):
         """Name one of these nodes, other than the pod's own, that fits it."""
         ...
 
-    def diagnose_other_nodes(self, pod: Pod, selector: Selector) -> NoFit:
+    def diagnose_other_nodes(
+        self, pod: Pod, selector: Selector, targets: frozenset[str] | None = None
+    ) -> NoFit:
         """Explain why `find_other_node` found nothing; call it right after."""
         ...
 
@@ -95,8 +102,10 @@ class UpstreamNodeFit:
         """Return True: every search reads the current cluster."""
         return True
 
-    def find_other_node(self, pod: Pod, selector: Selector) -> str | None:
-        """Name a ready, selected node other than the pod's own that fits it."""
+    def find_other_node(
+        self, pod: Pod, selector: Selector, _targets: frozenset[str] | None = None
+    ) -> str | None:
+        """Name a ready, selected node other than the pod's own that fits it, target or not."""
         others = (r for r in self._view.ready_node_infos(selector) if r.name != pod.node)
         return self._check_topics(pod, str(selector), others)
 
@@ -110,7 +119,9 @@ class UpstreamNodeFit:
         fitting = (info.name for info in infos if info is not None and self.fits(pod, info))
         return next(fitting, None)
 
-    def diagnose_other_nodes(self, pod: Pod, _: Selector) -> NoFit:
+    def diagnose_other_nodes(
+        self, pod: Pod, _: Selector, _targets: frozenset[str] | None = None
+    ) -> NoFit:
         """Return why the other nodes reject the pod; freed capacity of any node may help."""
         return self._no_fit(f"no other node fits the pod: {self._last_diagnosis}", pod)
 

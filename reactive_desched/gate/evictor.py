@@ -8,7 +8,7 @@ from reactive_desched.fit.upstream import NodeFit, NoFit
 from reactive_desched.gate.filters import PodFilter, Rejection, pod_filters, wake_on_pod
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.labels import LabelSelector, Selector
+from reactive_desched.model.labels import EVERYTHING, LabelSelector, Selector
 from reactive_desched.model.objects import Namespace, Pod
 from reactive_desched.model.wakes import WakeOn, WakeOnNamespace, WakeOnNodeAdded, WakeOnPod
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
@@ -38,6 +38,11 @@ NO_NODE_FITS: Final = GateReason(
 )
 NO_OTHER_NODE_FITS: Final = GateReason(
     "NodeFit", "NoOtherNodeFits", "No ready node other than the pod's own fits the pod."
+)
+NO_TARGET_NODE_FITS: Final = GateReason(
+    "NodeFit",
+    "NoTargetNodeFits",
+    "None of the nodes to which the plugin would move the pod fits it.",
 )
 NAMESPACE_NOT_SELECTED: Final = GateReason(
     "NamespaceLabelSelector",
@@ -131,7 +136,10 @@ class MinReadyNodes:
 
 
 class NodeFitFilter:
-    """Refuses a pod that fits no other node (evictor's setting) or no node (plugin's demand)."""
+    """Refuses a pod that fits no other node (evictor's setting) or no node (plugin's demand).
+
+    Where the finding names target nodes, the pod must fit one of them instead.
+    """
 
     name = "NodeFit"
 
@@ -152,6 +160,12 @@ class NodeFitFilter:
             return None
         if not fit.sync():
             return NODE_FIT_PENDING.defer(finding, "changed nodes are still being evaluated", now)
+        if (targets := finding.targets) is not None:
+            selector = self._selector if self._evictor_requires else EVERYTHING
+            if fit.find_other_node(pod, selector, targets) is None:
+                no_fit = fit.diagnose_other_nodes(pod, selector, targets)
+                return _refuse(finding, NO_TARGET_NODE_FITS, no_fit)
+            return None
         if finding.needs_fit and fit.find_any_node(pod) is None:
             return _refuse(finding, NO_NODE_FITS, fit.diagnose_any_node(pod))
         if self._evictor_requires and fit.find_other_node(pod, self._selector) is None:

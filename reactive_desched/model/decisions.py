@@ -12,11 +12,14 @@ class CapacityHint(Struct, frozen=True, gc=False):
     """Findings that wait for `wake` may fit on some node now.
 
     At most `slots` of them fit (None: any number), and none of a pod on the node `exclude_node`.
+    `after_fit` says that only another pod's fit speaks for it: what was evaluated together with
+    that pod has been considered.
     """
 
     wake: WakeOn
     slots: int | None = None
     exclude_node: str = ""
+    after_fit: bool = False
 
 
 class Evict(Struct, frozen=True, gc=False):

@@ -11,6 +11,9 @@ class Finding(Struct, frozen=True, gc=False):
     """The pod should leave its node; `message` says why.
 
     `needs_fit` is set by plugins that require a node which fits, whatever the evictor is set to.
+    `targets` names the nodes to which the plugin moves the pod, None for any other node: where node
+    fit is required, the kube-scheduler's mode counts only them and reserves capacity there, while
+    upstream's mode takes any node, as upstream does. Give the same set to all findings of a plan.
     `conflicts_with` names the pods that it must not be together with: once they all leave, nothing
     is wrong any more. `details` are the figures behind the message, by names in camelCase that end
     in their unit: whole numbers and texts, no fractions.
@@ -20,6 +23,7 @@ class Finding(Struct, frozen=True, gc=False):
     plugin: str
     message: str
     needs_fit: bool = False
+    targets: frozenset[str] | None = None
     conflicts_with: tuple[PodKey, ...] = ()
     details: Mapping[str, int | str] = {}
 

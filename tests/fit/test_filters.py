@@ -72,6 +72,21 @@ def test_elsewhere_is_a_ready_node_of_the_selection_and_never_its_own(
     assert here.fit.find_other_node(MOVER, parse_selector("!pool")) == "n3"
 
 
+def test_targets_are_names_whichever_nodes_come_and_go(place: Callable[..., Any]) -> None:
+    targets = frozenset({"n2", "n3"})
+    here = place(node("n1"), node("n2"), MOVER)
+    assert here.fit.find_other_node(MOVER, EVERYTHING, targets) == "n2"
+
+    here.remove(node("n2"))
+    here.put(node("n9"))
+    assert here.fit.find_other_node(MOVER, EVERYTHING, targets) is None
+    assert here.fit.find_node_among(MOVER, targets) is None
+
+    here.put(node("n3"))
+    assert here.fit.find_other_node(MOVER, EVERYTHING, targets) == "n3"
+    assert here.fit.find_other_node(MOVER, EVERYTHING, frozenset({"n1"})) is None
+
+
 def test_anywhere_is_its_own_node_if_no_other_will_do(place: Callable[..., Any]) -> None:
     here = place(node("n1"), node("n2", "a:NoSchedule"), node("n3", ready="False"), MOVER)
     assert here.fit.find_any_node(MOVER) == "n1"

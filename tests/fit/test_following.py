@@ -11,6 +11,7 @@ from reactive_desched.state.view import ClusterView
 from tests.support.small_clusters import RandomCluster
 
 SELECTOR = parse_selector("disk!=ssd")
+TARGETS = frozenset({"n2", "n3", "gone"})
 
 
 class World:
@@ -37,6 +38,8 @@ class World:
         others = (fitting & ready) - {pod.node}
         found = self.fit.find_other_node(pod, SELECTOR)
         assert found in others if others else found is None
+        found = self.fit.find_other_node(pod, SELECTOR, TARGETS)
+        assert found in others & TARGETS if others & TARGETS else found is None
         counting = fitting & {room.name for room in self.view.eligible_node_infos()}
         found = self.fit.find_any_node(pod)
         assert found in counting if counting else found is None

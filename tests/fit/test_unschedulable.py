@@ -350,3 +350,15 @@ def test_starting_over_forgets_who_waited(place: Callable[..., Any]) -> None:
     here.remove(FULL)
 
     assert here.fit.take_capacity_hints() == ()
+
+
+def test_room_on_any_node_wakes_all_pods_with_targets(place: Callable[..., Any]) -> None:
+    """One of them may have other targets than the first."""
+    here = place(node("n1"), node("n2", allocatable={"cpu": "0", "pods": "9"}), MOVER)
+    assert here.fit.find_other_node(MOVER, EVERYTHING, frozenset({"n2"})) is None
+    here.fit.diagnose_other_nodes(MOVER, EVERYTHING, frozenset({"n2"}))
+    here.fit.take_capacity_hints()
+
+    here.put(node("n3", allocatable={"cpu": "1", "pods": "1"}))
+
+    assert [hint.slots for hint in here.fit.take_capacity_hints()] == [None]

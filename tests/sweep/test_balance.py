@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.plan.evaluation import run_sweeps
@@ -15,6 +17,7 @@ from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import make_policy, make_profile_of
+from tests.support.moving import Moving, MovingArgs
 from tests.support.owner_limit import OwnerLimit, OwnerLimitArgs
 
 NODES: list[ClusterObject] = [node("n1"), node("n2"), node("n3")]
@@ -38,11 +41,16 @@ def state_of(objects: Iterable[ClusterObject]) -> ClusterState:
 
 
 def decisions(
-    policy: Policy, objects: Iterable[ClusterObject], failing: tuple[str, ...] = ()
+    policy: Policy,
+    objects: Iterable[ClusterObject],
+    failing: tuple[str, ...] = (),
+    node_fit: str = UPSTREAM,
 ) -> Iterator[str]:
     """Run a cycle in which the evictions of some pods fail."""
     state = state_of(objects)
-    cycle = Cycle(policy, state, ClusterView(state, lambda: 0.0))
+    view = ClusterView(state, lambda: 0.0)
+    fit = SchedulerNodeFit(view, lambda: 0.0) if node_fit == SCHEDULER else None
+    cycle = Cycle(policy, state, view, fit)
     for decided in cycle.run():
         name = decided.finding.pod.name
         yield f"{type(decided.decision).__name__} {name}"
@@ -50,10 +58,12 @@ def decisions(
             cycle.confirm(decided)
 
 
-def planned(policy: Policy, objects: Iterable[ClusterObject]) -> list[str]:
+def planned(
+    policy: Policy, objects: Iterable[ClusterObject], node_fit: str = UPSTREAM
+) -> list[str]:
     """Run what `plan` runs on such a cluster."""
     snapshot = SimpleNamespace(build_state=lambda _: state_of(objects))
-    result = run_sweeps(policy, cast("Snapshot", snapshot), 0.0, "upstream", 1)
+    result = run_sweeps(policy, cast("Snapshot", snapshot), 0.0, node_fit, 1)
     return [f"{each.action} {each.pod.name}" for each in result.decisions]
 
 
@@ -114,3 +124,21 @@ def test_a_plan_asks_where_a_pod_fits() -> None:
 
     assert list(decisions(policy(), [node("n1"), *full, *crowd(3)])) == []
     assert list(decisions(policy(), [node("n1"), node("n2"), full[1], *crowd(3)])) == ["Evict n1-0"]
+
+
+def test_the_schedulers_mode_of_node_fit_counts_only_the_targets_of_a_move() -> None:
+    slots = {"cpu": "8", "memory": "8Gi", "pods": "2"}
+    objects: list[ClusterObject] = [
+        node("n1"),
+        node("n2", allocatable=slots),
+        node("n3"),
+        *crowd(4, requests={"cpu": "1"}),
+    ]
+    args = DefaultEvictorArgs(node_fit=True)
+    moving = make_policy((make_profile_of("p", (Moving(MovingArgs()),), args),))
+    two = ["Evict n1-0", "Evict n1-1", "Refuse n1-2", "Refuse n1-3"]
+
+    assert list(decisions(moving, objects, node_fit=SCHEDULER)) == two
+    assert planned(moving, objects, SCHEDULER) == two
+    assert list(decisions(moving, objects)) == [f"Evict n1-{number}" for number in range(4)]
+    assert planned(moving, objects) == [f"Evict n1-{number}" for number in range(4)]
