@@ -68,9 +68,10 @@ class BlockedFindings(Generic[K, G, C]):
 
     def affected_by(self, change: Change) -> list[K]:
         """Return the findings that this change may unblock."""
+        wake_types = self._wake_types.get(type(change), ()) if self._blocked else ()
         return [
             key
-            for wake_type in self._wake_types.get(type(change), ())
+            for wake_type in wake_types
             for key in self._by_wake.members(wake_type.fulfilled_by(change))
         ]
 

@@ -74,7 +74,7 @@ class Controller:
         self._superseded: set[PodKey] = set()
 
     def apply(self, changes: Sequence[Change], version: int = 0) -> bool:
-        """Mark the subjects that these changes concern; say whether the worker should look.
+        """Enqueue the subjects that these changes concern; say whether the worker should look.
 
         `version` is the resourceVersion of the object they came from. The changes of the initial
         sync are ignored: at its end every subject is evaluated.
@@ -83,8 +83,7 @@ class Controller:
             return False
         self._observer.on_changes(changes)
         self.gates.apply_changes(changes)
-        self.evaluator.apply_changes(changes, self._clock(), version)
-        return True
+        return self.evaluator.apply_changes(changes, self._clock(), version)
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work; None while a pause holds, and when nothing is marked."""

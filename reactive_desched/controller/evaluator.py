@@ -4,7 +4,7 @@ The evaluator is synchronous and reads no clock: callers pass the time in monoto
 works in small portions, so that the worker can yield to the event loop between two of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -66,7 +66,7 @@ looked at has changed, most likely during a pause."""
 class CapacitySource(Protocol):
     """Where the evaluator learns that a pod which fitted no node may fit one now."""
 
-    def take_capacity_hints(self) -> Iterable[CapacityHint]:
+    def take_capacity_hints(self) -> Sequence[CapacityHint]:
         """Return, once, which of the blocked pods may fit now."""
         ...
 
@@ -123,6 +123,7 @@ class Evaluator:
         self._evicting: dict[_EvictionKey, FindingKey] = {}
         self.started = False
         self.evaluations = 0
+        self._enqueued = 0
         self._install(instances)
 
     def _install(self, instances: Iterable[PluginInstance]) -> None:
@@ -174,22 +175,27 @@ class Evaluator:
         if self.started:
             self.resync(now)
 
-    def apply_changes(self, changes: Iterable[Change], now: float, version: int = 0) -> None:
-        """Mark what these changes may have made right or wrong.
+    def apply_changes(self, changes: Sequence[Change], now: float, version: int = 0) -> bool:
+        """Enqueue what these changes may have made right or wrong; say whether there may be work.
 
-        `version` is the resourceVersion of the object whose event led to them.
+        Most changes of a cluster concern no plugin and no blocked finding: they cost one lookup by
+        their type, and the cheap test of each plugin. `version` is the resourceVersion of the
+        object whose event led to them.
         """
         if not self.started:
-            return
-        self._update_evictability(changes, now)
+            return False
+        enqueued = self._enqueued
+        may_change_later = self._update_evictability(changes, now)
         for change in changes:
-            trigger = ChangeTrigger(change, now, version)
             for instance in self._subscriptions.subscribers(change):
+                trigger = ChangeTrigger(change, now, version)
                 for subject in instance.plugin.subjects(change, instance.view):
                     self._enqueue((instance, subject), now, trigger)
             for key in self._blocked.affected_by(change):
-                self._unblock(key, trigger, now)
-            self._requeue_for_capacity(trigger, now)
+                self._unblock(key, ChangeTrigger(change, now, version), now)
+        if hints := self._capacity.take_capacity_hints():
+            self._requeue_for_capacity(hints, ChangeTrigger(changes[0], now, version), now)
+        return may_change_later or self._enqueued != enqueued
 
     def process_due(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Evaluation]:
         """Evaluate what is due and yield each decision, until nothing is due or it should yield.
@@ -237,7 +243,7 @@ class Evaluator:
         )  # by no event of the cluster
         for other in self._blocked.waiting_for(WakeOnEviction(pod.uid)):
             self._enqueue(other[:2], now, trigger)
-        self._requeue_for_capacity(trigger, now)
+        self._requeue_for_capacity(self._capacity.take_capacity_hints(), trigger, now)
 
     def eviction_ended(self, pod: PodKey, now: float) -> None:
         """Enqueue the findings that wait for the end of this pod's eviction."""
@@ -249,15 +255,23 @@ class Evaluator:
         """Return the decision that blocks a finding."""
         return self._blocked.decision_of(key)
 
-    def _update_evictability(self, changes: Iterable[Change], now: float) -> None:
-        """Let each profile's plugins know which pods their evictor now protects, or no longer."""
+    def _update_evictability(self, changes: Iterable[Change], now: float) -> bool:
+        """Let each profile's plugins know which pods their evictor now protects, or no longer.
+
+        Returns whether time alone may change that, too.
+        """
+        may_change_later = False
         for view in self._views:
+            if not view.remembers_evictability:
+                continue
+            may_change_later = True
             for change in view.apply_changes(changes):
                 for instance in self._subscriptions.subscribers(change):
                     if instance.view is view:
                         trigger = ChangeTrigger(change, now)
                         for subject in instance.plugin.subjects(change, view):
                             self._enqueue((instance, subject), now, trigger)
+        return may_change_later
 
     def _all_subjects(self, instance: PluginInstance) -> Iterator[SubjectKey]:
         for subject in instance.plugin.subjects(Resynced(), instance.view):
@@ -286,13 +300,16 @@ class Evaluator:
         self._enqueue(key[:2], now, trigger)
 
     def _enqueue(self, key: SubjectKey, now: float, trigger: ChangeTrigger) -> None:
+        self._enqueued += 1
         queue = self._nonempty_queues[key[0]] = self._queues[key[0]]
         queue.enqueue(key, now, trigger)
 
-    def _requeue_for_capacity(self, trigger: ChangeTrigger, now: float) -> None:
+    def _requeue_for_capacity(
+        self, hints: Iterable[CapacityHint], trigger: ChangeTrigger, now: float
+    ) -> None:
         """Enqueue at most as many blocked subjects as the freed capacity holds."""
         evaluated = None if self._under_way is None else self._under_way.key
-        for hint in self._capacity.take_capacity_hints():
+        for hint in hints:
             left = hint.slots
             for key in self._blocked.candidates_for(hint):
                 if left == 0:
@@ -340,7 +357,8 @@ class Evaluator:
             under_way.decision, under_way.found = evaluation.decision, True
             return evaluation
         if under_way.found:
-            self._requeue_for_capacity(under_way.trigger, now)
+            hints = self._capacity.take_capacity_hints()
+            self._requeue_for_capacity(hints, under_way.trigger, now)
         self._under_way = None
         return None
 

@@ -1,6 +1,6 @@
 """Which plugins are enabled, in which profile, and to which of them a change matters."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -51,16 +51,20 @@ FindingKey = tuple[PluginInstance, Hashable, PodKey]
 """A finding of one plugin instance on one pod, with the subject to evaluate again for it."""
 
 
+_Matters = Callable[[Change], bool]
+
+
 class Subscriptions:
     """Plugin instances by the type of change that they react to."""
 
     def __init__(self, instances: Iterable[PluginInstance]) -> None:
-        self._by_change: dict[type[Change], list[PluginInstance]] = {}
+        self._by_change: dict[type[Change], list[tuple[_Matters, PluginInstance]]] = {}
         for instance in instances:
             for kind in instance.plugin.reacts_to:
-                self._by_change.setdefault(kind, []).append(instance)
+                subscription = instance.plugin.matters, instance
+                self._by_change.setdefault(kind, []).append(subscription)
 
     def subscribers(self, change: Change) -> list[PluginInstance]:
         """Return the instances to which a change matters."""
-        instances = self._by_change.get(type(change), ())
-        return [instance for instance in instances if instance.plugin.matters(change)]
+        subscriptions = self._by_change.get(type(change), ())
+        return [instance for matters, instance in subscriptions if matters(change)]

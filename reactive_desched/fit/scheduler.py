@@ -1,6 +1,6 @@
 """Node fit as the kube-scheduler decides it, with reservations subtracted."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from msgspec.structs import replace
@@ -149,7 +149,7 @@ class SchedulerNodeFit:
         if len(self._unschedulable):
             self._unschedulable.apply_changes(changes)
 
-    def take_capacity_hints(self) -> Iterable[CapacityHint]:
+    def take_capacity_hints(self) -> Sequence[CapacityHint]:
         """Return, once, which unschedulable groups may fit now."""
         if not len(self._unschedulable):
             return ()

@@ -57,9 +57,14 @@ class ProfileView(ClusterView):
         """Name one of these nodes, other than its own, that fits the pod."""
         return self._node_fit.find_node_among(pod, nodes)
 
+    @property
+    def remembers_evictability(self) -> bool:
+        """Whether a plugin has asked which pods the evictor protects."""
+        return len(self._evictable) > 0
+
     def apply_changes(self, changes: Iterable[Change]) -> list[Change]:
         """Keep the answers right after these changes of the state; return which pods' differ."""
-        return self._evictable.apply_changes(changes) if len(self._evictable) else []
+        return self._evictable.apply_changes(changes)
 
     def next_due_s(self) -> float | None:
         """Return when time alone may change an answer, in seconds since the epoch."""

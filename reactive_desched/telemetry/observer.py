@@ -59,7 +59,7 @@ class TelemetryObserver(Observer):
     def __init__(self, metrics: MetricsRegistry, log: DebugLogger) -> None:
         self._upstream = metrics.upstream
         self._log = log
-        self._changes: defaultdict[str, int] = defaultdict(int)
+        self._changes: defaultdict[type[Change], int] = defaultdict(int)
         self._findings: defaultdict[str, int] = defaultdict(int)
         self._decisions: defaultdict[tuple[str, ...], int] = defaultdict(int)
         self._outcomes: defaultdict[tuple[str, ...], int] = defaultdict(int)
@@ -69,7 +69,7 @@ class TelemetryObserver(Observer):
 
     def collect(self) -> Iterator[Metric]:
         """Yield what was counted and timed."""
-        yield CHANGES.by_label(self._changes)
+        yield CHANGES.by_label({kind.__name__: count for kind, count in self._changes.items()})
         yield FINDINGS.by_label(self._findings)
         yield DECISIONS.by_labels(self._decisions)
         yield OUTCOMES.by_labels(self._outcomes)
@@ -79,7 +79,7 @@ class TelemetryObserver(Observer):
     def on_changes(self, changes: Iterable[Change]) -> None:
         """Count changes."""
         for change in changes:
-            self._changes[change.kind] += 1
+            self._changes[type(change)] += 1
 
     def on_decision(self, evaluation: Evaluation) -> None:
         """Count a decision, and log it; one that repeats the last is logged at debug level."""

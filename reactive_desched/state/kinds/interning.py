@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reactive_desched.model.node_affinity import NodeAffinity
     from reactive_desched.model.objects import (
         Annotations,
+        ContainerStatus,
         HostPort,
         OwnerReference,
         PodAffinityTerm,
@@ -155,7 +156,10 @@ class InternTables:
         self.resizes: InternTable[Hashable, ResourceList] = InternTable("resizes", limit)
         self.transitions: Interner[tuple[int | None, ...]] = Interner("transitions", limit)
         self.allocatable: InternTable[bytes, ResourceList] = InternTable("allocatable", limit)
-        self.conditions: Interner[tuple[PodCondition, ...]] = Interner("conditions", limit)
+        self.container_statuses: Interner[ContainerStatus] = Interner("containerStatuses", limit)
+        self.conditions: InternTable[Hashable, tuple[PodCondition, ...]] = InternTable(
+            "conditions", limit
+        )
         # A table of whole parts stands before the tables of their members: one round frees both.
         self._tables: Final[list[InternTable[Any, Any]]] = [
             table for table in vars(self).values() if isinstance(table, InternTable)

@@ -77,28 +77,26 @@ class PodReader:
 
     def record(self, wire: WirePod) -> Pod:
         """Return the Pod; raises msgspec's or a quantity's error for a part it cannot read."""
-        shared, metadata, spec, status = self._tables, wire.metadata, wire.spec, wire.status
+        tables, metadata, spec, status = self._tables, wire.metadata, wire.spec, wire.status
         claims, has_local_storage = self._volumes(spec.volumes)
         created_s = epoch_seconds(metadata.creation_timestamp) or 0
-        return Pod(
-            namespace=self._intern(metadata.namespace),
-            name=metadata.name,
-            uid=metadata.uid,
-            resource_version=parse_resource_version(metadata.resource_version),
-            node=self._intern(spec.node_name),
-            labels=intern_field(shared.labels, metadata.labels, self._decode_labels),
-            annotations=self._intern_annotations(metadata.annotations),
-            owners=intern_field(shared.owners, metadata.owner_references, self._owners),
-            spec=self._specs.spec(spec, has_local_storage=has_local_storage),
-            status=self._statuses.status(status),
-            pvc_names=claims,
-            created_s=created_s,
-            started_s=epoch_seconds(status.start_time),
-            deletion_s=epoch_seconds(metadata.deletion_timestamp),
-            condition_transitions=self._statuses.transitions(
-                status.conditions, metadata.creation_timestamp
-            ),
-            resize_delta=self._specs.resize_delta(spec, status),
+        return Pod(  # in the order of its fields: msgspec takes three times as long for keywords
+            self._intern(metadata.namespace),
+            metadata.name,
+            metadata.uid,
+            parse_resource_version(metadata.resource_version),
+            self._intern(spec.node_name),
+            intern_field(tables.labels, metadata.labels, self._decode_labels),
+            self._intern_annotations(metadata.annotations),
+            intern_field(tables.owners, metadata.owner_references, self._owners),
+            self._specs.spec(spec, has_local_storage=has_local_storage),
+            self._statuses.status(status),
+            claims,
+            created_s,
+            epoch_seconds(status.start_time),
+            epoch_seconds(metadata.deletion_timestamp),
+            self._statuses.transitions(status.conditions, created_s),
+            self._specs.resize_delta(spec, status),
         )
 
     def _volumes(self, volumes: Iterable[Volume]) -> tuple[tuple[str, ...], bool]:

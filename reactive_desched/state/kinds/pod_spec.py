@@ -130,16 +130,11 @@ class SpecReader:
 
     def spec(self, wire: WirePodSpec, *, has_local_storage: bool) -> PodSpec:
         """Return the interned PodSpec of these parts."""
-        request_key = _SEPARATOR.join(_request_texts(wire))
-        key = (
-            _SEPARATOR.join([*_placement_texts(wire), request_key]),
-            has_local_storage,
-            bool(wire.resource_claims),
-        )
+        key = _spec_text(wire), has_local_storage, bool(wire.resource_claims)
         found = self._tables.specs.get(key)
         if found is not None:
             return found
-        made = self._decode_spec(wire, request_key, has_local_storage=has_local_storage)
+        made = self._decode_spec(wire, _request_text(wire), has_local_storage=has_local_storage)
         return self._tables.specs.put(key, made)
 
     def _decode_spec(
@@ -231,7 +226,8 @@ class SpecReader:
         count.
         """
         if _status_matches_spec(parts.containers, status.container_statuses) and (
-            _status_matches_spec(parts.init_containers, status.init_container_statuses)
+            not parts.init_containers
+            or _status_matches_spec(parts.init_containers, status.init_container_statuses)
         ):
             return _NO_AMOUNTS
         reported = {
@@ -245,7 +241,7 @@ class SpecReader:
         infeasible = any(
             c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions
         )
-        request_key = _SEPARATOR.join(_request_texts(parts))
+        request_key = _request_text(parts)
         key = _SEPARATOR.join(
             [request_key, *_status_texts(parts, reported), b"!" if infeasible else b""]
         )
@@ -292,12 +288,12 @@ def _status_matches_spec(
     """Say whether every status repeats the resources of its container verbatim, as most do."""
     if len(containers) != len(statuses):
         return False
-    for container, status in zip(containers, statuses, strict=True):
-        if container.name != status.name or container.resources != status.resources:
+    for container, status in zip(containers, statuses, strict=False):
+        resources = container.resources
+        if resources != status.resources or container.name != status.name:
             return False
-        allocated = status.allocated_resources
-        if allocated is not EMPTY_OBJECT and (
-            _REQUESTS_KEY + bytes(allocated) not in bytes(container.resources)
+        if status.allocated_resources is not EMPTY_OBJECT and (
+            _REQUESTS_KEY + bytes(status.allocated_resources) not in bytes(resources)
         ):
             return False
     return True
@@ -319,25 +315,35 @@ def _max_quantities(lists: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return largest_by_resource
 
 
-def _placement_texts(parts: WirePodSpec) -> Iterator[Raw]:
-    """Yield the texts that decide on which nodes the pod fits."""
-    yield from (parts.tolerations, parts.node_selector, parts.affinity, parts.priority)
-    yield parts.topology_spread_constraints
+def _spec_text(parts: WirePodSpec) -> bytes:
+    """Join the texts that decide on which nodes the pod fits and what it requests."""
+    texts: list[Raw | bytes] = [
+        parts.tolerations,
+        parts.node_selector,
+        parts.affinity,
+        parts.priority,
+        parts.topology_spread_constraints,
+        parts.overhead,
+        parts.resources,
+    ]
     for container in parts.containers:
-        yield container.ports
+        texts += container.ports, container.resources
     for container in parts.init_containers:
-        yield container.ports
+        texts += _init_mark(container), container.ports, container.resources
+    return _SEPARATOR.join(texts)
 
 
-def _request_texts(parts: WirePodSpec) -> Iterator[Raw | bytes]:
-    """Yield the texts that decide what the pod requests."""
-    yield parts.overhead
-    yield parts.resources
-    for container in parts.containers:
-        yield container.resources
+def _request_text(parts: WirePodSpec) -> bytes:
+    """Join the texts that decide what the pod requests."""
+    texts: list[Raw | bytes] = [parts.overhead, parts.resources]
+    texts += [container.resources for container in parts.containers]
     for container in parts.init_containers:
-        yield b"sidecar" if _is_sidecar(container) else b"init"
-        yield container.resources
+        texts += _init_mark(container), container.resources
+    return _SEPARATOR.join(texts)
+
+
+def _init_mark(container: Container) -> bytes:
+    return b"sidecar" if _is_sidecar(container) else b"init"
 
 
 def _status_texts(parts: WirePodSpec, reported: Mapping[str, WireContainerStatus]) -> Iterator[Raw]:

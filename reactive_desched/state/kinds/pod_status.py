@@ -1,16 +1,16 @@
 """A pod's status: its JSON, and the PodStatus that pods in the same condition share."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Final
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from reactive_desched.model.objects import ContainerStatus, PodCondition, PodStatus
 from reactive_desched.state.kinds.interning import DAY_S, EPOCH, InternTables
 from reactive_desched.state.kinds.kind import EMPTY_OBJECT, Timestamp, WireStruct
 
-__all__ = ["StatusReader", "WireContainerStatus", "WirePodStatus"]
+__all__ = ["ConditionTexts", "StatusReader", "WireContainerStatus", "WirePodStatus"]
 
 
 class Waiting(WireStruct, frozen=True, gc=False):
@@ -68,6 +68,10 @@ class WirePodStatus(WireStruct, frozen=True, gc=False):
     ephemeral_container_statuses: tuple[WireContainerStatus, ...] = ()
 
 
+ConditionTexts = tuple[tuple[str, str, str], ...]
+"""Type, status and reason of each condition of a pod."""
+
+
 class StatusReader:
     """Turns the status in a pod's JSON into shared PodStatus objects."""
 
@@ -76,72 +80,77 @@ class StatusReader:
         self._intern: Final = tables.texts.intern
 
     def status(self, wire: WirePodStatus) -> PodStatus:
-        """Return the interned PodStatus."""
+        """Return the interned PodStatus.
+
+        Its parts are interned first: their hashes and comparisons then cost next to nothing.
+        """
+        key = tuple([(c.type, c.status, c.reason) for c in wire.conditions])
+        conditions = self._tables.conditions.get(key)
+        if conditions is None:
+            conditions = self._intern_conditions(key)
+        container = self._container
         candidate = PodStatus(
-            phase=wire.phase,
-            reason=wire.reason,
-            qos_class=wire.qos_class,
-            conditions=tuple([PodCondition(c.type, c.status, c.reason) for c in wire.conditions]),
-            containers=tuple(map(_container_status, wire.container_statuses)),
-            init_containers=tuple(map(_container_status, wire.init_container_statuses)),
-            ephemeral_containers=tuple(map(_container_status, wire.ephemeral_container_statuses)),
+            wire.phase,
+            wire.reason,
+            wire.qos_class,
+            conditions,
+            tuple([container(status) for status in wire.container_statuses]),
+            tuple([container(status) for status in wire.init_container_statuses]),
+            tuple([container(status) for status in wire.ephemeral_container_statuses]),
         )
         found = self._tables.statuses.get(candidate)
-        return self._intern_new_status(candidate) if found is None else found
+        return self._intern_status(candidate) if found is None else found
 
-    def _intern_new_status(self, status: PodStatus) -> PodStatus:
-        """Keep a new PodStatus, built from texts and conditions that are shared themselves."""
+    def _intern_conditions(self, key: ConditionTexts) -> tuple[PodCondition, ...]:
+        made = tuple([PodCondition(*map(self._intern, texts)) for texts in key])
+        return self._tables.conditions.put(key, made)
+
+    def _container(self, wire: WireContainerStatus) -> ContainerStatus:
+        waiting, terminated = wire.state.waiting, wire.state.terminated
+        candidate = ContainerStatus(
+            wire.name,
+            wire.restart_count,
+            "" if waiting is None else waiting.reason,
+            "" if terminated is None else terminated.reason,
+            None if terminated is None else terminated.exit_code,
+        )
+        found = self._tables.container_statuses.get(candidate)
+        return self._intern_container(candidate) if found is None else found
+
+    def _intern_container(self, status: ContainerStatus) -> ContainerStatus:
         text = self._intern
-        made = PodStatus(
+        made = ContainerStatus(
+            text(status.name),
+            status.restart_count,
+            text(status.waiting_reason),
+            text(status.terminated_reason),
+            status.exit_code,
+        )
+        return self._tables.container_statuses.put(made, made)
+
+    def _intern_status(self, status: PodStatus) -> PodStatus:
+        text = self._intern
+        made = replace(
+            status,
             phase=text(status.phase),
             reason=text(status.reason),
             qos_class=text(status.qos_class),
-            conditions=self._tables.conditions.intern(
-                tuple(map(self._intern_condition, status.conditions))
-            ),
-            containers=tuple(map(self._intern_container, status.containers)),
-            init_containers=tuple(map(self._intern_container, status.init_containers)),
-            ephemeral_containers=tuple(map(self._intern_container, status.ephemeral_containers)),
         )
-        return self._tables.statuses.intern(made)
-
-    def _intern_condition(self, condition: PodCondition) -> PodCondition:
-        text = self._intern
-        return PodCondition(text(condition.type), text(condition.status), text(condition.reason))
-
-    def _intern_container(self, container: ContainerStatus) -> ContainerStatus:
-        text = self._intern
-        return ContainerStatus(
-            name=text(container.name),
-            restart_count=container.restart_count,
-            waiting_reason=text(container.waiting_reason),
-            terminated_reason=text(container.terminated_reason),
-            exit_code=container.exit_code,
-        )
+        return self._tables.statuses.put(made, made)
 
     def transitions(
-        self, conditions: Iterable[WirePodCondition], created: datetime | None
+        self, conditions: Iterable[WirePodCondition], created_s: int
     ) -> tuple[int | None, ...]:
         """Return when each condition last changed, in seconds after the creation of the pod.
 
         Relative to the creation, most healthy pods have the same few small numbers.
         """
-        start = EPOCH if created is None else created.replace(microsecond=0)
-        seconds = [
-            None
-            if (changed := condition.last_transition_time) is None
-            else (after := changed - start).days * DAY_S + after.seconds
-            for condition in conditions
-        ]
-        return self._tables.transitions.intern(tuple(seconds))
-
-
-def _container_status(wire: WireContainerStatus) -> ContainerStatus:
-    waiting, terminated = wire.state.waiting, wire.state.terminated
-    return ContainerStatus(
-        name=wire.name,
-        restart_count=wire.restart_count,
-        waiting_reason="" if waiting is None else waiting.reason,
-        terminated_reason="" if terminated is None else terminated.reason,
-        exit_code=None if terminated is None else terminated.exit_code,
-    )
+        seconds = tuple(
+            [
+                None
+                if (changed := condition.last_transition_time) is None
+                else (since := changed - EPOCH).days * DAY_S + since.seconds - created_s
+                for condition in conditions
+            ]
+        )
+        return self._tables.transitions.intern(seconds)
