@@ -21,10 +21,12 @@ hypothesis.settings.load_profile("deep" if os.environ.get("TIER") == "deep" else
 
 TMPFS = Path("/dev/shm")  # journals are synced to disk: on a RAM disk that is cheap
 
+EXECUTED = "executed: the programs of a system test are new interpreters, not forked ones"
 VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", EXECUTED)
     config.addinivalue_line("markers", VIRTUAL_TIME)
     _let_children_be_interrupted()
     if config.option.basetemp is None and os.access(TMPFS, os.W_OK):

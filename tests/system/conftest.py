@@ -1,4 +1,8 @@
-"""Programs of ours as users start them: `sim` as the cluster, `run` as the controller."""
+"""Programs of ours: `sim` as the cluster, `run` as the controller.
+
+They are forked from a process that has loaded their modules, with the mark `executed` each is a new
+interpreter, as users start it: a test or two for each command.
+"""
 
 import json
 import os
@@ -8,11 +12,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import pytest
+
+from tests.support.fork_server import ForkedProgram, ForkServer
 
 POLICY = """\
 apiVersion: descheduler/v1alpha2
@@ -29,23 +35,23 @@ apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {quiet: 50ms}
 """
+ENVIRONMENT = {"PYTHONWARNINGS": "error::ResourceWarning"}
 UNLIMITED = "budgets: {cluster: null, node: null, namespace: null}\n"
 
 PATIENCE_S = 60
 
 
+Launch = Callable[[str, Sequence[str], BinaryIO], "ForkedProgram | subprocess.Popen[bytes]"]
+"""Starts a module with arguments; the file takes the output."""
+
+
 class Program:
     """A process of ours; its output goes to a file that failures show."""
 
-    def __init__(self, log: Path, *arguments: str, module: str = "reactive_desched") -> None:
+    def __init__(self, log: Path, launch: Launch, module: str, arguments: Sequence[str]) -> None:
         self.log = log
         with log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONWARNINGS": "error::ResourceWarning"},
-            )
+            self.process = launch(module, arguments, output)
 
     @property
     def output(self) -> str:
@@ -84,13 +90,43 @@ def wait_until(found: Callable[[], T | None], program: Program) -> T:
     raise AssertionError(f"waited in vain:\n{program.output}")
 
 
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    with ForkServer(ENVIRONMENT) as running:
+        yield running
+
+
+def execute(module: str, arguments: Sequence[str], output: BinaryIO) -> "subprocess.Popen[bytes]":
+    """Start a new interpreter."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **ENVIRONMENT},
+    )
+
+
+def is_executed(request: pytest.FixtureRequest) -> bool:
+    return request.node.get_closest_marker("executed") is not None
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Program]]:
+def launch(request: pytest.FixtureRequest) -> Launch:
+    if is_executed(request):
+        return execute
+    server: ForkServer = request.getfixturevalue("fork_server")
+    return server.start
+
+
+@pytest.fixture
+def start(tmp_path: Path, launch: Launch) -> Iterator[Callable[..., Program]]:
     """Start programs; whatever still runs at the end of the test is stopped."""
     programs: list[Program] = []
 
-    def start_one(*arguments: str, **more: str) -> Program:
-        program = Program(tmp_path / f"{len(programs)}-{arguments[0]}.log", *arguments, **more)
+    def start_one(*arguments: str, module: str = "reactive_desched") -> Program:
+        log = tmp_path / f"{len(programs)}-{arguments[0]}.log"
+        program = Program(log, launch, module, arguments)
         programs.append(program)
         return program
 
@@ -135,9 +171,14 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(start: Callable[..., Program], tmp_path: Path) -> Cluster:
+def cluster(
+    start: Callable[..., Program], tmp_path: Path, request: pytest.FixtureRequest
+) -> Cluster:
     kubeconfig = tmp_path / "kubeconfig"
-    program = start("sim", "--nodes", "6", "--pods", "40", "--write-kubeconfig", str(kubeconfig))
+    program = start(
+        *("sim", "--nodes", "6", "--pods", "40", "--write-kubeconfig", str(kubeconfig)),
+        module="reactive_desched" if is_executed(request) else "tests.support.prompt_sim",
+    )
     url = program.wait_for(r"http://\S+").group()
     found = Cluster(program, url, kubeconfig)
     wait_until(lambda: _all_run(found) or None, program)

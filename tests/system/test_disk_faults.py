@@ -83,6 +83,15 @@ def limited(program: Any, size: int) -> Iterator[None]:  # from the fixture
 
 
 @pytest.fixture
+def settings() -> str:
+    """Try again soon what a fault has cancelled."""
+    return (
+        "budgets: {cluster: null, node: null, namespace: null}\n"
+        "evictions: {retry: {initial: 500ms}}\n"
+    )
+
+
+@pytest.fixture
 def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "orders"
     path.touch()

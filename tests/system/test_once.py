@@ -11,6 +11,7 @@ from reactive_desched.journal.reading import read_events
 NODE = "node-1"
 
 
+@pytest.mark.executed
 def test_one_sweep_moves_what_is_wrong_and_ends(
     cluster: Any, controller: Callable[..., Any], tmp_path: Path
 ) -> None:

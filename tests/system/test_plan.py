@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support.fork_server import ForkServer
+
 NODE = "node-1"
 LISTED = (
     *("/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses"),
@@ -23,7 +25,7 @@ def gone(answer: Any) -> set[str]:
 
 
 def test_a_live_cluster_and_its_files_give_the_same_answer_and_nothing_is_touched(
-    cluster: Any, policy: Path, tmp_path: Path
+    cluster: Any, policy: Path, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     cluster.taint(NODE, "gpu")
     before = cluster.pods_on(NODE)
@@ -35,7 +37,9 @@ def test_a_live_cluster_and_its_files_give_the_same_answer_and_nothing_is_touche
         (tmp_path / "lists").mkdir(exist_ok=True)
         listed = json.dumps(cluster.call("GET", path))
         (tmp_path / "lists" / f"{number}.json").write_text(listed, encoding="utf-8")
-    files = plan("--policy", str(policy), "-f", str(tmp_path / "lists"), *NOW, "-o", "json")
+    files = fork_server.run(
+        "plan", "--policy", str(policy), "-f", str(tmp_path / "lists"), *NOW, "-o", "json"
+    )
 
     assert (live.returncode, live.stderr) == (files.returncode, files.stderr) == (0, "")
     said, of_files = json.loads(live.stdout), json.loads(files.stdout)
@@ -48,10 +52,12 @@ def test_a_live_cluster_and_its_files_give_the_same_answer_and_nothing_is_touche
 
 
 def test_a_cluster_that_went_away_is_status_1_and_half_an_answer_is_never_given(
-    cluster: Any, policy: Path
+    cluster: Any, policy: Path, fork_server: ForkServer
 ) -> None:
     cluster.program.stop()
-    ended = plan("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
+    ended = fork_server.run(
+        "plan", "--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)
+    )
 
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "the cluster cannot be looked at whole, so nothing is said about it" in ended.stderr

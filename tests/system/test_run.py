@@ -11,6 +11,7 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED, MODE_DRY_RUN
 from reactive_desched.journal.reading import read_events
+from tests.support.fork_server import ForkServer
 
 NODE = "node-1"
 
@@ -73,6 +74,7 @@ def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., A
     assert 'reactive_desched_reflector_synced{resource="pods"} 1.0' in get("/metrics")
 
 
+@pytest.mark.executed
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly(controller: Callable[..., Any], number: int) -> None:
     program = controller()
@@ -97,16 +99,6 @@ def test_it_starts_without_a_cluster_and_says_that_it_is_not_ready(
     assert program.stop() == 0
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "reactive_desched", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -122,12 +114,12 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_wrong_policy_ends_with_status_2_and_names_place_and_remedy(
-    tmp_path: Path, text: str, said: str
+    tmp_path: Path, text: str, said: str, fork_server: ForkServer
 ) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(f"apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n{text}")
 
-    ended = run("run", "--policy", str(path))
+    ended = fork_server.run("run", "--policy", str(path))
 
     assert ended.returncode == 2
     assert said in ended.stderr
@@ -136,11 +128,12 @@ def test_a_wrong_policy_ends_with_status_2_and_names_place_and_remedy(
 
 
 def test_a_kubeconfig_that_is_not_there_ends_with_status_2(policy: Path, tmp_path: Path) -> None:
-    ended = run(
-        "run",
+    command = [
+        *(sys.executable, "-m", "reactive_desched", "run"),
         *("--policy", str(policy), "--kubeconfig", str(tmp_path / "none")),
         *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
-    )
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert ended.returncode == 2
     assert str(tmp_path / "none") in ended.stderr

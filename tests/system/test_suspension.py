@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 NODE = "node-1"
-SUSPENDED_S = 20
-"""In this time two more evictions come to be allowed."""
+SUSPENDED_S = 6
+"""In this time one more eviction comes to be allowed."""
 
 
 @pytest.fixture
 def settings() -> str:
-    return "budgets: {cluster: {evictions: 6, per: 1m, burst: 2}, node: null, namespace: null}\n"
+    return "budgets: {cluster: {evictions: 15, per: 1m, burst: 2}, node: null, namespace: null}\n"
 
 
 def evicted(program: Any) -> int:  # from the fixture
