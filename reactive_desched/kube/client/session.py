@@ -170,7 +170,7 @@ class Session:
             else:
                 yield await self._read_refusal(call, reply, limits.read_s)
         finally:
-            reply.close()
+            _abort(reply)
 
     async def _open(self, call: "_Request", limit_s: float) -> aiohttp.ClientResponse:
         try:
@@ -289,6 +289,13 @@ def _stream_timeout(limits: RequestLimits) -> aiohttp.ClientTimeout:
 
 def _is_json(reply: aiohttp.ClientResponse) -> bool:
     return reply.headers.get("Content-Type", _JSON).startswith(_JSON)
+
+
+def _abort(reply: aiohttp.ClientResponse) -> None:
+    """Close the connection at once: a server that streams on delays TLS's own close for long."""
+    if (connection := reply.connection) is not None and connection.transport is not None:
+        connection.transport.abort()
+    reply.close()
 
 
 async def _read_body(reply: aiohttp.ClientResponse, max_bytes: int) -> bytes:
