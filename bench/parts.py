@@ -5,15 +5,28 @@ its speed changes both; the report takes the medians.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.processes import MeasuredProcess, Results, Size, controller, floor, load_server
+from bench.processes import (
+    SIZES,
+    MeasuredProcess,
+    Results,
+    Size,
+    controller,
+    floor,
+    load_server,
+)
 from bench.start import measure as measure_start
 
-_PACES = (200, 1000)
+_PACE = 200
+"""Changes per second of a busy cluster."""
 _WARM_UP = 100
+_FEWEST = 20
+_KEPT_UP = 0.95
+_BISECTIONS = 3
+_OUTAGE_S = 20.0
 ProgressLine = Callable[[str], AbstractContextManager[object]]
 
 
@@ -26,7 +39,9 @@ class Bench:
     progress: ProgressLine
     profile: str = ""
 
-    def controller(self, journal: str, *options: str, server: Results | None = None) -> "_Process":
+    def controller(
+        self, journal: str, *options: str, server: MeasuredProcess | None = None
+    ) -> "_Process":
         """Run a controller with a journal of this name in memory."""
         return controller(
             self.size, self.folders["tmpfs"] / journal, *options, *self.profiling, server=server
@@ -63,18 +78,19 @@ def measure_sync(bench: Bench) -> Results:
 
 def measure_watch(bench: Bench) -> Results:
     """Send watch events flat out."""
-    size, results = bench.size, Results(runs=[], floor=[], taints=[])
+    size, results = bench.size, Results(runs=[], floor=[], bare=[], taints=[])
     with (
         bench.progress("watch events"),
         bench.controller("watch") as ours,
         floor(size) as least,
+        floor(size, "--shape=bare") as bare,
     ):
-        for process in (ours, least):
+        processes = {"runs": ours, "floor": least, "bare": bare}
+        for process in processes.values():
             process.ask("events", script="status", count=size.events // 5)  # warm
         for _ in range(size.runs):
-            status = {"script": "status", "count": size.events}
-            results["runs"].append(ours.ask("events", **status))
-            results["floor"].append(least.ask("events", **status))
+            for name, process in processes.items():
+                results[name].append(process.ask("events", script="status", count=size.events))
         for _ in range(size.syncs):
             results["taints"].append(ours.ask("events", script="flap", count=size.events // 4))
         results["held"] = ours.ask("events", script="status", count=size.events, holds=True)
@@ -98,49 +114,115 @@ def measure_judging(bench: Bench) -> Results:
 
 def measure_reactions(bench: Bench) -> Results:
     """Send changes at several paces, and time the eviction requests that follow."""
-    results: Results = {"floor": {}}
-    for medium, folder in bench.folders.items():
-        with ExitStack() as running:
-            running.enter_context(bench.progress(f"reactions, journal on {medium}"))
-            ours = running.enter_context(controller(bench.size, folder / "react", *bench.profiling))
-            least = running.enter_context(floor(bench.size, "--requests"))
-            results[medium] = _reactions(ours, least, bench.size, results["floor"])
-    return results
-
-
-def _reactions(
-    ours: MeasuredProcess, least: MeasuredProcess, size: Size, floors: Results
-) -> Results:
-    for process in (ours, least):
-        process.ask("react", script="bound", pace=_PACES[0], count=_WARM_UP)
-    results: Results = {}
-    for pace in _PACES:
-        bound = {"script": "bound", "pace": pace, "count": size.reactions}
-        for _ in range(size.syncs):
-            results.setdefault(f"pods_{pace}", []).append(ours.ask("react", **bound))
-            floors.setdefault(f"pods_{pace}", []).append(least.ask("react", **bound))
-        results[f"nodes_{pace}"] = [
-            ours.ask("react", script="probe", pace=pace, count=size.reactions)
+    with (
+        bench.progress("reactions, journal on tmpfs"),
+        bench.controller("react") as ours,
+        floor(bench.size, "--shape=requests") as least,
+    ):
+        results = _reactions(ours, least, bench.size)
+    disk = bench.folders["disk"] / "react"
+    with (
+        bench.progress("reactions, journal on disk"),
+        controller(bench.size, disk, *bench.profiling) as ours,
+    ):
+        ours.ask("react", **_bound(_PACE, _WARM_UP))
+        results["pods_disk"] = [
+            ours.ask("react", **_bound(_PACE, bench.size.reactions))
+            for _ in range(bench.size.syncs)
         ]
-    results["storm_200"] = [ours.ask("storm", pace=200, count=size.reactions)]
-    results["relist_200"] = [ours.ask("relist", pace=200, count=size.reactions)]
-    bound = {"script": "bound", "pace": _PACES[0], "count": size.reactions // 4}
-    for _ in range(size.runs):
-        results.setdefault("recorded", []).append(ours.ask("react", **bound))
-        results.setdefault("unrecorded", []).append(ours.ask("unrecorded", **bound))
     return results
+
+
+def _reactions(ours: MeasuredProcess, least: MeasuredProcess, size: Size) -> Results:
+    for process in (ours, least):
+        process.ask("react", **_bound(_PACE, _WARM_UP))
+    results = Results(zip(("pods", "pods_floor"), _in_turn(ours, least, size, _PACE), strict=True))
+    results["nodes"] = [ours.ask("react", script="probe", pace=_PACE, count=size.reactions)]
+    results["storm"] = [ours.ask("storm", pace=_PACE, count=size.reactions)]
+    results["relist"] = [ours.ask("relist", pace=_PACE, count=size.reactions)]
+    for _ in range(size.runs):
+        few = _bound(_PACE, size.reactions // 4)
+        results.setdefault("recorded", []).append(ours.ask("react", **few))
+        results.setdefault("unrecorded", []).append(ours.ask("unrecorded", **few))
+    results["saturation"] = find_saturation(
+        lambda pace: ours.ask("react", **_bound(pace, pace * size.ramp_s))
+    )
+    half = results["saturation"]["pace"] / 2
+    results["half"], results["half_floor"] = _in_turn(ours, least, size, half)
+    return results
+
+
+def _bound(pace: float, count: float) -> Results:
+    """Name the script that binds pods where they may not stay: one event, one eviction."""
+    return {"script": "bound", "pace": pace, "count": max(_FEWEST, round(count))}
+
+
+def _in_turn(
+    ours: MeasuredProcess, least: MeasuredProcess, size: Size, pace: float
+) -> tuple[list[Results], list[Results]]:
+    runs: tuple[list[Results], list[Results]] = ([], [])
+    for _ in range(size.syncs):
+        for process, found in zip((ours, least), runs, strict=True):
+            found.append(process.ask("react", **_bound(pace, size.reactions)))
+    return runs
+
+
+def find_saturation(react: Callable[[float], Results]) -> Results:
+    """Find the pace at which requests stop keeping up with the changes.
+
+    `react` runs at a pace. The pace doubles until less than 95 % of it comes out, or the load
+    server itself cannot send so fast; then bisection narrows it down to about a tenth. Returns the
+    greatest pace that was kept up, every run that was tried, and which side gave out.
+    """
+    tried: list[Results] = []
+
+    def keeps_up(pace: float) -> bool:
+        run = react(pace)
+        sent, requests = run["sent_per_s"], run["requests_per_s"]
+        is_server = sent < _KEPT_UP * pace
+        kept = not is_server and requests >= _KEPT_UP * pace and not run["unsettled"]
+        tried.append({"pace": pace, "requests_per_s": requests, "kept_up": kept})
+        if not kept:
+            tried[-1]["limit"] = "load server" if is_server else "controller"
+        return bool(kept)
+
+    low, high = _PACE / 2, float(_PACE)
+    while keeps_up(high):
+        low, high = high, high * 2
+    for _ in range(_BISECTIONS):
+        middle = round((low * high) ** 0.5)
+        low, high = (middle, high) if keeps_up(middle) else (low, middle)
+    failed = next(run for run in tried if run["pace"] == high)
+    return {"pace": low, "limit": failed["limit"], "tried": tried}
+
+
+def measure_outage(bench: Bench) -> Results:
+    """Close the API server's port and every connection for a while; time until judging resumes."""
+    with (
+        bench.progress(f"an outage of the API server, {_OUTAGE_S:g} s"),
+        load_server(SIZES["small"]) as server,
+        controller(SIZES["small"], bench.folders["tmpfs"] / "outage", server=server) as ours,
+    ):
+        return {
+            "outage_s": _OUTAGE_S,
+            "runs": [
+                ours.ask("resume", back_ns=server.ask("outage", seconds=_OUTAGE_S)["back_ns"])
+                for _ in range(bench.size.outages)
+            ],
+        }
 
 
 def measure_starts(bench: Bench) -> Results:
     """Start the commands."""
     with bench.progress("start"):
-        return dict(measure_start())
+        return dict(measure_start(bench.size.runs))
 
 
 PARTS: Mapping[str, Callable[[Bench], Results]] = {
     "sync": measure_sync,
     "watch": measure_watch,
     "react": measure_reactions,
+    "outage": measure_outage,
     "judge": measure_judging,
     "start": measure_starts,
 }
@@ -155,15 +237,19 @@ def failures(results: Results) -> Iterator[str]:
             yield f"{run['pods']} of {pods} pods were synced"
     if "judge" in results and results["judge"]["polling"]["pods"] < pods:
         yield "the polling peer did not see every pod"
-    for medium, named in results.get("react", {}).items():
-        for name, runs in named.items():
-            for run in runs:
-                yield from _reaction_failures(f"{name}, journal on {medium}", run)
+    for what, run in reaction_runs(results):
+        if not run.get("unsettled") and (run["evicted"] != run["expected"] or run.get("twice")):
+            counts = f"{run['evicted']} of {run['expected']} evicted, {run.get('twice', 0)} twice"
+            yield f"{what}: {counts}; {run.get('why_lost', '')}"
 
 
-def _reaction_failures(what: str, run: Results) -> Iterator[str]:
-    if run.get("unsettled"):
-        return  # its figures are not valid, and the report says so
-    if run["evicted"] != run["expected"] or run.get("twice"):
-        counts = f"{run['evicted']} of {run['expected']} evicted, {run.get('twice', 0)} twice"
-        yield f"{what}: {counts}; {run.get('why_lost', '')}"
+def reaction_runs(results: Results) -> Iterator[tuple[str, Results]]:
+    """Yield every run that ended in evictions, with its name."""
+    named = {
+        f"reactions, {name}": runs
+        for name, runs in results.get("react", {}).items()
+        if name != "saturation"
+    }
+    named["outage"] = results.get("outage", {"runs": ()})["runs"]
+    for what, runs in named.items():
+        yield from ((what, run) for run in runs)

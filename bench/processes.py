@@ -17,7 +17,11 @@ Results = dict[str, Any]  # Any: numbers, texts and tables by name, as JSON has 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a cluster is measured, how many events it sends, how often each is repeated."""
+    """How large a cluster is measured, and how often.
+
+    A run sends `events` watch events flat out or `reactions` changes at a pace. Cheap runs are
+    repeated `runs` times, dear ones `syncs` times; `ramp_s` is how long each pace is tried.
+    """
 
     name: str
     nodes: int
@@ -26,6 +30,8 @@ class Size:
     reactions: int
     runs: int
     syncs: int
+    ramp_s: float
+    outages: int
 
     @property
     def one_tenth(self) -> "Size":
@@ -34,9 +40,27 @@ class Size:
 
 
 SIZES = {
-    "small": Size("small", nodes=200, pods=6_000, events=4_000, reactions=40, runs=5, syncs=3),
+    "small": Size(
+        name="small",
+        nodes=200,
+        pods=6_000,
+        events=4_000,
+        reactions=40,
+        runs=5,
+        syncs=3,
+        ramp_s=0.5,
+        outages=1,
+    ),
     "full": Size(
-        "full", nodes=5_000, pods=150_000, events=20_000, reactions=1_000, runs=5, syncs=3
+        name="full",
+        nodes=5_000,
+        pods=150_000,
+        events=20_000,
+        reactions=1_000,
+        runs=5,
+        syncs=3,
+        ramp_s=2,
+        outages=3,
     ),
 }
 
@@ -60,16 +84,16 @@ class MeasuredProcess:
 
 
 @contextmanager
-def load_server(size: Size, *options: str) -> Iterator[Results]:
-    """Run a load server while the block lasts; gives its address and certificate."""
+def load_server(size: Size, *options: str) -> Iterator[MeasuredProcess]:
+    """Run a load server while the block lasts; it starts with its address and certificate."""
     cluster = ("--pods", str(size.pods), "--nodes", str(size.nodes))
     with _process("bench.server", *cluster, *options) as server:
-        yield server.started
+        yield server
 
 
 @contextmanager
 def controller(
-    size: Size, journal: Path, *options: str, server: Results | None = None
+    size: Size, journal: Path, *options: str, server: MeasuredProcess | None = None
 ) -> Iterator[MeasuredProcess]:
     """Run the controller until the block ends; it is synced when the block begins.
 
@@ -81,7 +105,9 @@ def controller(
 
 
 @contextmanager
-def floor(size: Size, *options: str, server: Results | None = None) -> Iterator[MeasuredProcess]:
+def floor(
+    size: Size, *options: str, server: MeasuredProcess | None = None
+) -> Iterator[MeasuredProcess]:
     """Run the floor until the block ends, as `controller` does the controller."""
     with _client("bench.floor", size, server, *options) as process:
         yield process
@@ -89,31 +115,30 @@ def floor(size: Size, *options: str, server: Results | None = None) -> Iterator[
 
 @contextmanager
 def _client(
-    module: str, size: Size, server: Results | None, *options: str
+    module: str, size: Size, server: MeasuredProcess | None, *options: str
 ) -> Iterator[MeasuredProcess]:
     if server is None:
         with load_server(size) as own, _client(module, size, own, *options) as process:
             yield process
     else:
-        at = ("--url", server["url"], "--ca", server["ca"])
+        at = ("--url", server.started["url"], "--ca", server.started["ca"])
         with _process(module, *at, *options) as process:
             yield process
 
 
 @contextmanager
 def _process(module: str, *options: str) -> Iterator[MeasuredProcess]:
-    process = subprocess.Popen(  # noqa: S603  # our own module
+    with subprocess.Popen(  # noqa: S603  # our own module
         [sys.executable, "-m", module, *options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env=_environment(),
-    )
-    try:
-        yield MeasuredProcess(process, _read_line(process, module))
-    finally:
-        process.terminate()
-        process.wait()
+    ) as process:
+        try:
+            yield MeasuredProcess(process, _read_line(process, module))
+        finally:
+            process.terminate()
 
 
 def _read_line(process: "subprocess.Popen[str]", what: str) -> Results:

@@ -6,6 +6,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from bench.parts import reaction_runs
 from bench.processes import Results
 from bench.record import rows as record
 from bench.row import Row
@@ -25,6 +26,8 @@ def rows(results: Results) -> Iterator[Row]:
         yield from _watch_rows(results["watch"])
     if "react" in results:
         yield from _reaction_rows(results["react"])
+    if "outage" in results:
+        yield from _outage_rows(results["outage"])
     if "judge" in results:
         yield from _judging_rows(results["judge"])
     if "start" in results:
@@ -75,6 +78,13 @@ def _watch_rows(watch: Results) -> Iterator[Row]:
         unit="µs",
         floor=_middle(watch["floor"], "us_per_event"),
     )
+    yield Row(
+        "the floor without an HTTP library",
+        _middle(watch["bare"], name),
+        unit="/s",
+        best=max(_at(run, (name,)) for run in watch["bare"]),
+        floor=_middle(watch["floor"], name),
+    )
     what = "watch events that taint a node, each with 30 pods to judge"
     yield Row(what, _middle(watch["taints"], name), None, "/s")
     held = watch["held"]["holds"]["longest_ms"]
@@ -82,41 +92,71 @@ def _watch_rows(watch: Results) -> Iterator[Row]:
     yield Row("CPU at idle", watch["idle"]["cpu_percent"], None, "%")
 
 
-_REACTIONS: tuple[tuple[str, str, float | None], ...] = (
-    ("pods_200", "pods, 200/s", 1000),
-    ("pods_1000", "pods, 1,000/s", 1000),
-    ("nodes_200", "nodes, 200/s", 1000),
-    ("nodes_1000", "nodes, 1,000/s", 1000),
-    ("storm_200", "nodes, 200/s beside 4,000 status/s", 3000),
-    ("relist_200", "nodes, during a relist of all pods", 3000),
+_REACTIONS: tuple[tuple[str, str], ...] = (
+    ("pods", "a bound pod, 200/s"),
+    ("pods_disk", "a bound pod, 200/s, journal on disk"),
+    ("nodes", "a taint, 200/s"),
+    ("storm", "a taint, 200/s beside 4,000 status/s"),
+    ("relist", "a taint, 200/s during a relist of all pods"),
 )
 
 
 def _reaction_rows(react: Results) -> Iterator[Row]:
-    for medium in ("tmpfs", "disk"):
-        for name, what, p99 in _REACTIONS:
-            runs = react[medium][name]
-            invalid = next((run["unsettled"] for run in runs if run["unsettled"]), "")
-            floors = react["floor"].get(name)
-            for quantile, goal in (("p50", None), ("p99", p99)):
-                path = ("change_to_request_us", quantile)
-                yield Row(
-                    f"change to request {quantile} ({what}; journal on {medium})",
-                    _middle(runs, *path),
-                    goal,
-                    "µs",
-                    floor=_middle(floors, *path) if floors else None,
-                    goal_of_floor=1.6 if _is_promised(medium, name, quantile) else None,
-                    invalid=invalid,
-                )
-    for name, what, _ in _REACTIONS[:4]:
-        for quantile, goal in (("p50", 50), ("p99", 150)):
-            taken = _middle(react["tmpfs"][name], "frame_to_decision_us", quantile)
-            yield Row(f"frame to decision {quantile}, {what}", taken, goal, "µs")
+    for name, what in _REACTIONS:
+        goal = 1.6 if name == "pods" else None
+        yield from _requests(what, react[name], react.get(f"{name}_floor"), goal)
+        if f"{name}_floor" in react:
+            yield _cpu(what, react[name], react[f"{name}_floor"])
+    saturation, half = react["saturation"], react["half"]
+    what = f"pods bound per second at saturation of the {saturation['limit']}"
+    yield Row(what, saturation["pace"], None, "/s")
+    what = f"a bound pod, {saturation['pace'] / 2:,.0f}/s: half of saturation"
+    yield from _requests(what, half, react["half_floor"], None)
+    yield _cpu(what, half, react["half_floor"])
+    spread = float(median(_at(run, _P99) / _at(run, _P50) for run in half))
+    yield Row("  of which p99 : p50", spread, 5, invalid=_invalid(half))
+    for name, pace in (("pods", "200/s"), ("half", "half of saturation")):
+        for quantile, limit in (("p50", 50), ("p99", 150)):
+            taken = _middle(react[name], "frame_to_decision_us", quantile)
+            yield Row(f"frame to decision {quantile}, a bound pod, {pace}", taken, limit, "µs")
 
 
-def _is_promised(medium: str, name: str, quantile: str) -> bool:
-    return (medium, name, quantile) == ("tmpfs", "pods_200", "p50")
+_P50, _P99 = ("change_to_request_us", "p50"), ("change_to_request_us", "p99")
+
+
+def _requests(
+    what: str, runs: Sequence[Results], floors: Sequence[Results] | None, goal: float | None
+) -> Iterator[Row]:
+    for path, of_floor in ((_P50, goal), (_P99, None)):
+        yield Row(
+            f"change to request {path[-1]} ({what})",
+            _middle(runs, *path),
+            unit="µs",
+            best=min(_at(run, path) for run in runs),
+            floor=_middle(floors, *path) if floors else None,
+            goal_of_floor=of_floor,
+            invalid=_invalid(runs),
+        )
+
+
+def _cpu(what: str, runs: Sequence[Results], floors: Sequence[Results]) -> Row:
+    name = "cpu_us_per_change"
+    return Row(
+        f"CPU of one change to its outcome ({what})",
+        _middle(runs, name),
+        unit="µs",
+        best=min(_at(run, (name,)) for run in runs),
+        floor=_middle(floors, name),
+    )
+
+
+def _invalid(runs: Sequence[Results]) -> str:
+    return next((str(run["unsettled"]) for run in runs if run["unsettled"]), "")
+
+
+def _outage_rows(outage: Results) -> Iterator[Row]:
+    what = f"API server back after {outage['outage_s']:g} s: evaluating again"
+    yield Row(what, _middle(outage["runs"], "back_to_resumed_s"), 3, "s")
 
 
 def _judging_rows(judge: Results) -> Iterator[Row]:
@@ -146,10 +186,9 @@ def ratios(results: Results) -> Iterator[tuple[str, float]]:
         if "sync" in results:
             yield "a naive pass : our first sync", naive / _middle(results["sync"]["runs"], "cpu_s")
     if "react" in results:
-        path = ("change_to_request_us", "p50")
-        runs = results["react"]["tmpfs"]
+        react = results["react"]
         what = "change to request, p50: with the whole record : without findings and decisions"
-        yield what, _middle(runs["recorded"], *path) / _middle(runs["unrecorded"], *path)
+        yield what, _middle(react["recorded"], *_P50) / _middle(react["unrecorded"], *_P50)
 
 
 def warnings(results: Results) -> Iterator[str]:
@@ -160,13 +199,11 @@ def warnings(results: Results) -> Iterator[str]:
             f"the load was {load:.1f} at the start: other processes share the machine;"
             " a ratio of CPU to its floor bears that, a reaction time does not"
         )
-    for medium, named in results.get("react", {}).items():
-        for name, runs in named.items():
-            for run in runs:
-                if run.get("unsettled"):
-                    yield f"{name}, journal on {medium}, is invalid: {run['unsettled']}"
-                if run.get("late"):
-                    yield f"{name}, journal on {medium}: {run['late']} evictions of an earlier run"
+    for what, run in reaction_runs(results):
+        if run.get("unsettled"):
+            yield f"{what}: invalid: {run['unsettled']}"
+        if run.get("late"):
+            yield f"{what}: {run['late']} evictions of an earlier run came, and are not counted"
 
 
 def print_report(results: Results, console: Console) -> None:

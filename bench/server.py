@@ -148,32 +148,68 @@ def _status(code: int, reason: str, message: str) -> bytes:
     return json.dumps(body | {"code": code, "reason": reason, "message": message}).encode()
 
 
-def serve(server: LoadServer, listener: socket.socket, context: ssl.SSLContext | None) -> None:
-    """Accept connections, each on a thread of its own, until the listener is closed."""
-    with contextlib.suppress(OSError):
+class Listener:
+    """The port of a load server; it can be closed for a while, with every connection."""
+
+    def __init__(self, server: LoadServer, context: ssl.SSLContext | None) -> None:
+        self._server, self._context = server, context
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._connections: set[socket.socket] = set()
+        self._is_open = threading.Event()
+        self._is_open.set()
+        self.port: int = self._socket.getsockname()[1]
+
+    def serve(self) -> None:
+        """Accept connections, each on a thread of its own, until `close`."""
         while True:
-            sock, _ = listener.accept()
-            threading.Thread(
-                target=_serve_connection, args=(server, sock, context), daemon=True
-            ).start()
+            with contextlib.suppress(OSError):
+                while True:
+                    sock, _ = self._socket.accept()
+                    threading.Thread(target=self._connect, args=(sock,), daemon=True).start()
+            if self._is_open.is_set():
+                return  # closed for good
+            self._is_open.wait()
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        _shut_down(self._socket)
+
+    def interrupt(self, seconds: float) -> int:
+        """Close the port and every connection, and open it again; return when, in nanoseconds."""
+        self._is_open.clear()
+        for sock in (self._socket, *tuple(self._connections)):
+            _shut_down(sock)
+        self._server.stage.drop_watches()
+        time.sleep(seconds)
+        self._socket = socket.create_server(("127.0.0.1", self.port))
+        self._is_open.set()
+        return time.monotonic_ns()
+
+    def _connect(self, sock: socket.socket) -> None:
+        with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
+            closing.enter_context(sock)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._context:
+                sock = closing.enter_context(self._context.wrap_socket(sock, server_side=True))
+            self._connections.add(sock)
+            closing.callback(self._connections.discard, sock)
+            connection = Connection(sock)
+            while (request := connection.read()) is not None:
+                if not self._server.handle(connection, request):
+                    return
 
 
-def _serve_connection(
-    server: LoadServer, sock: socket.socket, context: ssl.SSLContext | None
-) -> None:
-    with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
-        closing.enter_context(sock)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if context:
-            sock = closing.enter_context(context.wrap_socket(sock, server_side=True))
-        connection = Connection(sock)
-        while (request := connection.read()) is not None:
-            if not server.handle(connection, request):
-                return
+def _shut_down(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+    sock.close()
 
 
 def main() -> None:
-    """Serve until ended; print the address and the certificate's file as one line of JSON."""
+    """Print the address and the certificate's file, and serve until standard input ends.
+
+    A line of JSON on standard input, with `seconds`, interrupts the service for so long.
+    """
     parser = argparse.ArgumentParser(prog="bench.server")
     parser.add_argument("--pods", type=int, required=True)
     parser.add_argument("--nodes", type=int, required=True)
@@ -185,13 +221,19 @@ def main() -> None:
     data = ensure(args.pods, args.nodes, cache_folder())
     stage = EventPlayer(data.cluster, open_resources(data), Versions())
     server = LoadServer(stage, streaming=args.streaming, chunked=args.chunked)
-    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listen:
+    with tempfile.TemporaryDirectory() as folder:
         certificate = self_signed(Path(folder))
-        scheme, port = "http" if args.plain else "https", listen.getsockname()[1]
-        address = {"url": f"{scheme}://127.0.0.1:{port}", "ca": str(certificate.cert)}
-        sys.stdout.write(json.dumps(address) + "\n")
-        sys.stdout.flush()
-        serve(server, listen, None if args.plain else certificate.server_context())
+        listener = Listener(server, None if args.plain else certificate.server_context())
+        threading.Thread(target=listener.serve, daemon=True).start()
+        scheme = "http" if args.plain else "https"
+        _print({"url": f"{scheme}://127.0.0.1:{listener.port}", "ca": str(certificate.cert)})
+        for line in sys.stdin:
+            _print({"back_ns": listener.interrupt(json.loads(line)["seconds"])})
+
+
+def _print(answer: object) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

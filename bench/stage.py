@@ -133,6 +133,13 @@ class EventPlayer:
         resource.change(pod.number, None)
         self._send(_PODS, chunk(resource.event("DELETED", last)))
 
+    def drop_watches(self) -> None:
+        """Forget every watch, its connection being closed."""
+        for watchers in self.watchers.values():
+            for watcher in watchers:
+                watcher.closed.set()
+            watchers.clear()
+
     def expire_watches(self, path: str) -> int:
         """Tell the watchers that their version is too old, so that they list again."""
         gone = (

@@ -18,8 +18,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-
 ROUNDS: Final = 7
 FLOOR: Final = "import aiohttp, msgspec, pydantic, structlog, prometheus_client, yaml"
 WANTED: Final[Mapping[str, float]] = {"policy check": 0.6, "plan, 20 pods": 0.6, "run": 1.3}
@@ -59,16 +57,6 @@ def measure(rounds: int = ROUNDS) -> dict[str, dict[str, float]]:
         command: {"cpu_s": median, "of_floor": median / medians["floor"]}
         for command, median in medians.items()
     }
-
-
-def print_start(results: Mapping[str, Mapping[str, float]], console: Console) -> None:
-    """Print a line for each command."""
-    console.print("start: CPU of the whole process, times that of importing the libraries")
-    for command, numbers in results.items():
-        wanted = f", wanted ≤ {WANTED[command]:g}" if command in WANTED else ""
-        console.print(
-            f"  {command:<14} {numbers['cpu_s']:.3f} s  {numbers['of_floor']:.2f}{wanted}"
-        )
 
 
 def _keep(seconds: Seconds, command: str, measured: float, number: int) -> None:

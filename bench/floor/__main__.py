@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.json import Decoder
 
+from bench.floor.bare import open_bare_watch
 from bench.floor.kinds import PODS, WIRE_TYPES, Kept
 from bench.floor.pods import PodEvent, PodSharing, PodStore
 from bench.floor.requests import RequestFloor
@@ -40,6 +41,7 @@ class Floor:
     def __init__(self, director: Director, url: str) -> None:
         self._director, self._http, self._url = director, director.http, url
         self._sharing, self._store, self._kept = PodSharing(), PodStore(), Kept()
+        self._decode = Decoder(PodEvent).decode
         self._version, self._events = "", 0
         self._target, self._reached = -1, asyncio.Event()
 
@@ -94,21 +96,36 @@ class Floor:
         finally:
             task.cancel()
 
+    @asynccontextmanager
+    async def watching_bare(self, ca: str) -> AsyncIterator[None]:
+        """Watch the pods while the block runs, without an HTTP library."""
+        watch = await open_bare_watch(self._url, self._watch_path, ca, self._apply)
+        try:
+            yield
+        finally:
+            watch.close()
+
+    @property
+    def _watch_path(self) -> str:
+        return f"{PODS}?watch=true&resourceVersion={self._version}"
+
     async def _watch(self, opened: asyncio.Event) -> None:
-        decode, record, upsert = Decoder(PodEvent).decode, self._sharing.record, self._store.upsert
-        url = f"{self._url}{PODS}?watch=true&resourceVersion={self._version}"
+        url, apply = self._url + self._watch_path, self._apply
         async with self._http.get(url, headers=_IDENTITY, timeout=_NO_TIMEOUT) as reply:
             opened.set()
             readline = reply.content.readline
             while line := await readline():
-                event = decode(line)
-                if event.type == "DELETED":
-                    self._store.remove(event.object.metadata.uid)
-                else:
-                    upsert(record(event.object))
-                self._events += 1
-                if self._events == self._target:
-                    self._reached.set()
+                apply(line)
+
+    def _apply(self, line: bytes | memoryview) -> None:
+        event = self._decode(line)
+        if event.type == "DELETED":
+            self._store.remove(event.object.metadata.uid)
+        else:
+            self._store.upsert(self._sharing.record(event.object))
+        self._events += 1
+        if self._events == self._target:
+            self._reached.set()
 
     async def events(self, script: str, count: int) -> Quantiles:
         """Read the next events of a script as fast as they come; return what each cost."""
@@ -120,16 +137,16 @@ class Floor:
         return watch.per_event(prepared)
 
 
-async def _run(url: str, ca: str, *, requests: bool) -> None:
+async def _run(url: str, ca: str, shape: str) -> None:
     async with open_director(url, ca) as director:
-        if requests:
+        if shape == "requests":
             evicting = RequestFloor(director, url)
             async with evicting.watching():
                 await serve_commands({}, {"react": evicting.react})
         else:
             floor = Floor(director, url)
             started = await floor.sync()
-            async with floor.watching():
+            async with floor.watching_bare(ca) if shape == "bare" else floor.watching():
                 await serve_commands(started, {"events": floor.events})
 
 
@@ -138,9 +155,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.floor")
     parser.add_argument("--url", required=True)
     parser.add_argument("--ca", required=True)
-    parser.add_argument("--requests", action="store_true", help="keep nothing, only evict")
+    parser.add_argument(
+        "--shape",
+        choices=("whole", "bare", "requests"),
+        default="whole",
+        help="bare watches without an HTTP library; requests keeps nothing and only evicts",
+    )
     args = parser.parse_args()
-    anyio.run(lambda: _run(args.url, args.ca, requests=args.requests))
+    anyio.run(_run, args.url, args.ca, args.shape)
 
 
 if __name__ == "__main__":

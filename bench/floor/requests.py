@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.json import Decoder
 
 from bench.measure.director import Director
+from bench.measure.machine import Stopwatch
 
 _PODS = "/api/v1/pods"
 _BODY = b'{"apiVersion":"policy/v1","kind":"Eviction"}'
@@ -58,14 +59,16 @@ class RequestFloor:
         """Return the time from an event to its eviction request, in microseconds, at a pace."""
         expected = await self._director.prepare(script, count)
         await self._director.play(pace)
+        watch = Stopwatch()
         server = await self._director.wait_for_evictions(expected, _TIMEOUT_S)
+        cpu_us = watch.cpu_s / max(1, expected) * 1e6
         await self._director.delete_evicted()
         evicted = len(dict(server.evictions))
         return {
             "expected": expected,
             "evicted": evicted,
-            "change_to_request_us": server.change_to_request_us(),
-        }
+            "cpu_us_per_change": round(cpu_us, 1),
+        } | server.reactions()
 
 
 async def _evict_all(http: aiohttp.ClientSession, url: str, opened: anyio.Event) -> None:

@@ -71,6 +71,7 @@ def commands(running: RunningController) -> dict[str, Command]:
         "full_pass": partial(full_pass, running),
         "poll": partial(polling_peer, running),
         "react": partial(reaction.react, running),
+        "resume": partial(reaction.after_outage, running),
         "storm": partial(reaction.during_event_storm, running),
         "relist": partial(reaction.during_relist, running),
         "unrecorded": partial(unrecorded.react_unrecorded, running),

@@ -1,14 +1,14 @@
 """Asks the load server to send events to the process under test, over a connection of its own."""
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import msgspec
 
-from bench.measure.numbers import Quantiles, quantiles
+from bench.measure.numbers import quantiles
 
 _READ_BUFFER = 1 << 21
 
@@ -25,10 +25,23 @@ class ServerStamps(msgspec.Struct):
     watching: dict[str, int]
     version: int
 
-    def change_to_request_us(self) -> Quantiles:
-        """Return how long each change took to its eviction request, in microseconds."""
+    def reactions(self) -> dict[str, object]:
+        """Return how long each change took to its eviction request, and both rates."""
         first = dict(reversed(self.evictions))
-        return quantiles([(at - self.sent[pod]) / 1e3 for pod, at in first.items()])
+        return {
+            "sent_per_s": _rate(self.sent.values()),
+            "requests_per_s": _rate(first.values()),
+            "change_to_request_us": quantiles(
+                [(at - self.sent[pod]) / 1e3 for pod, at in first.items()]
+            ),
+        }
+
+
+def _rate(stamps_ns: Iterable[int]) -> float:
+    """Return how many there were each second, from the first to the last."""
+    ordered = sorted(stamps_ns)
+    took_ns = ordered[-1] - ordered[0] if ordered else 0
+    return round((len(ordered) - 1) / took_ns * 1e9, 1) if took_ns else 0.0
 
 
 class Director:

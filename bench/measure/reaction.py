@@ -5,14 +5,19 @@ idle, so that no run is measured beside the rest of the one before it. A run tha
 time says so in `unsettled`; its figures are not valid.
 """
 
+import anyio
+
 from bench.measure.hold import watch_loop_turns
 from bench.measure.live import RunningController
+from bench.measure.machine import Stopwatch
 from bench.measure.numbers import quantiles
 from bench.measure.stamps import frames_stamped
 
 _TIMEOUT_S = 10.0
 _RELIST_TIMEOUT_S = 60.0
 _SETTLE_TIMEOUT_S = 30.0
+_OUTAGE_TIMEOUT_S = 120.0
+_POLL_INTERVAL_S = 0.02
 _STORM = 4000
 """Status updates per second beside the changes that matter: a fifth of what a core can take."""
 PODS = "/api/v1/pods"
@@ -55,10 +60,21 @@ async def during_relist(live: RunningController, pace: float, count: int) -> Res
         return measured | {"watches_expired": expired, "holds": loop_turns.summary()}
 
 
+async def after_outage(live: RunningController, back_ns: int) -> Results:
+    """Wait until evaluation has resumed after the server came back; then evict a few pods."""
+    with anyio.fail_after(_OUTAGE_TIMEOUT_S):
+        while live.stamps.resumed_ns < back_ns:  # noqa: ASYNC110  # polling costs nothing here
+            await anyio.sleep(_POLL_INTERVAL_S)
+    resumed_s = (live.stamps.resumed_ns - back_ns) / 1e9
+    return {"back_to_resumed_s": round(resumed_s, 3)} | await react(live, "bound", 10, 5)
+
+
 async def _measure(
     live: RunningController, expected: int, timeout_s: float = _TIMEOUT_S
 ) -> Results:
+    watch = Stopwatch()
     await live.director.wait_for_evictions(expected, timeout_s)
+    cpu_us = watch.cpu_s / max(1, expected) * 1e6
     unsettled = await live.settle(_SETTLE_TIMEOUT_S)
     server, stamps = await live.director.wait_for_evictions(), live.stamps
     await live.director.delete_evicted()
@@ -76,5 +92,5 @@ async def _measure(
         "why_lost": sorted({stamps.refused.get(pod, "") for pod in lost})[:3],
         "change_to_decision_us": quantiles(decisions),
         "frame_to_decision_us": quantiles(stamps.from_frame_us),
-        "change_to_request_us": server.change_to_request_us(),
-    }
+        "cpu_us_per_change": round(cpu_us, 1),
+    } | server.reactions()

@@ -22,6 +22,7 @@ class StampingObserver(TelemetryObserver):
         super().__init__(metrics, log)
         self.line_ns = 0
         self.evicting = 0
+        self.resumed_ns = 0
         self.reset()
 
     def reset(self) -> None:
@@ -31,6 +32,12 @@ class StampingObserver(TelemetryObserver):
         self.from_frame_us: list[float] = []
         self.refused: dict[str, str] = {}
         self.results: Counter[str] = Counter()
+
+    def on_pause(self, reason: str) -> None:
+        """Stamp when the last pause ended."""
+        if not reason:
+            self.resumed_ns = time.monotonic_ns()
+        super().on_pause(reason)
 
     def on_decision(self, evaluation: Evaluation) -> None:
         """Stamp a decision to evict; keep why anything else was decided."""

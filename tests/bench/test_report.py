@@ -40,10 +40,8 @@ def test_the_ratio_of_the_record_is_of_the_middle_runs() -> None:
         "judge": {"full_pass": {"cpu_s": 0.5}, "polling": {"cpu_s": 30.0}},
         "sync": {"runs": [{"cpu_s": 10.0}]},
         "react": {
-            "tmpfs": {
-                "recorded": requests(900.0, 1200.0, 5000.0),
-                "unrecorded": requests(400.0, 1000.0, 1100.0),
-            }
+            "recorded": requests(900.0, 1200.0, 5000.0),
+            "unrecorded": requests(400.0, 1000.0, 1100.0),
         },
     }
 
@@ -71,18 +69,18 @@ def test_a_run_that_did_not_end_is_invalid_and_its_evictions_are_not_called_lost
     found = {
         "size": {"pods": 0},
         "machine": {"load": [0.1]},
-        "react": {"disk": {"pods_200": [run]}},
+        "react": {"pods_disk": [run]},
     }
 
     assert list(failures(found)) == []
     (warning,) = warnings(found)
-    assert "pods_200, journal on disk, is invalid: 2 evictions" in warning
+    assert "pods_disk: invalid: 2 evictions" in warning
 
 
 def test_an_eviction_that_never_came_is_broken() -> None:
     run = {"expected": 10, "evicted": 8, "unsettled": "", "why_lost": []}
 
-    (failure,) = failures({"size": {"pods": 0}, "react": {"disk": {"pods_200": [run]}}})
+    (failure,) = failures({"size": {"pods": 0}, "react": {"pods_disk": [run]}})
 
     assert "8 of 10 evicted" in failure
 

@@ -4,12 +4,13 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from bench.generate import LIST_VERSION
-from bench.server import LoadServer, serve
+from bench.server import Listener, LoadServer
 from bench.wire import LAST_CHUNK, WATCH_HEAD
 
 PODS = "/api/v1/pods"
@@ -64,11 +65,20 @@ class Client:
                 yield json.loads(file.read(size + 2))
 
 
+@contextmanager
+def listening(server: LoadServer) -> Iterator[Listener]:
+    listener = Listener(server, None)
+    thread = threading.Thread(target=listener.serve, daemon=True)
+    thread.start()
+    yield listener
+    listener.close()
+    thread.join(10)
+
+
 @pytest.fixture
 def client(server: LoadServer) -> Iterator[Client]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, args=(server, listener, None), daemon=True).start()
-        yield Client(listener.getsockname())
+    with listening(server) as listener:
+        yield Client(("127.0.0.1", listener.port))
 
 
 @pytest.mark.parametrize("limit", [7, 100, 500, 0])
@@ -102,12 +112,13 @@ def test_a_streaming_list_is_refused_unless_it_was_asked_for(client: Client) -> 
 
 def test_a_list_in_chunks_is_the_same_list(server: LoadServer) -> None:
     chunked = LoadServer(server.stage, chunked=True)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, args=(chunked, listener, None), daemon=True).start()
-        with Client(listener.getsockname()).send("GET", f"{NODES}?limit=3") as sock:
-            data = b""
-            while not data.endswith(LAST_CHUNK):
-                data += sock.recv(1 << 16)
+    with (
+        listening(chunked) as listener,
+        Client(("127.0.0.1", listener.port)).send("GET", f"{NODES}?limit=3") as sock,
+    ):
+        data = b""
+        while not data.endswith(LAST_CHUNK):
+            data += sock.recv(1 << 16)
     lines = data[len(WATCH_HEAD) :].split(b"\r\n")
     answer = json.loads(b"".join(lines[1::2]))
 
@@ -206,3 +217,35 @@ def test_an_expired_watch_ends_with_the_error_that_demands_a_new_list(client: Cl
 
     played.join()
     assert [event["object"]["code"] for event in told] == [410]
+
+
+def test_an_interrupted_server_cuts_every_connection_and_comes_back_on_the_same_port(
+    server: LoadServer,
+) -> None:
+    with listening(server) as listener:
+        client = Client(("127.0.0.1", listener.port))
+        with client.send("GET", f"{PODS}?watch=true") as watch:
+            assert watch.recv(len(WATCH_HEAD)) == WATCH_HEAD
+            interrupted = threading.Thread(target=listener.interrupt, args=(0.5,))
+            interrupted.start()
+            assert watch.recv(1) == b""
+            with pytest.raises(ConnectionRefusedError):
+                client.ask("/version")
+            interrupted.join()
+
+        assert client.ask("/version")[0] == 200
+
+
+def test_an_eviction_of_an_earlier_script_is_counted_apart(client: Client) -> None:
+    names = []
+    for _ in range(2):
+        client.ask("/bench/prepare?script=bound&count=1", "POST")
+        client.ask("/bench/play?pace=100", "POST")
+        names += client.ask("/stats")[1]["sent"]
+    for name in names:
+        client.ask(f"/api/v1/namespaces/any/pods/{name}/eviction", "POST", b"{}")
+
+    _, stats = client.ask("/stats")
+
+    assert [name for name, _ in stats["evictions"]] == names[1:]
+    assert stats["late"] == 1
