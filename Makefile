@@ -53,7 +53,7 @@ real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka, into a ca
 test-real: $(STAMP) real-tools ## end-to-end tests on the real control plane and the real broker
 	$(BIN)/pytest tests/e2e
 
-bench: $(STAMP) ## measure against the goals (BENCH=small for under a minute)
+bench: $(STAMP) ## measure against the goals (BENCH=small: three minutes instead of fifteen)
 	$(BIN)/python -m bench --size $(BENCH)
 
 lock: | $(BIN)/uv ## renew the locks with hashes

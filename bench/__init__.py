@@ -1,1 +1,1 @@
-"""Measures the real code against a load server, because a goal nobody measures is a wish."""
+"""Measures the real code against a load server, beside the least program that does the same."""

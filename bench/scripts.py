@@ -1,4 +1,4 @@
-"""The stories the load server can tell: which objects change, in which order, and how."""
+"""The scripts of the load server: which objects change, in which order, and how."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ class PodRef:
 
 @dataclass(frozen=True)
 class Scripted:
-    """One event to send: `key` is what its eviction will be known by, `pod` who is to leave."""
+    """One event to send: `key` names its eviction, `pod` the pod that is to be evicted."""
 
     path: str
     number: int
@@ -39,11 +39,11 @@ class Scripted:
 
 
 Script = Callable[[Cluster, Versions, int], Iterator[Scripted]]
-"""Goes on from event number `skip`, since no telling repeats another."""
+"""Yields events from number `skip` on, since no event is sent twice."""
 
 
 def status(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
-    """Tell of pods losing and regaining readiness: the commonest news in a cluster."""
+    """Pods lose and regain readiness: the commonest change in a cluster."""
     for number, lap in _laps(len(cluster.order), skip):
         owner, ordinal = cluster.order[number]
         minute = "2026-01-21T12:53:"
@@ -53,7 +53,7 @@ def status(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted
 
 
 def toggle_tolerated_taint(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
-    """Tell of a taint that everybody tolerates: pods are judged and stay."""
+    """Nodes get and lose a taint that every pod tolerates: pods are judged and stay."""
     for number, lap in _laps(cluster.nodes, skip):
         taints = () if lap % 2 else (FLAP_TAINT,)
         obj = cluster.node(number, versions.next(), *taints)
@@ -61,7 +61,7 @@ def toggle_tolerated_taint(cluster: Cluster, versions: Versions, skip: int) -> I
 
 
 def probe(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
-    """Tell of a taint that drives one pod out of each node: the canary."""
+    """Nodes get a taint that one pod of each does not tolerate: the canary."""
     canary = next(owner for owner in cluster.owners if owner.is_canary)
     pods_by_node = {
         ordinal: number for number, (owner, ordinal) in enumerate(cluster.order) if owner.is_canary
@@ -75,7 +75,7 @@ def probe(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]
 
 
 def bind_new_pods(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
-    """Tell of new pods put on nodes whose taint they do not tolerate: one event, one eviction."""
+    """New pods are bound to nodes whose taint they do not tolerate: one event, one eviction."""
     owners = [owner for owner in cluster.owners if _is_evictable(owner)]
     nodes = [n for n in range(cluster.nodes) if is_dedicated_node(n, cluster.nodes)]
     for turn in itertools.count(skip):

@@ -42,7 +42,7 @@ class LoadServer:
             "/bench/prepare": self._handle_prepare,
             "/bench/play": self._handle_play,
             "/bench/expire": lambda request: self.stage.expire_watches(request.query["path"]),
-            "/bench/bury": lambda _: self.stage.delete_evicted(),
+            "/bench/delete": lambda _: self.stage.delete_evicted(),
             "/stats": self._handle_stats,
         }
 
@@ -132,8 +132,6 @@ class LoadServer:
             "sent": stage.sent,
             "evictions": stage.evictions,
             "late": stage.late,
-            "watching": {path: len(watchers) for path, watchers in stage.watchers.items()},
-            "version": stage.versions.now,
         }
 
 

@@ -1,4 +1,4 @@
-"""Sends scripted events to whoever watches; stamps when each left and when its eviction came."""
+"""Sends scripted events to every watch; stamps when each left and when its eviction came."""
 
 import itertools
 import threading
@@ -44,7 +44,7 @@ class Watcher:
 
 @dataclass
 class EventPlayer:
-    """What is being told: open watches, prepared events, and the stamps of both ends."""
+    """Open watches, prepared events, and the stamps of both ends."""
 
     cluster: Cluster
     resources: Mapping[str, Resource]
@@ -60,7 +60,7 @@ class EventPlayer:
     def prepare(self, script: str, count: int, slot: str) -> int:
         """Render the next events of a script and forget the stamps; return how many there are.
 
-        Each slot holds one script, so that two can be told at the same time.
+        Each slot holds one script, so that two can be sent at the same time.
         """
         self.sent, self.evictions, self.late = {}, [], 0
         events = SCRIPTS[script](self.cluster, self.versions, self.sent_counts[script])
@@ -76,7 +76,7 @@ class EventPlayer:
         thread.start()
 
     def await_playbacks(self) -> None:
-        """Return when everything that was being told has been sent."""
+        """Return when everything has been sent."""
         for play in self.playbacks:
             play.join()
 
@@ -141,7 +141,7 @@ class EventPlayer:
             watchers.clear()
 
     def expire_watches(self, path: str) -> int:
-        """Tell the watchers that their version is too old, so that they list again."""
+        """End the watches with the error that their version is too old, so that they list again."""
         gone = (
             b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure",'
             b'"reason":"Expired","code":410,"message":"too old resource version"}}\n'

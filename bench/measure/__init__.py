@@ -1,1 +1,1 @@
-"""One file per thing we promise: each drives the wired application and returns plain numbers."""
+"""Drives the wired application in a process of its own, and returns plain numbers."""

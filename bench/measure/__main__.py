@@ -11,8 +11,8 @@ import anyio
 
 from bench.measure import judging, poll, reaction, unrecorded
 from bench.measure.commands import Command, serve_commands
-from bench.measure.hold import watch_loop_turns
 from bench.measure.live import RunningController, run_controller
+from bench.measure.loop import watch_loop_turns
 from bench.measure.machine import Stopwatch
 from bench.measure.target import Target
 

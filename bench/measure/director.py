@@ -22,8 +22,6 @@ class ServerStamps(msgspec.Struct):
     sent: dict[str, int]
     evictions: list[tuple[str, int]]
     late: int
-    watching: dict[str, int]
-    version: int
 
     def reactions(self) -> dict[str, object]:
         """Return how long each change took to its eviction request, and both rates."""
@@ -65,7 +63,7 @@ class Director:
 
     async def delete_evicted(self) -> int:
         """Have every evicted pod deleted."""
-        return int(await self._request("POST", "/bench/bury"))
+        return int(await self._request("POST", "/bench/delete"))
 
     async def wait_for_evictions(self, evictions: int = 0, within_s: float = 0) -> ServerStamps:
         """Wait until all is sent and so many evictions came, or for so long; return the stamps.

@@ -3,11 +3,12 @@
 import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 
-from bench.measure.hold import watch_loop_turns
 from bench.measure.live import RunningController
+from bench.measure.loop import watch_loop_turns
 from bench.measure.machine import Stopwatch
-from bench.measure.numbers import Quantiles, median_value
+from bench.measure.numbers import Quantiles
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.changes import (
     Change,
@@ -81,8 +82,8 @@ def _time_changes(live: RunningController, plugin: AnyPlugin, changes: list[Chan
         subjects += judged
     return {
         "subjects": round(subjects / len(changes), 1),
-        "us": round(median_value(cold), 1),
-        "warm_us": round(median_value(warm), 1),
+        "us": round(median(cold), 1),
+        "warm_us": round(median(warm), 1),
     }
 
 
@@ -96,7 +97,7 @@ def _time_change(live: RunningController, plugin: AnyPlugin, change: Change) -> 
 
 
 async def full_pass(live: RunningController) -> Quantiles:
-    """Judge every subject of every plugin on the picture in memory, as polling does each cycle."""
+    """Judge every subject of every plugin on the state in memory, as polling does each cycle."""
     runs = []
     with watch_loop_turns() as loop_turns:
         for _ in range(_RUNS):
@@ -107,4 +108,4 @@ async def full_pass(live: RunningController) -> Quantiles:
             await live.wait_until_idle()
             runs.append(watch.cpu_s)
     longest_ms = round(loop_turns.longest_ns / 1e6, 2)
-    return {"cpu_s": round(median_value(runs), 4), "longest_hold_ms": longest_ms}
+    return {"cpu_s": round(median(runs), 4), "longest_hold_ms": longest_ms}

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from bench.measure.director import Director, open_director
-from bench.measure.hold import watch_loop_turns
+from bench.measure.loop import watch_loop_turns
 from bench.measure.machine import Stopwatch, peak_rss_bytes, rss_bytes
 from bench.measure.sampling import sampling
 from bench.measure.stamps import StampingObserver

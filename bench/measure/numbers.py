@@ -1,7 +1,6 @@
 """Turns samples into the few numbers a table can hold."""
 
 from collections.abc import Sequence
-from statistics import median
 
 Quantiles = dict[str, float]
 _LEVELS = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -17,13 +16,3 @@ def quantiles(samples: Sequence[float]) -> Quantiles:
     for name, level in _LEVELS.items():
         values[name] = round(ordered[min(last, int(len(ordered) * level))], 1)
     return values | {"max": round(ordered[last], 1)}
-
-
-def median_run(runs: Sequence[Quantiles], by: str) -> Quantiles:
-    """Return the run in the middle when ordered by one of its numbers."""
-    return sorted(runs, key=lambda run: run[by])[len(runs) // 2]
-
-
-def median_value(values: Sequence[float]) -> float:
-    """Return the median of some values."""
-    return float(median(values))

@@ -124,7 +124,7 @@ def _quantity(text: str) -> float:
 
 
 def _judge_aggregates(cycle: PollingCycle) -> None:
-    """Judge what only the whole can tell: doubles on a node, and nodes that are too full."""
+    """Judge what needs every pod: duplicates on a node, and nodes that are too full."""
     cycle.findings += sum(count - 1 for count in cycle.siblings.values() if count > 1)
     for (name, resource), used in cycle.used.items():
         room = _quantity(cycle.nodes[name]["status"]["allocatable"][resource]) * 1000

@@ -7,8 +7,8 @@ time says so in `unsettled`; its figures are not valid.
 
 import anyio
 
-from bench.measure.hold import watch_loop_turns
 from bench.measure.live import RunningController
+from bench.measure.loop import watch_loop_turns
 from bench.measure.machine import Stopwatch
 from bench.measure.numbers import quantiles
 from bench.measure.stamps import frames_stamped

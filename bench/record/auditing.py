@@ -26,7 +26,7 @@ _SEED = 3
 
 
 def sample_pods(records: int, limit: int) -> list[str]:
-    """Return some of the pods that so many records tell of."""
+    """Return some of the pods that so many records concern."""
     pod_count = range(min(PODS, records // RECORDS_EACH))
     chosen = Random(_SEED).sample(pod_count, min(limit, len(pod_count)))  # noqa: S311  # a fair choice
     return [f"{namespace(number)}/{pod_name(number)}" for number in chosen]

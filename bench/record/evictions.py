@@ -1,4 +1,4 @@
-"""Made-up evictions, told to the ledger as the controller tells them: four records each."""
+"""Made-up evictions, recorded as the controller records them: four records each."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -76,7 +76,7 @@ def _uid(text: str) -> str:
 
 
 async def record_eviction(recorder: JournalRecorder, context: DecisionContext) -> None:
-    """Tell of one eviction that succeeds at once; return when its end is on disk."""
+    """Record one eviction that succeeds at once; return when its outcome is on disk."""
     recorder.record_decision(context, Evict(context.finding))
     intent = await recorder.begin_intent(Intent(context))
     await recorder.record_outcome(intent, Outcome(EVICTED))
@@ -85,7 +85,7 @@ async def record_eviction(recorder: JournalRecorder, context: DecisionContext) -
 async def record_evictions(
     recorder: JournalRecorder, contexts: Iterable[DecisionContext], concurrency: int
 ) -> None:
-    """Tell of all of them as fast as it goes, so many under way at a time."""
+    """Record all of them as fast as it goes, so many under way at a time."""
     rest = iter(contexts)
 
     async def some() -> None:

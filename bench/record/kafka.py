@@ -1,8 +1,12 @@
 """How fast the relay carries a journal to Kafka, and what the event loop notices of it."""
 
+import json
+import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -11,9 +15,8 @@ import anyio
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
-from bench.measure.hold import watch_loop_turns
+from bench.measure.loop import watch_lateness, watch_loop_turns
 from bench.measure.machine import Stopwatch
-from bench.record.lateness import watch_lateness
 from bench.record.task import Results, Task, WarningLog, freeze_gc
 from reactive_desched.app.recording import utc_now
 from reactive_desched.journal.cursors import Cursors
@@ -25,9 +28,11 @@ from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.kafka.producer import import_client
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink_runner import SinkRunner
+from tests.support.kafka_broker import KafkaBroker, KafkaTools
 from tests.support.mock_kafka import mock_kafka
 
 PARTITIONS = 3
+_BUILD = Path(__file__).parents[2] / "tools" / "real" / "build.py"
 _DELIVERY_TIMEOUT_S = 120.0
 _WITHIN_S = 10.0
 
@@ -106,3 +111,33 @@ def message_count(address: str, topic: str) -> int:
         )
     finally:
         consumer.close()
+
+
+# --- clusters to relay to, none of them in the process that is measured -------------------------
+
+
+@contextmanager
+def mock_cluster(topics: Sequence[str]) -> Iterator[str]:
+    """Run librdkafka's mock cluster while the block lasts; gives its address."""
+    command = [sys.executable, "-m", "bench.record", "mock", "--folder", ".", "--topics", *topics]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cluster:  # noqa: S603  # our own module
+        assert cluster.stdout is not None
+        yield json.loads(cluster.stdout.readline())["address"]
+        cluster.communicate()
+
+
+@contextmanager
+def real_cluster(folder: Path, topics: Sequence[str], tools: KafkaTools) -> Iterator[str]:
+    """Run a real broker while the block lasts; gives its address."""
+    folder.mkdir()
+    with KafkaBroker(tools, folder) as broker:
+        for topic in topics:
+            broker.admin.create_topic(topic, PARTITIONS)
+        yield broker.address
+
+
+def kafka_tools() -> KafkaTools:
+    """Say where Java and Kafka are, if `make real-tools` has brought them; nothing is built now."""
+    where = [sys.executable, str(_BUILD), "--where"]
+    done = subprocess.run(where, check=True, capture_output=True, text=True)  # noqa: S603  # our own script
+    return KafkaTools.parse(done.stdout)

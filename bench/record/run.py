@@ -12,7 +12,7 @@ from time import perf_counter
 
 from bench.measure.numbers import quantiles
 from bench.record.auditing import sample_pods
-from bench.record.clusters import kafka_tools, mock_cluster, real_cluster
+from bench.record.kafka import kafka_tools, mock_cluster, real_cluster
 from bench.record.streaming import RECORDS_PER_S
 from bench.record.task import Results
 
@@ -22,7 +22,7 @@ ProgressLine = Callable[[str], AbstractContextManager[object]]
 
 @dataclass(frozen=True)
 class RecordSize:
-    """How many records there are, how many are relayed, and how long things at a pace last."""
+    """How many records there are, how many are relayed, and how long a paced run lasts."""
 
     records: int
     relayed: int

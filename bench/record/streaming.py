@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from bench.measure.hold import watch_loop_turns
+from bench.measure.loop import watch_lateness, watch_loop_turns
 from bench.measure.machine import Stopwatch, rss_bytes
-from bench.record.lateness import watch_lateness
 from bench.record.task import Results, Task, WarningLog
 from bench.record.writing import open_bench_recording, write_at_pace
 from reactive_desched.app.recording import utc_now
@@ -31,7 +30,7 @@ _LONGEST_LINE = 1 << 20
 
 
 async def stream_speed(task: Task) -> Results:
-    """Serve clients that are another process, while evictions are told at a pace."""
+    """Serve clients that are another process, while evictions are recorded at a pace."""
     return await _measure_stream(task, "read")
 
 
@@ -79,7 +78,7 @@ async def _wait_for_cut_clients(stream: EventStream, silent: int) -> int:
 
 
 class _ReaderProcess:
-    """The other process: it says when all are connected, is told where to end, and reports."""
+    """The other process: it prints when all are connected, reads where to end, and reports."""
 
     def __init__(self, process: anyio.abc.Process) -> None:
         assert process.stdin is not None

@@ -1,4 +1,4 @@
-"""What one programme of measurements is told: where, how much, how often."""
+"""The arguments of one programme of measurements: where, how much, how often."""
 
 import gc
 import time

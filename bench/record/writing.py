@@ -6,10 +6,10 @@ from time import perf_counter
 
 import anyio
 
+from bench.measure.loop import watch_lateness
 from bench.measure.machine import Stopwatch
 from bench.measure.numbers import quantiles
 from bench.record.evictions import RECORDS_EACH, decision_contexts, record_evictions
-from bench.record.lateness import watch_lateness
 from bench.record.task import Results, Task, WarningLog, freeze_gc
 from reactive_desched.app.recording import Recording, journal_config, open_recording, utc_now
 from reactive_desched.journal.journal import Journal, open_journal
@@ -44,12 +44,12 @@ class _WriteTimes(Histogram):
 
 
 async def write_speed_alone(task: Task) -> Results:
-    """Write flat out, nobody following; what is written stays for others to read."""
+    """Write flat out without followers; the journal stays for the programmes that read it."""
     config = journal_config(ReactiveSettings())
     async with open_journal(task.folder, config, clock=utc_now) as journal:
         writes = _WriteTimes(journal)
-        ledger = JournalRecorder(journal, utc_now, verdict_rate=_VERDICTS)
-        return {"runs": [await _flat_out(ledger, it, writes) for it in _portions(task)]}
+        recorder = JournalRecorder(journal, utc_now, verdict_rate=_VERDICTS)
+        return {"runs": [await _flat_out(recorder, it, writes) for it in _portions(task)]}
 
 
 async def write_speed_followed(task: Task) -> Results:
@@ -61,7 +61,7 @@ async def write_speed_followed(task: Task) -> Results:
 
 
 async def paced_write_latency(task: Task) -> Results:
-    """Tell of evictions at an even pace, as the controller does; time each until it is safe."""
+    """Record evictions at an even pace, as the controller does; time each until it is durable."""
     async with open_bench_recording(task) as kept:
         writes = _WriteTimes(kept.journal)
         await record_evictions(kept.recorder, decision_contexts(0, _WARM_UP), _AT_ONCE)
@@ -77,7 +77,7 @@ async def _paced(task: Task, recorder: JournalRecorder, writes: _WriteTimes) -> 
 
 
 async def write_at_pace(recorder: JournalRecorder, records_per_s: float, seconds: float) -> Results:
-    """Tell of evictions at an even pace; return how long it took until each was on disk.
+    """Record evictions at an even pace; return how long it took until each was on disk.
 
     Each is timed from when it was due: what is late because the loop or the disk was busy counts.
     """
@@ -100,14 +100,14 @@ async def write_at_pace(recorder: JournalRecorder, records_per_s: float, seconds
 
 
 class _EvictionTimer:
-    """Tells of evictions and keeps how long the disk took: for the request, and for its end."""
+    """Records evictions and keeps how long the disk took: for the intent, and for the outcome."""
 
     def __init__(self, recorder: JournalRecorder) -> None:
         self.took_ms: list[float] = []
         self._recorder = recorder
 
     async def evict(self, context: DecisionContext, due: float) -> None:
-        """Tell of one eviction."""
+        """Record one eviction."""
         self._recorder.record_decision(context, Evict(context.finding))
         intent = await self._recorder.begin_intent(Intent(context))
         answered = perf_counter()

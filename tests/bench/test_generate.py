@@ -122,7 +122,7 @@ def test_siblings_share_their_specs_once_decoded(small: Dataset) -> None:
     assert len({id(pod.spec) for pod in pods}) == 1
 
 
-def test_the_probe_taint_drives_out_the_canary_and_nobody_else(small: Dataset) -> None:
+def test_the_probe_taint_drives_out_the_canary_and_no_other_pod(small: Dataset) -> None:
     probe = Taint(PROBE_TAINT, "NoSchedule")
 
     leaving = {p.owners[0].name for p in decoded_pods(small) if not tolerated(p, probe)}

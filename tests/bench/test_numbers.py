@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from bench.measure.hold import watch_loop_turns
-from bench.measure.numbers import median_run, quantiles
+from bench.measure.loop import watch_loop_turns
+from bench.measure.numbers import quantiles
 from bench.row import Row
 
 
@@ -25,12 +25,6 @@ def test_a_spread_names_the_least_the_usual_quantiles_and_the_greatest() -> None
 
 def test_nothing_measured_is_no_error() -> None:
     assert quantiles([]) == {"n": 0}
-
-
-def test_the_run_in_the_middle_is_taken_whole() -> None:
-    runs: list[dict[str, float]] = [{"rate": 9, "n": 1}, {"rate": 3, "n": 2}, {"rate": 5, "n": 3}]
-
-    assert median_run(runs, "rate") == {"rate": 5, "n": 3}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The load server shows a whole cluster, page by page, and tells the truth about its events."""
+"""The load server shows a whole cluster, page by page, and its lists agree with its events."""
 
 import json
 import socket
@@ -127,24 +127,24 @@ def test_a_list_in_chunks_is_the_same_list(server: LoadServer) -> None:
 
 
 @pytest.mark.parametrize("script", ["status", "flap", "probe", "bound"])
-def test_what_was_told_is_in_later_lists(client: Client, script: str) -> None:
+def test_what_was_sent_is_in_later_lists(client: Client, script: str) -> None:
     path = NODES if script in ("flap", "probe") else PODS
     _, count = client.ask(f"/bench/prepare?script={script}&count=5", "POST")
     events = client.watch(path, count)
     played = threading.Timer(0.05, client.ask, ("/bench/play?pace=100", "POST"))
     played.start()
-    told = [next(events)["object"] for _ in range(count)]
+    received = [next(events)["object"] for _ in range(count)]
     played.join()
 
     _, answer = client.ask(path)
 
     listed = {item["metadata"]["uid"]: item for item in answer["items"]}
     assert count == 5
-    for obj in told:
+    for obj in received:
         kind, api = obj.pop("kind"), obj.pop("apiVersion")
         assert (kind, api) == (answer["kind"].removesuffix("List"), "v1")
         assert listed[obj["metadata"]["uid"]] == obj
-    assert int(answer["metadata"]["resourceVersion"]) >= max(version(obj) for obj in told)
+    assert int(answer["metadata"]["resourceVersion"]) >= max(version(obj) for obj in received)
 
 
 def version(obj: dict[str, Any]) -> int:
@@ -152,7 +152,7 @@ def version(obj: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("script", ["status", "flap"])
-def test_news_told_lap_after_lap_always_differs_from_the_last(
+def test_an_event_differs_from_the_one_before_of_the_same_object(
     server: LoadServer, script: str
 ) -> None:
     count = 2 * len(server.stage.cluster.order) if script == "status" else 40
@@ -161,9 +161,9 @@ def test_news_told_lap_after_lap_always_differs_from_the_last(
     latest: dict[int, Any] = {}
     for event in server.stage.prepared[""]:
         obj = json.loads(event.obj)
-        news = (obj["spec"].get("taints"), obj["status"].get("conditions"))
-        assert latest.get(event.number) != news
-        latest[event.number] = news
+        shown = (obj["spec"].get("taints"), obj["status"].get("conditions"))
+        assert latest.get(event.number) != shown
+        latest[event.number] = shown
 
 
 def test_events_of_one_resource_carry_ever_later_versions(server: LoadServer) -> None:
@@ -191,7 +191,7 @@ def test_an_eviction_is_stamped_after_the_event_that_led_to_it(client: Client) -
     assert stamp > stats["sent"][name]
 
 
-def test_an_evicted_pod_is_gone_from_lists_once_it_is_buried(client: Client) -> None:
+def test_an_evicted_pod_is_gone_from_lists_once_it_is_deleted(client: Client) -> None:
     client.ask("/bench/prepare?script=probe&count=1", "POST")
     client.ask("/bench/play?pace=100", "POST")
     _, stats = client.ask("/stats")
@@ -201,7 +201,7 @@ def test_an_evicted_pod_is_gone_from_lists_once_it_is_buried(client: Client) -> 
     assert client.ask(path)[0] == 200
     client.ask(f"{path}/eviction", "POST", b"{}")
 
-    client.ask("/bench/bury", "POST")
+    client.ask("/bench/delete", "POST")
 
     _, answer = client.ask(PODS)
     assert name not in {item["metadata"]["name"] for item in answer["items"]}
@@ -213,10 +213,10 @@ def test_an_expired_watch_ends_with_the_error_that_demands_a_new_list(client: Cl
     played = threading.Timer(0.05, client.ask, (f"/bench/expire?path={PODS}", "POST"))
     played.start()
 
-    told = list(events)
+    received = list(events)
 
     played.join()
-    assert [event["object"]["code"] for event in told] == [410]
+    assert [event["object"]["code"] for event in received] == [410]
 
 
 def test_an_interrupted_server_cuts_every_connection_and_comes_back_on_the_same_port(

@@ -21,16 +21,16 @@ pytestmark = pytest.mark.anyio
 async def test_findings_and_verdicts_are_left_out_while_the_block_runs(tmp_path: Path) -> None:
     first, second = decision_contexts(0, 2)
     async with open_journal(tmp_path, journal_config(ReactiveSettings()), clock=utc_now) as journal:
-        ledger = JournalRecorder(journal, utc_now, verdict_rate=TokenRate(10.0, 10))
+        recorder = JournalRecorder(journal, utc_now, verdict_rate=TokenRate(10.0, 10))
         with record_evictions_only():
-            await record_eviction(ledger, first)
-        await record_eviction(ledger, second)
+            await record_eviction(recorder, first)
+        await record_eviction(recorder, second)
 
-    assert [kind for _, kind in told(tmp_path, first.finding.pod.name)] == [
+    assert [kind for _, kind in recorded(tmp_path, first.finding.pod.name)] == [
         "eviction.requested",
         "eviction.succeeded",
     ]
-    assert [kind for _, kind in told(tmp_path, second.finding.pod.name)] == [
+    assert [kind for _, kind in recorded(tmp_path, second.finding.pod.name)] == [
         "finding.made",
         "decision.evict",
         "eviction.requested",
@@ -38,7 +38,7 @@ async def test_findings_and_verdicts_are_left_out_while_the_block_runs(tmp_path:
     ]
 
 
-def told(folder: Path, pod: str) -> list[tuple[int, str]]:
+def recorded(folder: Path, pod: str) -> list[tuple[int, str]]:
     found = (
         parse_summary(entry.raw) for one in list_segments(folder) for entry in read_records(one)
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.record.auditing import sample_pods
-from bench.record.clusters import mock_cluster
 from bench.record.evictions import RECORDS_EACH
+from bench.record.kafka import mock_cluster
 from bench.record.run import run_programme
 from reactive_desched.journal.segments import list_segments, read_records
 

@@ -1,20 +1,25 @@
-"""Times every single turn of the event loop, because one long turn delays everything else.
+"""How long the event loop is held, and how late its timers are: a long turn delays all others.
 
 Turns are timed by the thread's CPU clock: on a shared machine the wall clock also counts the time
-when other programs had the core, which is nobody's doing here. Both are reported.
+when other programs had the core. Both are reported.
 """
 
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from types import CoroutineType
 from typing import Any
 
+import anyio
+
+from bench.measure.numbers import Quantiles, quantiles
+
 _LONG_NS = 1_000_000
 _MAX_SLOWEST = 12
+_TIMER_EVERY_S = 0.002
 
 
 @dataclass
@@ -108,3 +113,33 @@ def _chain(coroutine: Any) -> Iterator[str]:  # Any: whatever a coroutine may be
         line = coroutine.cr_frame.f_lineno if coroutine.cr_frame else 0
         yield f"{coroutine.__qualname__}:{line}"
         coroutine = coroutine.cr_await
+
+
+class LoopLateness:
+    """The samples, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.late_ms: list[float] = []
+
+    def summary(self) -> Quantiles:
+        """Return the usual quantiles."""
+        return quantiles(self.late_ms)
+
+    async def watch(self) -> None:
+        """Take samples until cancelled."""
+        while True:
+            due = anyio.current_time() + _TIMER_EVERY_S
+            await anyio.sleep_until(due)
+            self.late_ms.append((anyio.current_time() - due) * 1e3)
+
+
+@asynccontextmanager
+async def watch_lateness() -> AsyncIterator[LoopLateness]:
+    """Watch the loop while the block runs."""
+    samples = LoopLateness()
+    async with anyio.create_task_group() as group:
+        group.start_soon(samples.watch)
+        try:
+            yield samples
+        finally:
+            group.cancel_scope.cancel()
