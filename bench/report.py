@@ -176,7 +176,7 @@ def _start_rows(start: Results) -> Iterator[Row]:
 
 
 def ratios(results: Results) -> Iterator[tuple[str, float]]:
-    """Yield what the polling peer spends on the same changes, as a multiple, and the record's part."""
+    """Yield what the polling peer spends as a multiple of ours, and what the record adds."""
     if "judge" in results and "watch" in results:
         one_change_s = _middle(results["watch"]["taints"], "us_per_event") / 1e6
         in_memory = results["judge"]["full_pass"]["cpu_s"]
