@@ -53,6 +53,11 @@ real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka, into a ca
 test-real: $(STAMP) real-tools ## end-to-end tests on the real control plane and the real broker
 	$(BIN)/pytest tests/e2e
 
+generated: $(STAMP) ## write the pages, schemas and manifests that come from code
+	$(BIN)/python -m tools.write_reference
+	$(BIN)/python -m tools.write_schemas
+	$(BIN)/python -m tools.write_event_schemas
+
 bench: $(STAMP) ## measure against the goals (BENCH=small: three minutes instead of fifteen)
 	$(BIN)/python -m bench --size $(BENCH)
 
@@ -65,4 +70,4 @@ lock: | $(BIN)/uv ## renew the locks with hashes
 clean: ## remove what the targets made, except the cache of real parts
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 
-.PHONY: help install demo format lint check test test-deep real-tools test-real bench lock clean
+.PHONY: help install demo format lint check generated test test-deep real-tools test-real bench lock clean

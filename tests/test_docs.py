@@ -9,7 +9,14 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import resources_read_for
 from tools.watched_kinds import watched_kinds_page, written_files
-from tools.write_reference import REFERENCE, metrics_page, plugins_page, reasons_page, settings_page
+from tools.write_reference import (
+    REFERENCE,
+    metrics_page,
+    plugins_page,
+    readme,
+    reasons_page,
+    settings_page,
+)
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -88,7 +95,9 @@ def test_the_metrics_page_names_the_labels_of_each(name: str, labels: str) -> No
 
 @pytest.mark.parametrize("name", sorted(plugin_registry().built_in()))
 def test_the_readme_names_every_plugin(name: str) -> None:
-    assert name in (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert name in text
+    assert text == readme()
 
 
 def test_the_metrics_page_is_what_the_code_says() -> None:

@@ -1,16 +1,33 @@
 """What documentation and manifests say about the watched kinds, written from their table."""
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
 from reactive_desched.state.kinds.kind import Purpose
-from reactive_desched.state.resources import WATCHED_KINDS, AnyWatchedKind
+from reactive_desched.state.resources import WATCHED_KINDS, AnyWatchedKind, resources_read_for
 
 ROOT = Path(__file__).parent.parent
 RBAC = ROOT / "deploy" / "base" / "rbac.yaml"
 SECURITY = ROOT / "SECURITY.md"
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
 _ROLE = "../../deploy/base/rbac.yaml"
+_PLAN_LIST = re.compile(r"(kubectl get )\S+,\S+( -A -o json)")
+_PLAN_RIGHT = re.compile(
+    r"(the right to list ).*( is all it takes\n\(with `--node-fit scheduler` ).*( as well\))"
+)
+_MORE_RIGHTS = re.compile(r"(kubectl create clusterrole reactive-desched-more .*--resource=)\S+()")
+_GRANTED_BY_UPSTREAM = {
+    "namespaces",
+    "nodes",
+    "persistentvolumeclaims",
+    "poddisruptionbudgets",
+    "pods",
+    "priorityclasses",
+}
+"""What the ClusterRole of the SIG descheduler's Helm chart grants."""
 _BEGIN, _END = "watched kinds: written by tools.write_reference", "end of watched kinds"
 
 
@@ -65,12 +82,36 @@ def _security_sentence() -> str:
 
 def written_files() -> Mapping[Path, str]:
     """Return the files with a part about watched kinds, as they should be."""
-    return {
+    found = {
         RBAC: _replaced(RBAC, f"  # {_BEGIN}\n", f"  # {_END}\n", "".join(_rbac_rules())),
         SECURITY: _replaced(
             SECURITY, f"<!-- {_BEGIN} -->\n", f"<!-- {_END} -->\n", _security_sentence()
         ),
     }
+    for page in (README, *sorted(DOCS.rglob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        if (written := _with_commands(text)) != text or _PLAN_LIST.search(text):
+            found[page] = written
+    return found
+
+
+def _with_commands(text: str) -> str:
+    """Return a page with the kinds in its commands and sentences about them."""
+    required = sorted(resources_read_for(Purpose.DECISIONS))
+    for_fit = sorted(resources_read_for(Purpose.NODE_FIT))
+    text = _PLAN_LIST.sub(rf"\g<1>{','.join(required)}\g<2>", text)
+    text = _PLAN_RIGHT.sub(rf"\g<1>{_listed(required)}\g<2>{_listed(for_fit)}\g<3>", text)
+    return _MORE_RIGHTS.sub(rf"\g<1>{','.join(_beyond_upstream())}\g<2>", text)
+
+
+def _beyond_upstream() -> list[str]:
+    """Return the kinds that the SIG descheduler's role does not grant, as kubectl names them."""
+    more = (kind for name, kind in WATCHED_KINDS.items() if name not in _GRANTED_BY_UPSTREAM)
+    return [f"{kind.resource}.{kind.group}".rstrip(".") for kind in more]
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
 
 
 def _replaced(file: Path, begin: str, end: str, part: str) -> str:

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -21,9 +22,12 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
-from tools.watched_kinds import watched_kinds_page, written_files
+from tools.plan_example import PAGE as PLAN_PAGE
+from tools.plan_example import plan_page
+from tools.watched_kinds import README, watched_kinds_page, written_files
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+_README_WIDTH = 130
 _SKIPPED = ("apiVersion", "kind")
 Declared = TypeVar("Declared")
 
@@ -90,6 +94,16 @@ def plugins_page() -> str:
         }
     )
     return "\n".join(lines) + "\n"
+
+
+def readme() -> str:
+    """Return the README with the plugins that run."""
+    names = [f"`{name}`" for name in sorted(plugin_registry().built_in())]
+    runs = textwrap.fill(f"What runs: {', '.join(names[:-1])} and {names[-1]}", _README_WIDTH)
+    text = README.read_text(encoding="utf-8")
+    return re.sub(
+        r"^What runs: .*?(?=, with)", lambda _: runs, text, flags=re.DOTALL | re.MULTILINE
+    )
 
 
 def metrics_page() -> str:
@@ -235,6 +249,8 @@ def main() -> None:
     (REFERENCE / "watched-kinds.md").write_text(watched_kinds_page(), encoding="utf-8")
     for file, text in written_files().items():
         file.write_text(text, encoding="utf-8")
+    README.write_text(readme(), encoding="utf-8")
+    PLAN_PAGE.write_text(plan_page(), encoding="utf-8")
     (REFERENCE / "reasons.md").write_text(reasons_page(), encoding="utf-8")
 
 

@@ -5,10 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import WATCHED_KINDS
-from tests.support.codecs import make_codecs
 
 KIND = '''
 """StorageClasses."""
@@ -170,9 +168,3 @@ def test_only_node_fit_and_records_do_without_a_kind() -> None:
     for kind in WATCHED_KINDS.values():
         assert kind.read_for
         assert kind.optional == (kind.purpose is not Purpose.DECISIONS)
-
-
-def test_the_codecs_of_tests_are_those_of_the_watched_kinds() -> None:
-    assert {codec.path for codec in make_codecs(InternTables()).all()} == {
-        kind.path for kind in WATCHED_KINDS.values()
-    }

@@ -1,10 +1,13 @@
 """Plugins come from entry points, our own too; what is wrong with a package is named."""
 
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
+from reactive_desched import plugins as built_in_plugins
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.errors import PluginError
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, NodeAffinityPlugin
@@ -40,12 +43,10 @@ profiles:
     deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
 """
 BUILT_IN = {
-    "PodLifeTime",
-    "RemoveFailedPods",
-    "RemovePodsHavingTooManyRestarts",
-    "RemovePodsViolatingInterPodAntiAffinity",
-    "RemovePodsViolatingNodeAffinity",
-    "RemovePodsViolatingNodeTaints",
+    plugin.name
+    for module in iter_modules(built_in_plugins.__path__, f"{built_in_plugins.__name__}.")
+    for plugin in vars(import_module(module.name)).values()
+    if isinstance(plugin, type) and issubclass(plugin, Plugin) and "name" in vars(plugin)
 }
 
 

@@ -186,10 +186,10 @@ def _contents(state: ClusterState) -> dict[str, object]:
 class Story:
     """A cluster with one index; a pod's name may come back as another pod."""
 
-    def __init__(self, kind: type[Index]) -> None:
+    def __init__(self, kind: type[Index], followed: type[Index] | None = None) -> None:
         self.state = ClusterState()
         self.kind = kind
-        self.index: Index = self.state.index(kind)
+        self.index: Index = self.state.index(followed or kind)
         self._lives: dict[str, int] = {}
 
     def tell(self, step: str, subject: Any) -> None:  # an object, or a selector's text
@@ -223,7 +223,7 @@ class Story:
 
     def anew(self) -> Index:
         """Build the index from the cluster as it is."""
-        return type(self.index)(self.state)
+        return self.kind(self.state)
 
 
 @pytest.mark.parametrize("kind", INDEXES, ids=lambda kind: kind.__name__)
@@ -234,8 +234,10 @@ def test_after_any_changes_an_index_answers_as_one_built_anew(
     _run(kind, steps)
 
 
-def _run(kind: type[Index], steps: list[tuple[str, Any]]) -> None:
-    story = Story(kind)
+def _run(
+    kind: type[Index], steps: list[tuple[str, Any]], followed: type[Index] | None = None
+) -> None:
+    story = Story(kind, followed)
     for step, subject in steps:
         story.tell(step, subject)
     story.check()
@@ -253,16 +255,16 @@ HOOKS = [
     ("kind", "hook"), HOOKS, ids=lambda part: part if isinstance(part, str) else part.__name__
 )
 def test_the_property_fails_for_an_index_without_one_of_its_hooks(
-    kind: type[Index], hook: str, monkeypatch: pytest.MonkeyPatch
+    kind: type[Index], hook: str
 ) -> None:
     def ignore(_index: Index, _old: object, _new: object) -> tuple[()]:
         return ()
 
-    monkeypatch.setattr(kind, hook, ignore)
+    deaf = type(f"Deaf{kind.__name__}", (kind,), {hook: ignore})
 
     def fails(steps: list[tuple[str, Any]]) -> bool:
         try:
-            _run(kind, steps)
+            _run(kind, steps, deaf)
         except (AssertionError, KeyError):
             return True
         return False

@@ -1,6 +1,6 @@
 """The codecs of the watched kinds by name, each with the type of its records."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from reactive_desched.kube.codec import AnyCodec, Codec, ResourceCodec
 from reactive_desched.model.objects import (
@@ -25,13 +25,16 @@ from reactive_desched.state.kinds.pod import POD
 from reactive_desched.state.kinds.priority_class import PRIORITY_CLASS
 from reactive_desched.state.kinds.pv import PV
 from reactive_desched.state.kinds.pvc import PVC
+from reactive_desched.state.resources import WATCHED_KINDS
 
 __all__ = ["Codecs", "make_codecs"]
 
 
 @dataclass(frozen=True)
 class Codecs:
-    """One codec for each kind; all share the same intern tables."""
+    """A typed codec for each kind that tests read, all over the same intern tables."""
+
+    tables: InternTables
 
     pods: Codec[Pod]
     nodes: Codec[Node]
@@ -45,13 +48,14 @@ class Codecs:
     jobs: Codec[Job]
 
     def all(self) -> list[AnyCodec]:
-        """Return all of them."""
-        return [getattr(self, each.name) for each in fields(self)]
+        """Return a codec for every watched kind."""
+        return [ResourceCodec(kind, self.tables) for kind in WATCHED_KINDS.values()]
 
 
 def make_codecs(tables: InternTables) -> Codecs:
     """Return all codecs over these tables."""
     return Codecs(
+        tables=tables,
         pods=ResourceCodec(POD, tables),
         nodes=ResourceCodec(NODE, tables),
         namespaces=ResourceCodec(NAMESPACE, tables),
