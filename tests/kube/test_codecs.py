@@ -228,7 +228,7 @@ def test_a_claim_keeps_its_storage_class_and_its_volume() -> None:
 def test_each_codec_lists_its_resource_in_all_namespaces() -> None:
     made = fresh()
 
-    assert {made_codec.kind: made_codec.path for made_codec in all_of(made)} == {
+    expected = {
         "Pod": "/api/v1/pods",
         "Node": "/api/v1/nodes",
         "Namespace": "/api/v1/namespaces",
@@ -240,6 +240,8 @@ def test_each_codec_lists_its_resource_in_all_namespaces() -> None:
         "ReplicaSet": "/apis/apps/v1/replicasets",
         "Job": "/apis/batch/v1/jobs",
     }
+    paths = {made_codec.kind: made_codec.path for made_codec in all_of(made)}
+    assert {kind: paths[kind] for kind in expected} == expected
 
 
 # --- what cannot be read -----------------------------------------------------------------------
