@@ -57,11 +57,12 @@ class Cluster:
         digest = _digest(owner, ordinal)
         digits, node = digest.hex(), owner.node_of(ordinal, self.nodes)
         born = time.gmtime(_EPOCH_S + int.from_bytes(digest[8:11], "big") % 130_000 * 60)
+        minute = time.strftime("%Y-%m-%dT%H:%M:", born)
         return PodValues(
             name=_pod_name(owner, ordinal, digest),
             uid=uid_text(digits[:32]),
             version=LIST_VERSION - 1 - int.from_bytes(digest[16:19], "big"),
-            minute=time.strftime("%Y-%m-%dT%H:%M:", born),
+            minute=minute,
             node=node_name(node),
             host_ip=host_ip(node),
             pod_ip=f"10.{64 + digest[20] % 64}.{digest[21]}.{digest[22]}",
@@ -70,6 +71,7 @@ class Cluster:
             container_b=digits[64:],
             restarts=digest[30] if digest[31] < _MAX_RESTARTS and digest[30] < _MAX_RESTARTS else 0,
             ready=True,
+            ready_since=f"{minute}20Z",
             ordinal=ordinal,
         )
 

@@ -27,6 +27,7 @@ FIELDS = (
     "container_b",
     "restarts",
     "ready",
+    "ready_since",
     "ordinal",
 )
 """What differs between the pods of one workload, in the order of `PodValues.row`."""
@@ -56,6 +57,7 @@ class PodValues:
     container_b: str
     restarts: int
     ready: bool
+    ready_since: str
     ordinal: int
 
     def row(self) -> tuple[bytes, ...]:
@@ -64,7 +66,7 @@ class PodValues:
         text = (
             f"{self.name} {self.uid} {self.version} {self.minute} {self.node} {self.host_ip}"
             f" {self.pod_ip} {self.token} {self.container_a} {self.container_b}"
-            f" {self.restarts} {ready} {self.ordinal}"
+            f" {self.restarts} {ready} {self.ready_since} {self.ordinal}"
         )
         return tuple(text.encode().split(b" "))
 

@@ -69,20 +69,20 @@ def pod_status(owner: Workload) -> Obj:
 
 def _conditions() -> list[Obj]:
     rows = (
-        ("PodReadyToStartContainers", "True", 4),
-        ("Initialized", "True", 1),
-        ("Ready", mark("ready"), 20),
-        ("ContainersReady", mark("ready"), 20),
-        ("PodScheduled", "True", 0),
+        ("PodReadyToStartContainers", "True", time_at(4)),
+        ("Initialized", "True", time_at(1)),
+        ("Ready", mark("ready"), mark("ready_since")),
+        ("ContainersReady", mark("ready"), mark("ready_since")),
+        ("PodScheduled", "True", time_at(0)),
     )
     return [
         {
             "type": name,
             "status": state,
             "lastProbeTime": None,
-            "lastTransitionTime": time_at(second),
+            "lastTransitionTime": since,
         }
-        for name, state, second in rows
+        for name, state, since in rows
     ]
 
 

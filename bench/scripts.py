@@ -46,9 +46,8 @@ def status(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted
     """Pods lose and regain readiness: the commonest change in a cluster."""
     for number, lap in _laps(len(cluster.order), skip):
         owner, ordinal = cluster.order[number]
-        minute = "2026-01-21T12:53:"
-        version = versions.next()
-        obj = cluster.changed_pod(owner, ordinal, version, ready=bool(lap % 2), minute=minute)
+        version, since = versions.next(), f"2026-01-21T12:{lap % 60:02d}:53Z"
+        obj = cluster.changed_pod(owner, ordinal, version, ready=bool(lap % 2), ready_since=since)
         yield Scripted("/api/v1/pods", number, str(number), obj)
 
 

@@ -68,7 +68,8 @@ class BlockedFindings(Generic[K, G, C]):
 
     def affected_by(self, change: Change) -> list[K]:
         """Return the findings that this change may unblock."""
-        wake_types = self._wake_types.get(type(change), ()) if self._blocked else ()
+        if (wake_types := self._wake_types.get(type(change))) is None:
+            return []
         return [
             key
             for wake_type in wake_types

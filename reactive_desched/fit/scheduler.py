@@ -56,6 +56,8 @@ class SchedulerNodeFit:
         TerminatingPods,
     )
 
+    reacts_to: ClassVar[tuple[type[Change], ...]] = (PodBound, *UnschedulableGroups.reacts_to)
+
     def __init__(self, view: ClusterView, clock: Callable[[], float]) -> None:
         self._view = view
         self._clock = clock

@@ -7,7 +7,7 @@ its constraints read appears, disappears or changes.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import ClassVar, Final
 
 from reactive_desched.fit.affinity_wakes import AffinityWakeIndex
 from reactive_desched.fit.filters import NodeFilters
@@ -112,6 +112,14 @@ class UnschedulableGroup:
 
 class UnschedulableGroups:
     """The groups, least recently rejected first; collects hints until they are taken."""
+
+    reacts_to: ClassVar[tuple[type[Change], ...]] = (
+        PodBound,
+        PodGone,
+        PodTerminating,
+        PodLabelsChanged,
+        NamespaceChanged,
+    )
 
     def __init__(self, nodes: NodeSets, filters: NodeFilters) -> None:
         self._nodes = nodes

@@ -32,6 +32,7 @@ class PdbFilter:
 
     name = DISRUPTION_BUDGET.gate
     indexes = (PdbIndex,)
+    reacts_to = (PdbChanged,)
 
     def __init__(self, view: ClusterView, clock: Callable[[], float]) -> None:
         self._view = view

@@ -15,6 +15,8 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.view import ClusterView
 
+_REACTS_TO = frozenset({*PdbFilter.reacts_to, *SchedulerNodeFit.reacts_to})
+
 
 class GateFactory:
     """Builds one gate per profile; all of them share filters, limits and trackers.
@@ -53,8 +55,9 @@ class GateFactory:
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
         """Update what is assumed of PodDisruptionBudgets and of node capacity."""
-        self._pdb_filter.apply_changes(changes)
-        self.node_fit.apply_changes(changes)
+        if concerned := [change for change in changes if type(change) in _REACTS_TO]:
+            self._pdb_filter.apply_changes(concerned)
+            self.node_fit.apply_changes(concerned)
 
     def reconfigure(self, config: Configuration, now: float) -> None:
         """Apply other rates and limits; every blocked pod is evaluated again."""

@@ -228,7 +228,7 @@ class ResourceCodec(Generic[W, Obj]):
         self.path: Final = kind.path
         self.accept: Final = METADATA_ONLY if kind.metadata_only else FULL_OBJECT
         self._convert: Final = kind.make_reader(tables)
-        self._object_decoder: Final = Decoder(kind.wire)
+        self._decode: Final = Decoder(kind.wire).decode
         self._change_decoder: Final[Decoder[ObjectWatchLine[W]]] = Decoder(
             ObjectWatchLine[kind.wire]  # type: ignore[name-defined]  # a type held in a variable
         )
@@ -238,7 +238,7 @@ class ResourceCodec(Generic[W, Obj]):
     def decode_object(self, raw: Raw | bytes | memoryview) -> Obj:
         """Decode one object."""
         try:
-            return self._convert(self._object_decoder.decode(raw))
+            return self._convert(self._decode(raw))
         except _DECODE_ERRORS:
             return self._decode_without_nulls(raw)[1]
 
@@ -266,26 +266,42 @@ class ResourceCodec(Generic[W, Obj]):
     def decode_page(self, page: ListPage) -> Iterator[Obj | Malformed]:
         """Yield the objects of a page, or what is wrong with one.
 
-        An object is cut out where the next one seems to begin, which costs half as much as
-        reading the page twice. A wrong cut leaves no complete JSON object, so it never decodes;
-        then, and when an object is malformed, the rest of the page is split by the JSON parser.
+        An object is cut out where the next one seems to begin, which costs a fraction of reading
+        the page twice. When a cut is wrong or an object malformed, the rest of the page is split by
+        the JSON parser.
         """
         count = 0
         if page.items_at >= 0:
-            for text in _cut(page.body, page.items_at):
-                try:
-                    obj = self.decode_object(text)
-                except Malformed:
-                    break
-                yield obj
-                count += 1
-            else:
+            with suppress(Malformed):
+                for obj in self._decode_cut_items(page.body, page.items_at):
+                    yield obj
+                    count += 1
                 return
         for raw in (self._decode_whole_page(page.body).items or [])[count:]:
             try:
                 yield self.decode_object(raw)
             except Malformed as error:
                 yield error
+
+    def _decode_cut_items(self, body: bytes, start: int) -> Iterator[Obj]:
+        """Yield the objects of a list as an API server writes it: each begins with its name.
+
+        The end of an object is searched for behind three quarters of the length of the one before:
+        neighbours are mostly siblings. A cut that is too long or too short is no JSON object, so it
+        never decodes; the object is then cut again at the first possible place. Raises Malformed.
+        """
+        view, find, decode, convert = memoryview(body), body.find, self._decode, self._convert
+        items_end, skip = body.rindex(b"]}"), 0
+        while start < items_end:
+            end = find(_NEXT_ITEM, start + skip) + 1 or items_end
+            try:
+                obj = convert(decode(view[start:end]))
+            except _DECODE_ERRORS:
+                end = find(_NEXT_ITEM, start) + 1 or items_end
+                obj = self.decode_object(view[start:end])
+            yield obj
+            skip = (end - start) * 3 // 4
+            start = end + 1
 
     def _decode_whole_page(self, body: bytes) -> WireList:
         try:
@@ -321,7 +337,7 @@ class ResourceCodec(Generic[W, Obj]):
     def _decode_without_nulls(self, raw: Raw | bytes | memoryview) -> tuple[W, Obj]:
         """Decode an object as if its nulls were absent; raises Malformed with the reason."""
         try:
-            wire = self._object_decoder.decode(_without_nulls(raw))
+            wire = self._decode(_without_nulls(raw))
             return wire, self._convert(wire)
         except _DECODE_ERRORS as error:
             raise Malformed(self.kind, _name_of(raw), _error_message(error)) from error
@@ -338,15 +354,6 @@ def make_codecs(tables: InternTables) -> Mapping[str, AnyCodec]:
 def _list_page(body: bytes, wire: WireList, items_at: int) -> ListPage:
     metadata = wire.metadata
     return ListPage(body, metadata.resource_version or "", metadata.continue_token or "", items_at)
-
-
-def _cut(body: bytes, start: int) -> Iterator[memoryview]:
-    """Yield the items of a list as an API server writes them: each begins with its name."""
-    view, find = memoryview(body), body.find
-    while (end := find(_NEXT_ITEM, start)) >= 0:
-        yield view[start : end + 1]
-        start = end + 2
-    yield view[start : body.rindex(b"]}")]
 
 
 def _without_nulls(raw: Raw | bytes | memoryview) -> bytes:

@@ -99,8 +99,11 @@ class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
 
     def _restarts(self, pod: Pod) -> int:
         restarts = 0
-        for container in pod.status.app_containers(include_init=self._include_init):
+        for container in pod.status.containers:
             restarts += container.restart_count
+        if self._include_init:
+            for container in pod.status.init_containers:
+                restarts += container.restart_count
         return restarts
 
     def _is_in_state(self, status: PodStatus) -> bool:

@@ -65,9 +65,7 @@ class PodStore:
             return self._replace(old, pod)
         if pod.node:
             self._nodes.record(pod.node).replace_pod(pod)
-        changes: list[Change] = []
-        if _status_differs(old, pod):
-            changes.append(PodStatusChanged(pod))
+        changes: list[Change] = [PodStatusChanged(pod)] if _status_differs(old, pod) else []
         if _metadata_differs(old, pod):
             changes.append(PodMetadataChanged(pod))
         for hook in self._hooks.pod_status:
@@ -122,9 +120,9 @@ def _is_same_to_indexes(old: Pod, new: Pod) -> bool:
     return (
         old.spec is new.spec
         and old.labels is new.labels
+        and old.owners is new.owners
         and old.node == new.node
         and old.deletion_s == new.deletion_s
-        and old.owners is new.owners
         and old.resize_delta is new.resize_delta
         and old.pvc_names == new.pvc_names
         and (old.status is new.status or old.is_active == new.is_active)

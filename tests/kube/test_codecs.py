@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -397,6 +398,18 @@ def test_the_objects_of_a_page_from_an_api_server_are_cut_out() -> None:
     assert fresh().pods.read_page(as_page(named("a"))).items_at > 0
     assert fresh().pods.read_page(as_page(*items)).items_at > 0
     assert fresh().pods.read_page(as_page(5, *items)).items_at < 0
+
+
+@given(st.lists(st.integers(0, 2000), min_size=1, max_size=20))
+def test_neighbours_of_any_length_are_cut_out_one_by_one(lengths: list[int]) -> None:
+    items = [named(str(n)) for n in range(len(lengths))]
+    for item, length in zip(items, lengths, strict=True):
+        item["metadata"]["labels"] = {"padding": "x" * length}
+    codec = fresh().pods
+    with patch.object(codec, "_decode_whole_page", side_effect=AssertionError):
+        found = list(codec.decode_page(codec.read_page(as_page(*items, resourceVersion="9"))))
+
+    assert found == [one_by_one(item) for item in items]
 
 
 @pytest.mark.parametrize("cut", [-1, -2, -3, -40])
