@@ -5,6 +5,8 @@ idle, so that no run is measured beside the rest of the one before it. A run tha
 time says so in `unsettled`; its figures are not valid.
 """
 
+from typing import NamedTuple
+
 import anyio
 
 from bench.measure.live import RunningController
@@ -28,21 +30,19 @@ Results = dict[str, object]
 async def react(live: RunningController, script: str, pace: float, count: int) -> Results:
     """Send changes at a pace while nothing else happens."""
     with frames_stamped(live.stamps), live.profiled("react"):
-        expected = await live.director.prepare(script, count)
-        live.stamps.reset()
+        begun = await _begin(live, script, count)
         await live.director.play(pace)
-        return await _measure(live, expected)
+        return await _measure(live, begun)
 
 
 async def during_event_storm(live: RunningController, pace: float, count: int) -> Results:
     """Taint nodes at a pace while thousands of pods report their status."""
     with frames_stamped(live.stamps):
         await live.director.prepare("status", int(count / pace * _STORM), "storm")
-        expected = await live.director.prepare("probe", count)
-        live.stamps.reset()
+        begun = await _begin(live, "probe", count)
         await live.director.play(_STORM, "storm")
         await live.director.play(pace)
-        return await _measure(live, expected)
+        return await _measure(live, begun)
 
 
 async def during_relist(live: RunningController, pace: float, count: int) -> Results:
@@ -51,12 +51,11 @@ async def during_relist(live: RunningController, pace: float, count: int) -> Res
     Nothing is evicted while the list is incomplete, so the changes wait for it.
     """
     with frames_stamped(live.stamps):
-        expected = await live.director.prepare("probe", count)
-        live.stamps.reset()
+        begun = await _begin(live, "probe", count)
         with watch_loop_turns() as loop_turns:
             expired = await live.director.expire_watches(PODS)
             await live.director.play(pace)
-            measured = await _measure(live, expected, _RELIST_TIMEOUT_S)
+            measured = await _measure(live, begun, _RELIST_TIMEOUT_S)
         return measured | {"watches_expired": expired, "holds": loop_turns.summary()}
 
 
@@ -69,13 +68,25 @@ async def after_outage(live: RunningController, back_ns: int) -> Results:
     return {"back_to_resumed_s": round(resumed_s, 3)} | await react(live, "bound", 10, 5)
 
 
+class _Begun(NamedTuple):
+    expected: int
+    unsettled: str
+
+
+async def _begin(live: RunningController, script: str, count: int) -> _Begun:
+    unsettled = await live.settle(_SETTLE_TIMEOUT_S)
+    expected = await live.director.prepare(script, count)
+    live.stamps.reset()
+    return _Begun(expected, unsettled and f"of the run before, {unsettled}")
+
+
 async def _measure(
-    live: RunningController, expected: int, timeout_s: float = _TIMEOUT_S
+    live: RunningController, begun: _Begun, timeout_s: float = _TIMEOUT_S
 ) -> Results:
-    watch = Stopwatch()
+    expected, watch = begun.expected, Stopwatch()
     await live.director.wait_for_evictions(expected, timeout_s)
     cpu_us = watch.cpu_s / max(1, expected) * 1e6
-    unsettled = await live.settle(_SETTLE_TIMEOUT_S)
+    unsettled = begun.unsettled or await live.settle(_SETTLE_TIMEOUT_S)
     server, stamps = await live.director.wait_for_evictions(), live.stamps
     await live.director.delete_evicted()
     sent, arrived = server.sent, dict(server.evictions)

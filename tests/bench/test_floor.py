@@ -104,6 +104,20 @@ def test_a_pod_that_is_deleted_leaves_the_sums_of_its_node(small: Dataset) -> No
     assert node.cpu_m == cpu_m - pod.template.cpu_m
 
 
+def test_a_pod_that_ends_stays_and_leaves_the_sums_of_its_node(small: Dataset) -> None:
+    store = stored(small)
+    pod = next(iter(store.pods.values()))
+    node = store.nodes[pod.node]
+    cpu_m = node.cpu_m
+    ended = msgspec.structs.replace(pod, status=("Succeeded", *pod.status[1:]))
+
+    store.upsert(ended)
+
+    assert store.pods[pod.uid] is ended
+    assert pod.uid not in node.pods
+    assert node.cpu_m == cpu_m - pod.template.cpu_m
+
+
 def test_every_item_of_every_list_is_kept(small: Dataset) -> None:
     kept = Kept()
     for resource, kind in WATCHED_KINDS.items():
