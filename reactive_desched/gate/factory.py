@@ -8,8 +8,8 @@ from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
-from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.changes import Change
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Configuration
@@ -30,7 +30,7 @@ class GateFactory:
     ) -> None:
         self.in_flight = InFlightEvictions(clock)
         self.rate_limiter = EvictionRateLimiter(config.settings.budgets.by_scope())
-        self._window_limits = SlidingWindowLimits(config.policy.limits.by_scope())
+        self._window_limits = PolicyLimits(config.policy.limits.by_scope())
         self._pdb_filter = PdbFilter(view, clock)
         self._view = view
         self.node_fit = SchedulerNodeFit(view, clock)

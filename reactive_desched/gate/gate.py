@@ -3,8 +3,8 @@
 from typing import Final, Protocol
 
 from reactive_desched.api.index import Index
+from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
-from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.decisions import Decision, Defer, Evict, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
@@ -48,7 +48,7 @@ class Gate:
     def __init__(
         self,
         filters: tuple[GateFilter, ...],
-        window_limits: SlidingWindowLimits,
+        window_limits: PolicyLimits,
         rate_limiter: EvictionRateLimiter,
         trackers: tuple[EvictionTracker, ...] = (),
     ) -> None:

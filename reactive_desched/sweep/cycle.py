@@ -17,13 +17,13 @@ from reactive_desched.fit.upstream import NodeFit, UpstreamNodeFit
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import GateFilter
 from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.policy_limits import CYCLE, PolicyLimits
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.decisions import Decision, Evict, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
-from reactive_desched.sweep.limits import CycleLimits
 
 EVICTION_FAILED: Final = GateReason(
     "Eviction", "EvictionFailed", "In a sweep, the eviction request of the pod did not succeed."
@@ -77,7 +77,7 @@ class Cycle:
         plugin_context: PluginContext = lambda *_: nullcontext(),
     ) -> None:
         self._plugin_context = plugin_context
-        self._limits = CycleLimits(policy.limits.by_scope())
+        self._limits = PolicyLimits(policy.limits.by_scope(), CYCLE)
         self._state = state
         self._view = view
         self._node_fit: NodeFit = UpstreamNodeFit(view) if node_fit is None else node_fit
@@ -132,7 +132,7 @@ class Cycle:
             sent = None
             if isinstance(opinion, Finding):
                 self._sync_node_fit()
-                refusal = _first_refusal(opinion, profile.filters) or self._limits.check(opinion)
+                refusal = _first_refusal(opinion, (*profile.filters, self._limits))
                 decided = CycleDecision(profile.name, refusal or Evict(opinion))
                 yield decided
                 sent = decided.decision if refusal or self._left(decided) else _failed(opinion)
@@ -143,7 +143,9 @@ class Cycle:
         checked = [(finding, _first_refusal(finding, profile.filters)) for finding in findings]
         for finding, filtered in checked:
             refusal = (
-                filtered or self._limits.check(finding) or self._recheck_capacity(finding, profile)
+                filtered
+                or _first_refusal(finding, (self._limits,))
+                or self._recheck_capacity(finding, profile)
             )
             decided = CycleDecision(profile.name, refusal or Evict(finding))
             yield decided
@@ -166,7 +168,7 @@ class Cycle:
             return False
         pod = decided.finding.pod
         self._node_fit.reserve(pod)
-        self._limits.count(pod)
+        self._limits.reserve(pod)
         changes = self._state.remove(pod)
         for profile in self._profiles:
             profile.view.apply_changes(changes)

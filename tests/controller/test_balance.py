@@ -15,8 +15,8 @@ from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.gate import Gate
+from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
-from reactive_desched.gate.windows import SlidingWindowLimits
 from reactive_desched.model.changes import (
     Change,
     NamespaceChanged,
@@ -162,7 +162,7 @@ def test_a_finding_that_is_not_made_again_is_blocked_no_longer() -> None:
 def test_a_plan_ends_at_the_first_finding_behind_an_exhausted_scope(
     rates: Any, limits: Any
 ) -> None:  # as their classes take them
-    gate = Gate((), SlidingWindowLimits(limits), EvictionRateLimiter(rates))
+    gate = Gate((), PolicyLimits(limits), EvictionRateLimiter(rates))
     bench = Bench(gate)
 
     assert [type(decision).__name__ for decision in bench.plugin.received] == ["Evict", "Defer"]
@@ -171,7 +171,7 @@ def test_a_plan_ends_at_the_first_finding_behind_an_exhausted_scope(
 
 def test_the_plan_is_made_anew_when_the_limit_allows_more() -> None:
     rates = EvictionRateLimiter({"cluster": TokenRate(0.1, 1)})
-    bench = Bench(Gate((), SlidingWindowLimits({}), rates))
+    bench = Bench(Gate((), PolicyLimits({}), rates))
     due = bench.evaluator.next_due(0)
 
     assert due is not None

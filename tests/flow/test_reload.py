@@ -12,8 +12,8 @@ from trio.testing import MockClock
 
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
+from reactive_desched.gate.policy_limits import WINDOW_S
 from reactive_desched.gate.rate_limits import TokenRate
-from reactive_desched.gate.windows import WINDOW_S
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.objects import Pod
 from reactive_desched.plugins.node_affinity import (

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from reactive_desched.gate.policy_limits import WINDOW_S
 from reactive_desched.gate.rate_limits import TokenRate
-from reactive_desched.gate.windows import WINDOW_S
 from reactive_desched.model.labels import LabelSelector, parse_selector
 from reactive_desched.model.objects import (
     Namespace,

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.errors import Malformed
-from reactive_desched.gate.windows import SlidingWindowLimits
+from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.model.changes import NodeTaintsChanged, PodBound
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
@@ -223,7 +223,7 @@ def test_an_end_counts_as_the_sig_descheduler_would_count_it(
 def test_a_limit_of_the_policy_counts_under_the_sig_deschedulers_words(
     scope: str, limit: int, text: str
 ) -> None:
-    windows = SlidingWindowLimits({scope: limit})
+    windows = PolicyLimits({scope: limit})
     windows.reserve(WEB)
     refusal = windows.check(FINDING, 0)
     assert refusal is not None

@@ -1,11 +1,12 @@
-"""A policy's `maxNoOfPodsToEvict…` as limits over time: so many evictions in any five minutes.
+"""A policy's `maxNoOfPodsToEvict…`: so many evictions in any five minutes, or in one cycle.
 
-Upstream counts per descheduling cycle. A reactive controller has no cycle, so the default window
-is upstream's default interval.
+Upstream counts per descheduling cycle, and so does a sweep. A reactive controller has no cycle: its
+window is upstream's default interval.
 """
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, LIMIT_REASONS, Defer, Refuse
 from reactive_desched.model.findings import Finding
@@ -13,15 +14,18 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.wakes import WakeOnPod
 
 WINDOW_S = 300.0
+CYCLE = inf
+"""The window of a sweep: nothing expires."""
 LimitScope = tuple[str, str]
 """A scope and the name in it, for example ("node", "n1")."""
 
 
-class SlidingWindowLimits:
-    """Counts evictions per node, per namespace and in the cluster; a limit of 0 forbids them.
+class PolicyLimits:
+    """Counts evictions in the cluster, per node and per namespace; a limit of 0 forbids them.
 
-    An eviction counts while it is under way, and for one window after its end. For each name with
-    an eviction within the window at most as many times are kept as the limit allows.
+    An eviction counts from its decision on, and for one window after its end; where the
+    window is a cycle it counts for good. For each name with an eviction within the window at most
+    as many times are kept as the limit allows.
     """
 
     name = EVICTION_LIMIT_GATE
@@ -43,22 +47,36 @@ class SlidingWindowLimits:
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse or defer a pod whose node, namespace or cluster reached its limit."""
         for key, limit in self._scopes(finding.pod):
-            reason, scope = LIMIT_REASONS[key[0]], " ".join(key).rstrip()
-            if limit == 0:
-                message = f"the policy allows no evictions per {key[0]} (limit 0 for {scope})"
-                wakes = (WakeOnPod(finding.pod.uid),)
-                return reason.refuse(finding, message, wakes, scope_exhausted=key[0])
             times = self._recent(key, now)
             count = len(times) + self._in_flight[key]
             if count >= limit:
-                first = times[count - limit] if count - limit < len(times) else now
-                retry_at_s = first + self._window_s
-                message = (
-                    f"{scope} had {count} evictions in {self._window_s:g} s, and the policy allows"
-                    f" {limit}; the next is possible in {retry_at_s - now:.0f} s"
-                )
-                return reason.defer(finding, message, retry_at_s, scope_exhausted=key[0])
+                return self._decision(finding, key, limit, count, times, now)
         return None
+
+    def _decision(
+        self,
+        finding: Finding,
+        key: LimitScope,
+        limit: int,
+        count: int,
+        times: Sequence[float],
+        now: float,
+    ) -> Defer | Refuse:
+        """Refuse where time changes nothing, else defer until enough evictions have expired."""
+        reason, scope = LIMIT_REASONS[key[0]], " ".join(key).rstrip()
+        if self._window_s == CYCLE or limit == 0:
+            message = f"the policy allows no evictions per {key[0]} (limit 0 for {scope})"
+            if limit:
+                message = f"{scope} had {limit} evictions in this cycle, the limit"
+            wakes = (WakeOnPod(finding.pod.uid),)
+            return reason.refuse(finding, message, wakes, scope_exhausted=key[0])
+        first = times[count - limit] if count - limit < len(times) else now
+        retry_at_s = first + self._window_s
+        message = (
+            f"{scope} had {count} evictions in {self._window_s:g} s, and the policy allows"
+            f" {limit}; the next is possible in {retry_at_s - now:.0f} s"
+        )
+        return reason.defer(finding, message, retry_at_s, scope_exhausted=key[0])
 
     def reserve(self, pod: Pod) -> None:
         """Count an eviction that was decided."""
@@ -97,4 +115,6 @@ class SlidingWindowLimits:
 
 
 def _limits_set(limits: Mapping[str, int | None]) -> dict[str, int]:
-    return {scope: limit for scope, limit in limits.items() if limit is not None}
+    """Return the limits that are set, in upstream's order: the first one reached decides."""
+    ordered = ((scope, limits.get(scope)) for scope in LIMIT_REASONS)
+    return {scope: limit for scope, limit in ordered if limit is not None}

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.gate.windows import SlidingWindowLimits
+from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import WakeOnPod
@@ -12,13 +12,13 @@ def finding(name: str = "web", on: str = "n1", namespace: str = "default") -> Fi
     return Finding(pod(name, on=on, namespace=namespace), "Test", "why")
 
 
-def evict(windows: SlidingWindowLimits, what: Finding, now: float) -> None:
+def evict(windows: PolicyLimits, what: Finding, now: float) -> None:
     windows.reserve(what.pod)
     windows.release(what.pod, now, evicted=True)
 
 
 def test_a_limit_holds_for_any_stretch_of_the_window() -> None:
-    windows = SlidingWindowLimits({"cluster": 2}, window_s=300)
+    windows = PolicyLimits({"cluster": 2}, window_s=300)
     evict(windows, finding(), 0)
     assert windows.check(finding(), 199) is None
     evict(windows, finding(), 200)
@@ -38,7 +38,7 @@ def test_a_limit_holds_for_any_stretch_of_the_window() -> None:
 
 
 def test_the_second_oldest_must_leave_too_when_the_limit_was_overstepped() -> None:
-    windows = SlidingWindowLimits({"cluster": 1}, window_s=300)
+    windows = PolicyLimits({"cluster": 1}, window_s=300)
     evict(windows, finding(), 0)
     evict(windows, finding(), 100)
 
@@ -49,7 +49,7 @@ def test_the_second_oldest_must_leave_too_when_the_limit_was_overstepped() -> No
 
 
 def test_an_eviction_under_way_counts_already_and_its_window_begins_at_its_end() -> None:
-    windows = SlidingWindowLimits({"cluster": 1}, window_s=300)
+    windows = PolicyLimits({"cluster": 1}, window_s=300)
     windows.reserve(finding().pod)
     under_way = windows.check(finding("b"), 50)
     windows.release(finding().pod, 100, evicted=True)
@@ -62,7 +62,7 @@ def test_an_eviction_under_way_counts_already_and_its_window_begins_at_its_end()
 
 
 def test_an_eviction_that_did_not_happen_takes_no_other_ones_time_with_it() -> None:
-    windows = SlidingWindowLimits({"cluster": 2}, window_s=300)
+    windows = PolicyLimits({"cluster": 2}, window_s=300)
     windows.reserve(finding("a").pod)
     evict(windows, finding("b"), 200)
     windows.release(finding("a").pod, 250, evicted=False)
@@ -75,7 +75,7 @@ def test_an_eviction_that_did_not_happen_takes_no_other_ones_time_with_it() -> N
 
 
 def test_an_eviction_that_did_not_happen_does_not_count() -> None:
-    windows = SlidingWindowLimits({"cluster": 1})
+    windows = PolicyLimits({"cluster": 1})
     windows.reserve(finding().pod)
     windows.release(finding().pod, 1, evicted=False)
 
@@ -83,7 +83,7 @@ def test_an_eviction_that_did_not_happen_does_not_count() -> None:
 
 
 def test_each_node_has_its_own_count() -> None:
-    windows = SlidingWindowLimits({"node": 1})
+    windows = PolicyLimits({"node": 1})
     evict(windows, finding(), 0)
 
     assert windows.check(finding(on="n2"), 0) is None
@@ -93,7 +93,7 @@ def test_each_node_has_its_own_count() -> None:
 
 
 def test_each_namespace_has_its_own_count() -> None:
-    windows = SlidingWindowLimits({"namespace": 1})
+    windows = PolicyLimits({"namespace": 1})
     evict(windows, finding(), 0)
 
     assert windows.check(finding(namespace="bank"), 0) is None
@@ -104,7 +104,7 @@ def test_each_namespace_has_its_own_count() -> None:
 
 
 def test_a_limit_of_zero_forbids_until_the_pod_is_another() -> None:
-    verdict = SlidingWindowLimits({"namespace": 0}).check(finding(), 0)
+    verdict = PolicyLimits({"namespace": 0}).check(finding(), 0)
 
     assert isinstance(verdict, Refuse)
     assert verdict.reason == "NamespaceLimitReached"
@@ -113,11 +113,11 @@ def test_a_limit_of_zero_forbids_until_the_pod_is_another() -> None:
 
 
 def test_no_limit_is_not_zero() -> None:
-    assert SlidingWindowLimits({"cluster": None}).check(finding(), 0) is None
+    assert PolicyLimits({"cluster": None}).check(finding(), 0) is None
 
 
 def test_what_the_window_has_passed_is_forgotten_though_nobody_asks_for_that_node_again() -> None:
-    windows = SlidingWindowLimits({"node": 1}, window_s=10)
+    windows = PolicyLimits({"node": 1}, window_s=10)
     for number in range(100):
         evict(windows, finding(on=f"n{number}"), number * 5)
 
@@ -134,7 +134,7 @@ moves = st.lists(
 def test_never_more_in_any_stretch_than_the_limit_however_long_each_takes(
     moves: list[tuple[int, str]], limit: int
 ) -> None:
-    windows = SlidingWindowLimits({"cluster": limit}, window_s=20)
+    windows = PolicyLimits({"cluster": limit}, window_s=20)
     now, asked, under_way, happened = 0, 0, [], []
     for pause, move in moves:
         now += pause
@@ -150,7 +150,7 @@ def test_never_more_in_any_stretch_than_the_limit_however_long_each_takes(
 
 
 def test_other_limits_go_on_counting_what_was_counted() -> None:
-    windows = SlidingWindowLimits({"cluster": 3}, window_s=300)
+    windows = PolicyLimits({"cluster": 3}, window_s=300)
     evict(windows, finding(), 0)
     evict(windows, finding(), 100)
     windows.reconfigure({"cluster": 1}, [])
@@ -162,7 +162,7 @@ def test_other_limits_go_on_counting_what_was_counted() -> None:
 
 
 def test_a_limit_taken_away_and_set_again_still_knows_the_past() -> None:
-    windows = SlidingWindowLimits({"cluster": 1}, window_s=300)
+    windows = PolicyLimits({"cluster": 1}, window_s=300)
     evict(windows, finding(), 0)
     windows.reconfigure({"cluster": None}, [])
     assert windows.check(finding(), 10) is None
@@ -172,7 +172,7 @@ def test_a_limit_taken_away_and_set_again_still_knows_the_past() -> None:
 
 
 def test_evictions_under_way_count_in_scopes_limited_from_now_on() -> None:
-    windows = SlidingWindowLimits({"cluster": 9}, window_s=300)
+    windows = PolicyLimits({"cluster": 9}, window_s=300)
     windows.reserve(finding().pod)
     windows.reconfigure({"node": 1}, [finding().pod])
     assert windows.check(finding("b"), 10) is not None

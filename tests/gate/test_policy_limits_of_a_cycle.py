@@ -1,19 +1,24 @@
+"""The policy's limits as a sweep counts them: per cycle, and nothing can wait."""
+
 import pytest
 
+from reactive_desched.gate.policy_limits import CYCLE, PolicyLimits
+from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
-from reactive_desched.sweep.limits import CycleLimits
 from reactive_desched.testing.builders import pod
 
 A = pod("a", on="n1", namespace="shop")
 
 
-def refusal(limits: CycleLimits, one: Pod) -> str | None:
+def refusal(limits: PolicyLimits, one: Pod) -> str | None:
     finding = Finding(one, "Wrong", "wrong")
-    verdict = limits.check(finding)
+    verdict = limits.check(finding, 0)
     if verdict is None:
         return None
-    assert (verdict.gate, verdict.scope_exhausted) != ("EvictionLimit", "")
+    assert isinstance(verdict, Refuse)
+    assert verdict.gate == "EvictionLimit"
+    assert verdict.scope_exhausted
     return verdict.reason
 
 
@@ -41,27 +46,27 @@ def refusal(limits: CycleLimits, one: Pod) -> str | None:
     ],
 )
 def test_a_limit_stops_what_would_be_one_too_many(scope: str, other: Pod, reason: str) -> None:
-    limits = CycleLimits({scope: 1})
+    limits = PolicyLimits({scope: 1}, CYCLE)
 
     assert refusal(limits, other) is None
-    limits.count(A)
+    limits.reserve(A)
     assert refusal(limits, other) == reason
 
 
 def test_a_limit_counts_only_its_own_node_and_namespace() -> None:
-    limits = CycleLimits({"node": 1, "namespace": 1, "cluster": None})
-    limits.count(A)
+    limits = PolicyLimits({"node": 1, "namespace": 1, "cluster": None}, CYCLE)
+    limits.reserve(A)
 
     assert refusal(limits, pod("b", on="n2", namespace="bank")) is None
 
 
 def test_a_limit_of_zero_forbids_everything() -> None:
-    assert refusal(CycleLimits({"namespace": 0}), A) is not None
+    assert refusal(PolicyLimits({"namespace": 0}, CYCLE), A) is not None
 
 
 def test_the_limit_in_all_is_named_first_and_the_namespaces_last() -> None:
-    limits = CycleLimits({"namespace": 0, "node": 0, "cluster": 0})
+    limits = PolicyLimits({"namespace": 0, "node": 0, "cluster": 0}, CYCLE)
     assert refusal(limits, A) == "TotalLimitReached"
 
-    limits = CycleLimits({"namespace": 0, "node": 0})
+    limits = PolicyLimits({"namespace": 0, "node": 0}, CYCLE)
     assert refusal(limits, A) == "NodeLimitReached"
