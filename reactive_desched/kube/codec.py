@@ -286,8 +286,8 @@ class ResourceCodec(Generic[W, Obj]):
     def _decode_cut_items(self, body: bytes, start: int) -> Iterator[Obj]:
         """Yield the objects of a list as an API server writes it: each begins with its name.
 
-        The end of an object is searched for behind three quarters of the length of the one before:
-        neighbours are mostly siblings. A cut that is too long or too short is no JSON object, so it
+        The end of an object is searched for close to where it is if the object is as long as the
+        one before: neighbours are mostly siblings. A cut that is too long or too short is no JSON object, so it
         never decodes; the object is then cut again at the first possible place. Raises Malformed.
         """
         view, find, decode, convert = memoryview(body), body.find, self._decode, self._convert
@@ -300,7 +300,7 @@ class ResourceCodec(Generic[W, Obj]):
                 end = find(_NEXT_ITEM, start) + 1 or items_end
                 obj = self.decode_object(view[start:end])
             yield obj
-            skip = (end - start) * 3 // 4
+            skip = (end - start) * 15 // 16
             start = end + 1
 
     def _decode_whole_page(self, body: bytes) -> WireList:
