@@ -287,8 +287,9 @@ class ResourceCodec(Generic[W, Obj]):
         """Yield the objects of a list as an API server writes it: each begins with its name.
 
         The end of an object is searched for close to where it is if the object is as long as the
-        one before: neighbours are mostly siblings. A cut that is too long or too short is no JSON object, so it
-        never decodes; the object is then cut again at the first possible place. Raises Malformed.
+        one before: neighbours are mostly siblings. A cut that is too long or too short is no JSON
+        object, so it never decodes; the object is then cut again at the first possible place.
+        Raises Malformed.
         """
         view, find, decode, convert = memoryview(body), body.find, self._decode, self._convert
         items_end, skip = body.rindex(b"]}"), 0
