@@ -109,6 +109,14 @@ class ActiveConfig:
         return f"revision {self.policy.revision} of {self.policy.source}"
 
 
+class Configurable(Protocol):
+    """What takes another configuration while it runs."""
+
+    def reconfigure(self, config: Configuration) -> None:
+        """Apply another configuration."""
+        ...
+
+
 class ReloadListener(Protocol):
     """Receives the result of each reload."""
 
@@ -134,7 +142,7 @@ class ConfigReloader:
         source: PolicySource,
         initial_fingerprint: Fingerprint,
         active: ActiveConfig,
-        reconfigure: Callable[[Configuration], None],
+        controller: Configurable,
         listener: ReloadListener,
         log: Logger,
     ) -> None:
@@ -143,7 +151,7 @@ class ConfigReloader:
             initial_fingerprint
         )
         self._active = active
-        self._reconfigure = reconfigure
+        self._controller = controller
         self._listener = listener
         self._log = log
         self._settings_at_start = active.configuration.settings
@@ -190,7 +198,7 @@ class ConfigReloader:
     def _apply(self, new: Configuration) -> None:
         before, policy = self._active.policy.revision, new.policy
         self._listener.policy_loaded(policy.source, policy.revision)
-        self._reconfigure(new)
+        self._controller.reconfigure(new)
         self._active.replace(new)
         self._log.info(
             "policy reloaded", policy=policy.source, revision=policy.revision, before=before

@@ -23,8 +23,9 @@ from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.eviction.dry_run import DryRunEvictor
 from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
-from reactive_desched.eviction.recovery import resolve_open_intents
+from reactive_desched.eviction.recovery import end_pending_intent, read_open_intents
 from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.watch.resume import ServerProbe
@@ -145,7 +146,7 @@ def _config_reloader(
         reload.files,
         reload.initial_fingerprint,
         active,
-        controller.reconfigure,
+        controller,
         recording.recorder,
         deps.log,
     )
@@ -163,20 +164,28 @@ async def _start_up(
     log: Logger,
     effect_timeout_s: float,
 ) -> None:
-    """End the startup pause once the open intents of the last run are resolved."""
+    """End the startup pause once each pod of the last run's open intents was read.
 
-    def set_startup_pause(reason: str | None) -> None:
-        if reason is None:
-            controller.readiness.resume(STARTUP)
-        else:
-            controller.readiness.pause(STARTUP, reason)
+    A pod that still exists may be evicted by that run's request for `effect_timeout_s` from now;
+    other pods are evaluated meanwhile.
+    """
+    deadline = anyio.current_time() + effect_timeout_s
+    if recorder.open_intents():
+        controller.readiness.pause(STARTUP, "resolving the evictions that the last run left open")
+    inherited = await read_open_intents(recorder, evictor, log)
+    for pod, outcome in inherited.outcomes.items():
+        controller.end_inherited_eviction(pod, outcome)
+    for intent in inherited.pending:
+        controller.inherit_eviction(intent.who.uid)
+    controller.readiness.resume(STARTUP)
 
-    await resolve_open_intents(
-        set_startup_pause,
-        recorder,
-        evictor,
-        log,
-        effect_timeout_s,
-        on_inherited=controller.inherit_eviction,
-        on_outcome=controller.end_inherited_eviction,
-    )
+    async def end(intent: OpenIntent) -> None:
+        outcome = await end_pending_intent(intent, recorder, evictor, log, deadline)
+        controller.end_inherited_eviction(intent.who.uid, outcome)
+
+    if pending := inherited.pending:
+        message = "waiting for eviction requests of an earlier process"
+        log.info(message, pods=len(pending), duration_s=effect_timeout_s)
+    async with anyio.create_task_group() as group:
+        for intent in inherited.pending:
+            group.start_soon(end, intent)

@@ -94,7 +94,6 @@ async def open_recording(
             directory, settings, journal, recorder, [sink_runners[s.name] for s in sinks], log
         )
         metrics.register(journal, retention, *sink_runners.values())
-        journal.on_segment_started = retention.run_soon
         async with (
             anyio.create_task_group() as runner_tasks,
             anyio.create_task_group() as retention_tasks,
@@ -268,6 +267,7 @@ def _retention_worker(
         followed,
         bounds,
         recorder.record_loss,
+        segments=journal.segments,
         on_remove=journal.tail.set_oldest,
         log=log,
         clock=time.time,

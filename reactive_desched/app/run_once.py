@@ -94,7 +94,7 @@ async def _until_done(deps: Dependencies) -> int:
         journal, recorder, evictor = recording.journal, recording.recorder, ApiEvictor(session)
         effect_timeout_s = effect_timeout(deps.configuration.settings.client.total_timeout_s)
         with stop.cancellable:
-            await resolve_open_intents(lambda _: None, recorder, evictor, log, effect_timeout_s)
+            await resolve_open_intents(recorder, evictor, log, effect_timeout_s)
         node_fit = deps.node_fit or UPSTREAM
         needed = [r for r in RESOURCES if node_fit == SCHEDULER or r not in STORAGE_RESOURCES]
         snapshot = await list_snapshot(

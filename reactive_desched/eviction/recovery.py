@@ -1,8 +1,9 @@
 """Finds the outcome of evictions that an earlier process left open: read each pod, then record."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import anyio
+from msgspec import Struct
 
 from reactive_desched.api.event import Who
 from reactive_desched.eviction.executor import Evictor, confirm_by_reading, read_outcome
@@ -18,54 +19,56 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.telemetry.logs import Logger
 
 
-async def resolve_open_intents(
-    set_paused: Callable[[str | None], None],
-    recorder: JournalRecorder,
-    evictor: Evictor,
-    log: Logger,
-    effect_timeout_s: float,
-    *,
-    on_inherited: Callable[[PodKey], None] = lambda _pod: None,
-    on_outcome: Callable[[PodKey, Outcome], None] = lambda _pod, _outcome: None,
-) -> None:
-    """End every intent that an earlier process left open; pause until each pod was read.
+class InheritedEvictions(Struct, frozen=True):
+    """Evictions of an earlier process: those whose outcome is known, by pod, and the others.
 
-    A pod that still exists may be evicted by the earlier process's request for `effect_timeout_s`
-    from now: the wall clock may have been set since, and does not count. `on_inherited` is called
-    for each such pod, and other pods are evaluated meanwhile; `on_outcome` gets each pod's outcome.
+    A pod of `pending` still exists, and the earlier process's request may yet evict it.
     """
-    deadline = anyio.current_time() + effect_timeout_s
-    pending = []
+
+    outcomes: Mapping[PodKey, Outcome]
+    pending: tuple[OpenIntent, ...]
+
+
+async def read_open_intents(
+    recorder: JournalRecorder, evictor: Evictor, log: Logger
+) -> InheritedEvictions:
+    """Read the pod of every intent that an earlier process left open; end those it decides."""
+    outcomes, pending = {}, []
     for intent in recorder.open_intents():
-        pod = intent.who
         if intent.is_dry_run:
             outcome = DRY_RUN_INTERRUPTED.outcome("the dry run was interrupted")
             await _end_intent(intent, outcome, recorder, log)
             continue
-        set_paused(f"settling the eviction of {pod.namespace}/{pod.name}")
-        outcome = await read_outcome(evictor, _request(pod))
+        outcome = await read_outcome(evictor, _request(intent.who))
         if outcome.result == FAILED:
-            on_inherited(pod.uid)
             pending.append(intent)
         else:
             await _end_intent(intent, outcome, recorder, log)
-            on_outcome(pod.uid, outcome)
-    set_paused(None)
-    if pending:
-        log.info(
-            "waiting for eviction requests of an earlier process",
-            pods=len(pending),
-            duration_s=effect_timeout_s,
-        )
+            outcomes[intent.who.uid] = outcome
+    return InheritedEvictions(outcomes, tuple(pending))
 
-    async def end_pending(intent: OpenIntent) -> None:
-        outcome = await confirm_by_reading(evictor, _request(intent.who), deadline)
-        await _end_intent(intent, outcome, recorder, log)
-        on_outcome(intent.who.uid, outcome)
 
+async def end_pending_intent(
+    intent: OpenIntent, recorder: JournalRecorder, evictor: Evictor, log: Logger, deadline: float
+) -> Outcome:
+    """End an intent as its pod shows by `deadline` (event loop's clock), and return the outcome.
+
+    The wall clock may have been set since the request was sent, so it does not count.
+    """
+    outcome = await confirm_by_reading(evictor, _request(intent.who), deadline)
+    await _end_intent(intent, outcome, recorder, log)
+    return outcome
+
+
+async def resolve_open_intents(
+    recorder: JournalRecorder, evictor: Evictor, log: Logger, effect_timeout_s: float
+) -> None:
+    """End every intent that an earlier process left open, one way or the other."""
+    deadline = anyio.current_time() + effect_timeout_s
+    inherited = await read_open_intents(recorder, evictor, log)
     async with anyio.create_task_group() as group:
-        for intent in pending:
-            group.start_soon(end_pending, intent)
+        for intent in inherited.pending:
+            group.start_soon(end_pending_intent, intent, recorder, evictor, log, deadline)
 
 
 async def _end_intent(

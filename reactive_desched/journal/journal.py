@@ -28,7 +28,7 @@ from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.journal.write_health import WriteHealth
-from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.primitives.wakeup import Epoch, Wakeup
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
 
 MAX_BUFFERED = 10_000
@@ -81,8 +81,8 @@ class Journal:
 
     Whatever `append` has returned for survives a crash. While the disk fails or is stuck, appends
     are refused at once, so that nothing is evicted unrecorded; the journal recovers by itself, and
-    `recovered` is notified. `on_segment_started` is called for each file that is begun. `recovery`
-    holds what opening found; readers follow `tail`.
+    `recovered` is notified. `segments` advances with each file that is begun. `recovery` holds what
+    opening found; readers follow `tail`.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Journal:
         self.records_refused = 0
         self.records_unrecorded = 0
         self.write_times = Histogram()
-        self.on_segment_started: Callable[[], None] = _do_nothing
+        self.segments = Epoch()
         self._segment_first_seq = opened.writer.first_seq
         self._writer = opened.writer
         self._lock = opened.lock
@@ -345,7 +345,7 @@ class Journal:
         self.write_times.observe(anyio.current_time() - began)
         if self._segment_first_seq != self._writer.first_seq:
             self._segment_first_seq = self._writer.first_seq
-            self.on_segment_started()
+            self.segments.advance("a segment was begun")
         return written
 
     async def _retry_until_recovered(self, error: OSError, refused_before: int) -> None:
@@ -430,7 +430,3 @@ async def open_journal(
             yield journal
         finally:
             await journal.close()
-
-
-def _do_nothing() -> None:
-    """Ignore the call."""

@@ -1,7 +1,8 @@
 """Binds an address early, so that an address in use stops the start before anything else runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from reactive_desched.errors import ConfigError
@@ -14,47 +15,49 @@ ProtocolFactory = Callable[[], asyncio.Protocol]
 class ListenSocket:
     """A bound address; connections are refused until `serve`."""
 
-    def __init__(self, listen: ListenAddress) -> None:
+    def __init__(self, listen: ListenAddress, sockets: Sequence[socket.socket]) -> None:
         self._listen = listen
-        self._new_protocol: ProtocolFactory = asyncio.Protocol
-        self._server: asyncio.Server | None = None
-
-    async def bind(self) -> None:
-        """Bind it; raises ConfigError when it is in use, or not of this machine."""
-        host, port = self._listen
-        loop = asyncio.get_running_loop()
-        with self._bind_errors():
-            self._server = await loop.create_server(
-                self._make_protocol, host or None, port, start_serving=False
-            )
+        self._sockets = sockets
+        self._servers: list[asyncio.Server] = []
 
     async def serve(self, new_protocol: ProtocolFactory) -> str:
         """Accept connections from now on, and return the URL; raises ConfigError."""
-        assert self._server is not None, "it is bound first"
-        self._new_protocol = new_protocol
-        with self._bind_errors():  # two processes may bind it at once, but only one can listen
-            await self._server.start_serving()
-        port = self._server.sockets[0].getsockname()[1]
+        loop = asyncio.get_running_loop()
+        port = self._sockets[0].getsockname()[1]
+        with _bind_errors(self._listen):  # two processes may bind it, but only one can listen
+            for each in self._sockets:
+                self._servers.append(await loop.create_server(new_protocol, sock=each))
         return self._listen._replace(port=port).url
 
     def close(self) -> None:
         """Stop listening; accepted connections stay."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
+        for each in self._sockets:
+            each.close()
 
-    def _make_protocol(self) -> asyncio.Protocol:
-        """Return the protocol for a new connection; `serve` says of which server."""
-        return self._new_protocol()
 
-    @contextmanager
-    def _bind_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise ConfigError(
-                f"cannot listen on {self._listen.host}:{self._listen.port}:"
-                f" {error.strerror or error}; choose another address"
-            ) from error
+async def _bind(listen: ListenAddress) -> list[socket.socket]:
+    """Return sockets that are bound to every IP address of the host, as asyncio binds them."""
+    loop = asyncio.get_running_loop()
+    with _bind_errors(listen):
+        server = await loop.create_server(
+            asyncio.Protocol, listen.host or None, listen.port, start_serving=False
+        )
+    sockets = [each.dup() for each in server.sockets]
+    server.close()
+    return sockets
+
+
+@contextmanager
+def _bind_errors(listen: ListenAddress) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {listen.host}:{listen.port}:"
+            f" {error.strerror or error}; choose another address"
+        ) from error
 
 
 @asynccontextmanager
@@ -70,8 +73,7 @@ async def bound_if_set(listen: ListenAddress | None) -> AsyncIterator[ListenSock
 @asynccontextmanager
 async def bound(listen: ListenAddress) -> AsyncIterator[ListenSocket]:
     """Bind an address while the block lasts; raises ConfigError when it is in use."""
-    listen_socket = ListenSocket(listen)
-    await listen_socket.bind()
+    listen_socket = ListenSocket(listen, await _bind(listen))
     try:
         yield listen_socket
     finally:

@@ -152,7 +152,7 @@ async def test_nothing_begins_before_every_open_intent_is_settled() -> None:
             feed.mark_synced()
         group.start_soon(settle_all, flow, ledger, reader, Log())
         await anyio.sleep(100)
-        assert flow.readiness.pauses[STARTUP].reason.endswith("shop/web")
+        assert flow.readiness.pauses[STARTUP].reason.startswith("resolving")
         assert flow.evicted_names == []
 
         reader.pods["web"] = PodNotFound()

@@ -95,7 +95,7 @@ async def test_it_looks_at_once_when_a_segment_is_begun(folder: Path) -> None:
         begun = anyio.current_time()
         segment_at(folder, 11).path.write_bytes(b"x" * 9000)
         writer.roll()
-        keeper.run_soon()
+        writer.segments.advance("a segment was begun")
         await rounds(keeper, 2)
         waited = anyio.current_time() - begun
         group.cancel_scope.cancel()

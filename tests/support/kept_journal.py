@@ -17,6 +17,7 @@ from reactive_desched.journal.upkeep.retention_worker import (
     RetentionWorker,
 )
 from reactive_desched.policy.recording import RetentionSettings
+from reactive_desched.primitives.wakeup import Epoch
 
 __all__ = ["DAY_S", "NOW", "RetainedJournal", "size_limits"]
 
@@ -90,6 +91,7 @@ class RetainedJournal:
         self.unavailable = False
         self.wall = NOW
         self.log = _RecordingLogger()
+        self.segments = Epoch()
         self.removing: list[tuple[int, list[int]]] = []
         last = list_segments(folder)[-1]
         self.active_first_seq = last.first_seq
@@ -134,6 +136,7 @@ class RetainedJournal:
             followed,
             RetentionConfig(retention=retention or RetentionSettings(), compress=compress),
             record_loss or self.record_loss,
+            segments=self.segments,
             log=self.log,
             clock=lambda: self.wall,
             on_remove=lambda oldest: self.removing.append((oldest, self.first_seqs())),

@@ -37,7 +37,7 @@ def policy_text(name: str, more: str = "") -> str:
 class ReloaderBench:
     """A reloader that reads without threads, as those know no virtual time.
 
-    It is its own source and audience; `before_read` and `while_read` are called then.
+    It is its own source, controller and listener; `before_read` and `while_read` are called then.
     """
 
     def __init__(self, *paths: Path) -> None:
@@ -51,9 +51,7 @@ class ReloaderBench:
         self.active = ActiveConfig(self._prepare())
         self.metrics = MetricsRegistry()
         self.metrics.register(self.active)
-        self.reloader = ConfigReloader(
-            self, begun_with, self.active, self.configs.append, self, self.logger
-        )
+        self.reloader = ConfigReloader(self, begun_with, self.active, self, self, self.logger)
         self.reads = 0
 
     def write(self, text: str) -> None:
@@ -80,6 +78,10 @@ class ReloaderBench:
         await anyio.lowlevel.checkpoint()
         self.reads += 1
         return self._prepare()
+
+    def reconfigure(self, config: Configuration) -> None:
+        """Keep it, as a controller does."""
+        self.configs.append(config)
 
     def policy_loaded(self, source: str, revision: str) -> None:
         """Hear of it, as an audience does."""

@@ -26,6 +26,7 @@ from reactive_desched.journal.upkeep.retention import (
     plan_cleanup,
 )
 from reactive_desched.policy.recording import RetentionSettings
+from reactive_desched.primitives.wakeup import Epoch
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
@@ -106,16 +107,19 @@ class RetentionWorker:
         config: RetentionConfig,
         record_loss: LossRecorder,
         *,
+        segments: Epoch,
         log: Logger,
         clock: Callable[[], float],
         on_remove: Callable[[int], None] = lambda _oldest: None,
     ) -> None:
         """Keep this folder; `clock` gives the wall clock's seconds, as records have them.
 
+        When `segments` advances a segment was closed, and the next round begins at once.
+
         `on_remove` is called before files go, with what is the oldest sequence from then on.
         """
         self.stats = RetentionStats(hard_max_bytes=config.retention.hard_max_bytes)
-        self._run_soon = anyio.Event()
+        self._segments = segments
         self._directory = directory
         self._inputs = inputs
         self._config = config
@@ -140,14 +144,10 @@ class RetentionWorker:
         """Do a round now and after every interval, until cancelled."""
         await self.prepare()
         while True:
-            self._run_soon = anyio.Event()
+            begun = self._segments.number
             await self.run_once()
             with anyio.move_on_after(interval_s):
-                await self._run_soon.wait()
-
-    def run_soon(self) -> None:
-        """Begin the next round at once: a segment was closed, and the folder may be too large."""
-        self._run_soon.set()
+                await self._segments.wait_past(begun)
 
     async def prepare(self) -> None:
         """Write retention.json, for `audit status`."""
