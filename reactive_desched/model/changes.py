@@ -127,6 +127,12 @@ class CSINodeChanged(Change, frozen=True, gc=False):
     node: str
 
 
+class NodeUsageChanged(NodeChange, frozen=True, gc=False):
+    """A source of metrics has a new sample of the node, or none any more."""
+
+    source: str = ""
+
+
 class PriorityClassChanged(Change, frozen=True, gc=False):
     """A PriorityClass was added or deleted, or its value differs."""
 

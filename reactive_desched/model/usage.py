@@ -1,0 +1,39 @@
+"""What a source of metrics measured: the real use of a node and of its pods."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from reactive_desched.model.resources import ResourceList
+
+
+class NodeUsage(Struct, frozen=True, gc=False):
+    """The last sample of one source for one node.
+
+    `source` names the source as policies distinguish it, for example "KubernetesMetrics". `usage`
+    is what the node uses, cpu in milli-cores and everything else in whole units; a source that
+    measures one figure alone gives it as a resource of its own. `pods` is what each pod uses, by
+    "namespace/name"; a pod that is not there was not measured. `sampled_s` is when the source
+    measured it, in seconds since the epoch.
+    """
+
+    source: str
+    node: str
+    usage: ResourceList
+    sampled_s: float
+    pods: Mapping[str, ResourceList] = {}
+
+    @property
+    def key(self) -> str:
+        """The source and the node."""
+        return f"{self.source}/{self.node}"
+
+    @property
+    def uid(self) -> str:
+        """Empty: a sample is no API object."""
+        return ""
+
+    @property
+    def resource_version(self) -> int:
+        """Zero: the sample stored last is the one in force."""
+        return 0
