@@ -1,4 +1,4 @@
-"""Measures the real code against the goals: `python -m bench --size full|small [--part PART ...]`.
+"""Measures the real code against the goals: `python -m bench --size full [--part PART ...]`.
 
 Exit status 0 unless something is broken (a pod not seen, an eviction lost, a record missing);
 slowness is shown.
@@ -24,7 +24,7 @@ from bench.parts import PARTS, Bench
 from bench.processes import SIZES, Results, Size
 from bench.record import rows as record
 from bench.record.run import RECORD_SIZES, RecordBenchmark
-from bench.report import print_report
+from bench.report import figures, print_report
 
 _WIDTH = 140
 _MEMORY_DISK = Path("/dev/shm")  # noqa: S108  # tmpfs is what is being measured
@@ -45,12 +45,12 @@ def main() -> int:
         bench = Bench(size, folders, console.status, args.profile)
         for name in args.part or every:
             if name == "record":
-                extent = RECORD_SIZES[args.size]
+                extent = RECORD_SIZES["full" if args.size == "full" else "small"]
                 results[name] = RecordBenchmark(extent, folders, console.status).run_all()
             else:
                 _write_data(size, console)
                 results[name] = PARTS[name](bench)
-    results["load_at_the_end"] = facts()["load"]
+    results |= {"load_at_the_end": facts()["load"], "figures": figures(results)}
     print_report(results, console)
     console.print(f"saved: {_save(results, args.results)}")
     broken = list(_failures(results))

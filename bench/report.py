@@ -1,6 +1,7 @@
 """Puts what was measured beside its floor and the goals, for eyes; the JSON file has everything."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from statistics import median
 
 from rich.console import Console
@@ -34,15 +35,42 @@ def rows(results: Results) -> Iterator[Row]:
         yield from _start_rows(results["start"])
 
 
+def figures(results: Results) -> list[Results]:
+    """Return every row of the tables as plain values, for the JSON file."""
+    every = list(rows(results))
+    if "record" in results:
+        every += record.rows(results["record"])
+    return [asdict(row) | {"verdict": row.verdict} for row in every]
+
+
 def _middle(runs: Sequence[Results], *path: str) -> float:
     return float(median(_at(run, path) for run in runs))
 
 
+def _beside(
+    what: str,
+    path: Sequence[str],
+    unit: str,
+    runs: Sequence[Results],
+    floors: Sequence[Results] | None,
+    best: Callable[[Iterable[float]], float] = min,
+) -> Row:
+    """Return a figure beside its floor, both medians, with the median of the ratios in pairs."""
+    values = [_at(run, path) for run in runs]
+    row = Row(what, median(values), unit=unit, best=best(values))
+    if not floors:
+        return row
+    least = [_at(run, path) for run in floors]
+    ratios = [value / under for value, under in zip(values, least, strict=True) if under]
+    return replace(row, floor=median(least), of_floor=median(ratios) if ratios else None)
+
+
 def _at(run: Results, path: Sequence[str]) -> float:
-    value = run
-    for name in path:
-        value = value[name]
-    return float(value)  # type: ignore[arg-type]  # the last one is a number
+    """Return one number of a run; a run without any eviction has no quantiles."""
+    *tables, name = path
+    for table in tables:
+        run = run[table]
+    return float(run.get(name, "nan"))
 
 
 def _sync_rows(sync: Results) -> Iterator[Row]:
@@ -55,36 +83,19 @@ def _sync_rows(sync: Results) -> Iterator[Row]:
         ("memory per pod", "bytes_per_pod", "B", 1500, None),
     )
     for what, name, unit, goal, of_floor in figures:
-        least = _middle(floors, name)
-        yield Row(what, _middle(runs, name), goal, unit, floor=least, goal_of_floor=of_floor)
+        yield replace(_beside(what, (name,), unit, runs, floors), goal=goal, goal_of_floor=of_floor)
     held = sync["held"]["holds"]["longest_ms"]
     yield Row("longest hold of the loop, first sync (CPU)", held, 2, "ms")
 
 
 def _watch_rows(watch: Results) -> Iterator[Row]:
+    runs, bare, floors = watch["runs"], watch["bare"], watch["floor"]
     name = "events_per_core_s"
-    yield Row(
-        "watch events, one core",
-        _middle(watch["runs"], name),
-        unit="/s",
-        at_least=True,
-        best=max(_at(run, (name,)) for run in watch["runs"]),
-        floor=_middle(watch["floor"], name),
-        goal_of_floor=0.8,
-    )
-    yield Row(
-        "CPU of one watch event",
-        _middle(watch["runs"], "us_per_event"),
-        unit="µs",
-        floor=_middle(watch["floor"], "us_per_event"),
-    )
-    yield Row(
-        "the floor without an HTTP library",
-        _middle(watch["bare"], name),
-        unit="/s",
-        best=max(_at(run, (name,)) for run in watch["bare"]),
-        floor=_middle(watch["floor"], name),
-    )
+    row = _beside("watch events, one core", (name,), "/s", runs, floors, best=max)
+    yield replace(row, at_least=True, goal_of_floor=0.8)
+    yield _beside("CPU of one watch event", ("us_per_event",), "µs", runs, floors)
+    what = "the floor without an HTTP library"
+    yield _beside(what, (name,), "/s", bare, floors, best=max)
     what = "watch events that taint a node, each with 30 pods to judge"
     yield Row(what, _middle(watch["taints"], name), None, "/s")
     held = watch["held"]["holds"]["longest_ms"]
@@ -128,26 +139,13 @@ def _requests(
     what: str, runs: Sequence[Results], floors: Sequence[Results] | None, goal: float | None
 ) -> Iterator[Row]:
     for path, of_floor in ((_P50, goal), (_P99, None)):
-        yield Row(
-            f"change to request {path[-1]} ({what})",
-            _middle(runs, *path),
-            unit="µs",
-            best=min(_at(run, path) for run in runs),
-            floor=_middle(floors, *path) if floors else None,
-            goal_of_floor=of_floor,
-            invalid=_invalid(runs),
-        )
+        row = _beside(f"change to request {path[-1]} ({what})", path, "µs", runs, floors)
+        yield replace(row, goal_of_floor=of_floor, invalid=_invalid(runs))
 
 
 def _cpu(what: str, runs: Sequence[Results], floors: Sequence[Results]) -> Row:
-    name = "cpu_us_per_change"
-    return Row(
-        f"CPU of one change to its outcome ({what})",
-        _middle(runs, name),
-        unit="µs",
-        best=min(_at(run, (name,)) for run in runs),
-        floor=_middle(floors, name),
-    )
+    label = f"CPU of one change to its outcome ({what})"
+    return _beside(label, ("cpu_us_per_change",), "µs", runs, floors)
 
 
 def _invalid(runs: Sequence[Results]) -> str:
@@ -169,10 +167,10 @@ def _judging_rows(judge: Results) -> Iterator[Row]:
 
 
 def _start_rows(start: Results) -> Iterator[Row]:
-    least = start["floor"]["cpu_s"]
     for command, wanted in STARTS_WANTED.items():
-        taken = start[command]["cpu_s"]
-        yield Row(f"start of {command}, CPU", taken, None, "s", floor=least, goal_of_floor=wanted)
+        runs, floors = start[command], start["floor"]
+        row = _beside(f"start of {command}, CPU", ("cpu_s",), "s", runs, floors)
+        yield replace(row, goal_of_floor=wanted)
 
 
 def ratios(results: Results) -> Iterator[tuple[str, float]]:
@@ -209,7 +207,7 @@ def warnings(results: Results) -> Iterator[str]:
 def print_report(results: Results, console: Console) -> None:
     """Print the tables, the ratios and the warnings."""
     full = results["size"]["name"] == "full"
-    title = "" if full else "a small size: the goals are for the full one"
+    title = "" if full else f"{results['size']['name']}: the goals are for the full size"
     if every := list(rows(results)):
         console.print(_table(every, title, full=full))
     for what, ratio in ratios(results):

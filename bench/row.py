@@ -9,7 +9,8 @@ class Row:
 
     `goal` is in the unit of the figure, `goal_of_floor` in multiples of the floor; the figure
     should be at most the goal, with `at_least` at least. Where it was measured several times it is
-    the one in the middle, and `best` is the best. An `invalid` figure says why.
+    the median, `best` is the best, and `of_floor` the median of the ratios of each two runs that
+    followed one another. An `invalid` figure says why.
     """
 
     what: str
@@ -19,13 +20,9 @@ class Row:
     at_least: bool = False
     best: float | None = None
     floor: float | None = None
+    of_floor: float | None = None
     goal_of_floor: float | None = None
     invalid: str = ""
-
-    @property
-    def of_floor(self) -> float | None:
-        """The figure as a multiple of its floor."""
-        return self.measured / self.floor if self.floor else None
 
     @property
     def verdict(self) -> str:

@@ -1,6 +1,6 @@
 """What a start costs: CPU of whole processes, beside that of importing the libraries alone.
 
-`python -m bench --part start`. Bytecode is compiled first, as an installation has it, and the
+Bytecode is compiled first, as an installation has it, and the
 commands take turns, so that a machine that changes its speed changes all of them.
 """
 
@@ -8,7 +8,6 @@ import json
 import os
 import resource
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
-ROUNDS: Final = 7
 FLOOR: Final = "import aiohttp, msgspec, pydantic, structlog, prometheus_client, yaml"
 WANTED: Final[Mapping[str, float]] = {"policy check": 0.6, "plan, 20 pods": 0.6, "run": 1.3}
 """Times the floor, at most. `run` counts from its start to its first list request."""
@@ -39,30 +37,18 @@ profiles:
 """
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
-Seconds = dict[str, list[float]]
 
-
-def measure(rounds: int = ROUNDS) -> dict[str, dict[str, float]]:
-    """Return median CPU seconds of each command and of the floor, and the ratio of the two."""
+def measure(rounds: int) -> dict[str, list[dict[str, float]]]:
+    """Return the CPU seconds of each command and of the floor, in rounds."""
     with tempfile.TemporaryDirectory(prefix="reactive-desched-start-") as name:
         folder = Path(name)
         commands, environment = _commands(folder), _environment(folder)
-        seconds: Seconds = {command: [] for command in (*commands, "run")}
-        for number in range(rounds + 1):
+        runs: dict[str, list[dict[str, float]]] = {command: [] for command in (*commands, "run")}
+        for _ in range(rounds + 1):
             for command, argv in commands.items():
-                _keep(seconds, command, _cpu_of(argv, environment), number)
-            _keep(seconds, "run", _cpu_until_first_list(folder, environment), number)
-    medians = {command: statistics.median(each) for command, each in seconds.items()}
-    return {
-        command: {"cpu_s": median, "of_floor": median / medians["floor"]}
-        for command, median in medians.items()
-    }
-
-
-def _keep(seconds: Seconds, command: str, measured: float, number: int) -> None:
-    """Leave out the first round, which compiles."""
-    if number:
-        seconds[command].append(measured)
+                runs[command].append({"cpu_s": _cpu_of(argv, environment)})
+            runs["run"].append({"cpu_s": _cpu_until_first_list(folder, environment)})
+    return {command: each[1:] for command, each in runs.items()}  # the first round compiles
 
 
 def _environment(folder: Path) -> dict[str, str]:

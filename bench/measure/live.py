@@ -36,17 +36,24 @@ _ANY_PORT = ListenAddress("127.0.0.1", 0)
 
 
 class KeepingRegistry(MetricsRegistry):
-    """The application's registry, which also keeps the parts whose counts the benchmark reads."""
+    """The application's registry, which also keeps the parts whose counts the benchmark reads.
+
+    `since_built` runs from when the reflectors are built: what the process does before, such as
+    importing and reading credentials, belongs to its start.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.since_built = Stopwatch()
         self.reflectors: list[Reflector[Any]] = []
         self.journals: list[Journal] = []
 
     def register(self, *collectors: Collector) -> None:
         """Keep the reflectors and the journal besides."""
         super().register(*collectors)
-        self.reflectors += [each for each in collectors if isinstance(each, Reflector)]
+        if built := [each for each in collectors if isinstance(each, Reflector)]:
+            self.reflectors += built
+            self.since_built.restart()
         self.journals += [each for each in collectors if isinstance(each, Journal)]
 
 
@@ -131,7 +138,7 @@ class RunningController:
 
 @asynccontextmanager
 async def run_controller(target: Target) -> AsyncIterator[RunningController]:
-    """Start everything, wait until all is listed and watched, and keep running for the block."""
+    """Start everything, wait for the initial sync, and keep running for the block."""
     async with AsyncExitStack() as running:
         log_file = running.enter_context((target.folder / "log.json").open("w", encoding="utf-8"))
         logs.configure("info", "json", log_file)
@@ -148,7 +155,7 @@ async def run_controller(target: Target) -> AsyncIterator[RunningController]:
             observer=stamps,
             log=log,
         )
-        before, watch = rss_bytes(), Stopwatch()
+        before, watch = rss_bytes(), metrics.since_built
         with (
             watch_loop_turns() if target.holds else nullcontext() as turns,
             sampling(phase=target.profile == "sync"),

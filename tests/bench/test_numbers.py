@@ -35,10 +35,14 @@ def test_nothing_measured_is_no_error() -> None:
         pytest.param(Row("rate", 7, goal=6, at_least=True), "met", id="more than asked for"),
         pytest.param(Row("rate", 5, goal=6, at_least=True), "missed", id="less than asked for"),
         pytest.param(Row("wall", 5), "", id="no goal"),
-        pytest.param(Row("sync", 5, floor=4, goal_of_floor=1.3), "met", id="near its floor"),
-        pytest.param(Row("sync", 5, floor=4, goal_of_floor=1.2), "missed", id="far from its floor"),
+        pytest.param(Row("sync", 5, of_floor=1.25, goal_of_floor=1.3), "met", id="near its floor"),
         pytest.param(
-            Row("rate", 7, floor=10, goal_of_floor=0.8, at_least=True), "missed", id="a low share"
+            Row("sync", 5, of_floor=1.25, goal_of_floor=1.2), "missed", id="far from its floor"
+        ),
+        pytest.param(
+            Row("rate", 7, of_floor=0.7, goal_of_floor=0.8, at_least=True),
+            "missed",
+            id="a low share",
         ),
         pytest.param(Row("sync", 5, goal=6, invalid="it did not end"), "invalid", id="invalid"),
     ],

@@ -1,12 +1,13 @@
 """What was not measured is left out of the report, and ratios say what they say."""
 
+import math
 from io import StringIO
 from typing import Any
 
 from rich.console import Console
 
 from bench.parts import failures
-from bench.report import print_report, ratios, rows, warnings
+from bench.report import _requests, figures, print_report, ratios, rows, warnings
 
 
 def requests(*medians_us: float) -> list[dict[str, Any]]:
@@ -24,10 +25,13 @@ def test_a_report_without_measurements_has_no_tables() -> None:
 
 def measured_watch() -> dict[str, Any]:
     runs = [{"events_per_core_s": rate, "us_per_event": 1e6 / rate} for rate in (900, 1600, 1500)]
-    floors = [{"events_per_core_s": 2000, "us_per_event": 500.0}]
+    floors = [
+        {"events_per_core_s": rate, "us_per_event": 1e6 / rate} for rate in (1500, 2000, 2000)
+    ]
     return {
         "runs": runs,
         "floor": floors,
+        "bare": runs,
         "taints": [{"events_per_core_s": 10_000, "us_per_event": 100.0}],
         "held": {"holds": {"longest_ms": 1.5}},
         "idle": {"cpu_percent": 0.3},
@@ -52,11 +56,17 @@ def test_the_ratio_of_the_record_is_of_the_middle_runs() -> None:
     assert named["a naive pass : our first sync"] == 3.0
 
 
-def test_a_rate_is_the_middle_run_beside_the_middle_run_of_its_floor() -> None:
+def test_a_rate_is_the_middle_run_and_its_ratio_the_middle_one_of_the_pairs() -> None:
     row = next(rows({"watch": measured_watch()}))
 
     assert (row.measured, row.best, row.floor, row.of_floor) == (1500, 1600, 2000, 0.75)
     assert row.verdict == "missed"
+
+
+def test_the_file_has_the_ratio_to_the_floor_of_every_row() -> None:
+    figure = figures({"watch": measured_watch()})[0]
+
+    assert (figure["of_floor"], figure["floor"], figure["goal_of_floor"]) == (0.75, 2000, 0.8)
 
 
 def test_a_run_that_did_not_end_is_invalid_and_its_evictions_are_not_called_lost() -> None:
@@ -83,6 +93,15 @@ def test_an_eviction_that_never_came_is_broken() -> None:
     (failure,) = failures({"size": {"pods": 0}, "react": {"pods_disk": [run]}})
 
     assert "8 of 10 evicted" in failure
+
+
+def test_a_run_without_any_eviction_has_no_figures_and_breaks_no_table() -> None:
+    run = {"unsettled": "5 evictions had no outcome after 30 s", "change_to_request_us": {"n": 0}}
+
+    (p50, _) = _requests("a bound pod", [run], [{"change_to_request_us": {"p50": 2.0}}], 1.6)
+
+    assert math.isnan(p50.measured)
+    assert p50.verdict == "invalid"
 
 
 def test_a_machine_that_is_not_quiet_is_named() -> None:
