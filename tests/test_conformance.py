@@ -7,6 +7,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,6 +51,7 @@ def test_the_plugins_expected_to_fail_are_those_that_are_not_built() -> None:
     assert {name for name, spec in plugin_registry().items() if not spec.is_implemented} == TO_COME
 
 
+@cache
 def check() -> ModuleType:
     """Load what compares an answer with a recording, from beside the recordings."""
     spec = importlib.util.spec_from_file_location("conformance_check", FOLDER / "check.py")

@@ -152,6 +152,14 @@ def run_controller(
     return run
 
 
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Have `-n 2 --dist loadgroup` start one control plane, and what needs none beside it."""
+    ours = Path(__file__).parent
+    for item in (each for each in items if ours in each.path.parents):
+        needs = "control_plane" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("control plane" if needs else "others"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

@@ -188,7 +188,7 @@ def test_pods_share_the_words_of_their_owners() -> None:
 
 
 def test_a_replica_set_takes_two_hundred_bytes_and_one_without_a_controller_nothing() -> None:
-    sets, siblings = 20_000, 5
+    sets, siblings = 5_000, 5
     shared, state = InternTables(), ClusterState()
     made = make_codecs(shared).replica_sets
 
@@ -204,6 +204,6 @@ def test_a_replica_set_takes_two_hundred_bytes_and_one_without_a_controller_noth
         tracemalloc.stop()
         return grown / sets
 
-    assert take(controlled=False) < 1
+    assert take(controlled=False) < 4  # 20 kB in all: what is made once
     assert take(controlled=True) < 210
     assert len(state.store(ReplicaSet)) == sets

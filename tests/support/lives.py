@@ -116,6 +116,17 @@ class CrashRuns:
         os.kill(pid, signal.SIGKILL)
         return self._supervisor.wait()
 
+    def killed_at_work(self, after_s: float, **more: Any) -> int:  # fields of Life
+        """Live until killed, so long after the first record was written; return the status."""
+        before = self._appended()
+        pid = self._begin(**more)
+        give_up = time.monotonic() + TIMEOUT_S
+        while self._appended() == before and time.monotonic() < give_up:
+            time.sleep(0.005)
+        time.sleep(after_s)
+        os.kill(pid, signal.SIGKILL)
+        return self._supervisor.wait()
+
     def killed_at(self, step: str, nth: int = 1, **more: Any) -> int:  # fields of Life
         """Live until a step comes for the nth time; return the exit status."""
         self._begin(step=step, nth=nth, **more)
@@ -131,6 +142,9 @@ class CrashRuns:
         """Whatever was said to be so by any life, in order."""
         lines = self._promises.read_text(encoding="utf-8").splitlines()
         return [AcknowledgedWrite(*[*line.split(" ", 2), "", ""][:3]) for line in lines]
+
+    def _appended(self) -> int:
+        return self._promises.read_bytes().count(b"\nappended ")
 
     @property
     def evicted_uids(self) -> list[str]:

@@ -40,6 +40,7 @@ SHARDS, KILLS = 8, 25
 KILLED = -9
 LIVING_S = 0.35
 STARTING_S = 0.06
+WORKING_S = 0.25
 
 AnyEvent = Event[Any]  # any kind of data
 
@@ -138,7 +139,7 @@ DAMAGES = {
 def test_a_torn_end_is_repaired_named_and_counted(lives: CrashRuns, damage: str) -> None:
     chance, keeps, more = Random(damage), *DAMAGES[damage]
     for _ in range(4):
-        lives.killed_after(chance.uniform(0.1, LIVING_S))
+        lives.killed_at_work(chance.uniform(0, WORKING_S))
         path = list_segments(lives.journal)[-1].path
         told, raw = told_bytes(lives, path), path.read_bytes()
         raw = raw[: told + round((len(raw) - told) * keeps)] + more
@@ -147,7 +148,7 @@ def test_a_torn_end_is_repaired_named_and_counted(lives: CrashRuns, damage: str)
         aside = path.with_name(path.name + ".torn")
         before = aside.read_bytes() if aside.exists() else b""
 
-        lives.killed_after(chance.uniform(0.1, LIVING_S))
+        lives.killed_at_work(chance.uniform(0, WORKING_S))
 
         repairs = [one for one in lives.promises if one.kind == "repaired"]
         assert repairs[-1].id == str(len(torn))
@@ -163,7 +164,7 @@ def test_a_torn_end_is_repaired_named_and_counted(lives: CrashRuns, damage: str)
 def test_wherever_the_last_file_is_cut_the_chain_goes_on_whole(lives: CrashRuns, seed: int) -> None:
     chance, more = Random(seed), {"max_bytes": 1 << 24}
     for _ in range(3):
-        lives.killed_after(chance.uniform(0.1, LIVING_S), **more)
+        lives.killed_at_work(chance.uniform(0, WORKING_S), **more)
         check_index(lives)  # somebody searches, so that it knows all of it
         path = list_segments(lives.journal)[-1].path
         path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size + 1)])

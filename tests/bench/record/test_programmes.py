@@ -3,23 +3,39 @@
 import shutil
 from pathlib import Path
 
+import anyio
 import pytest
 
 from bench.record.auditing import sample_pods
-from bench.record.evictions import RECORDS_EACH
+from bench.record.evictions import RECORDS_EACH, decision_contexts, record_evictions
 from bench.record.kafka import mock_cluster
 from bench.record.run import run_programme
+from reactive_desched.app.recording import journal_config, utc_now
+from reactive_desched.journal.journal import open_journal
+from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments, read_records
+from reactive_desched.policy.recording import JournalSettings
+from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.primitives.token_bucket import TokenRate
 
-RECORDS = 24_000
+RECORDS = 4_000
+SMALL = JournalSettings(max_segment_bytes=2 << 20)
 """Two files: only a closed one is compressed."""
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("record") / "kept"
-    run_programme("alone", folder, count=RECORDS, runs=2)
+    anyio.run(write_journal, folder)
     return folder
+
+
+async def write_journal(folder: Path) -> None:
+    """Write the records that the programme `alone` writes, into two files."""
+    config = journal_config(ReactiveSettings(journal=SMALL))
+    async with open_journal(folder, config, clock=utc_now) as journal:
+        recorder = JournalRecorder(journal, utc_now, verdict_rate=TokenRate(200.0, 20_000))
+        await record_evictions(recorder, decision_contexts(0, RECORDS // RECORDS_EACH), 50)
 
 
 @pytest.fixture
@@ -31,8 +47,10 @@ def last_seq(folder: Path) -> int:
     return [entry.seq for entry in read_records(list_segments(folder)[-1])][-1]
 
 
-def test_so_many_records_are_written_as_were_asked_for(kept: Path) -> None:
-    written = [entry for one in list_segments(kept) for entry in read_records(one)]
+def test_so_many_records_are_written_as_were_asked_for(tmp_path: Path) -> None:
+    run_programme("alone", tmp_path / "journal", count=RECORDS, runs=2)
+    files = list_segments(tmp_path / "journal")
+    written = [entry for one in files for entry in read_records(one)]
 
     pods = [entry for entry in written if b'"who"' in entry.raw]
     assert len(pods) == RECORDS
