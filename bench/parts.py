@@ -26,6 +26,7 @@ _WARM_UP = 100
 _FEWEST = 20
 _KEPT_UP = 0.95
 _BISECTIONS = 3
+_SLOWEST = 10
 _OUTAGE_S = 20.0
 ProgressLine = Callable[[str], AbstractContextManager[object]]
 
@@ -172,11 +173,15 @@ def find_saturation(react: Callable[[float], Results]) -> Results:
 
     `react` runs at a pace. The pace doubles until less than 95 % of it comes out, or the load
     server itself cannot send so fast; then bisection narrows it down to about a tenth. Returns the
-    greatest pace that was kept up, every run that was tried, and which side gave out.
+    greatest pace that was kept up, every run that was tried, and which side gave out; a pace is
+    given up when it failed twice in a row.
     """
     tried: list[Results] = []
 
     def keeps_up(pace: float) -> bool:
+        return try_once(pace) or try_once(pace)  # another process may have had the core
+
+    def try_once(pace: float) -> bool:
         run = react(pace)
         sent, requests = run["sent_per_s"], run["requests_per_s"]
         is_server = sent < _KEPT_UP * pace
@@ -186,13 +191,15 @@ def find_saturation(react: Callable[[float], Results]) -> Results:
             tried[-1]["limit"] = "load server" if is_server else "controller"
         return bool(kept)
 
-    low, high = _PACE / 2, float(_PACE)
+    low, high = 0.0, float(_PACE)
     while keeps_up(high):
         low, high = high, high * 2
+    while not low:
+        low, high = (high / 2, high) if high < _SLOWEST or keeps_up(high / 2) else (0, high / 2)
     for _ in range(_BISECTIONS):
         middle = round((low * high) ** 0.5)
         low, high = (middle, high) if keeps_up(middle) else (low, middle)
-    failed = next(run for run in tried if run["pace"] == high)
+    failed = next(run for run in tried if run["pace"] == high and not run["kept_up"])
     return {"pace": low, "limit": failed["limit"], "tried": tried}
 
 
