@@ -210,10 +210,14 @@ def _add_types(
         fits = EventFilter(types=event_filter.types).matches
         fitting = [number for number, text in used if fits(_summary_of_type(text))]
         terms.add_one_of("r.type", fitting)
-    if event_filter.outcomes:
-        if "" not in event_filter.outcomes:
-            terms.add("r.outcome > 0")
-        terms.add_one_of("r.outcome", _text_ids(connection, event_filter.outcomes))
+    for column, texts in (
+        ("r.outcome", event_filter.outcomes),
+        ("r.reason", event_filter.reasons),
+    ):
+        if texts:
+            if "" not in texts:
+                terms.add(f"{column} > 0")
+            terms.add_one_of(column, _text_ids(connection, texts))
 
 
 def _summary_of_type(type_: str) -> EventSummary:

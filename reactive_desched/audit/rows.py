@@ -32,7 +32,7 @@ class IndexedEvent(EventSummary, frozen=True, gc=False, kw_only=True):
 
 _decoder: Final = msgspec.json.Decoder(IndexedEvent)
 _Subject = tuple[str, str, str, str, str, str, tuple[OwnerSummary, ...]]
-_Row = tuple[int, int, int, int, int, int, int, int, int]
+_Row = tuple[int, int, int, int, int, int, int, int, int, int]
 
 
 _NO_SUBJECT: Final = ("", "", "", "", "", ())
@@ -128,6 +128,7 @@ class RowBatch:
                 self._text_id(event.type),
                 self._subject_id(event),
                 self._text_id(event.data.outcome.result),
+                self._text_id(event.data.reason),
                 id_number(event.id),
             )
         )
@@ -141,7 +142,7 @@ class RowBatch:
             "INSERT INTO subjects VALUES (?, ?, ?, ?, ?, ?, ?, ?)", self._new_subjects
         )
         connection.executemany(
-            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._records
+            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._records
         )
         for stored in (self._new_texts, self._new_owners, self._new_subjects, self._records):
             stored.clear()

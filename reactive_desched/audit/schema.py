@@ -11,7 +11,7 @@ INDEX_FILE: Final = "index.sqlite"
 APPLICATION_ID: Final = 0x72644458
 """What a SQLite file says of itself when it is such an index."""
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Raised with every change of the tables: an index of another version is built anew."""
 
 BUSY_TIMEOUT_S: Final = 10.0
@@ -31,7 +31,8 @@ _TABLES: Final = (
     """CREATE TABLE records (
         n INTEGER PRIMARY KEY, seq INTEGER NOT NULL, start INTEGER NOT NULL,
         length INTEGER NOT NULL, time INTEGER NOT NULL, type INTEGER NOT NULL,
-        subject INTEGER NOT NULL, outcome INTEGER NOT NULL, id INTEGER NOT NULL)""",
+        subject INTEGER NOT NULL, outcome INTEGER NOT NULL, reason INTEGER NOT NULL,
+        id INTEGER NOT NULL)""",
     # What all records of a case have in common, and therefore stands here once.
     """CREATE TABLE subjects (
         subject INTEGER PRIMARY KEY, correlation TEXT NOT NULL, uid TEXT NOT NULL,
@@ -44,6 +45,7 @@ _INDEXES: Final = {
     "records_type": "records (type)",
     "records_subject": "records (subject)",
     "records_outcome": "records (outcome) WHERE outcome > 0",
+    "records_reason": "records (reason) WHERE reason > 0",
     "records_id": "records (id)",
     "subjects_correlation": "subjects (correlation)",
     "subjects_uid": "subjects (uid)",
@@ -64,6 +66,7 @@ _REFERENCES: Final = (
         (
             ("records", "type"),
             ("records", "outcome"),
+            ("records", "reason"),
             ("subjects", "namespace"),
             ("subjects", "node"),
             ("subjects", "plugin"),

@@ -1,4 +1,4 @@
-"""`audit query`: find records by pod, owner, node, plugin, outcome or time."""
+"""`audit query`: find records by pod, owner, node, plugin, outcome, reason or time."""
 
 import argparse
 import sys

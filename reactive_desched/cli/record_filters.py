@@ -18,6 +18,7 @@ _FILTERS: Final = {
     "pod": ("NAME", "about this pod, as NAMESPACE/NAME, NAME or uid"),
     "node": ("NAME", "about pods on this node"),
     "outcome": ("RESULT", "with this outcome, such as evicted, failed or dry_run"),
+    "reason": ("CODE", "decided or ended for this reason, such as DisruptionBudget"),
 }
 
 

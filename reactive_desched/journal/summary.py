@@ -64,6 +64,11 @@ class DataSummary(Struct, frozen=True, gc=False):
     decision: DecisionSummary = DecisionSummary()
     outcome: OutcomeSummary = OutcomeSummary()
 
+    @property
+    def reason(self) -> str:
+        """The reason code of the decision or of the outcome; no event has both."""
+        return self.decision.reason or self.outcome.reason
+
 
 class EventSummary(Struct, frozen=True, gc=False):
     """An event, as far as lists and filters care; `time` is RFC 3339 in UTC."""
@@ -116,7 +121,8 @@ class EventFilter(Struct, frozen=True, kw_only=True, dict=True):
     """Which events are wanted: for each field that is not empty, one of its words must fit.
 
     A type fits as eviction.succeeded, as its family (eviction), or in full. An owner fits by name,
-    KIND/NAME or uid, anywhere in the chain. A pod fits by name, NAMESPACE/NAME or uid.
+    KIND/NAME or uid, anywhere in the chain. A pod fits by name, NAMESPACE/NAME or uid. A reason is
+    the code of a decision or an outcome.
     """
 
     types: tuple[str, ...] = ()
@@ -126,6 +132,7 @@ class EventFilter(Struct, frozen=True, kw_only=True, dict=True):
     nodes: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -171,5 +178,6 @@ _FIELD_VALUES: Final[Mapping[str, Callable[[EventSummary], Collection[str]]]] = 
     "nodes": lambda event: (event.data.who.node,),
     "plugins": lambda event: (event.data.why.plugin,),
     "outcomes": lambda event: (event.data.outcome.result,),
+    "reasons": lambda event: (event.data.reason,),
 }
 """How an event is called in each field of a Filter."""

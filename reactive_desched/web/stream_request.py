@@ -28,6 +28,7 @@ FILTERS: Final = {
     "pod": "pods",
     "node": "nodes",
     "outcome": "outcomes",
+    "reason": "reasons",
 }
 """The keys of a query that choose events, and the field of a Filter each one fills."""
 

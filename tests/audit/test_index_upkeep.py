@@ -36,6 +36,7 @@ nodes = st.sampled_from(["n1", "n2", ""])
 plugins = st.sampled_from(["PodLifeTime", "NodeTaints"])
 owners = st.sampled_from([(), ("ReplicaSet/web",), ("ReplicaSet/web", "Deployment/web")])
 results = st.sampled_from(["evicted", "failed"])
+reasons = st.sampled_from(["Spent", "Lost", ""])
 
 
 def owner(text: str) -> api.Owner:
@@ -65,10 +66,10 @@ def events(draw: st.DrawFn) -> AnyEvent:
     kinds: dict[str, api.EventData] = {
         api.FINDING_MADE: api.FindingMade(**about),
         api.DECISION_DEFER: api.DecisionMade(
-            decision=api.Verdict(verdict="defer", gate="budget", reason="Spent"), **about
+            decision=api.Verdict(verdict="defer", gate="budget", reason=draw(reasons)), **about
         ),
         api.EVICTION_SUCCEEDED: api.EvictionEnded(
-            attempt=1, outcome=api.Ending(result=draw(results)), **about
+            attempt=1, outcome=api.Ending(result=draw(results), reason=draw(reasons)), **about
         ),
         api.LEADER_CHANGED: api.LeaderChanged(holder="a", previous="b", transitions=1),
     }
@@ -90,6 +91,7 @@ filters = st.builds(
     nodes=st.sampled_from([(), ("n1",), ("",)]),
     plugins=st.sampled_from([(), ("PodLifeTime",)]),
     outcomes=st.sampled_from([(), ("evicted",), ("",), ("failed", "evicted")]),
+    reasons=st.sampled_from([(), ("Spent",), ("",), ("Spent", "Lost")]),
 )
 moments = st.none() | st.integers(0, 9).map(
     lambda second: micros((STARTED_AT + timedelta(seconds=second)).isoformat())

@@ -59,6 +59,27 @@ def test_query_as_json_gives_the_events(journal: Path, capsys: pytest.CaptureFix
     assert {event["data"]["outcome"]["result"] for event in found} <= {"evicted", "not_found"}
 
 
+def test_query_finds_decisions_and_outcomes_by_the_code_of_their_reason(
+    journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def query(*words: str) -> list[tuple[str, str]]:
+        call("query", *words, "--limit", "0", "-o", "json", journal=journal)
+        return [
+            (event["id"], part["reason"])
+            for event in json.loads(capsys.readouterr().out)
+            for part in (event["data"].get("decision", {}), event["data"].get("outcome", {}))
+            if "reason" in part
+        ]
+
+    every = query()
+    codes = {reason for _, reason in every}
+
+    assert len(codes) > 1
+    for code in codes:
+        assert query("--reason", code) == [(id_, reason) for id_, reason in every if reason == code]
+    assert query("--reason", ",".join(codes)) == every
+
+
 @pytest.mark.parametrize("limit", ["-1", "x", "1.5", "9" * 20])
 def test_a_limit_that_is_no_number_of_records_is_refused(
     journal: Path, capsys: pytest.CaptureFixture[str], limit: str

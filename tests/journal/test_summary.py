@@ -26,7 +26,9 @@ POD = PodSummary("shop", "web-1", "uid-pod", "n1", (REPLICA_SET, DEPLOYMENT))
 def told(
     type_: str = EVICTION_SUCCEEDED, who: PodSummary = POD, plugin: str = "PodLifeTime"
 ) -> EventSummary:
-    data = DataSummary(who=who, why=FindingSummary(plugin), outcome=OutcomeSummary("evicted"))
+    data = DataSummary(
+        who=who, why=FindingSummary(plugin), outcome=OutcomeSummary("evicted", "EvictionAccepted")
+    )
     return EventSummary("id", type_, "2026-03-29T01:30:00Z", "7", data=data)
 
 
@@ -41,6 +43,7 @@ def told(
         pytest.param(EventFilter(nodes=("n1",)), id="its node"),
         pytest.param(EventFilter(plugins=("PodLifeTime",)), id="the plugin"),
         pytest.param(EventFilter(outcomes=("evicted",)), id="what came of it"),
+        pytest.param(EventFilter(reasons=("EvictionAccepted",)), id="the code of its reason"),
         pytest.param(EventFilter(pods=("web-1",)), id="the pod's name"),
         pytest.param(EventFilter(pods=("shop/web-1",)), id="its namespace and name"),
         pytest.param(EventFilter(pods=("uid-pod",)), id="its uid"),
