@@ -5,6 +5,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from pkgutil import walk_packages
 from types import UnionType
@@ -17,6 +18,7 @@ import reactive_desched
 from reactive_desched.api.args import needs_restart
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.outcomes import OutcomeReason
+from reactive_desched.model.scheduling import FitReason
 from reactive_desched.plan.unaffected_pods import UNAFFECTED_REASONS
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -156,6 +158,13 @@ def reasons_page() -> str:
     outcomes = sorted(declared(OutcomeReason), key=lambda each: (each.result, each.code))
     lines += [f"| `{each.result}` | `{each.code}` | {each.meaning} |" for each in outcomes]
     lines += [
+        *("", "## Node fit", ""),
+        "The message of the gate `NodeFit` counts the nodes that reject the pod by these words.",
+        "Those in the kube-scheduler's mode of node fit are the kube-scheduler's.",
+        *("", "| reason | words |", "|---|---|"),
+    ]
+    lines += [f"| `{code}` | {words} |" for code, words in _fit_reasons()]
+    lines += [
         *("", "## Pods without a decision", ""),
         "`plan --all` says of every other pod why no plugin wants it to leave.",
         *("", "| reason | meaning |", "|---|---|"),
@@ -169,6 +178,13 @@ def reasons_page() -> str:
         }
     )
     return "\n".join(lines) + "\n"
+
+
+def _fit_reasons() -> Iterator[tuple[str, str]]:
+    """Yield each code of a FitReason with the words that go with it."""
+    found = sorted(declared(FitReason), key=lambda each: (each.code, each.message))
+    for code, reasons in groupby(found, key=lambda each: each.code):
+        yield code, "; ".join(each.message.format("NAME") for each in reasons)
 
 
 def _next_links(links: Mapping[str, str]) -> list[str]:

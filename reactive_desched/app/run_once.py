@@ -7,9 +7,10 @@ budgets refused; 1 when it was stopped, or an eviction failed for another reason
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 
 import anyio
 import msgspec
@@ -25,18 +26,27 @@ from reactive_desched.app.recording import start_recording
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.dry_run import DryRunEvictor
-from reactive_desched.eviction.executor import EvictionExecutor, effect_timeout
+from reactive_desched.eviction.executor import Cancelled, EvictionExecutor, effect_timeout
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
+from reactive_desched.journal.journal import Journal
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.observer import Observer
-from reactive_desched.model.outcomes import CONFLICT, DRY_RUN, PDB_REFUSED, POD_LEAVES
+from reactive_desched.model.outcomes import (
+    CONFLICT,
+    DRY_RUN,
+    JOURNAL_UNAVAILABLE,
+    PDB_REFUSED,
+    POD_LEAVES,
+    SHUTTING_DOWN,
+    Outcome,
+)
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.plan.live import list_snapshot
@@ -68,8 +78,6 @@ _BENIGN_OUTCOMES = POD_LEAVES | {PDB_REFUSED, CONFLICT}
 
 _SUMMARY_NAMES = {DRY_RUN: "would_evict"}
 """What the last line calls them, if not by their own name."""
-
-GetStopReason = Callable[[], str]
 
 
 def run(options: Options) -> int:
@@ -110,7 +118,7 @@ async def _until_done(deps: Dependencies) -> int:
             ),
             recorder,
             TelemetryObserver(deps.metrics, log),
-            lambda: stop.reason or journal.reason,
+            partial(_stopped, stop, journal),
             deps.metrics.upstream,
             node_fit,
         )
@@ -123,7 +131,7 @@ async def _until_done(deps: Dependencies) -> int:
 class OneShotRun:
     """Drives a cycle: logs its decisions, and executes its evictions one after the other.
 
-    Nothing more is begun once `why_stop` gives a reason.
+    Nothing more is begun once `stopped` returns an outcome for what was not done.
     """
 
     def __init__(
@@ -132,7 +140,7 @@ class OneShotRun:
         executor: EvictionExecutor,
         recorder: Recorder,
         observer: Observer,
-        stop_reason: GetStopReason,
+        stopped: Cancelled,
         timings: UpstreamMetrics,
         node_fit: str = UPSTREAM,
     ) -> None:
@@ -141,7 +149,7 @@ class OneShotRun:
         self._executor = executor
         self._recorder = recorder
         self._observer = observer
-        self._stop_reason = stop_reason
+        self._stopped = stopped
         self._timings = timings
         self._results: Counter[str] = Counter()
 
@@ -159,21 +167,21 @@ class OneShotRun:
             log.warning("nothing to do", reason=skipped)
         await self._run_cycle(cycle, view)
         self._timings.observe_cycle(time.monotonic() - started_at)
-        stopped = self._stop_reason()
+        stopped = self._stopped()
         counts = {
             _SUMMARY_NAMES.get(result, result): n for result, n in sorted(self._results.items())
         }
-        log.info("swept", stopped=stopped or None, **counts)
+        log.info("swept", stopped=None if stopped is None else stopped.message, **counts)
         return (
             NOT_COMPLETED
-            if stopped or self._results.keys() - _BENIGN_OUTCOMES - {"refused"}
+            if stopped is not None or self._results.keys() - _BENIGN_OUTCOMES - {"refused"}
             else COMPLETED
         )
 
     async def _run_cycle(self, cycle: Cycle, view: ClusterView) -> None:
         """Carry out each decision; the cycle removes the pods that really left."""
         for decided in cycle.run():
-            if self._stop_reason():
+            if self._stopped() is not None:
                 return
             if await self._execute(decided, view):
                 cycle.confirm(decided)
@@ -190,7 +198,7 @@ class OneShotRun:
             self._results["refused"] += 1
             return False
         intent = Intent(context, self._policy.grace_period_s)
-        result = await self._executor.execute(intent, self._stop_reason)
+        result = await self._executor.execute(intent, self._stopped)
         self._observer.on_outcome(evaluation, result.outcome, result.sent_at)
         self._results[result.outcome.result] += 1
         return result.outcome.result in POD_LEAVES
@@ -222,6 +230,13 @@ class _StopSignal:
             async for number in signals:
                 self.reason = f"asked to stop by {signal.Signals(number).name}"
                 self.cancellable.cancel()
+
+
+def _stopped(stop: _StopSignal, journal: Journal) -> Outcome | None:
+    """Return the outcome of evictions that are not begun any more, and why."""
+    if stop.reason:
+        return SHUTTING_DOWN.outcome(stop.reason)
+    return JOURNAL_UNAVAILABLE.outcome(journal.reason) if journal.reason else None
 
 
 def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:

@@ -26,7 +26,12 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.observer import Observer
-from reactive_desched.model.outcomes import POD_LEAVES, Outcome
+from reactive_desched.model.outcomes import (
+    EVICTIONS_PAUSED,
+    POD_LEAVES,
+    POLICY_CHANGED,
+    Outcome,
+)
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.cluster import ClusterState
@@ -105,11 +110,13 @@ class Controller:
                     yield Intent(context, self._config.policy.grace_period_s)
             self._observer.on_decision(evaluation)
 
-    def cancel_reason(self, intent: Intent) -> str:
-        """Say why a decided eviction must not be sent after all; empty when it may."""
+    def cancelled(self, intent: Intent) -> Outcome | None:
+        """Return the outcome of a decided eviction that must not be sent; None when it may."""
         if intent.pod.uid in self._superseded:
-            return "the policy changed"
-        return self.pause_reason()
+            return POLICY_CHANGED.outcome("the policy or the settings changed")
+        if pause := self.pause_reason():
+            return EVICTIONS_PAUSED.outcome(pause)
+        return None
 
     def settle(self, result: EvictionResult) -> None:
         """Release what an intent reserved; what did not happen is evaluated again later."""

@@ -62,8 +62,8 @@ class EvictionPool:
     async def _work(self, intents: MemoryObjectReceiveStream[Intent]) -> None:
         async for intent in intents:
             try:
-                cancel_reason = partial(self._controller.cancel_reason, intent)
-                result = await self._executor.execute(intent, cancel_reason)
+                cancelled = partial(self._controller.cancelled, intent)
+                result = await self._executor.execute(intent, cancelled)
             finally:
                 self._active -= 1
                 if not self._active:

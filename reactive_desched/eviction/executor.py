@@ -10,7 +10,6 @@ from reactive_desched.errors import ClusterError, JournalError
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import (
-    EVICTIONS_PAUSED,
     FAILED,
     JOURNAL_UNAVAILABLE,
     SHUTTING_DOWN,
@@ -50,6 +49,10 @@ class Evictor(Protocol):
         ...
 
 
+Cancelled = Callable[[], Outcome | None]
+"""Returns the outcome of an intent that must not be sent after all; None when it may."""
+
+
 class EvictionResult(Struct, frozen=True, gc=False):
     """How the execution of an intent ended.
 
@@ -80,19 +83,19 @@ class EvictionExecutor:
         self._clock = clock
         self._effect_timeout_s = effect_timeout_s
 
-    async def execute(self, intent: Intent, cancel_reason: Callable[[], str]) -> EvictionResult:
+    async def execute(self, intent: Intent, cancelled: Cancelled) -> EvictionResult:
         """Journal the intent, send the eviction request, and journal the outcome.
 
-        `cancel_reason` is asked before each of the first two steps; a text cancels the intent.
+        `cancelled` is asked before each of the first two steps.
         """
-        if reason := cancel_reason():
-            return EvictionResult(intent, EVICTIONS_PAUSED.outcome(reason), self._clock())
+        if (outcome := cancelled()) is not None:
+            return EvictionResult(intent, outcome, self._clock())
         try:
             intent_id = await self._recorder.begin_intent(intent)
         except JournalError as error:
             return EvictionResult(intent, JOURNAL_UNAVAILABLE.outcome(str(error)), self._clock())
         sent_at = self._clock()
-        outcome = await self._send(intent, cancel_reason)
+        outcome = await self._send(intent, cancelled)
         await self._recorder.record_outcome(intent_id, outcome)
         return EvictionResult(intent, outcome, sent_at)
 
@@ -101,10 +104,10 @@ class EvictionExecutor:
         outcome = SHUTTING_DOWN.outcome("the controller stops")
         return EvictionResult(intent, outcome, self._clock())
 
-    async def _send(self, intent: Intent, cancel_reason: Callable[[], str]) -> Outcome:
+    async def _send(self, intent: Intent, cancelled: Cancelled) -> Outcome:
         """Call the API server, unless the intent was cancelled while the journal wrote it."""
-        if reason := cancel_reason():
-            return EVICTIONS_PAUSED.outcome(reason)
+        if (outcome := cancelled()) is not None:
+            return outcome
         request = _request(intent)
         response = await self._evictor.evict(request)
         if (outcome := outcome_from_response(response)) is not None:

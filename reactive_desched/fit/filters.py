@@ -20,13 +20,13 @@ from reactive_desched.fit.volumes import VolumeFilter
 from reactive_desched.model.objects import Pod, PodSpec
 from reactive_desched.model.resources import PODS
 from reactive_desched.model.scheduling import (
+    INSUFFICIENT_RESOURCE,
     NODE_AFFINITY_MISMATCH,
     PORTS_IN_USE,
     TOO_MANY_PODS,
     UNSCHEDULABLE,
     UNTOLERATED_TAINTS,
     FitReason,
-    insufficient_resource,
     tolerates_cordon,
 )
 from reactive_desched.model.volumes import TOO_MANY_VOLUMES
@@ -211,4 +211,4 @@ class NodeFilters:
 
 
 def _shortage_reason(resource: str) -> FitReason:
-    return TOO_MANY_PODS if resource == PODS else insufficient_resource(resource)
+    return TOO_MANY_PODS if resource == PODS else INSUFFICIENT_RESOURCE.about(resource)

@@ -23,6 +23,7 @@ TAINTS_NOT_TOLERATED: Final = FitReason(
 ANTI_AFFINITY_MATCHED: Final = FitReason(
     "PodAntiAffinityViolated", "pod matches inter-pod anti-affinity rule of other pod on node"
 )
+NODE_SHORT_OF_RESOURCE: Final = FitReason("InsufficientResource", "insufficient {}")
 NODE_FULL: Final = FitReason("TooManyPods", "insufficient pods")
 
 
@@ -69,7 +70,7 @@ def _resource_error(pod: Pod, node: Node, requested: Mapping[str, int]) -> FitRe
         if wanted > node.allocatable.get(resource, 0) - requested.get(resource, 0):
             if wanted == 0 and resource not in node.allocatable:
                 continue
-            return FitReason("InsufficientResource", f"insufficient {resource}")
+            return NODE_SHORT_OF_RESOURCE.about(resource)
     if node.allocatable.get(PODS, 0) - requested.get(PODS, 0) < 1:
         return NODE_FULL
     return None

@@ -193,7 +193,12 @@ DRY_RUN_NOT_SENT: Final = OutcomeReason(
 EVICTIONS_PAUSED: Final = OutcomeReason(
     CANCELLED,
     "EvictionsPaused",
-    "Evictions were paused or cancelled before the request was sent.",
+    "Evictions were paused before the request was sent; the message has the pause.",
+)
+POLICY_CHANGED: Final = OutcomeReason(
+    CANCELLED,
+    "PolicyChanged",
+    "Another policy, or other settings, came into force before the request was sent.",
 )
 JOURNAL_UNAVAILABLE: Final = OutcomeReason(
     CANCELLED, "JournalUnavailable", "The journal could not write the intent; no request was sent."

@@ -15,10 +15,17 @@ from reactive_desched.model.taints import HARD_EFFECTS, NO_SCHEDULE, Taint, Tole
 
 
 class FitReason(Struct, frozen=True, gc=False):
-    """Why a pod does not fit a node: a CamelCase code, and the scheduler's words for people."""
+    """Why a pod does not fit a node: a CamelCase code, and the scheduler's words for people.
+
+    A message with `{}` is about one resource or object, whose name `about` fills in.
+    """
 
     code: str
     message: str
+
+    def about(self, name: str) -> "FitReason":
+        """Return the reason with the name of what it is about."""
+        return FitReason(self.code, self.message.format(name))
 
     def __str__(self) -> str:
         return self.message
@@ -33,6 +40,7 @@ PORTS_IN_USE: Final = FitReason(
     "HostPortInUse", "node(s) didn't have free ports for the requested pod ports"
 )
 TOO_MANY_PODS: Final = FitReason("TooManyPods", "Too many pods")
+INSUFFICIENT_RESOURCE: Final = FitReason("InsufficientResource", "Insufficient {}")
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 -- any address, as the API means it
 
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
@@ -58,11 +66,6 @@ def statically_unfit(spec: PodSpec, node: Node) -> FitReason | None:
     if not satisfies_required(spec.node_selector, spec.node_affinity, node.name, node.labels):
         return NODE_AFFINITY_MISMATCH
     return None
-
-
-def insufficient_resource(resource: str) -> FitReason:
-    """Return the reason that a node has too little of a resource."""
-    return FitReason("InsufficientResource", f"Insufficient {resource}")
 
 
 def host_ports_conflict(requested: HostPort, used: HostPort) -> bool:

@@ -28,6 +28,11 @@ READ_WRITE_ONCE_POD_CONFLICT: Final = FitReason(
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
 )
 TOO_MANY_VOLUMES: Final = FitReason("TooManyVolumes", "node(s) exceed max volume count")
+PVC_NOT_FOUND: Final = FitReason("PvcNotFound", 'persistentvolumeclaim "{}" not found')
+PVC_LOST: Final = FitReason(
+    "PvcLost", 'persistentvolumeclaim "{}" bound to non-existent persistentvolume'
+)
+PVC_TERMINATING: Final = FitReason("PvcTerminating", 'persistentvolumeclaim "{}" is being deleted')
 CLAIM_LOST: Final = "Lost"
 
 REGION_LABEL: Final = "topology.kubernetes.io/region"
@@ -42,12 +47,11 @@ VOLUME_TOPOLOGY_LABELS: Final = (ZONE_LABEL, REGION_LABEL, *_GA_LABELS)
 def pvc_error(pvc: PersistentVolumeClaim | None, name: str) -> FitReason | None:
     """Return why no pod that uses this PersistentVolumeClaim can be scheduled, or None."""
     if pvc is None:
-        return FitReason("PvcNotFound", f'persistentvolumeclaim "{name}" not found')
+        return PVC_NOT_FOUND.about(name)
     if pvc.phase == CLAIM_LOST:
-        message = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume'
-        return FitReason("PvcLost", message)
+        return PVC_LOST.about(name)
     if pvc.deletion_s is not None:
-        return FitReason("PvcTerminating", f'persistentvolumeclaim "{name}" is being deleted')
+        return PVC_TERMINATING.about(name)
     return None
 
 

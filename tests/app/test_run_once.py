@@ -10,11 +10,13 @@ from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import (
+    SHUTTING_DOWN,
     Conflict,
     Denied,
     DryRun,
     EvictionResponse,
     NotFound,
+    Outcome,
     PdbRefused,
     ServerError,
     TooManyRequests,
@@ -70,11 +72,12 @@ class Bench:
         plan = make_policy((profile,), limits={"node": 5})
         means = EvictionExecutor(self.ledger, self.evictor, lambda: 0.0)
         self.sweep = OneShotRun(
-            plan, means, self.ledger, self.diary, self.why_stop, self.timings, node_fit
+            plan, means, self.ledger, self.diary, self.stopped, self.timings, node_fit
         )
 
-    def why_stop(self) -> str:
-        return "asked to stop" if len(self.evictor.calls) >= self._stop_after else ""
+    def stopped(self) -> Outcome | None:
+        is_over = len(self.evictor.calls) >= self._stop_after
+        return SHUTTING_DOWN.outcome("asked to stop") if is_over else None
 
     async def over(self, things: Iterable[ClusterObject]) -> int:
         gathering = SnapshotBuilder()

@@ -10,7 +10,7 @@ from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import NodeAdded, NodeGone, Resynced
 from reactive_desched.model.labels import EVERYTHING, parse_selector
-from reactive_desched.model.outcomes import Denied
+from reactive_desched.model.outcomes import POLICY_CHANGED, Denied
 from reactive_desched.plugins.node_affinity import (
     PREFERRED,
     REQUIRED,
@@ -110,6 +110,7 @@ async def test_what_stands_in_line_when_the_policy_changes_is_judged_by_the_new_
     assert bench.evicted_names == ["a"]
     ended = [(name, result) for name, result, _ in bench.observer.of_kind("ended")]
     assert ended == [("a", "evicted"), ("b", "cancelled"), ("c", "cancelled")]
+    assert [outcome.reason for outcome in bench.observer.outcomes[1:]] == [POLICY_CHANGED.code] * 2
 
 
 async def test_tokens_limits_and_rests_outlive_the_plan() -> None:

@@ -42,13 +42,14 @@ class Bench:
         self.ledger = MemoryIntentStore()
         self.server = FakeEvictor()
         self.why_not = ""
-        self.cancelled: dict[str, str] = {}
+        self.superseded: dict[str, str] = {}
         self.ended: list[tuple[str, Outcome, float]] = []
         executor = EvictionExecutor(self.ledger, self.server, anyio.current_time)
         self.evictions = EvictionPool(self, executor, max_concurrent)  # type: ignore[arg-type]  # what a pool uses of a controller
 
-    def cancel_reason(self, intent: Intent) -> str:
-        return self.cancelled.get(intent.pod.name) or self.why_not
+    def cancelled(self, intent: Intent) -> Outcome | None:
+        reason = self.superseded.get(intent.pod.name) or self.why_not
+        return EVICTIONS_PAUSED.outcome(reason) if reason else None
 
     def settle(self, result: EvictionResult) -> None:
         self.ended.append((result.intent.pod.name, result.outcome, result.sent_at))
@@ -303,7 +304,7 @@ async def test_an_intent_that_was_not_sent_yet_can_be_cancelled_and_the_others_g
     async with bench.running():
         bench.submit("a", "b")
         await anyio.sleep(1)
-        bench.cancelled = dict.fromkeys("ab", "another policy")
+        bench.superseded = dict.fromkeys("ab", "another policy")
         bench.submit("c")
         await anyio.sleep(20)
 
@@ -321,9 +322,9 @@ async def test_an_intent_that_is_cancelled_while_it_is_written_is_not_sent() -> 
     async with bench.running():
         bench.submit("a")
         await anyio.sleep(1)
-        bench.cancelled = {"a": "another policy"}
+        bench.superseded = {"a": "another policy"}
         await anyio.sleep(20)
-        bench.cancelled = {}
+        bench.superseded = {}
         bench.submit("a")
         await anyio.sleep(20)
 

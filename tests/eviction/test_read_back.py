@@ -120,7 +120,7 @@ async def test_an_eviction_whose_line_broke_ends_when_its_request_can_no_longer_
     means = EvictionExecutor(recorder, Broken(HERE), anyio.current_time, effect_timeout_s=8)
     finding = Finding(pod("web", uid="u1", on="n1", namespace="shop"), "NodeTaints", "no gpu")
 
-    result = await means.execute(Intent(DecisionContext(finding, "day")), lambda: "")
+    result = await means.execute(Intent(DecisionContext(finding, "day")), lambda: None)
 
     assert result.outcome.result == "failed"
     assert anyio.current_time() == 5 + 8

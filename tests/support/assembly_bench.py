@@ -35,6 +35,7 @@ class CountingObserver(Observer):
 
     def __init__(self) -> None:
         self.events: list[tuple[str, Any]] = []
+        self.outcomes: list[Outcome] = []
 
     def on_changes(self, changes: Iterable[Change]) -> None:
         """Keep each change."""
@@ -47,6 +48,7 @@ class CountingObserver(Observer):
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
         """Keep the pod's name, the result, and when the request was sent."""
+        self.outcomes.append(outcome)
         self.events.append(("ended", (evaluation.finding.pod.name, outcome.result, sent_at)))
 
     def on_pause(self, reason: str) -> None:

@@ -141,7 +141,7 @@ async def _work(
             recording.recorder.record_decision(account, waits)
         for _ in range(2):
             recording.recorder.record_decision(account, Evict(account.finding))
-            result = await executor.execute(Intent(account), lambda: "")
+            result = await executor.execute(Intent(account), lambda: None)
             if result.outcome.result != PDB_REFUSED:
                 break
         await anyio.sleep(chance.uniform(0, LONGEST_PAUSE_S))
