@@ -54,10 +54,11 @@ real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka, into a ca
 test-real: $(STAMP) real-tools ## end-to-end tests on the real control plane and the real broker
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 10 tests/e2e
 
-generated: $(STAMP) ## write the pages, schemas and manifests that come from code
+generated: $(STAMP) ## write the pages, schemas, manifests and messages that come from code
 	$(BIN)/python -m tools.write_reference
 	$(BIN)/python -m tools.write_schemas
 	$(BIN)/python -m tools.write_event_schemas
+	$(BIN)/python -m tests.support.policy_messages
 
 bench: $(STAMP) ## measure against the goals (BENCH=small: three minutes instead of fifteen)
 	$(BIN)/python -m bench --size $(BENCH)

@@ -1,58 +1,16 @@
 """A registry of small plugins, and short ways to ask what the reader says of a text."""
 
 from collections.abc import Callable, Mapping
-from textwrap import dedent, indent
+from textwrap import dedent
 
 import pytest
-from pydantic import Field
 
-from reactive_desched.api.args import Count, PluginArgs, Seconds, SelectorObject
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.registry import PluginSpec
-
-HEAD = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
-
-
-class Window(PluginArgs):
-    longest: Seconds = 0.0
-
-
-class TaintsArgs(PluginArgs):
-    include_prefer_no_schedule: bool = False
-    excluded_taints: tuple[str, ...] | None = None
-    included_taints: tuple[str, ...] | None = None
-    label_selector: SelectorObject | None = None
-    weight: float = 1.0
-    most: Count = 5
-    window: Window = Window()
-
-
-class AffinityArgs(PluginArgs):
-    node_affinity_type: tuple[str, ...] = Field(min_length=1)
-
-
-class AgeArgs(PluginArgs):
-    max_age: Count = 5
-
-
-COMING = {
-    "PodLifeTime": frozenset({"deschedule"}),
-    "RemoveFailedPods": frozenset({"deschedule"}),
-    "RemovePodsHavingTooManyRestarts": frozenset({"deschedule"}),
-    "RemoveDuplicates": frozenset({"balance"}),
-    "LowNodeUtilization": frozenset({"balance"}),
-    "HighNodeUtilization": frozenset({"balance"}),
-    "LowNodeLoad": frozenset({"balance"}),
-}
-
-REGISTRY: Mapping[str, PluginSpec] = {
-    "RemovePodsViolatingNodeTaints": PluginSpec(TaintsArgs, frozenset({"deschedule"})),
-    "RemovePodsViolatingNodeAffinity": PluginSpec(AffinityArgs, frozenset({"deschedule"})),
-    **{name: PluginSpec(AgeArgs, points, is_implemented=False) for name, points in COMING.items()},
-}
+from tests.support.small_plugins import HEAD, REGISTRY, policy_with_args
 
 
 @pytest.fixture
@@ -85,20 +43,6 @@ def problems(read: Callable[[str], Configuration]) -> Callable[[str], list[str]]
 
 
 @pytest.fixture
-def warnings(read: Callable[[str], Configuration]) -> Callable[[str], list[str]]:
-    """Give the warnings of a text that is accepted."""
-    return lambda text: [str(warning) for warning in read(text).warnings]
-
-
-@pytest.fixture
 def with_args() -> Callable[[str, str], str]:
     """Write a policy that enables one plugin with the given arguments, from line 9 on."""
-
-    def write(plugin: str, args: str) -> str:
-        point = "filter" if plugin == "DefaultEvictor" else "deschedule"
-        return (
-            f"{HEAD}profiles:\n- name: p\n  plugins: {{{point}: {{enabled: [{plugin}]}}}}\n"
-            f"  pluginConfig:\n  - name: {plugin}\n    args:\n{indent(dedent(args), ' ' * 6)}"
-        )
-
-    return write
+    return policy_with_args

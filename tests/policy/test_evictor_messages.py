@@ -1,4 +1,4 @@
-"""What DefaultEvictor's arguments are refused for: in upstream's words and ours, all at once."""
+"""What DefaultEvictor's arguments are refused for: all at once."""
 
 import json
 from collections.abc import Callable
@@ -12,33 +12,6 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 Ask = Callable[[str], list[str]]
 WithArgs = Callable[[str, str], str]
 
-TOO_HIGH = (
-    "priority threshold can't be greater than 2000000000; "
-    "system-critical pods have a protection of their own: SystemCriticalPods"
-)
-TWO = "priority threshold misconfigured, only one of priorityThreshold fields can be set"
-FORCES = 'noEvictionPolicy accepts only ["Preferred" "Mandatory"] values'
-MIXED = (
-    "cannot use Deprecated fields alongside PodProtections.ExtraEnabled or "
-    "PodProtections.DefaultDisabled"
-)
-IN_DEFAULTS = "[PodsWithLocalStorage SystemCriticalPods FailedBarePods DaemonSetPods]"
-IN_EXTRAS = "[PodsWithPVC PodsWithoutPDB PodsWithResourceClaims]"
-CLASSES = "podProtections.config.PodsWithPVC.protectedStorageClasses"
-OFF = "it is off by default; only extraEnabled changes that"
-ON = "it is active by default; only defaultDisabled changes that"
-
-
-def misplaced(name: str, which: str, options: str) -> str:
-    return f'invalid pod protection policy in {which}: "{name}". Valid options are: {options}'
-
-
-def unnamed(index: int) -> str:
-    return (
-        f"{CLASSES}[{index}]: PodProtections.Config.PodsWithPVC.ProtectedStorageClasses[{index}] "
-        "name cannot be empty; write name: and its name"
-    )
-
 
 @pytest.fixture
 def said(problems: Ask, with_args: WithArgs) -> Callable[[str], list[str]]:
@@ -50,134 +23,6 @@ def said(problems: Ask, with_args: WithArgs) -> Callable[[str], list[str]]:
         return [line.split(": ", 1)[1].removeprefix(start).removesuffix(end) for line in lines]
 
     return ask
-
-
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [
-        pytest.param(
-            "priorityThreshold: {value: 5, name: high}",
-            f"priorityThreshold: {TWO}; keep value or name",
-            id="a threshold by number and by name",
-        ),
-        pytest.param(
-            "priorityThreshold: {value: 0, name: high}",
-            f"priorityThreshold: {TWO}; keep value or name",
-            id="a threshold of zero is one",
-        ),
-        pytest.param(
-            "priorityThreshold: {value: 2000000001}",
-            f"priorityThreshold.value: {TOO_HIGH}",
-            id="a threshold above every priority of a user",
-        ),
-        pytest.param(
-            "priorityThreshold: {value: 2147483648}",
-            "priorityThreshold.value: must be at most 2147483647, not the number 2147483648",
-            id="a threshold that is no int32",
-        ),
-        pytest.param(
-            "noEvictionPolicy: mandatory",
-            f'noEvictionPolicy: {FORCES}, not "mandatory"; did you mean Mandatory?',
-            id="a force in lower case",
-        ),
-        pytest.param(
-            "noEvictionPolicy: Never",
-            f'noEvictionPolicy: {FORCES}, not "Never"',
-            id="a force that does not exist",
-        ),
-        pytest.param(
-            "evictLocalStoragePods: true\npodProtections: {defaultDisabled: [DaemonSetPods]}",
-            f"evictLocalStoragePods: {MIXED}; "
-            "write podProtections.defaultDisabled: [PodsWithLocalStorage] instead",
-            id="a deprecated switch beside the list it became part of",
-        ),
-        pytest.param(
-            "ignorePodsWithoutPDB: true\npodProtections: {defaultDisabled: [DaemonSetPods]}",
-            f"ignorePodsWithoutPDB: {MIXED}; "
-            "write podProtections.extraEnabled: [PodsWithoutPDB] instead",
-            id="a deprecated switch beside the other list",
-        ),
-        pytest.param(
-            "podProtections: {extraEnabled: [Nonsense]}",
-            f"podProtections.extraEnabled[0]: {misplaced('Nonsense', 'ExtraEnabled', IN_EXTRAS)}",
-            id="a protection that does not exist",
-        ),
-        pytest.param(
-            "podProtections: {extraEnabled: [PodsWithPvc]}",
-            f"podProtections.extraEnabled[0]: {misplaced('PodsWithPvc', 'ExtraEnabled', IN_EXTRAS)}"
-            "; did you mean PodsWithPVC?",
-            id="a mistyped protection",
-        ),
-        pytest.param(
-            "podProtections: {extraEnabled: [DaemonSetPods]}",
-            "podProtections.extraEnabled[0]: "
-            f"{misplaced('DaemonSetPods', 'ExtraEnabled', IN_EXTRAS)}; {ON}",
-            id="a default protection among the extras",
-        ),
-        pytest.param(
-            "podProtections: {defaultDisabled: [PodsWithPVC]}",
-            "podProtections.defaultDisabled[0]: "
-            f"{misplaced('PodsWithPVC', 'DefaultDisabled', IN_DEFAULTS)}; {OFF}",
-            id="an extra protection among the defaults",
-        ),
-        pytest.param(
-            "podProtections: {defaultDisabled: [DaemonSetPods, DaemonSetPods]}",
-            "podProtections.defaultDisabled[1]: PodProtections.DefaultDisabled contains duplicate "
-            'entries: "DaemonSetPods" again; remove one',
-            id="a protection switched off twice",
-        ),
-        pytest.param(
-            "podProtections: {extraEnabled: [PodsWithPVC], config: {PodsWithPVC: "
-            "{protectedStorageClasses: [{name: a}, {}]}}}",
-            unnamed(1),
-            id="a storage class without a name",
-        ),
-        pytest.param(
-            "minPodAge: 60",
-            "minPodAge: must be a duration such as 90s or 1h30m; write 60s for seconds",
-            id="an age without a unit",
-        ),
-        pytest.param(
-            "minPodAge: -5m",
-            "minPodAge: must not be negative: no pod is younger than that; remove it",
-            id="an age below zero",
-        ),
-        pytest.param(
-            "NodeFit: true", "NodeFit: unknown field; did you mean nodeFit?", id="another case"
-        ),
-        pytest.param(
-            "minReplicas: -1",
-            "minReplicas: must be at least 0, not the number -1",
-            id="replicas below zero",
-        ),
-        pytest.param(
-            "nodeSelector: {a: b}",
-            "nodeSelector: must be a label selector in text form; "
-            'write labels as one text, for example "pool=blue,zone in (a,b)"',
-            id="a node selector as an object",
-        ),
-        pytest.param(
-            "namespaceLabelSelector: {matchExpressions: [{key: a, operator: Gt, values: ['1']}]}",
-            'namespaceLabelSelector.matchExpressions[0].operator: "Gt" is not an operator of label '
-            "selectors; use In, NotIn, Exists, DoesNotExist",
-            id="an operator of node affinity",
-        ),
-        pytest.param(
-            "podProtections: {config: {podsWithPVC: {}}}",
-            "podProtections.config.podsWithPVC: unknown field; did you mean PodsWithPVC?",
-            id="a protection's details in another case",
-        ),
-        pytest.param(
-            "maxPodLifeTimeSeconds: 5",
-            "maxPodLifeTimeSeconds: unknown field; remove it: nothing reads it",
-            id="not an argument",
-        ),
-    ],
-)
-def test_what_upstream_refuses_or_does_not_read_is_refused_at_its_place(
-    args: str, told: str, said: Callable[[str], list[str]]
-) -> None:
-    assert said(args) == [told]
 
 
 def test_everything_that_is_wrong_is_told_at_once(said: Callable[[str], list[str]]) -> None:

@@ -1,11 +1,11 @@
-"""Policies in the legacy format in few words, and what is said of them where it was written."""
+"""Policies in the legacy format in few words."""
 
 from textwrap import dedent, indent
 from typing import Final
 
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
-from reactive_desched.policy.load import check_source, load_sources
+from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Configuration
 
 __all__ = [
@@ -15,10 +15,8 @@ __all__ = [
     "RESTARTS",
     "SPREAD",
     "TAINTS",
-    "error_lines",
     "load_text",
     "strategy",
-    "warning_lines",
 ]
 
 LEGACY_HEADER: Final = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
@@ -40,14 +38,3 @@ def strategy(name: str, params: str = "{}", top: str = "") -> str:
 def load_text(text: str) -> Configuration:
     """Read one text called p.yaml."""
     return load_sources([SourceText(dedent(text), "p.yaml")], plugin_registry())
-
-
-def warning_lines(text: str) -> list[str]:
-    """Give the warnings but the one that every policy in this format gets."""
-    return [str(it).removeprefix("p.yaml:") for it in load_text(text).warnings[1:]]
-
-
-def error_lines(text: str) -> list[str]:
-    """Give the problems of a text that is refused, one line each."""
-    problems = check_source(SourceText(dedent(text), "p.yaml"), plugin_registry()).errors
-    return [str(problem).removeprefix("p.yaml:") for problem in problems]
