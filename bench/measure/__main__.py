@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from bench.measure import judging, poll, reaction, unrecorded
+from bench.measure import judging, poll, reaction
 from bench.measure.commands import Command, serve_commands
 from bench.measure.live import RunningController, run_controller
 from bench.measure.loop import watch_loop_turns
@@ -74,7 +74,7 @@ def commands(running: RunningController) -> dict[str, Command]:
         "resume": partial(reaction.after_outage, running),
         "storm": partial(reaction.during_event_storm, running),
         "relist": partial(reaction.during_relist, running),
-        "unrecorded": partial(unrecorded.react_unrecorded, running),
+        "unrecorded": partial(reaction.react_unrecorded, running),
     }
 
 

@@ -5,7 +5,9 @@ idle, so that no run is measured beside the rest of the one before it. A run tha
 time says so in `unsettled`; its figures are not valid.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -14,6 +16,10 @@ from bench.measure.loop import watch_loop_turns
 from bench.measure.machine import Stopwatch
 from bench.measure.numbers import quantiles
 from bench.measure.stamps import frames_stamped
+from reactive_desched.journal.correlation import Case
+from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.decisions import Decision
 
 _TIMEOUT_S = 10.0
 _RELIST_TIMEOUT_S = 60.0
@@ -33,6 +39,14 @@ async def react(live: RunningController, script: str, pace: float, count: int) -
         begun = await _begin(live, script, count)
         await live.director.play(pace)
         return await _measure(live, begun)
+
+
+async def react_unrecorded(
+    live: RunningController, script: str, pace: float, count: int
+) -> Results:
+    """Return reaction times with intents and outcomes alone in the record."""
+    with record_evictions_only():
+        return await react(live, script, pace, count)
 
 
 async def during_event_storm(live: RunningController, pace: float, count: int) -> Results:
@@ -66,6 +80,26 @@ async def after_outage(live: RunningController, back_ns: int) -> Results:
             await anyio.sleep(_POLL_INTERVAL_S)
     resumed_s = (live.stamps.resumed_ns - back_ns) / 1e9
     return {"back_to_resumed_s": round(resumed_s, 3)} | await react(live, "bound", 10, 5)
+
+
+@contextmanager
+def record_evictions_only() -> Iterator[None]:
+    """Leave findings and verdicts out of the record while the block runs."""
+    decided, opened = JournalRecorder.record_decision, JournalRecorder._open_case  # noqa: SLF001  # nothing of ours may know this
+
+    def skip_decision(self: JournalRecorder, context: DecisionContext, decision: Decision) -> None:
+        """Write nothing."""
+
+    def begun(self: JournalRecorder, context: DecisionContext, pod_data: Mapping[str, Any]) -> Case:
+        """Open a case and write nothing."""
+        del pod_data
+        return self._cases.open(context, context.finding.pod.uid)
+
+    JournalRecorder.record_decision, JournalRecorder._open_case = skip_decision, begun  # type: ignore[method-assign]  # noqa: SLF001  # as above
+    try:
+        yield
+    finally:
+        JournalRecorder.record_decision, JournalRecorder._open_case = decided, opened  # type: ignore[method-assign]  # noqa: SLF001  # as above
 
 
 class _Begun(NamedTuple):

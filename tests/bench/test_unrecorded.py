@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.measure.unrecorded import record_evictions_only
+from bench.measure.reaction import record_evictions_only
 from bench.record.evictions import decision_contexts, record_eviction
 from reactive_desched.app.recording import journal_config, utc_now
 from reactive_desched.journal.journal import open_journal
