@@ -43,6 +43,12 @@ def problems(read: Callable[[str], Configuration]) -> Callable[[str], list[str]]
 
 
 @pytest.fixture
+def warnings(read: Callable[[str], Configuration]) -> Callable[[str], list[str]]:
+    """Give the warnings of a text that is accepted."""
+    return lambda text: [str(warning) for warning in read(text).warnings]
+
+
+@pytest.fixture
 def with_args() -> Callable[[str, str], str]:
     """Write a policy that enables one plugin with the given arguments, from line 9 on."""
     return policy_with_args
