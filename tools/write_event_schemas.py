@@ -5,15 +5,21 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import reactive_desched
 from reactive_desched import api
 from reactive_desched._version import __version__
 from reactive_desched.api.event import DATA_TYPES
 from reactive_desched.journal.records import JournalRecord, parse_header
+from reactive_desched.model.changes import Change
+from reactive_desched.model.outcomes import RESULTS
+from reactive_desched.model.triggers import SWEEP
 from tests.support.journals import some_events, write_journal
 from tools.event_page import fill_tables
 from tools.event_schemas import ENVELOPE, envelope, index, type_schemas
@@ -22,12 +28,35 @@ SCHEMAS: Final = Path(api.__file__).parent / "schemas"
 PAGE: Final = Path(__file__).parent.parent / "docs" / "reference" / "events.md"
 PAST: Final = Path(__file__).parent.parent / "tests" / "api" / "past"
 SAMPLES: Final = "samples.jsonl"
+WORDS: Final = "words.json"
 
 
 def file_texts() -> dict[str, str]:
     """Return the text of every file by its name."""
     files = {**type_schemas(), ENVELOPE: envelope(), "index": index()}
     return {f"{name}.json": _format_json(schema) for name, schema in files.items()}
+
+
+def words() -> dict[str, list[str]]:
+    """Return the words that events use in fields whose lists are open, and that must keep them."""
+    modules = walk_packages(reactive_desched.__path__, "reactive_desched.")
+    for module in modules:
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    changes = {kind.published_as or kind.__name__ for kind in _leaves(Change)}
+    return {
+        "trigger.change": sorted({*changes, SWEEP.change}),
+        "outcome.result": sorted(RESULTS),
+    }
+
+
+def _leaves(kind: type[Change]) -> Iterator[type[Change]]:
+    """Yield the changes of the package that are no base of others."""
+    subclasses = [each for each in kind.__subclasses__() if each.__module__.startswith("reactive_")]
+    if not subclasses:
+        yield kind
+    for each in subclasses:
+        yield from _leaves(each)
 
 
 def samples() -> bytes:
@@ -43,6 +72,7 @@ def freeze(release: Path) -> None:
     for name, text in file_texts().items():
         (release / name).write_text(text, encoding="utf-8")
     (release / SAMPLES).write_bytes(samples())
+    (release / WORDS).write_text(_format_json(words()), encoding="utf-8")
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.model.subjects import PodSubject
-from reactive_desched.model.triggers import Trigger
+from reactive_desched.model.triggers import SWEEP
 from reactive_desched.plan.live import list_snapshot
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
@@ -189,9 +189,7 @@ class OneShotRun:
     async def _execute(self, decided: CycleDecision, view: ClusterView) -> bool:
         """Write down and carry out one decision; returns whether its pod left."""
         evaluation = self._evaluation(decided)
-        context = msgspec.structs.replace(
-            decision_context(evaluation, view), trigger=Trigger("Sweep")
-        )
+        context = msgspec.structs.replace(decision_context(evaluation, view), trigger=SWEEP)
         self._recorder.record_decision(context, decided.decision)
         self._observer.on_decision(evaluation)
         if not isinstance(decided.decision, Evict):

@@ -1,17 +1,24 @@
 """Typed facts from the state, in the past tense: they say where to look, not what is wrong."""
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from reactive_desched.model.objects import Pod
 
 
 class Change(Struct, frozen=True, gc=False):
-    """Base of all changes."""
+    """Base of all changes.
+
+    A class that gets another name keeps its old one as `published_as`: events carry it.
+    """
+
+    published_as: ClassVar[str] = ""
 
     @property
     def kind(self) -> str:
         """The change's name, for records and metrics."""
-        return type(self).__name__
+        return self.published_as or type(self).__name__
 
 
 class Resynced(Change, frozen=True, gc=False):

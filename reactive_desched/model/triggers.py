@@ -1,5 +1,7 @@
 """What made us look at something, in words that records keep."""
 
+from typing import Final
+
 from msgspec import Struct
 
 
@@ -17,3 +19,7 @@ class Trigger(Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         return f"{self.change} {self.object_name}".rstrip()
+
+
+SWEEP: Final = Trigger("Sweep")
+"""What led to everything that a sweep finds."""

@@ -13,7 +13,7 @@ from reactive_desched.api.event import DATA_TYPES, schema_name
 from reactive_desched.journal.events import decode_event
 from tools.event_schemas import ENVELOPE, envelope, index, type_schemas
 from tools.schema_compatibility import breaking_changes, revision_errors
-from tools.write_event_schemas import PAST, SAMPLES, freeze
+from tools.write_event_schemas import PAST, SAMPLES, freeze, words
 
 Json = dict[str, Any]  # an event or a schema
 
@@ -25,12 +25,14 @@ class Release(NamedTuple):
     schemas: dict[str, Json]
     types: dict[str, Json]
     samples: list[bytes]
+    words: dict[str, list[str]] = {}  # noqa: RUF012 -- a NamedTuple's default, never changed
 
 
 def read(folder: Path) -> Release:
     files = {path.stem: json.loads(path.read_bytes()) for path in folder.glob("*.json")}
-    types = files.pop("index")["types"]
-    return Release(folder.name, files, types, (folder / SAMPLES).read_bytes().splitlines())
+    types, words = files.pop("index")["types"], files.pop("words")
+    lines = (folder / SAMPLES).read_bytes().splitlines()
+    return Release(folder.name, files, types, lines, words)
 
 
 RELEASES = [read(folder) for folder in sorted(PAST.iterdir()) if folder.is_dir()]
@@ -94,6 +96,22 @@ def test_what_is_written_today_is_as_the_schemas_then_say(
 @every_release
 def test_todays_schemas_go_together_with_those_of_then(past: Release) -> None:
     assert list(structural(past, index()["types"], type_schemas())) == []
+
+
+@every_release
+def test_words_that_were_published_are_still_used(past: Release) -> None:
+    """A change is published under the name of its class; a renamed one has `published_as`."""
+    now = words()
+    assert {field: set(then) - set(now[field]) for field, then in past.words.items()} == {
+        field: set() for field in past.words
+    }
+
+
+def test_a_change_that_is_no_base_is_a_published_word() -> None:
+    changes = words()["trigger.change"]
+
+    assert {"NodeTaintsChanged", "PodGone", "BestPreferenceChanged", "Sweep"} <= set(changes)
+    assert {"Change", "PodChange", "NodeChange", "PodsChange"}.isdisjoint(changes)
 
 
 @every_release
