@@ -110,7 +110,6 @@ async def test_a_broker_that_is_away_loses_nothing_and_delays_no_record(
     broker: KafkaBroker,
     topic: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     fault: Callable[[KafkaBroker], Awaitable[None]],
 ) -> None:
     broker.admin.create_topic(topic, partitions=3)
@@ -140,13 +139,12 @@ async def test_a_broker_that_is_away_loses_nothing_and_delays_no_record(
         key = ("--key", str(folder / "checkpoint.pub"))
         verifier = programs.start("verify_topic.py", "--brokers", broker.address, topic, *key)
         assert await run_sync(verifier.wait) == 0, verifier.printed
-    with capsys.disabled():
-        print(  # noqa: T201 - figures for people
-            f"\n  {len(recorded)} records, {waiting} waiting, drained in {drained_s:.1f} s,"
-            f" {again} sent again; an append took (p99) {p99_ms(there):.1f} ms with the broker,"
-            f" {p99_ms(away):.1f} ms without: ratio {p99_ms(away) / p99_ms(there):.2f};"
-            f" all in {anyio.current_time() - began:.0f} s"
-        )
+    print(  # noqa: T201 - figures for people: `pytest -rP` shows them
+        f"{len(recorded)} records, {waiting} waiting, drained in {drained_s:.1f} s,"
+        f" {again} sent again; an append took (p99) {p99_ms(there):.1f} ms with the broker,"
+        f" {p99_ms(away):.1f} ms without: ratio {p99_ms(away) / p99_ms(there):.2f};"
+        f" all in {anyio.current_time() - began:.0f} s"
+    )
     assert len(away) > 300
     assert max(away) < 2
 
