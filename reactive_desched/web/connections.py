@@ -159,7 +159,12 @@ def close_connection(connection: web.RequestHandler, flush_timeout_s: float | No
     connection.force_close()
     if transport is not None and transport.get_write_buffer_size():
         timeout_s = _FLUSH_TIMEOUT_S if flush_timeout_s is None else flush_timeout_s
-        asyncio.get_running_loop().call_later(timeout_s, transport.abort)
+        asyncio.get_running_loop().call_later(timeout_s, _abort_unflushed, transport)
+
+
+def _abort_unflushed(transport: asyncio.WriteTransport) -> None:
+    if transport.get_write_buffer_size():  # else asyncio has closed it, and fails on an abort
+        transport.abort()
 
 
 def add_security_headers(response: web.StreamResponse) -> None:

@@ -185,3 +185,15 @@ async def test_bytes_that_were_written_have_a_moment_to_be_taken(counter: Counte
     assert (slow.is_closed, slow.is_aborted) == (True, False)
     await wait_until(lambda: slow.is_aborted)
     assert (idle.is_closed, idle.is_aborted) == (True, False)
+
+
+async def test_a_connection_whose_last_bytes_were_taken_is_not_aborted(counter: Counter) -> None:
+    late, slow = counter.connect(), counter.connect()
+    late.untaken = slow.untaken = 1
+
+    close_connection(late.connection, 0.001)
+    close_connection(slow.connection, 0.01)
+    late.untaken = 0
+
+    await wait_until(lambda: slow.is_aborted)
+    assert (late.is_closed, late.is_aborted) == (True, False)
