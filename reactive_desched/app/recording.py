@@ -15,6 +15,7 @@ from msgspec import Struct
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.options import Dependencies
 from reactive_desched.audit.index_sink import IndexSink
+from reactive_desched.controller.readiness import Readiness
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.log import Rotation
@@ -43,6 +44,9 @@ SINK_DRAIN_TIMEOUT_S = 3.0
 
 POLL_INTERVAL_S = 0.25
 """How often the journal's health is checked: a stuck disk raises no error."""
+
+STABLE_POLLS = 4
+"""A pause is logged once so many polls found it: then the line names every pause."""
 
 JOURNAL_HEALTH_MESSAGES = (
     "the journal cannot be written: nothing is evicted",
@@ -77,40 +81,59 @@ async def open_recording(
     and no record is kept for them. Raises JournalError where the directory cannot be used, and
     ConfigError for a key that cannot sign.
     """
-    journal_settings = settings.journal
     async with open_journal(
         directory, journal_config(settings), clock=utc_now, recovered=work_available
     ) as journal:
-        decision_rate = TokenRate(
-            journal_settings.verdicts.per_second, journal_settings.verdicts.burst
+        recording = _build_recording(
+            directory, settings, journal, log, best_effort_sinks, dry_run=dry_run
         )
-        recorder = JournalRecorder(journal, utc_now, verdict_rate=decision_rate, dry_run=dry_run)
-        sinks = tuple(_sinks(settings.sinks, log))
-        all_sinks = (*sinks, IndexSink(directory), *best_effort_sinks)
-        sink_runners = {
-            sink.name: _sink_runner(sink, journal, directory, log) for sink in all_sinks
-        }
-        retention = _retention_worker(
-            directory, settings, journal, recorder, [sink_runners[s.name] for s in sinks], log
+        metrics.register(journal, recording.retention, *recording.sink_runners.values())
+        async with _run_recording(recording, log):
+            yield recording
+
+
+def _build_recording(
+    directory: Path,
+    settings: ReactiveSettings,
+    journal: Journal,
+    log: Logger,
+    best_effort_sinks: Sequence[Sink],
+    *,
+    dry_run: bool,
+) -> Recording:
+    verdicts = settings.journal.verdicts
+    decision_rate = TokenRate(verdicts.per_second, verdicts.burst)
+    recorder = JournalRecorder(journal, utc_now, verdict_rate=decision_rate, dry_run=dry_run)
+    sinks = tuple(_sinks(settings.sinks, log))
+    all_sinks = (*sinks, IndexSink(directory), *best_effort_sinks)
+    runners = {sink.name: _sink_runner(sink, journal, directory, log) for sink in all_sinks}
+    retention = _retention_worker(
+        directory, settings, journal, recorder, [runners[sink.name] for sink in sinks], log
+    )
+    return Recording(journal, recorder, runners, retention)
+
+
+@asynccontextmanager
+async def _run_recording(recording: Recording, log: Logger) -> AsyncIterator[None]:
+    """Run the sinks and the retention; at the end sinks get what is written last."""
+    journal, runners = recording.journal, recording.sink_runners.values()
+    async with (
+        anyio.create_task_group() as runner_tasks,
+        anyio.create_task_group() as retention_tasks,
+    ):
+        for runner in runners:
+            runner_tasks.start_soon(runner.run)
+        retention_tasks.start_soon(recording.retention.run)
+        retention_tasks.start_soon(
+            log_transitions, lambda: journal.fault, log, *JOURNAL_HEALTH_MESSAGES
         )
-        metrics.register(journal, retention, *sink_runners.values())
-        async with (
-            anyio.create_task_group() as runner_tasks,
-            anyio.create_task_group() as retention_tasks,
-        ):
-            for relay in sink_runners.values():
-                runner_tasks.start_soon(relay.run)
-            retention_tasks.start_soon(retention.run)
-            retention_tasks.start_soon(
-                log_transitions, lambda: journal.fault, log, *JOURNAL_HEALTH_MESSAGES
-            )
-            try:
-                yield Recording(journal, recorder, sink_runners, retention)
-            finally:
-                retention_tasks.cancel_scope.cancel()
-                await journal.finish()
-                await _drain_sinks(sink_runners.values())
-                runner_tasks.cancel_scope.cancel()
+        try:
+            yield
+        finally:
+            retention_tasks.cancel_scope.cancel()
+            await journal.finish()
+            await _drain_sinks(runners)
+            runner_tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -173,6 +196,12 @@ def _log_recovery(journal: Journal, log: DebugLogger) -> None:
             lines=found.damaged_lines,
             first=found.damage_locations[0],
         )
+
+
+async def log_pauses(readiness: Readiness, log: Logger) -> None:
+    """Log when evictions are paused, and when they resume."""
+    messages = ("evictions paused", "evictions resumed")
+    await log_transitions(readiness.message, log, *messages, stable_polls=STABLE_POLLS)
 
 
 async def log_transitions(

@@ -7,7 +7,7 @@ import pytest
 import trio.testing
 from msgspec import Struct
 
-from reactive_desched.app.controller import _start_up
+from reactive_desched.app.start_up import end_startup_pause
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.executor import EFFECT_TIMEOUT_S
@@ -104,7 +104,7 @@ class Reader:
 async def settle_all(
     flow: FakeEdgesController, ledger: OpenIntentStore, reader: Reader, log: Log
 ) -> None:
-    await _start_up(flow.controller, ledger, reader, log, EFFECT_TIMEOUT_S)  # type: ignore[arg-type]  # what it uses of them
+    await end_startup_pause(flow.controller, ledger, reader, log, EFFECT_TIMEOUT_S)  # type: ignore[arg-type]  # what it uses of them
 
 
 async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods() -> None:

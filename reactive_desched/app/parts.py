@@ -1,0 +1,72 @@
+"""What a controller consists of, built before any task starts."""
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.app import edges
+from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.health import build_health
+from reactive_desched.app.options import Dependencies
+from reactive_desched.controller.pipeline import Pipeline, build_pipeline
+from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.eviction.dry_run import DryRunEvictor
+from reactive_desched.eviction.recorder import RecorderSlot
+from reactive_desched.kube.client.clock import SystemClock
+from reactive_desched.kube.client.evictor import ApiEvictor
+from reactive_desched.kube.client.session import Session
+from reactive_desched.kube.watch.resume import ServerProbe
+from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.web.health import EventLoopPulse, Health
+
+LIVENESS_TIMEOUT_S: Final = 10.0
+"""When the event loop has not turned for so long, /livez asks for a restart."""
+
+BOOTTIME_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""The clock that also counts suspended time, where the system has one."""
+
+
+class Parts(Struct, frozen=True):
+    """What runs in tasks, built before any of them starts."""
+
+    pipeline: Pipeline
+    reflectors: Mapping[str, edges.AnyReflector]
+    probe: ServerProbe
+    evictor: ApiEvictor
+    active: ActiveConfig
+    interned: InternTables
+    health: Health
+    pulse: EventLoopPulse
+
+
+def build_parts(
+    deps: Dependencies,
+    session: Session,
+    active: ActiveConfig,
+    recorder: RecorderSlot,
+    work_available: Wakeup,
+) -> Parts:
+    """Build the parts; `recorder` is filled when the journal is open."""
+    evictor, probe, interned = (
+        ApiEvictor(session),
+        ServerProbe(session, SystemClock()),
+        InternTables(),
+    )
+    pipeline = build_pipeline(
+        deps.configuration,
+        recorder=recorder,
+        evictor=DryRunEvictor() if deps.dry_run else evictor,
+        observer=deps.observer,
+        work_available=work_available,
+        suspend=SuspendDetector(partial(time.clock_gettime, BOOTTIME_CLOCK)),
+        clock=time.monotonic,
+        wall_clock=time.time,
+    )
+    reflectors = edges.build_reflectors(session, pipeline, interned, probe)
+    health = build_health(pipeline.controller, active)
+    pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
+    return Parts(pipeline, reflectors, probe, evictor, active, interned, health, pulse)
