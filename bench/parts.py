@@ -27,6 +27,7 @@ _FEWEST = 20
 _KEPT_UP = 0.95
 _BISECTIONS = 3
 _SLOWEST = 10
+_START_ROUNDS = 5
 _OUTAGE_S = 20.0
 ProgressLine = Callable[[str], AbstractContextManager[object]]
 
@@ -141,7 +142,7 @@ def _reactions(ours: MeasuredProcess, least: MeasuredProcess, size: Size) -> Res
     results["nodes"] = [ours.ask("react", script="probe", pace=_PACE, count=size.reactions)]
     results["storm"] = [ours.ask("storm", pace=_PACE, count=size.reactions)]
     results["relist"] = [ours.ask("relist", pace=_PACE, count=size.reactions)]
-    for _ in range(size.runs):
+    for _ in range(size.syncs):
         few = _bound(_PACE, size.reactions // 4)
         results.setdefault("recorded", []).append(ours.ask("react", **few))
         results.setdefault("unrecorded", []).append(ours.ask("unrecorded", **few))
@@ -222,7 +223,7 @@ def measure_outage(bench: Bench) -> Results:
 def measure_starts(bench: Bench) -> Results:
     """Start the commands."""
     with bench.progress("start"):
-        return dict(measure_start(bench.size.runs))
+        return dict(measure_start(_START_ROUNDS))
 
 
 PARTS: Mapping[str, Callable[[Bench], Results]] = {

@@ -39,13 +39,13 @@ class Size:
         return replace(self, name="tenth", nodes=self.nodes // 10, pods=self.pods // 10)
 
 
-_RUNS = {"runs": 5, "syncs": 3}
+_RUNS = {"runs": 9, "syncs": 3}
 SIZES = {
     size.name: size
     for size in (
-        Size("small", 200, 6_000, events=4_000, reactions=40, ramp_s=0.5, outages=1, **_RUNS),
-        Size("medium", 1_000, 30_000, events=10_000, reactions=200, ramp_s=1, outages=1, **_RUNS),
-        Size("full", 5_000, 150_000, events=20_000, reactions=1_000, ramp_s=2, outages=3, **_RUNS),
+        Size("small", 200, 6_000, events=3_000, reactions=40, ramp_s=0.5, outages=1, **_RUNS),
+        Size("medium", 1_000, 30_000, events=5_000, reactions=200, ramp_s=1, outages=1, **_RUNS),
+        Size("full", 5_000, 150_000, events=10_000, reactions=1_000, ramp_s=2, outages=3, **_RUNS),
     )
 }
 
