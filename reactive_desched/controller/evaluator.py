@@ -251,10 +251,6 @@ class Evaluator:
         for key in self._blocked.waiting_for(WakeOnEviction(pod)):
             self._enqueue(key[:2], now, trigger)
 
-    def blocked_decision(self, key: FindingKey) -> BlockedDecision | None:
-        """Return the decision that blocks a finding."""
-        return self._blocked.decision_of(key)
-
     def _update_evictability(self, changes: Iterable[Change], now: float) -> bool:
         """Let each profile's plugins know which pods their evictor now protects, or no longer.
 

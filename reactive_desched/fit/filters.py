@@ -68,13 +68,6 @@ class NodeFilters:
                 return None
         return self._least_allocated(pod, among)
 
-    def fitting_slots(self, pod: Pod, among: int) -> int:
-        """Return all slots that fit a pod."""
-        for objections in self._rejections(pod):
-            for _, rejecting in objections:
-                among &= ~rejecting
-        return among & ~self._over_volume_limit(pod, among)
-
     def diagnose(self, pod: Pod, among: int) -> Diagnosis:
         """Count why nodes do not fit, each by the first filter that rejects it."""
         reasons: Counter[FitReason] = Counter()

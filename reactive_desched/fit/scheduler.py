@@ -6,8 +6,7 @@ from typing import ClassVar, Final
 from msgspec.structs import replace
 
 from reactive_desched.api.index import Index
-from reactive_desched.fit.bits import slots_in
-from reactive_desched.fit.filters import Diagnosis, NodeFilters
+from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.unschedulable import (
@@ -116,17 +115,6 @@ class SchedulerNodeFit:
         own = WakeOnNode(pod.node)
         found = self._no_fit(pod, ANY_NODE_SCOPE, among, lambda: self._nodes.eligible, own)
         return replace(found, message=f"no node fits the pod: {found.message}")
-
-    def fitting_nodes(self, pod: Pod) -> set[str]:
-        """Name every node that fits the pod, ready or not, its own included."""
-        self._sync_nodes()
-        fitting = self._filters.fitting_slots(pod, self._nodes.existing)
-        return {self._nodes.name(slot) for slot in slots_in(fitting)}
-
-    def diagnose_all_nodes(self, pod: Pod) -> Diagnosis:
-        """Count why nodes, ready or not, do not fit the pod."""
-        self._sync_nodes()
-        return self._filters.diagnose(pod, self._nodes.existing)
 
     # --- reservations and hints ---
 

@@ -4,7 +4,7 @@ The API server has the last word. It decides alone about pods that are not Ready
 let many of them go, and about pods under several PodDisruptionBudgets, which it answers with 500.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from cachetools import TTLCache
 
@@ -79,7 +79,3 @@ class PdbFilter:
             self._assumed[pdb.key] = left
         else:
             self._assumed.pop(pdb.key, None)
-
-    def assumed_pdbs(self) -> Iterator[str]:
-        """Return the keys of the PodDisruptionBudgets with assumed evictions."""
-        return iter(self._assumed)

@@ -1,7 +1,6 @@
 """Events that a sink will never take are kept here, for a person to look at and send again."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
@@ -10,7 +9,6 @@ from msgspec import Struct
 
 from reactive_desched.journal import durable
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 ROTATED_SUFFIX: Final = ".1"
@@ -81,16 +79,6 @@ class DeadLetterFiles:
                 raise
         if is_new:
             durable.sync_directory(path.parent)
-
-
-def read_dead_letters(path: Path) -> Iterator[DeadLetter]:
-    """Yield the letters of a file; lines that a crash tore are left out."""
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                yield msgspec.json.decode(line, type=DeadLetter)
-            except DECODE_ERRORS:
-                continue
 
 
 def _repair_prefix(file: IO[bytes], end: int) -> bytes:

@@ -7,6 +7,7 @@ from typing import Final
 import anyio
 from msgspec import Struct
 
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 CLIENTS: Final = gauge("stream_clients", "Clients of the event stream.")
@@ -46,7 +47,7 @@ class StreamClients:
         self.limit = limit
         self._scopes: set[anyio.CancelScope] = set()
         self._is_closed = False
-        self._left = anyio.Event()
+        self._left = Wakeup()
 
     def collect(self) -> Iterator[Metric]:
         """Yield what was counted of the stream."""
@@ -76,7 +77,7 @@ class StreamClients:
                 self._scopes.discard(scope)
                 self.connections.discard(connection)
                 self.counters.clients -= 1
-                self._left.set()
+                self._left.notify()
 
     def refuse_new(self) -> None:
         """Refuse each client that connects from now on."""
@@ -85,7 +86,6 @@ class StreamClients:
     async def wait_until_empty(self) -> None:
         """Return when there is no client."""
         while self._scopes:
-            self._left = anyio.Event()
             await self._left.wait()
 
     def close(self) -> None:

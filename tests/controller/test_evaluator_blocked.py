@@ -110,8 +110,8 @@ def test_looking_at_one_pod_leaves_the_others_of_its_node_as_they_were(
     bench.plugin.wrong.clear()
     bench.see(OwnerSizeChanged("a"), now=2)
 
-    assert bench.engine.blocked_decision((bench.instance, PodSubject("a"), "a")) is None
-    assert bench.engine.blocked_decision((bench.instance, PodSubject("b"), "b")) is not None
+    assert bench.engine._blocked.decision_of((bench.instance, PodSubject("a"), "a")) is None
+    assert bench.engine._blocked.decision_of((bench.instance, PodSubject("b"), "b")) is not None
 
 
 def test_a_new_verdict_replaces_the_timer_of_the_old_one(make_bench: MakeBench) -> None:

@@ -105,7 +105,7 @@ def test_a_failure_without_words_is_told_by_its_result(make_bench: MakeBench) ->
     bench.see(TAINTED, now=0)
     bench.engine.settle(bench.judgements[0], Outcome(CANCELLED), 0)
 
-    waiting = bench.engine.blocked_decision((bench.instance, PodSubject("a"), "a"))
+    waiting = bench.engine._blocked.decision_of((bench.instance, PodSubject("a"), "a"))
     assert waiting is not None
     assert waiting.reason == "BackingOff"
     assert CANCELLED in waiting.message
@@ -117,7 +117,7 @@ def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
     bench.end(PDB_REFUSED, 0)
-    assert bench.engine.blocked_decision((bench.instance, PodSubject("a"), "a")) == Refuse(
+    assert bench.engine._blocked.decision_of((bench.instance, PodSubject("a"), "a")) == Refuse(
         Finding(A, "Wrong", "wrong"),
         "DisruptionBudget",
         "DisruptionBudget",

@@ -13,6 +13,7 @@ from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.view import ClusterView
 from tests.support import manifests
+from tests.support.all_nodes import fitting_nodes
 from tests.support.codecs import make_codecs
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.playground import OWNER, E2ENamespace
@@ -199,7 +200,7 @@ def fitting(ours: E2ENamespace, wanted: Object) -> set[str]:
     mover = codec.pods.decode_object(json.dumps(new).encode())
     assert isinstance(mover, Pod)
     fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
-    return {name for name in NODES if ours.node(name) in fit.fitting_nodes(mover)}
+    return {name for name in NODES if ours.node(name) in fitting_nodes(fit, mover)}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from reactive_desched.model.wakes import WakeOn
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node
+from tests.support.all_nodes import fitting_nodes
 
 
 class Place:
@@ -36,7 +37,7 @@ class Place:
 
     def fitting(self, pod: Pod) -> set[str]:
         """Name the nodes other than its own that fit a pod."""
-        return self.fit.fitting_nodes(pod) - {pod.node}
+        return fitting_nodes(self.fit, pod) - {pod.node}
 
     def why_not(self, pod: Pod) -> dict[str, int]:
         """Count why the nodes other than its own do not fit a pod."""

@@ -17,6 +17,7 @@ from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.view import ClusterView
 from tests.support import small_clusters as small
+from tests.support.all_nodes import diagnose_all_nodes, fitting_nodes
 from tests.support.codecs import make_codecs
 
 Obj = dict[str, Any]  # any JSON object
@@ -49,8 +50,8 @@ def ours(objects: dict[str, list[Obj]], mover: Obj) -> tuple[set[str], Counter[s
     fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
     pod = state.get("pods", mover["metadata"]["uid"])
     assert isinstance(pod, Pod)
-    reasons = fit.diagnose_all_nodes(pod).reasons
-    return fit.fitting_nodes(pod), Counter({why.message: n for why, n in reasons.items()})
+    reasons = diagnose_all_nodes(fit, pod).reasons
+    return fitting_nodes(fit, pod), Counter({why.message: n for why, n in reasons.items()})
 
 
 @st.composite

@@ -19,6 +19,7 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
 from reactive_desched.testing.builders import node, pod, with_spec
+from tests.support.all_nodes import fitting_nodes
 
 WEB = {"app": "web"}
 MOVER = pod("mover", on="n1", labels=WEB, requests={"cpu": "1"})
@@ -58,7 +59,7 @@ def test_what_it_takes_up_itself_keeps_it_off_no_node(
     room = {"cpu": "1500m" if candidate.resize_delta else "1", "pods": "1"}
     here = place(node("n1", zone="a", allocatable=room), *things, candidate)
 
-    assert "n1" in here.fit.fitting_nodes(candidate)
+    assert "n1" in fitting_nodes(here.fit, candidate)
 
 
 def test_elsewhere_is_a_ready_node_of_the_selection_and_never_its_own(

@@ -8,6 +8,7 @@ from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Pod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
+from tests.support.all_nodes import diagnose_all_nodes, fitting_nodes
 from tests.support.small_clusters import RandomCluster
 
 SELECTOR = parse_selector("disk!=ssd")
@@ -28,9 +29,9 @@ class World:
         for uid in self.view.pods():
             pod = self.view.pod(uid)
             assert pod is not None
-            fitting = anew.fitting_nodes(pod)
-            assert self.fit.fitting_nodes(pod) == fitting
-            assert self.fit.diagnose_all_nodes(pod) == anew.diagnose_all_nodes(pod)
+            fitting = fitting_nodes(anew, pod)
+            assert fitting_nodes(self.fit, pod) == fitting
+            assert diagnose_all_nodes(self.fit, pod) == diagnose_all_nodes(anew, pod)
             self.check_search(pod, fitting)
 
     def check_search(self, pod: Pod, fitting: set[str]) -> None:

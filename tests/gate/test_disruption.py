@@ -91,7 +91,7 @@ def test_evictions_under_way_are_booked_on_the_budget() -> None:
     assert refusal.message == (
         "PodDisruptionBudget web allows 2 disruptions now, and 2 evictions under way use them"
     )
-    assert list(cluster.gate.assumed_pdbs()) == ["default/web"]
+    assert list(cluster.gate._assumed) == ["default/web"]
 
 
 def test_a_pods_own_booking_does_not_stand_in_its_way() -> None:
@@ -113,7 +113,7 @@ def test_the_booking_of_an_eviction_that_did_not_happen_is_dropped_and_no_other(
     assert cluster.says(A) is not None
     for one in (B, C):
         cluster.gate.release(one, evicted=False)
-    assert list(cluster.gate.assumed_pdbs()) == []
+    assert list(cluster.gate._assumed) == []
 
 
 def test_the_booking_of_one_that_happened_stays_until_the_budgets_status_shows_it() -> None:
@@ -145,7 +145,7 @@ def test_an_eviction_is_booked_on_every_budget_over_the_pod() -> None:
     cluster.change(other)
     cluster.gate.reserve(A)
 
-    assert sorted(cluster.gate.assumed_pdbs()) == ["default/all", "default/web"]
+    assert sorted(cluster.gate._assumed) == ["default/all", "default/web"]
     assert cluster.says(other) is not None
 
 
@@ -155,4 +155,4 @@ def test_the_oldest_booking_is_dropped_at_the_bound(monkeypatch: pytest.MonkeyPa
     for name in "xyz":
         cluster.gate.reserve(pod(name, on="n1", labels={"app": name}))
 
-    assert list(cluster.gate.assumed_pdbs()) == ["default/y", "default/z"]
+    assert list(cluster.gate._assumed) == ["default/y", "default/z"]

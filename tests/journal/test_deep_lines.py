@@ -15,7 +15,7 @@ from reactive_desched.journal.opened import JournalConfig
 from reactive_desched.journal.records import parse_header, recorded_at
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.upkeep import limits
-from reactive_desched.sinks.dead_letters import read_dead_letters
+from tests.support.dead_letters import read_dead_letters
 from tests.support.journals import some_events, write_journal
 
 DEEP = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.sinks.dead_letters import DeadLetterFiles, read_dead_letters
+from reactive_desched.sinks.dead_letters import DeadLetterFiles
+from tests.support.dead_letters import read_dead_letters
 from tests.support.entries import eviction_entries
 
 TIME = "2026-03-29T01:30:01.000Z"

@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.sinks.dead_letters import read_dead_letters
 from reactive_desched.telemetry.registry import MetricsRegistry
+from tests.support.dead_letters import read_dead_letters
 from tests.support.entries import eviction_entries
 from tests.support.scripted_sink import SinkRunnerHarness, wait_until
 

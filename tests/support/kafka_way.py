@@ -18,10 +18,11 @@ from reactive_desched.journal.envelope import Correlation, build_event
 from reactive_desched.journal.records import GENESIS, JournalRecord, encode, format_line
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.policy.recording import KafkaSettings
-from reactive_desched.sinks.dead_letters import DeadLetter, DeadLetterFiles, read_dead_letters
+from reactive_desched.sinks.dead_letters import DeadLetter, DeadLetterFiles
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink_runner import SinkRunner
 from reactive_desched.testing.manual_clock import wait_until
+from tests.support.dead_letters import read_dead_letters
 from tests.support.entries import outcome_data
 from tests.support.journals import SOURCE, STARTED_AT
 from tests.support.log_book import RecordingLogger

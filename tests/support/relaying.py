@@ -19,10 +19,11 @@ from reactive_desched.journal.opened import JournalConfig
 from reactive_desched.journal.records import AnyEvent, JournalRecord
 from reactive_desched.journal.segments import list_segments, read_records
 from reactive_desched.policy.recording import KafkaSettings
-from reactive_desched.sinks.dead_letters import DeadLetter, DeadLetterFiles, read_dead_letters
+from reactive_desched.sinks.dead_letters import DeadLetter, DeadLetterFiles
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink_runner import SinkRunner
 from tests.support.control_plane import wait_until
+from tests.support.dead_letters import read_dead_letters
 from tests.support.journals import some_events
 
 __all__ = ["JournalToKafka", "journal_to_kafka"]

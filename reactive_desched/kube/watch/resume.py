@@ -17,6 +17,7 @@ from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse, ApiStatus
 from reactive_desched.kube.client.session import RequestLimits, Transport
+from reactive_desched.primitives.wakeup import Epoch, Wakeup
 
 __all__ = [
     "TOLERATED_DENIALS",
@@ -232,15 +233,15 @@ class ServerProbe:
         self._session = session
         self._clock = clock
         self._down = False
-        self._call_failed = anyio.Event()
-        self._recovered = anyio.Event()
+        self._failed_calls = Epoch()
+        self._recovered = Wakeup()
 
     async def run(self) -> None:
         """Probe the server after each failed call, until cancelled."""
+        seen = 0
         while True:
-            await self._call_failed.wait()
-            self._call_failed = anyio.Event()
-            denials = 0
+            await self._failed_calls.wait_past(seen)
+            seen, denials = self._failed_calls.number, 0
             while (health := await self._ask()) is not _Health.SERVING:
                 if health is _Health.DOWN:
                     self._down = True
@@ -256,8 +257,7 @@ class ServerProbe:
         if self._down:
             self._down = False
             self.recoveries += 1
-            self._recovered.set()
-            self._recovered = anyio.Event()
+            self._recovered.notify()
 
     async def wait(self, seconds: float, recoveries: int) -> bool:
         """Wait this long after a failed call, at most until the server serves again.
@@ -265,7 +265,7 @@ class ServerProbe:
         `recoveries` is the count when the call began: if the server has recovered since then,
         the call is repeated at once. Returns whether the server has recovered.
         """
-        self._call_failed.set()
+        self._failed_calls.advance("a call failed")
         if self.recoveries == recoveries:
             async with anyio.create_task_group() as race:
 
