@@ -185,11 +185,9 @@ _NO_STATUS: Final = PodStatus()
 class Pod(Struct, frozen=True, gc=False):
     """One pod; `node` is empty while it is unscheduled.
 
-    `started_after_s` is when the kubelet took the pod on, in seconds after `created_s`: a small
-    number takes no memory of its own. `condition_transitions` has, for each of the status's
-    conditions, when it last changed, in seconds after `created_s`, or None. `resize_delta` is what
-    an in-place resize under way makes the pod hold beyond the requests of its spec (or below them,
-    where that is infeasible).
+    `condition_transitions` has, for each of the status's conditions, when it last changed, in
+    seconds after `created_s`, or None. `resize_delta` is what an in-place resize under way makes
+    the pod hold beyond the requests of its spec (or below them, where that is infeasible).
     """
 
     namespace: str
@@ -204,7 +202,7 @@ class Pod(Struct, frozen=True, gc=False):
     status: PodStatus = _NO_STATUS
     pvc_names: tuple[str, ...] = ()
     created_s: int = 0
-    started_after_s: int | None = None
+    started_s: int | None = None
     deletion_s: int | None = None
     condition_transitions: tuple[int | None, ...] = ()
     resize_delta: Mapping[str, int] = {}
@@ -213,12 +211,6 @@ class Pod(Struct, frozen=True, gc=False):
     def key(self) -> PodKey:
         """The uid."""
         return self.uid
-
-    @property
-    def started_s(self) -> int | None:
-        """When the kubelet took the pod on; None before."""
-        after = self.started_after_s
-        return None if after is None else self.created_s + after
 
     @property
     def is_active(self) -> bool:

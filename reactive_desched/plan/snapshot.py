@@ -12,6 +12,7 @@ from reactive_desched.errors import Malformed
 from reactive_desched.kube.codec import AnyCodec, make_codecs
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import ClusterObject, Node, Pod
+from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plan.defaults import (
     with_default_namespace,
     with_default_uid,
@@ -30,6 +31,14 @@ from reactive_desched.state.resources import (
     STORAGE_RESOURCES,
     WATCHED_KINDS,
 )
+from reactive_desched.usage import metrics_api
+from reactive_desched.usage.metrics_api import (
+    NodeMetrics,
+    PodMetrics,
+    make_samples,
+    read_node_metrics,
+    read_pod_metrics,
+)
 
 __all__ = ["MAX_NAMED", "Snapshot", "SnapshotBuilder"]
 
@@ -47,7 +56,8 @@ class Snapshot(Struct, frozen=True, gc=False):
     `unread` names the first of the objects that could not be read, `unread_count` says how many
     there were; `pages` names lists of which only a part was given. Where there is neither the
     picture is whole. `ignored` counts objects of other kinds, by kind. `refused` says
-    of resources that can be done without why they were not to be had.
+    of resources that can be done without why they were not to be had. `samples` are what the
+    NodeMetrics and PodMetrics objects measured.
     """
 
     objects: Mapping[str, Sequence[ClusterObject]]
@@ -57,6 +67,7 @@ class Snapshot(Struct, frozen=True, gc=False):
     ignored: Mapping[str, int] = {}
     forbidden: Mapping[str, str] = {}
     duplicates: int = 0
+    samples: Sequence[NodeUsage] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -84,6 +95,8 @@ class Snapshot(Struct, frozen=True, gc=False):
         for resource in RESOURCES:
             for obj in self.objects.get(resource, ()):
                 state.upsert(obj)
+        for sample in self.samples:
+            state.upsert(sample)
         return state
 
 
@@ -109,9 +122,14 @@ class SnapshotBuilder:
         self._unreadable_count = 0
         self._partial_lists: list[str] = []
         self._ignored: Counter[str] = Counter()
+        self._node_metrics: list[NodeMetrics] = []
+        self._pod_metrics: list[PodMetrics] = []
 
     def add_input(self, item: InputObject, source: str) -> None:
         """Take one object as it was given in a file."""
+        if item.group == metrics_api.GROUP:
+            self._add_metrics(item, source)
+            return
         kind = self._kinds.get(item.kind)
         if kind is None or not (item.api_version == "" or item.group == kind.group):
             self._ignore(item, source)
@@ -119,6 +137,19 @@ class SnapshotBuilder:
         try:
             obj = _decode(self._codecs[kind.resource], item.raw)
             self.add(kind.resource, with_default_namespace(obj))
+        except Malformed as error:
+            self.add_malformed(error)
+
+    def _add_metrics(self, item: InputObject, source: str) -> None:
+        """Take what metrics-server measured."""
+        try:
+            match item.kind:
+                case metrics_api.NODE_METRICS:
+                    self._node_metrics.append(read_node_metrics(item.raw))
+                case metrics_api.POD_METRICS:
+                    self._pod_metrics.append(read_pod_metrics(item.raw))
+                case _:
+                    self._ignore(item, source)
         except Malformed as error:
             self.add_malformed(error)
 
@@ -159,7 +190,15 @@ class SnapshotBuilder:
             ignored=dict(sorted(self._ignored.items())),
             forbidden=self._forbidden,
             duplicates=self.count - kept,
+            samples=self._samples(objects[PODS]),
         )
+
+    def _samples(self, pods: Iterable[ClusterObject]) -> tuple[NodeUsage, ...]:
+        """Make a sample of each node, of the newest measurement where there are several."""
+        nodes = {str(pod): pod.node for pod in pods if isinstance(pod, Pod)}
+        self._node_metrics.sort(key=attrgetter("name", "sampled_s"))
+        newest = {each.name: each for each in self._node_metrics}
+        return tuple(make_samples(newest.values(), self._pod_metrics, nodes.get))
 
     def _ignore(self, item: InputObject, source: str) -> None:
         if item.kind in self._kinds:  # of another API group

@@ -155,5 +155,5 @@ def _metadata_differs(old: Pod, new: Pod) -> bool:
     return (
         (old.annotations is not new.annotations and old.annotations != new.annotations)
         or (old.owners is not new.owners and old.owners != new.owners)
-        or old.started_after_s != new.started_after_s
+        or old.started_s != new.started_s
     )

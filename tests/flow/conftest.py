@@ -154,14 +154,10 @@ class World:
         if old is None:
             new = pod(name, uid=f"{name}-{self._version}", **fields)
             started = int(anyio.current_time())
-            self.put(msgspec.structs.replace(new, started_after_s=started, pvc_names=("data",)))
+            self.put(msgspec.structs.replace(new, started_s=started, pvc_names=("data",)))
         elif not old.is_terminating:  # who is leaving changes no more
             new = pod(name, uid=old.uid, **{**fields, "on": old.node})
-            self.put(
-                msgspec.structs.replace(
-                    new, started_after_s=old.started_after_s, pvc_names=old.pvc_names
-                )
-            )
+            self.put(msgspec.structs.replace(new, started_s=old.started_s, pvc_names=old.pvc_names))
 
     async def drop(self, resource: str, key: str) -> None:
         """Delete an object at once; of pods, whoever has the name."""

@@ -6,6 +6,7 @@ from msgspec import Raw
 
 from reactive_desched.errors import Malformed
 from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plan import snapshot as picture_module
 from reactive_desched.plan.defaults import is_default_uid
 from reactive_desched.plan.input_objects import InputObject
@@ -196,3 +197,45 @@ def test_what_comes_decoded_counts_like_the_rest() -> None:
 
     assert names(gathering.build()) == ["shop/a"]
     assert gathering.build().unreadable == (UnreadableObject("Pod", "(no name)", "broken"),)
+
+
+def metrics(kind: str, name: str, cpu: str, time: str = "2026-11-21T07:17:02Z") -> dict[str, Any]:
+    usage = {"cpu": cpu}
+    measured: dict[str, Any] = (
+        {"usage": usage} if kind == "NodeMetrics" else {"containers": [{"usage": usage}]}
+    )
+    return {
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "shop"},
+        "timestamp": time,
+        **measured,
+    }
+
+
+def test_what_metrics_server_measured_becomes_samples_of_the_state() -> None:
+    picture = gather(
+        pod(), metrics("PodMetrics", "a", "100m"), metrics("NodeMetrics", "n1", "500m")
+    )
+
+    (sample,) = picture.build_state(EVERYTHING).store(NodeUsage)
+    assert (sample.key, sample.usage) == ("KubernetesMetrics/n1", {"cpu": 500})
+    assert sample.pods == {"shop/a": {"cpu": 100}}
+    assert picture.ignored == {}
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_of_a_node_measured_twice_the_newer_measurement_counts(*, newest_first: bool) -> None:
+    old = metrics("NodeMetrics", "n1", "1", "2026-11-21T07:17:02Z")
+    new = metrics("NodeMetrics", "n1", "2", "2026-11-21T07:18:02Z")
+
+    (sample,) = gather(*((new, old) if newest_first else (old, new))).samples
+
+    assert sample.usage == {"cpu": 2000}
+
+
+def test_metrics_that_cannot_be_read_are_named_and_left_out() -> None:
+    picture = gather(metrics("NodeMetrics", "n1", "much"))
+
+    assert [(each.kind, each.name) for each in picture.unreadable] == [("NodeMetrics", "n1")]
+    assert picture.samples == ()

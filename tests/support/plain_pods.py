@@ -71,7 +71,7 @@ def reference_pod(pod: Obj) -> Pod:
             v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
         ),
         created_s=_seconds(metadata.get("creationTimestamp")) or 0,
-        started_after_s=_started_after_s(metadata, status),
+        started_s=_seconds(status.get("startTime")),
         deletion_s=_seconds(metadata.get("deletionTimestamp")),
         condition_transitions=tuple(
             _ready_since_s(metadata, c) for c in status.get("conditions", [])
@@ -84,12 +84,6 @@ def _without_nulls(value: Any) -> Any:  # any JSON value
     if isinstance(value, dict):
         return {key: _without_nulls(member) for key, member in value.items() if member is not None}
     return [_without_nulls(element) for element in value] if isinstance(value, list) else value
-
-
-def _started_after_s(metadata: Any, status: Any) -> int | None:
-    started_s = _seconds(status.get("startTime"))
-    created_s = _seconds(metadata.get("creationTimestamp")) or 0
-    return None if started_s is None else started_s - created_s
 
 
 def _ready_since_s(metadata: Obj, condition: Obj) -> int | None:

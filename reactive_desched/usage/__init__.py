@@ -1,0 +1,1 @@
+"""Where real use is measured: the sources of metrics, and how their answers become samples."""

@@ -1,0 +1,73 @@
+"""What metrics-server says becomes a sample for each node."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.errors import Malformed
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.usage.metrics_api import (
+    NodeMetrics,
+    PodMetrics,
+    make_samples,
+    read_node_metrics,
+    read_pod_metrics,
+)
+
+NODE: dict[str, Any] = {
+    "metadata": {"name": "n1", "creationTimestamp": "2026-11-21T07:17:02Z"},
+    "timestamp": "2026-11-21T07:17:02Z",
+    "window": "20s",
+    "usage": {"cpu": "1500000001n", "memory": "4915Mi"},
+}
+
+
+def pod(*usages: dict[str, str], namespace: str = "shop") -> dict[str, Any]:
+    containers = [{"name": f"c{n}", "usage": usage} for n, usage in enumerate(usages)]
+    return {"metadata": {"namespace": namespace, "name": "a"}, "containers": containers}
+
+
+def test_a_node_has_milli_cores_rounded_up_and_bytes_and_the_time_they_were_measured() -> None:
+    assert read_node_metrics(msgspec.json.encode(NODE)) == NodeMetrics(
+        "n1", {"cpu": 1501, "memory": 4915 * 2**20}, sampled_s=1795245422.0
+    )
+
+
+def test_the_containers_of_a_pod_add_up() -> None:
+    both = pod({"cpu": "100m", "memory": "1Ki"}, {"cpu": "1", "memory": "2Ki"})
+
+    assert read_pod_metrics(msgspec.json.encode(both)) == PodMetrics(
+        "shop/a", {"cpu": 1100, "memory": 3072}
+    )
+
+
+def test_a_resource_that_one_container_lacks_is_not_known_of_the_pod() -> None:
+    lacking = pod({"cpu": "100m", "memory": "1Ki"}, {"memory": "2Ki"})
+
+    assert read_pod_metrics(msgspec.json.encode(lacking)).usage == {"memory": 3072}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"timestamp": None}, id="no time"),
+        pytest.param({"usage": {"cpu": "much"}}, id="no quantity"),
+        pytest.param({"usage": []}, id="a list"),
+    ],
+)
+def test_an_object_that_cannot_be_read_is_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(Malformed, match="NodeMetrics n1 cannot be read"):
+        read_node_metrics(msgspec.json.encode({**NODE, **wrong}))
+
+
+def test_a_sample_has_the_pods_of_its_node_alone() -> None:
+    nodes = [NodeMetrics(name, {"cpu": 5}, 1.0) for name in ("n1", "n2")]
+    pods = [PodMetrics(f"shop/{name}", {"cpu": 1}) for name in ("a", "b", "gone")]
+
+    samples = make_samples(nodes, pods, {"shop/a": "n1", "shop/b": "n3"}.get)
+
+    assert list(samples) == [
+        NodeUsage("KubernetesMetrics", "n1", {"cpu": 5}, 1.0, {"shop/a": {"cpu": 1}}),
+        NodeUsage("KubernetesMetrics", "n2", {"cpu": 5}, 1.0),
+    ]
