@@ -22,6 +22,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 import anyio
+from msgspec.structs import replace
 from reactive_desched.api.event import EVICTION_REQUESTED
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.log import Rotation
@@ -33,8 +34,9 @@ def clock():
 
 async def write(journal, task):
     while True:
-        for event in some_events(100, seed=task, source=f"//test/{journal.tail.last_seq}/{task}"):
-            seq = await journal.append(event)
+        own_ids = f"//test/{journal.tail.last_seq}/{task}"
+        for event in some_events(100, seed=task, source=own_ids):
+            seq = await journal.append(replace(event, source=journal.source))
             sys.stdout.write(f"{seq} {event.id}\\n")
             sys.stdout.flush()
 
