@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import msgspec
@@ -180,6 +181,7 @@ def _redact_value(name: str, value: object, depth: int) -> object:
             return _redact_text(str(value))
 
 
+@lru_cache(maxsize=1000)
 def _is_secret_name(name: str) -> bool:
     lowered = name.lower().replace("-", "_")
     if any(part in lowered for part in _SECRET_NAMES):
