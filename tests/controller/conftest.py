@@ -1,4 +1,4 @@
-"""An engine over two nodes and two pods, with a plugin and a gate that do as they are told."""
+"""An evaluator over two nodes and two pods, with a plugin and a gate that do as they are told."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -80,7 +80,7 @@ class Bench:
         self.state = ClusterState()
         for thing in (node("n1"), node("n2"), A, B):
             self.state.upsert(thing)
-        self.judgements: list[Evaluation] = []
+        self.evaluations: list[Evaluation] = []
         self.plugins = [Wrong() for _ in range(plugins)]
         self.gates = [Gate() for _ in range(plugins)]
         self.instances = [
@@ -89,7 +89,7 @@ class Bench:
         ]
         self.plugin, self.gate, self.instance = self.plugins[0], self.gates[0], self.instances[0]
         self.rooms: list[CapacityHint] = []
-        self.engine = Evaluator(
+        self.evaluator = Evaluator(
             self.instances,
             PodBackoff(RetrySettings(initial_s=5, max_s=300)),
             self,
@@ -101,7 +101,7 @@ class Bench:
 
     def start(self, *wrong: str) -> "Bench":
         """Sweep with nothing wrong; the pods named are wrong from then on."""
-        self.engine.resync(0)
+        self.evaluator.resync(0)
         self.work(0)
         for plugin in self.plugins:
             plugin.wrong.update(wrong)
@@ -109,12 +109,12 @@ class Bench:
         return self
 
     def see(self, *changes: Change, now: float) -> None:
-        self.engine.apply_changes(changes, now)
+        self.evaluator.apply_changes(changes, now)
         self.work(now)
 
     def work(self, now: float) -> None:
-        while (due := self.engine.next_due(now)) is not None and due <= now:
-            self.judgements += self.engine.process_due(now, lambda: False)
+        while (due := self.evaluator.next_due(now)) is not None and due <= now:
+            self.evaluations += self.evaluator.process_due(now, lambda: False)
 
     def looked(self) -> list[NodeOrPod]:
         """Return, once, what the first plugin looked at."""
@@ -126,19 +126,19 @@ class Bench:
         """Let another instance of the plugin take over; the pods named are wrong to it."""
         plugin, gate = Wrong(), Gate()
         plugin.wrong.update(wrong)
-        self.engine.reconfigure(
+        self.evaluator.reconfigure(
             [PluginInstance("new", plugin, gate, build_view(self.state), AT_ONCE)], self, now
         )
         return plugin, gate
 
     def end(self, result: str, now: float, retry_after_s: float | None = None) -> None:
         """End the latest eviction."""
-        evict = next(j for j in reversed(self.judgements) if isinstance(j.decision, Evict))
-        self.engine.settle(evict, Outcome(result, "because", retry_after_s), now)
+        evict = next(j for j in reversed(self.evaluations) if isinstance(j.decision, Evict))
+        self.evaluator.settle(evict, Outcome(result, "because", retry_after_s), now)
 
     @property
     def decided(self) -> list[tuple[str, str]]:
-        return [(type(j.decision).__name__, j.finding.pod.name) for j in self.judgements]
+        return [(type(j.decision).__name__, j.finding.pod.name) for j in self.evaluations]
 
     @property
     def evicted(self) -> list[str]:

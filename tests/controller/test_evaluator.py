@@ -27,27 +27,27 @@ def test_what_comes_before_the_first_picture_is_whole_is_no_news(make_bench: Mak
     bench.see(TAINTED, now=0)
 
     assert bench.looked() == []
-    assert bench.engine.queued == 0
-    assert bench.engine.next_due(0) is None
+    assert bench.evaluator.queued == 0
+    assert bench.evaluator.next_due(0) is None
 
 
 def test_the_first_whole_picture_is_looked_at_node_by_node(make_bench: MakeBench) -> None:
     bench = make_bench()
     bench.plugin.wrong = {"a"}
-    bench.engine.resync(7)
+    bench.evaluator.resync(7)
     bench.work(7)
 
     assert bench.looked() == [NodeSubject("n1"), NodeSubject("n2")]
-    [judgement] = bench.judgements
+    [judgement] = bench.evaluations
     assert judgement.decision == Evict(Finding(A, "Wrong", "wrong"))
     assert (str(judgement.trigger), judgement.decided_at) == ("Resynced", 7)
-    assert bench.engine.next_due(7) is None
-    assert bench.engine.evaluations == 2
+    assert bench.evaluator.next_due(7) is None
+    assert bench.evaluator.evaluations == 2
 
 
 def test_the_first_whole_picture_is_looked_at_by_every_plugin(make_bench: MakeBench) -> None:
     bench = make_bench(plugins=3)
-    bench.engine.resync(7)
+    bench.evaluator.resync(7)
     bench.work(7)
 
     assert [plugin.judged for plugin in bench.plugins] == [
@@ -57,15 +57,15 @@ def test_the_first_whole_picture_is_looked_at_by_every_plugin(make_bench: MakeBe
 
 def test_a_sweep_is_due_at_once_until_it_is_over(make_bench: MakeBench) -> None:
     bench = make_bench()
-    bench.engine.resync(7)
+    bench.evaluator.resync(7)
 
-    assert bench.engine.next_due(9) == 9
-    list(bench.engine.process_due(9, lambda: True))
+    assert bench.evaluator.next_due(9) == 9
+    list(bench.evaluator.process_due(9, lambda: True))
     assert bench.looked() == [NodeSubject("n1")]
-    assert bench.engine.next_due(9) == 9
-    list(bench.engine.process_due(9, lambda: False))
+    assert bench.evaluator.next_due(9) == 9
+    list(bench.evaluator.process_due(9, lambda: False))
     assert bench.looked() == [NodeSubject("n2")]
-    assert bench.engine.next_due(9) is None
+    assert bench.evaluator.next_due(9) is None
 
 
 def test_a_change_makes_only_those_look_who_react_to_it(make_bench: MakeBench) -> None:
@@ -84,13 +84,13 @@ def test_a_burst_is_looked_at_once_with_the_first_change_as_its_cause(
     bench.see(TAINTED, now=1)
     bench.see(PodBound(A), TAINTED, now=2)
 
-    assert bench.engine.queued == 2
-    assert bench.engine.next_due(2) == 4
+    assert bench.evaluator.queued == 2
+    assert bench.evaluator.next_due(2) == 4
     bench.work(3.9)
     assert bench.looked() == []
     bench.work(4)
     assert bench.looked() == [PodSubject("a"), NodeSubject("n1")]
-    assert [(j.trigger.change, j.trigger.seen_at, j.decided_at) for j in bench.judgements] == [
+    assert [(j.trigger.change, j.trigger.seen_at, j.decided_at) for j in bench.evaluations] == [
         (PodBound(A), 2, 4),
         (TAINTED, 1, 4),
     ]
@@ -98,11 +98,11 @@ def test_a_burst_is_looked_at_once_with_the_first_change_as_its_cause(
 
 def test_work_stops_when_whoever_drives_it_has_had_enough(make_bench: MakeBench) -> None:
     bench = make_bench().start()
-    bench.engine.apply_changes([PodBound(A), PodBound(B)], 1)
-    list(bench.engine.process_due(1, lambda: True))
+    bench.evaluator.apply_changes([PodBound(A), PodBound(B)], 1)
+    list(bench.evaluator.process_due(1, lambda: True))
 
     assert bench.looked() == [PodSubject("a")]
-    assert bench.engine.next_due(1) == 1
+    assert bench.evaluator.next_due(1) == 1
 
 
 def test_a_plugin_that_asks_is_made_to_look_again(make_bench: MakeBench) -> None:
@@ -111,11 +111,11 @@ def test_a_plugin_that_asks_is_made_to_look_again(make_bench: MakeBench) -> None
     bench.see(TAINTED, now=1)
     bench.looked()
 
-    assert bench.engine.next_due(1) == 61
+    assert bench.evaluator.next_due(1) == 61
     bench.plugin.wrong = {"a"}
     bench.work(61)
     assert bench.looked() == [NodeSubject("n1")]
-    [judgement] = bench.judgements
+    [judgement] = bench.evaluations
     assert (str(judgement.trigger), judgement.trigger.seen_at) == ("TimePassed", 61)
 
 
@@ -125,7 +125,7 @@ def test_looking_before_that_time_makes_it_void(make_bench: MakeBench) -> None:
     bench.see(TAINTED, now=1)
     bench.see(TAINTED, now=2)
 
-    assert bench.engine.next_due(2) is None
+    assert bench.evaluator.next_due(2) is None
 
 
 def test_whoever_is_blocked_and_asked_to_look_again_does_so_at_the_earlier_time(
@@ -135,17 +135,17 @@ def test_whoever_is_blocked_and_asked_to_look_again_does_so_at_the_earlier_time(
     bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.plugin.again[PodSubject("a")] = 60
     bench.see(PodBound(A), now=1)
-    assert bench.engine.next_due(1) == 61
+    assert bench.evaluator.next_due(1) == 61
 
     bench.gate.defer("a", 30)
     bench.plugin.again[PodSubject("a")] = 60
     bench.see(PodBound(A), now=2)
-    assert bench.engine.next_due(2) == 30
+    assert bench.evaluator.next_due(2) == 30
 
     bench.gate.defer("a", 300)
     bench.plugin.again[PodSubject("a")] = 60
     bench.see(PodBound(A), now=3)
-    assert bench.engine.next_due(3) == 61  # as its node was first asked to look again
+    assert bench.evaluator.next_due(3) == 61  # as its node was first asked to look again
 
 
 def test_what_is_asked_for_one_pod_rings_for_its_whole_node(make_bench: MakeBench) -> None:
@@ -157,4 +157,4 @@ def test_what_is_asked_for_one_pod_rings_for_its_whole_node(make_bench: MakeBenc
 
     bench.work(52)
     assert bench.looked() == [NodeSubject("n1")]
-    assert bench.engine.next_due(52) is None
+    assert bench.evaluator.next_due(52) is None

@@ -24,11 +24,11 @@ def test_other_instances_look_at_everything_and_the_old_ones_at_nothing(
     bench.see(TAINTED, now=1)
     bench.work(3)
     bench.see(TAINTED, PodBound(B), now=8)
-    assert (bench.engine.queued, bench.engine.blocked_by_gate) == (3, {"Gate": 1})
+    assert (bench.evaluator.queued, bench.evaluator.blocked_by_gate) == (3, {"Gate": 1})
     bench.plugin.judged.clear()
 
     plugin, _ = bench.adopt(now=9)
-    assert (bench.engine.queued, bench.engine.blocked_by_gate) == (0, {})
+    assert (bench.evaluator.queued, bench.evaluator.blocked_by_gate) == (0, {})
     bench.work(9)
     bench.see(NodeAdded("n9"), now=10)
     bench.work(30)
@@ -45,9 +45,9 @@ def test_instances_that_take_over_before_the_first_picture_wait_for_it(
     bench.work(9)
     assert plugin.judged == []
 
-    bench.engine.resync(10)
+    bench.evaluator.resync(10)
     bench.work(10)
-    assert [judgement.profile for judgement in bench.judgements] == ["new"]
+    assert [judgement.profile for judgement in bench.evaluations] == ["new"]
 
 
 def test_an_eviction_that_outlives_its_instance_settles_and_its_pod_goes_on_resting(
@@ -58,14 +58,14 @@ def test_an_eviction_that_outlives_its_instance_settles_and_its_pod_goes_on_rest
     plugin, _ = bench.adopt("a", now=9)
     bench.end(DENIED, 9)
     assert bench.gate.ends == [("a", DENIED, 9)]
-    assert bench.engine.blocked_by_gate == {}
+    assert bench.evaluator.blocked_by_gate == {}
 
     bench.work(9)
-    [_, rests] = bench.judgements
+    [_, rests] = bench.evaluations
     assert isinstance(rests.decision, Defer)
     assert (rests.decision.retry_at_s, rests.profile) == (14, "new")
     bench.work(14)
-    assert isinstance(bench.judgements[-1].decision, Evict)
+    assert isinstance(bench.evaluations[-1].decision, Evict)
     assert plugin.judged[-1] == PodSubject("a")
 
 

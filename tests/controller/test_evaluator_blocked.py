@@ -24,7 +24,7 @@ def test_a_refused_finding_waits_for_what_its_gate_named_and_for_nothing_else(
     bench = make_bench().start("a")
     bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
-    assert bench.engine.blocked_by_gate == {"Gate": 1}
+    assert bench.evaluator.blocked_by_gate == {"Gate": 1}
     bench.looked()
 
     bench.see(OwnerSizeChanged("other"), NodeAdded("n9"), PodMetadataChanged(A), now=2)
@@ -42,7 +42,7 @@ def test_a_woken_finding_is_judged_afresh(make_bench: MakeBench) -> None:
     bench.see(OwnerSizeChanged("rs"), now=2)
 
     assert bench.evicted == []
-    assert bench.engine.blocked_by_gate == {}
+    assert bench.evaluator.blocked_by_gate == {}
 
 
 def test_a_deferred_finding_is_judged_afresh_at_its_time(make_bench: MakeBench) -> None:
@@ -53,13 +53,13 @@ def test_a_deferred_finding_is_judged_afresh_at_its_time(make_bench: MakeBench) 
     bench.gate.verdicts.clear()
     bench.plugin.wrong.remove("b")
 
-    assert bench.engine.next_due(1) == 9
+    assert bench.evaluator.next_due(1) == 9
     bench.work(8.9)
     assert bench.evicted == []
     bench.work(9)
     assert bench.evicted == ["a"]
-    assert bench.engine.blocked_by_gate == {}
-    assert bench.engine.next_due(9) is None
+    assert bench.evaluator.blocked_by_gate == {}
+    assert bench.evaluator.next_due(9) is None
 
 
 def test_whoever_comes_back_by_time_alone_keeps_its_first_cause(make_bench: MakeBench) -> None:
@@ -69,7 +69,7 @@ def test_whoever_comes_back_by_time_alone_keeps_its_first_cause(make_bench: Make
     bench.gate.verdicts.clear()
     bench.work(9)
 
-    assert [(j.trigger.change, j.trigger.seen_at, j.decided_at) for j in bench.judgements] == [
+    assert [(j.trigger.change, j.trigger.seen_at, j.decided_at) for j in bench.evaluations] == [
         (TAINTED, 1, 1),
         (TAINTED, 1, 9),
     ]
@@ -80,12 +80,12 @@ def test_looking_at_a_node_answers_for_all_that_was_blocked_on_it(make_bench: Ma
     bench.gate.defer("a", 9)
     bench.gate.refuse("b", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
-    assert bench.engine.blocked_by_gate == {"Pace": 1, "Gate": 1}
+    assert bench.evaluator.blocked_by_gate == {"Pace": 1, "Gate": 1}
     bench.plugin.wrong.clear()
     bench.see(TAINTED, now=2)
 
-    assert bench.engine.blocked_by_gate == {}
-    assert bench.engine.next_due(2) is None
+    assert bench.evaluator.blocked_by_gate == {}
+    assert bench.evaluator.next_due(2) is None
 
 
 def test_it_answers_for_those_too_that_were_looked_at_alone_since(make_bench: MakeBench) -> None:
@@ -93,11 +93,11 @@ def test_it_answers_for_those_too_that_were_looked_at_alone_since(make_bench: Ma
     bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
     bench.see(OwnerSizeChanged("rs"), now=2)
-    assert bench.engine.blocked_by_gate == {"Gate": 1}
+    assert bench.evaluator.blocked_by_gate == {"Gate": 1}
     bench.plugin.wrong.clear()
     bench.see(TAINTED, now=3)
 
-    assert bench.engine.blocked_by_gate == {}
+    assert bench.evaluator.blocked_by_gate == {}
 
 
 def test_looking_at_one_pod_leaves_the_others_of_its_node_as_they_were(
@@ -110,8 +110,8 @@ def test_looking_at_one_pod_leaves_the_others_of_its_node_as_they_were(
     bench.plugin.wrong.clear()
     bench.see(OwnerSizeChanged("a"), now=2)
 
-    assert bench.engine._blocked.decision_of((bench.instance, PodSubject("a"), "a")) is None
-    assert bench.engine._blocked.decision_of((bench.instance, PodSubject("b"), "b")) is not None
+    assert bench.evaluator._blocked.decision_of((bench.instance, PodSubject("a"), "a")) is None
+    assert bench.evaluator._blocked.decision_of((bench.instance, PodSubject("b"), "b")) is not None
 
 
 def test_a_new_verdict_replaces_the_timer_of_the_old_one(make_bench: MakeBench) -> None:
@@ -121,7 +121,7 @@ def test_a_new_verdict_replaces_the_timer_of_the_old_one(make_bench: MakeBench) 
     bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=2)
 
-    assert bench.engine.next_due(2) is None
+    assert bench.evaluator.next_due(2) is None
 
 
 def test_a_refusal_that_time_can_lift_too_is_looked_at_again_then(make_bench: MakeBench) -> None:
@@ -129,7 +129,7 @@ def test_a_refusal_that_time_can_lift_too_is_looked_at_again_then(make_bench: Ma
     bench.gate.refuse("a", WakeOnOwner("rs"), until=20.0)
     bench.see(TAINTED, now=1)
 
-    assert bench.engine.next_due(1) == 20
+    assert bench.evaluator.next_due(1) == 20
     bench.looked()
     bench.gate.verdicts.clear()
     bench.work(20)
@@ -150,7 +150,7 @@ def test_the_same_verdict_again_is_no_news(make_bench: MakeBench) -> None:
     for now in (6, 7):
         bench.see(TAINTED, now=now)
 
-    assert [j.changed for j in bench.judgements] == [True, False, False, False, True, True, True]
+    assert [j.changed for j in bench.evaluations] == [True, False, False, False, True, True, True]
 
 
 def test_another_gate_with_the_same_words_is_news(make_bench: MakeBench) -> None:
@@ -160,7 +160,7 @@ def test_another_gate_with_the_same_words_is_news(make_bench: MakeBench) -> None
     bench.gate.verdicts["a"] = lambda finding, _: Refuse(finding, "Other", "No", "no")
     bench.see(TAINTED, now=2)
 
-    assert [j.changed for j in bench.judgements] == [True, True]
+    assert [j.changed for j in bench.evaluations] == [True, True]
 
 
 def test_a_blocked_finding_is_counted_once_per_gate_however_often_it_is_looked_at(
@@ -174,4 +174,4 @@ def test_a_blocked_finding_is_counted_once_per_gate_however_often_it_is_looked_a
     for now in (1, 2):
         bench.see(TAINTED, now=now)
 
-    assert bench.engine.blocked_by_gate == {"Gate": 3, "Pace": 1}
+    assert bench.evaluator.blocked_by_gate == {"Gate": 3, "Pace": 1}

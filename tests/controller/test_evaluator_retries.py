@@ -35,8 +35,8 @@ def test_a_pod_that_left_waits_for_nothing(make_bench: MakeBench) -> None:
         bench.end(result, 2)
 
         assert bench.gate.ends == [("a", result, 2)]
-        assert bench.engine.blocked_by_gate == {}
-        assert bench.engine.next_due(2) is None
+        assert bench.evaluator.blocked_by_gate == {}
+        assert bench.evaluator.next_due(2) is None
 
 
 def test_an_eviction_that_failed_is_tried_again_ever_less_often(make_bench: MakeBench) -> None:
@@ -45,8 +45,8 @@ def test_an_eviction_that_failed_is_tried_again_ever_less_often(make_bench: Make
     now, waits = 0.0, []
     for _ in range(8):
         bench.end(DENIED, now)
-        assert bench.engine.blocked_by_gate == {"EvictionBackoff": 1}
-        due = bench.engine.next_due(now)
+        assert bench.evaluator.blocked_by_gate == {"EvictionBackoff": 1}
+        due = bench.evaluator.next_due(now)
         assert due is not None
         waits.append(due - now)
         now = due
@@ -67,7 +67,7 @@ def test_an_eviction_that_happened_in_the_end_starts_over_from_the_first_wait(
     bench.see(TAINTED, now=6)
     bench.end(DENIED, 6)
 
-    assert bench.engine.next_due(6) == 11
+    assert bench.evaluator.next_due(6) == 11
 
 
 def test_a_server_that_asks_for_time_is_given_it_whatever_happens_meanwhile(
@@ -81,7 +81,7 @@ def test_a_server_that_asks_for_time_is_given_it_whatever_happens_meanwhile(
         bench.see(PdbChanged("default", "web"), now=now)
 
     assert bench.evicted == ["a"]
-    assert bench.engine.blocked_by_gate == {"EvictionBackoff": 1}
+    assert bench.evaluator.blocked_by_gate == {"EvictionBackoff": 1}
     bench.work(40)
     assert bench.evicted == ["a", "a"]
 
@@ -92,7 +92,7 @@ def test_while_it_rests_a_pod_shows_why(make_bench: MakeBench) -> None:
     bench.end(DENIED, 0)
     bench.see(TAINTED, now=1)
 
-    [_, judgement] = bench.judgements
+    [_, judgement] = bench.evaluations
     assert isinstance(judgement.decision, Defer)
     decision = judgement.decision
     assert (decision.gate, decision.reason) == ("EvictionBackoff", "BackingOff")
@@ -103,9 +103,9 @@ def test_while_it_rests_a_pod_shows_why(make_bench: MakeBench) -> None:
 def test_a_failure_without_words_is_told_by_its_result(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
-    bench.engine.settle(bench.judgements[0], Outcome(CANCELLED), 0)
+    bench.evaluator.settle(bench.evaluations[0], Outcome(CANCELLED), 0)
 
-    waiting = bench.engine._blocked.decision_of((bench.instance, PodSubject("a"), "a"))
+    waiting = bench.evaluator._blocked.decision_of((bench.instance, PodSubject("a"), "a"))
     assert waiting is not None
     assert waiting.reason == "BackingOff"
     assert CANCELLED in waiting.message
@@ -117,7 +117,7 @@ def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
     bench.end(PDB_REFUSED, 0)
-    assert bench.engine._blocked.decision_of((bench.instance, PodSubject("a"), "a")) == Refuse(
+    assert bench.evaluator._blocked.decision_of((bench.instance, PodSubject("a"), "a")) == Refuse(
         Finding(A, "Wrong", "wrong"),
         "DisruptionBudget",
         "DisruptionBudget",
@@ -131,7 +131,7 @@ def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
     bench.see(PdbChanged("default", "web"), now=2)
     assert bench.evicted == ["a", "a"]
     bench.end(PDB_REFUSED, 2)
-    assert bench.engine.next_due(2) == 12
+    assert bench.evaluator.next_due(2) == 12
 
 
 def test_whoever_waited_for_the_end_of_an_eviction_looks_again_when_it_failed(
@@ -144,12 +144,12 @@ def test_whoever_waited_for_the_end_of_an_eviction_looks_again_when_it_failed(
     bench.gates[1].verdicts.clear()
     bench.end(DENIED, 1)
     bench.work(1)
-    assert bench.engine.blocked_by_gate == {"EvictionBackoff": 2}
+    assert bench.evaluator.blocked_by_gate == {"EvictionBackoff": 2}
 
     bench.work(6)
     assert bench.evicted == ["a", "a"]
-    assert bench.judgements[-1].profile == "profile 1"
-    assert bench.engine.blocked_by_gate == {}
+    assert bench.evaluations[-1].profile == "profile 1"
+    assert bench.evaluator.blocked_by_gate == {}
 
 
 def test_whoever_waited_for_the_end_of_an_eviction_stays_quiet_when_the_pod_leaves(
@@ -160,8 +160,8 @@ def test_whoever_waited_for_the_end_of_an_eviction_stays_quiet_when_the_pod_leav
     bench.see(TAINTED, now=0)
     bench.end(EVICTED, 1)
 
-    assert bench.engine.queued == 0
-    assert bench.engine.next_due(1) is None
+    assert bench.evaluator.queued == 0
+    assert bench.evaluator.next_due(1) is None
 
 
 def test_a_pod_rests_for_every_plugin_that_flags_it(make_bench: MakeBench) -> None:

@@ -25,7 +25,7 @@ TAINTED = NodeTaintsChanged("n1")
 
 
 def triggers(bench: Any) -> list[Trigger]:  # the class Bench of conftest.py
-    return [judgement.trigger.record for judgement in bench.judgements]
+    return [judgement.trigger.record for judgement in bench.evaluations]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_judgement_names_the_version_of_the_object_whose_event_led_to_it(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench().start("a")
-    bench.engine.apply_changes([TAINTED], 1, 42)
+    bench.evaluator.apply_changes([TAINTED], 1, 42)
     bench.work(1)
 
     assert triggers(bench) == [Trigger("NodeTaintsChanged", "node n1", "42")]
@@ -58,9 +58,9 @@ def test_a_judgement_names_the_version_of_the_object_whose_event_led_to_it(
 def test_of_a_burst_the_first_version_since_the_last_look_is_named(make_bench: MakeBench) -> None:
     bench = make_bench(pause=DebounceConfig(2, 10)).start("a")
     for now, version in ((1, 42), (2, 43)):
-        bench.engine.apply_changes([TAINTED], now, version)
+        bench.evaluator.apply_changes([TAINTED], now, version)
     bench.work(5)
-    bench.engine.apply_changes([TAINTED], 6, 44)
+    bench.evaluator.apply_changes([TAINTED], 6, 44)
     bench.work(9)
 
     assert [trigger.resource_version for trigger in triggers(bench)] == ["42", "44"]
@@ -69,7 +69,7 @@ def test_of_a_burst_the_first_version_since_the_last_look_is_named(make_bench: M
 def test_a_start_has_no_version(make_bench: MakeBench) -> None:
     bench = make_bench()
     bench.plugin.wrong = {"a"}
-    bench.engine.resync(0)
+    bench.evaluator.resync(0)
     bench.work(0)
 
     assert triggers(bench) == [Trigger("Resynced")]
@@ -79,7 +79,7 @@ def test_time_that_has_passed_has_no_version(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.plugin.wrong = set()
     bench.plugin.again = {NodeSubject("n1"): 5}
-    bench.engine.apply_changes([TAINTED], 1, 42)
+    bench.evaluator.apply_changes([TAINTED], 1, 42)
     bench.work(1)
     bench.plugin.wrong = {"a"}
     bench.work(6)
@@ -89,7 +89,7 @@ def test_time_that_has_passed_has_no_version(make_bench: MakeBench) -> None:
 
 def test_what_is_tried_again_keeps_the_trigger_of_its_finding(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
-    bench.engine.apply_changes([TAINTED], 1, 42)
+    bench.evaluator.apply_changes([TAINTED], 1, 42)
     bench.work(1)
     bench.end(DENIED, 1)
     bench.work(6)
@@ -100,11 +100,11 @@ def test_what_is_tried_again_keeps_the_trigger_of_its_finding(make_bench: MakeBe
 def test_who_waited_for_anothers_eviction_is_not_woken_by_an_event(make_bench: MakeBench) -> None:
     bench = make_bench(plugins=2).start("a")
     bench.gates[1].refuse("a", WakeOnEviction("a"))
-    bench.engine.apply_changes([TAINTED], 1, 42)
+    bench.evaluator.apply_changes([TAINTED], 1, 42)
     bench.work(1)
     bench.end(DENIED, 1)
-    bench.judgements.clear()
+    bench.evaluations.clear()
     bench.work(1)
 
-    assert [judgement.profile for judgement in bench.judgements] == ["profile 1"]
+    assert [judgement.profile for judgement in bench.evaluations] == ["profile 1"]
     assert triggers(bench) == [Trigger("NodeTaintsChanged", "node n1")]

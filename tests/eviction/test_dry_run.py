@@ -6,7 +6,7 @@ from reactive_desched.model.outcomes import DryRun, EvictionRequest
 
 
 @pytest.mark.anyio
-async def test_a_rehearsal_says_that_it_is_one_and_cannot_be_read_back() -> None:
+async def test_a_dry_run_says_that_it_is_one_and_cannot_be_read_back() -> None:
     request = EvictionRequest("shop", "web", "u1")
 
     assert await DryRunEvictor().evict(request) == DryRun()

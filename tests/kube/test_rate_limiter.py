@@ -32,7 +32,7 @@ async def test_tokens_come_back_at_the_rate_up_to_the_burst(clock: ManualClock) 
     assert take_all(throttle, RequestPriority.CRITICAL) == 10
 
 
-async def test_a_waiting_call_of_a_higher_lane_goes_first(clock: ManualClock) -> None:
+async def test_a_waiting_call_of_a_higher_priority_goes_first(clock: ManualClock) -> None:
     throttle = RateLimiter(RateLimit(qps=1, burst=1, critical_reserve=0), clock)
     throttle.try_accept(RequestPriority.CRITICAL)
     served: list[RequestPriority] = []

@@ -84,7 +84,7 @@ async def test_another_reason_is_told_at_once(here: SinkRunnerHarness) -> None:
     assert (told[-1]["reason"], told[-1]["attempts"]) == ("answered 410 Gone", 9)
 
 
-async def test_a_bug_in_a_sink_is_told_by_its_type_and_does_not_end_the_relay(
+async def test_a_bug_in_a_sink_is_logged_by_its_type_and_does_not_end_the_sink_runner(
     here: SinkRunnerHarness,
 ) -> None:
     here.sink.script = [ValueError("hunter2"), 99]

@@ -92,7 +92,7 @@ def test_not_being_ready_is_no_reason_for_a_restart() -> None:
     assert health.livez().ok
 
 
-def test_a_stage_that_works_without_a_beat_for_too_long_fails_livez() -> None:
+def test_a_task_that_works_without_a_beat_for_too_long_fails_livez() -> None:
     clock = Clock()
     health = Health(clock)
     heartbeat = health.add_heartbeat("judge", limit_s=30)
@@ -108,7 +108,7 @@ def test_a_stage_that_works_without_a_beat_for_too_long_fails_livez() -> None:
     assert health.livez().ok
 
 
-def test_a_stage_without_work_may_rest_for_ever() -> None:
+def test_a_task_without_work_may_rest_for_ever() -> None:
     clock = Clock()
     health = Health(clock)
     heartbeat = health.add_heartbeat("judge", limit_s=30)

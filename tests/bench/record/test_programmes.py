@@ -112,7 +112,7 @@ def test_only_pods_are_asked_for_that_the_record_tells_of() -> None:
     assert len(set(sample_pods(RECORDS, 5))) == 5
 
 
-def test_the_last_records_are_relayed_and_all_of_them_arrive(kept: Path) -> None:
+def test_the_last_records_are_delivered_and_all_of_them_arrive(kept: Path) -> None:
     with mock_cluster(["one", "two"]) as address:
         found = run_programme("relayed", kept, count=1_500, address=address, topics=["one", "two"])
 
