@@ -105,9 +105,16 @@ class KafkaProducer:
         with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
             await asyncio.gather(
                 self._aio._sender.close(),  # noqa: SLF001 -- there is no public way to give up
-                self._aio.client.close(),
+                self._close_connections(),
             )
         self._aio._closed = True  # noqa: SLF001 -- else it warns that `stop` was not called
+
+    async def _close_connections(self) -> None:
+        """Close every connection, and then the one that was being opened meanwhile, if any."""
+        client = self._aio.client
+        await client.close()
+        async with client._get_conn_lock:  # noqa: SLF001 -- held while a connection is opened
+            await client.close()
 
     async def _check_topics(self, topics: Sequence[str]) -> None:
         client = self._aio.client
