@@ -21,7 +21,7 @@ class ReflectorSettings(Struct, frozen=True, gc=False):
 
     streaming: bool = True
     initial_list: ListSettings = ListSettings(
-        page_size=200, yield_policy=YieldPolicy(steps_per_slice=100)
+        page_size=300, yield_policy=YieldPolicy(steps_per_slice=100)
     )
     relist: ListSettings = ListSettings(page_size=150, yield_policy=YieldPolicy(steps_per_slice=50))
     watch_s: float = 300.0

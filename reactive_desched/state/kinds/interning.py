@@ -134,6 +134,7 @@ class InternTables:
 
     def __init__(self, limit: int = _MAX_ENTRIES) -> None:
         self.specs: InternTable[Hashable, PodSpec] = InternTable("specs", limit)
+        self.spec_texts: Interner[bytes] = Interner("specTexts", limit)
         self.statuses: Interner[PodStatus] = Interner("statuses", limit)
         self.texts: Interner[str] = Interner("texts", limit)
         self.labels: InternTable[bytes, Labels] = InternTable("labels", limit)

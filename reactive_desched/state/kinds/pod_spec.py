@@ -129,13 +129,18 @@ class SpecReader:
         self._qos_cache: Final[LRUCache[bytes, str]] = LRUCache(QOS_CACHE_SIZE)
 
     def spec(self, wire: WirePodSpec, *, has_local_storage: bool) -> PodSpec:
-        """Return the interned PodSpec of these parts."""
-        key = _spec_text(wire), has_local_storage, bool(wire.resource_claims)
-        found = self._tables.specs.get(key)
+        """Return the interned PodSpec of these parts.
+
+        The affinity stands apart in the key: that of a DaemonSet's pod names its own node, so that
+        one long text and many short ones take the place of many long texts.
+        """
+        text, affinity = _spec_text(wire), bytes(wire.affinity)
+        found = self._tables.specs.get((text, affinity, has_local_storage))
         if found is not None:
             return found
         made = self._decode_spec(wire, _request_text(wire), has_local_storage=has_local_storage)
-        return self._tables.specs.put(key, made)
+        own = self._tables.spec_texts.intern
+        return self._tables.specs.put((own(text), own(affinity), has_local_storage), made)
 
     def _decode_spec(
         self, parts: WirePodSpec, request_key: bytes, *, has_local_storage: bool
@@ -316,15 +321,15 @@ def _max_quantities(lists: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _spec_text(parts: WirePodSpec) -> bytes:
-    """Join the texts that decide on which nodes the pod fits and what it requests."""
+    """Join the texts that decide on which nodes the pod fits and what it requests, but affinity."""
     texts: list[Raw | bytes] = [
         parts.tolerations,
         parts.node_selector,
-        parts.affinity,
         parts.priority,
         parts.topology_spread_constraints,
         parts.overhead,
         parts.resources,
+        b"claims" if parts.resource_claims else b"",
     ]
     for container in parts.containers:
         texts += container.ports, container.resources
