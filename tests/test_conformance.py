@@ -25,9 +25,7 @@ FOLDER = Path(__file__).parent.parent.parent / "shared" / "conformance"
 
 TO_COME = frozenset(
     {
-        "HighNodeUtilization",
         "LowNodeLoad",
-        "LowNodeUtilization",
         "RemoveDuplicates",
         "RemovePodsViolatingTopologySpreadConstraint",
     }

@@ -7,7 +7,8 @@ that is sound.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from reactive_desched.plugins.low_node_utilization import METRIC_RESOURCE, UtilizationSource
+from reactive_desched.model.utilization import METRIC_RESOURCE
+from reactive_desched.plugins.low_node_utilization import UtilizationSource
 from reactive_desched.plugins.node_affinity import PREFERRED, REQUIRED
 from reactive_desched.policy.protections import DEFAULT_PROTECTIONS, EXTRA_PROTECTIONS
 

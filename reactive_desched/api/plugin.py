@@ -6,7 +6,7 @@ reactive path, the sweep and `plan`, so a finding depends on the view and the ar
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Hashable, Iterable, Iterator
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from reactive_desched.api.args import PluginArgs
@@ -15,6 +15,7 @@ from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.subjects import NodeOrPod
 
 
@@ -82,6 +83,13 @@ class View(Protocol):
         """Name one of these nodes, other than its own, that fits the pod."""
         ...
 
+    def reserved_by_node(self) -> Mapping[str, ResourceList]:
+        """Sum what is reserved for replacements of evicted pods, by the node they are to land on.
+
+        Nothing is reserved in a sweep that decides as the SIG descheduler.
+        """
+        ...
+
     # --- indexes ---
 
     def index(self, kind: type[IndexT], args: Hashable = None, /) -> IndexT:
@@ -114,6 +122,14 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
 
     def __init__(self, args: ArgsT) -> None:
         self.args = args
+
+    @property
+    def required_indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
+        """The indexes that the plugin reads, each with its arguments, None for none.
+
+        Override this where an index depends on the plugin's arguments.
+        """
+        return ((kind, None) for kind in self.indexes)
 
     def matters(self, change: Change) -> bool:
         """Say cheaply whether a change, one of `reacts_to`, may create a finding or alter one.

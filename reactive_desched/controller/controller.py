@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import anyio
 
-from reactive_desched.api.index import Index
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.readiness import JOURNAL, Readiness
@@ -35,6 +34,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.index_registry import IndexKey
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric
@@ -189,17 +189,17 @@ def plugin_instances(
 ) -> list[PluginInstance]:
     """Build the plugins of each profile, and keep the indexes that they and the gates read."""
     instances: list[PluginInstance] = []
-    indexes: list[type[Index]] = []
+    indexes: list[IndexKey] = []
     for profile in config.policy.profiles:
         evictor = gates.evictor(profile.evictor)
         gate = gates.gate(evictor)
         view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
-        indexes += gate.indexes
+        indexes += ((kind, None) for kind in gate.indexes)
         for plugin in profile.plugins:
-            indexes += plugin.indexes
+            indexes += plugin.required_indexes
             debounce = config.settings.debounce.for_plugin(plugin.name)
             instances.append(PluginInstance(profile.name, plugin, gate, view, debounce))
-    state.keep_indexes((kind, None) for kind in indexes)
+    state.keep_indexes(indexes)
     return instances
 
 

@@ -59,6 +59,11 @@ class Reservations:
         """Return the reservations on a node."""
         return self._by_node.get(node, {}).values()
 
+    def by_node(self) -> dict[str, ResourceList]:
+        """Sum what is reserved on each node with a reservation."""
+        sums = ((node, self.reserved_on(node)) for node in self._by_node)
+        return {node: amounts for node, amounts in sums if amounts is not None}
+
     def reserved_on(self, node: str) -> ResourceList | None:
         """Sum what is reserved on a node; None is nothing."""
         if (reservations := self._by_node.get(node)) is None:

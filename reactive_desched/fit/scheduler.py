@@ -1,6 +1,6 @@
 """Node fit as the kube-scheduler decides it, with reservations subtracted."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from reactive_desched.model.changes import Change, PodBound
 from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import PersistentVolumeClaim, Pod, PodKey
+from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.wakes import (
     WakeOn,
     WakeOnNode,
@@ -122,6 +123,11 @@ class SchedulerNodeFit:
         """Reserve capacity for the pod's replacement on the node that was just found for it."""
         if self._last_match is not None and self._last_match[0] == pod.uid:
             self._nodes.reservations.reserve(pod, self._last_match[1], self._clock())
+
+    def reserved_by_node(self) -> Mapping[str, ResourceList]:
+        """Sum what is reserved for replacements, by node."""
+        self._nodes.reservations.expire(self._clock())
+        return self._nodes.reservations.by_node()
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
         """Release the reservation if the pod stays where it is."""

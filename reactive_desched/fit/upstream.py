@@ -4,7 +4,7 @@ The other mode, in `fit.scheduler`, decides as the kube-scheduler.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Final, Protocol
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from reactive_desched.fit.filters import Diagnosis
 from reactive_desched.model.fits import fit_error
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Pod, PodSpec
+from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.wakes import WakeOn, WakeOnCapacity, WakeOnPod
 from reactive_desched.state.view import ClusterView
@@ -83,6 +84,10 @@ class NodeFit(Protocol):
         """Note that the pod is evicted: its replacement needs the node last found for it."""
         ...
 
+    def reserved_by_node(self) -> Mapping[str, ResourceList]:
+        """Sum what is reserved for replacements, by node."""
+        ...
+
 
 class UpstreamNodeFit:
     """The SIG descheduler's node fit over the current cluster, node by node until one fits.
@@ -135,6 +140,10 @@ class UpstreamNodeFit:
     def reserve(self, _: Pod) -> None:
         """Forget which templates fit no node: the evicted pod frees capacity."""
         self._unfit_templates.clear()
+
+    def reserved_by_node(self) -> Mapping[str, ResourceList]:
+        """Return nothing: this mode reserves nothing."""
+        return {}
 
     def fits(self, pod: Pod, node_info: NodeInfo) -> bool:
         """Say whether the pod fits one node."""

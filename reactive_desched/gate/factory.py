@@ -8,6 +8,7 @@ from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.model.changes import Change
@@ -31,6 +32,7 @@ class GateFactory:
         self.in_flight = InFlightEvictions(clock)
         self.rate_limiter = EvictionRateLimiter(config.settings.budgets.by_scope())
         self._window_limits = PolicyLimits(config.policy.limits.by_scope())
+        self._plugin_limits = PluginNodeLimits()
         self._pdb_filter = PdbFilter(view, clock)
         self._view = view
         self.node_fit = SchedulerNodeFit(view, clock)
@@ -51,7 +53,7 @@ class GateFactory:
             self._pdb_filter,
         )
         trackers = (self.in_flight, self._pdb_filter, self.node_fit)
-        return Gate(filters, self._window_limits, self.rate_limiter, trackers)
+        return Gate(filters, self._window_limits, self.rate_limiter, trackers, self._plugin_limits)
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
         """Update what is assumed of PodDisruptionBudgets and of node capacity."""

@@ -3,6 +3,7 @@
 from typing import Final, Protocol
 
 from reactive_desched.api.index import Index
+from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.model.decisions import Decision, Defer, Evict, GateReason, Refuse
@@ -51,8 +52,10 @@ class Gate:
         window_limits: PolicyLimits,
         rate_limiter: EvictionRateLimiter,
         trackers: tuple[EvictionTracker, ...] = (),
+        plugin_limits: PluginNodeLimits | None = None,
     ) -> None:
-        self.filters = (*filters, window_limits)
+        self._plugin_limits = plugin_limits or PluginNodeLimits()
+        self.filters = (*filters, self._plugin_limits, window_limits)
         self._window_limits = window_limits
         self._rate_limiter = rate_limiter
         self._trackers = trackers
@@ -76,6 +79,7 @@ class Gate:
             return RATE_LIMITED.defer(
                 finding, message, empty.available_at, scope_exhausted=empty.scope.partition(" ")[0]
             )
+        self._plugin_limits.reserve(finding)
         self._window_limits.reserve(finding.pod)
         for tracker in self._trackers:
             tracker.reserve(finding.pod)
@@ -87,5 +91,6 @@ class Gate:
         for tracker in self._trackers:
             tracker.release(pod, evicted=leaves)
         counts = outcome.result in COUNTS_AGAINST_LIMITS
+        self._plugin_limits.release(pod, now, evicted=counts)
         self._window_limits.release(pod, now, evicted=counts)
         self._rate_limiter.release(pod, now, consumed=counts)

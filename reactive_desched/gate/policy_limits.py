@@ -4,10 +4,10 @@ Upstream counts per descheduling cycle, and so does a sweep. A reactive controll
 window is upstream's default interval.
 """
 
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
+from reactive_desched.gate.eviction_counts import EvictionCounts
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, LIMIT_REASONS, Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
@@ -32,9 +32,7 @@ class PolicyLimits:
 
     def __init__(self, limits: Mapping[str, int | None], window_s: float = WINDOW_S) -> None:
         self._limits = _limits_set(limits)
-        self._window_s = window_s
-        self._times: dict[LimitScope, deque[float]] = {}
-        self._in_flight: Counter[LimitScope] = Counter()
+        self._counts: EvictionCounts[LimitScope] = EvictionCounts(window_s)
 
     def reconfigure(self, limits: Mapping[str, int | None], in_flight: Iterable[Pod]) -> None:
         """Apply new limits; scopes that had a limit keep their counts.
@@ -42,38 +40,30 @@ class PolicyLimits:
         A scope that had none counts from now on, including the evictions under way.
         """
         self._limits = _limits_set(limits)
-        self._in_flight = Counter(key for pod in in_flight for key, _ in self._scopes(pod))
+        self._counts.replace_in_flight(key for pod in in_flight for key, _ in self._scopes(pod))
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse or defer a pod whose node, namespace or cluster reached its limit."""
         for key, limit in self._scopes(finding.pod):
-            times = self._recent(key, now)
-            count = len(times) + self._in_flight[key]
-            if count >= limit:
-                return self._decision(finding, key, limit, count, times, now)
+            if (count := self._counts.count(key, now)) >= limit:
+                return self._decision(finding, key, limit, count, now)
         return None
 
     def _decision(
-        self,
-        finding: Finding,
-        key: LimitScope,
-        limit: int,
-        count: int,
-        times: Sequence[float],
-        now: float,
+        self, finding: Finding, key: LimitScope, limit: int, count: int, now: float
     ) -> Defer | Refuse:
         """Refuse where time changes nothing, else defer until enough evictions have expired."""
         reason, scope = LIMIT_REASONS[key[0]], " ".join(key).rstrip()
-        if self._window_s == CYCLE or limit == 0:
+        window_s = self._counts.window_s
+        if window_s == CYCLE or limit == 0:
             message = f"the policy allows no evictions per {key[0]} (limit 0 for {scope})"
             if limit:
                 message = f"{scope} had {limit} evictions in this cycle, the limit"
             wakes = (WakeOnPod(finding.pod.uid),)
             return reason.refuse(finding, message, wakes, scope_exhausted=key[0])
-        first = times[count - limit] if count - limit < len(times) else now
-        retry_at_s = first + self._window_s
+        retry_at_s = self._counts.retry_at(key, limit, now)
         message = (
-            f"{scope} had {count} evictions in {self._window_s:g} s, and the policy allows"
+            f"{scope} had {count} evictions in {window_s:g} s, and the policy allows"
             f" {limit}; the next is possible in {retry_at_s - now:.0f} s"
         )
         return reason.defer(finding, message, retry_at_s, scope_exhausted=key[0])
@@ -81,37 +71,18 @@ class PolicyLimits:
     def reserve(self, pod: Pod) -> None:
         """Count an eviction that was decided."""
         for key, _ in self._scopes(pod):
-            self._in_flight[key] += 1
+            self._counts.begin(key)
 
     def release(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Start the window of an eviction that happened; uncount one that did not."""
         for key, _ in self._scopes(pod):
-            self._in_flight[key] -= 1
-            if not self._in_flight[key]:
-                del self._in_flight[key]
-            if evicted:
-                times = self._times[key] = self._times.pop(key, deque())
-                times.append(now)
-        self._drop_expired(now)
+            self._counts.end(key, now, evicted=evicted)
+        self._counts.drop_expired(now)
 
     def _scopes(self, pod: Pod) -> Iterator[tuple[LimitScope, int]]:
         names = {"cluster": "", "node": pod.node, "namespace": pod.namespace}
         for scope, limit in self._limits.items():
             yield (scope, names[scope]), limit
-
-    def _recent(self, key: LimitScope, now: float) -> Sequence[float]:
-        times = self._times.get(key, deque())
-        while times and times[0] + self._window_s <= now:
-            times.popleft()
-        return times
-
-    def _drop_expired(self, now: float) -> None:
-        """Drop the names whose window has passed; they are in the order of their last eviction."""
-        while self._times:
-            key, times = next(iter(self._times.items()))
-            if times and times[-1] + self._window_s > now:
-                return
-            del self._times[key]
 
 
 def _limits_set(limits: Mapping[str, int | None]) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """The cluster as the plugins of one profile see it: which pods its evictor protects, what fits."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from reactive_desched.fit.upstream import NodeFit
 from reactive_desched.gate.evictable import EvictableIndex
@@ -8,6 +8,7 @@ from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.resources import ResourceList
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 
@@ -56,6 +57,10 @@ class ProfileView(ClusterView):
     def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
         """Name one of these nodes, other than its own, that fits the pod."""
         return self._node_fit.find_node_among(pod, nodes)
+
+    def reserved_by_node(self) -> Mapping[str, ResourceList]:
+        """Sum what is reserved for replacements of evicted pods, by node."""
+        return self._node_fit.reserved_by_node()
 
     @property
     def remembers_evictability(self) -> bool:

@@ -14,6 +14,8 @@ class Finding(Struct, frozen=True, gc=False):
     `targets` names the nodes to which the plugin moves the pod, None for any other node: where node
     fit is required, the kube-scheduler's mode counts only them and reserves capacity there, while
     upstream's mode takes any node, as upstream does. Give the same set to all findings of a plan.
+    `node_limit` is how many pods the plugin may evict from the node within a window of the policy's
+    limits, None for any number; in a sweep the plugin counts for itself.
     `conflicts_with` names the pods that it must not be together with: once they all leave, nothing
     is wrong any more. `details` are the figures behind the message, by names in camelCase that end
     in their unit: whole numbers and texts, no fractions.
@@ -24,6 +26,7 @@ class Finding(Struct, frozen=True, gc=False):
     message: str
     needs_fit: bool = False
     targets: frozenset[str] | None = None
+    node_limit: int | None = None
     conflicts_with: tuple[PodKey, ...] = ()
     details: Mapping[str, int | str] = {}
 

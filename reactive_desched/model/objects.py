@@ -118,7 +118,8 @@ class PodSpec(Struct, frozen=True, gc=False):
     """The part of a pod that its template fixes.
 
     Of affinities between pods only the required ones are kept. `qos_class` is computed from the
-    containers; the status may say otherwise.
+    containers; the status may say otherwise. `implicit_requests` names the resources in `requests`
+    that no container asks for: those of the pod's overhead and of requests at pod level.
     """
 
     tolerations: Tolerations = ()
@@ -129,10 +130,15 @@ class PodSpec(Struct, frozen=True, gc=False):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     requests: Mapping[str, int] = {}
+    implicit_requests: tuple[str, ...] = ()
     qos_class: str = BEST_EFFORT
     priority: int | None = None
     has_local_storage: bool = False
     has_resource_claims: bool = False
+
+    def is_requested_by_container(self, resource: str) -> bool:
+        """Say whether a container requests the resource, be it none of it."""
+        return resource in self.requests and resource not in self.implicit_requests
 
 
 class PodCondition(Struct, frozen=True, gc=False):

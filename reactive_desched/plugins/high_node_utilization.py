@@ -1,6 +1,6 @@
 """A node's pods request so little that they could move together and leave it empty."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -16,6 +16,16 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.scope import ExcludedNamespaces
+from reactive_desched.draining.plugin import DrainingPlugin
+from reactive_desched.model.objects import Node, Pod
+from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.utilization import (
+    NodeClass,
+    NodeStanding,
+    Thresholds,
+    UtilizationRule,
+    as_limits,
+)
 from reactive_desched.primitives.hints import quote
 
 
@@ -64,6 +74,75 @@ class HighNodeUtilizationArgs(PluginArgs):
     def warnings(self) -> Iterator[FieldError]:
         """Say what is accepted and probably means something else."""
         return prefixed("thresholds", fraction_warnings(self.thresholds))
+
+
+class PackRule(UtilizationRule, frozen=True):
+    """Underutilized nodes, cordoned ones too, give pods away; all others take them."""
+
+    def is_source(self, node: Node, node_class: NodeClass) -> bool:
+        """Say whether the node gives pods away."""
+        del node
+        return node_class is NodeClass.UNDERUTILIZED
+
+    def is_destination(self, node: Node, node_class: NodeClass) -> bool:
+        """Say whether the node takes pods, which a cordoned one does not."""
+        used_well = node_class in (NodeClass.APPROPRIATELY_UTILIZED, NodeClass.OVERUTILIZED)
+        return used_well and not node.unschedulable
+
+    def can_act(self, sources: int, destinations: int) -> bool:
+        """Say whether there is a destination, and more sources than are left alone."""
+        return destinations > 0 and sources > self.number_of_nodes
+
+
+class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
+    """Pods of nodes that are hardly used, so that these can be emptied and removed.
+
+    A node is underutilized if its pods request at most `thresholds` of each resource. The node
+    that is used least gives its pods away first, all of them, as long as the other nodes, cordoned
+    ones excepted, together have something left of every resource. The kube-scheduler must be set
+    to pack nodes (MostAllocated), or the pods come back.
+    """
+
+    name = "HighNodeUtilization"
+
+    def __init__(self, args: HighNodeUtilizationArgs) -> None:
+        rule = PackRule(as_limits(args.thresholds), number_of_nodes=args.number_of_nodes)
+        super().__init__(args, rule)
+
+    def in_order(self, sources: Iterable[NodeStanding]) -> list[NodeStanding]:
+        """Begin with the node that is used least."""
+        return sorted(sources, key=lambda source: (source.total_used, source.name))
+
+    def gives_more(self, used: ResourceList, allowed: ResourceList) -> bool:
+        """Return True: a node is emptied, as far as the others have room."""
+        del used, allowed
+        return True
+
+    def may_leave(self, pod: Pod) -> bool:
+        """Leave pods of excluded namespaces alone; in the strict mode those of other resources."""
+        if pod.namespace in self.args.evictable_namespaces.exclude:
+            return False
+        if EvictionMode.ONLY_THRESHOLDING_RESOURCES not in self.args.eviction_modes:
+            return True
+        return any(map(pod.spec.is_requested_by_container, self.args.thresholds))
+
+    def explain(
+        self, source: NodeStanding, thresholds: Thresholds
+    ) -> tuple[str, dict[str, int | str]]:
+        """Name the resource that is used most, beside its threshold."""
+        low = thresholds.low
+        resource = max(low, key=lambda r: source.percent.get(r, 0.0) - low[r])
+        percent = source.percent.get(resource, 0.0)
+        message = (
+            f"node {source.name} is underutilized: {source.measured} {percent:.1f} % of its "
+            f"{resource}, and thresholds allows {low[resource]:g} %"
+        )
+        details: dict[str, int | str] = {
+            "resource": resource,
+            "usedPercent": int(percent),
+            "thresholdPercent": int(low[resource]),
+        }
+        return message, details
 
 
 def _unknown_modes(modes: tuple[str, ...]) -> Iterator[FieldError]:

@@ -16,22 +16,13 @@ from reactive_desched.model.changes import (
     Resynced,
 )
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import (
-    BEST_EFFORT,
-    BURSTABLE,
-    GUARANTEED,
-    Node,
-    Pod,
-    PodAffinityTerm,
-    PodKey,
-)
+from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
+from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.state.indexes.pod_affinity import AntiAffinityResolved, PodAffinity
 
 MAX_LISTED_CONFLICTS: Final = 32
 """A finding names so many pods that it is against; if there are more, it names none."""
-
-_QOS_RANKS: Final = {BEST_EFFORT: 0, BURSTABLE: 1, GUARANTEED: 2}
 
 
 class InterPodAntiAffinityArgs(ScopedArgs):
@@ -128,19 +119,7 @@ def _by_importance(pods: Iterable[Pod]) -> list[PodSubject]:
     chosen = {pod.uid: pod for pod in pods}
     if len(chosen) <= 1:
         return list(map(PodSubject, chosen))
-    return [PodSubject(pod.uid) for pod in sorted(chosen.values(), key=_importance)]
-
-
-def _importance(pod: Pod) -> tuple[bool, int, int, bool, str, str]:
-    priority = pod.spec.priority
-    return (
-        priority is not None,
-        priority or 0,
-        _QOS_RANKS.get(pod.qos_class, len(_QOS_RANKS)),
-        pod.annotations.prefer_no_eviction is not None,
-        pod.namespace,
-        pod.name,
-    )
+    return [PodSubject(pod.uid) for pod in sorted(chosen.values(), key=pod_importance)]
 
 
 def _details(term: PodAffinityTerm, node: Node, other: Pod) -> dict[str, int | str]:

@@ -1,9 +1,8 @@
 """A node's pods use more of it than its share, while other nodes have room for some of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import chain
-from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -19,10 +18,19 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.scope import ExcludedNamespaces
+from reactive_desched.draining.plugin import DrainingPlugin
+from reactive_desched.model.objects import Node, Pod
+from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.utilization import (
+    METRIC_RESOURCE,
+    REQUESTS,
+    NodeClass,
+    NodeStanding,
+    Thresholds,
+    UtilizationRule,
+    as_limits,
+)
 from reactive_desched.primitives.hints import did_you_mean, quote
-
-METRIC_RESOURCE: Final = "MetricResource"
-"""What thresholds are about where a Prometheus query measures."""
 
 
 class UtilizationSource(StrEnum):
@@ -128,10 +136,97 @@ class LowNodeUtilizationArgs(PluginArgs):
         raise_field_errors(chain(alone, _pair_errors(written, info)), info.context)
         return written
 
+    @property
+    def source(self) -> str:
+        """The source of use as samples name it; without any samples where it cannot be asked."""
+        measured = self.metrics_utilization
+        if measured is None:
+            return REQUESTS
+        if measured.metrics_server or measured.source == UtilizationSource.KUBERNETES:
+            return UtilizationSource.KUBERNETES
+        query = "" if measured.prometheus is None else measured.prometheus.query
+        return f"{measured.source}/{query}"
+
     def warnings(self) -> Iterator[FieldError]:
         """Say what is accepted and probably means something else."""
         yield from prefixed("thresholds", fraction_warnings(self.thresholds))
         yield from prefixed("targetThresholds", fraction_warnings(self.target_thresholds))
+
+
+class SpreadRule(UtilizationRule, frozen=True):
+    """Overutilized nodes give pods away; underutilized ones take them, unless cordoned."""
+
+    def is_source(self, node: Node, node_class: NodeClass) -> bool:
+        """Say whether the node gives pods away; a cordoned one does as well."""
+        del node
+        return node_class is NodeClass.OVERUTILIZED
+
+    def is_destination(self, node: Node, node_class: NodeClass) -> bool:
+        """Say whether the node takes pods."""
+        return node_class is NodeClass.UNDERUTILIZED and not node.unschedulable
+
+    def can_act(self, sources: int, destinations: int) -> bool:
+        """Say whether there is a source, and more destinations than are left alone."""
+        return sources > 0 and destinations > self.number_of_nodes
+
+
+class LowNodeUtilizationPlugin(DrainingPlugin[LowNodeUtilizationArgs]):
+    """Pods of nodes that are used too much, while other nodes are hardly used.
+
+    A node is underutilized if it uses no resource above `thresholds`, and overutilized if it uses
+    any above `targetThresholds`; cordoned nodes do not count as underutilized. The node that uses
+    most gives pods away first, until it uses nothing above its target, and as long as the
+    underutilized nodes together have something left of every resource: of those with thresholds up
+    to the target, of cpu, memory and pods up to what they have.
+    """
+
+    name = "LowNodeUtilization"
+
+    def __init__(self, args: LowNodeUtilizationArgs) -> None:
+        rule = SpreadRule(
+            as_limits(args.thresholds),
+            as_limits(args.target_thresholds),
+            deviation=args.use_deviation_thresholds,
+            source=args.source,
+            number_of_nodes=args.number_of_nodes,
+        )
+        super().__init__(args, rule)
+
+    def in_order(self, sources: Iterable[NodeStanding]) -> list[NodeStanding]:
+        """Begin with the node that uses most."""
+        return sorted(sources, key=lambda source: (-source.total_used, source.name))
+
+    def gives_more(self, used: ResourceList, allowed: ResourceList) -> bool:
+        """Say whether the node still uses some resource above its target."""
+        return any(amount > allowed[resource] for resource, amount in used.items())
+
+    def may_leave(self, pod: Pod) -> bool:
+        """Leave pods of excluded namespaces alone; they count as use all the same."""
+        return pod.namespace not in self.args.evictable_namespaces.exclude
+
+    @property
+    def node_limit(self) -> int | None:
+        """The limit asked for; one where single pods cannot be measured, as upstream."""
+        limit = self.args.eviction_limits.node
+        return 1 if limit is None and self.rule.tracked == (METRIC_RESOURCE,) else limit
+
+    def explain(
+        self, source: NodeStanding, thresholds: Thresholds
+    ) -> tuple[str, dict[str, int | str]]:
+        """Name the resource that is used most beyond its target."""
+        target = thresholds.high
+        resource = max(target, key=lambda r: source.percent.get(r, 0.0) - target[r])
+        percent = source.percent.get(resource, 0.0)
+        message = (
+            f"node {source.name} is overutilized: {source.measured} {percent:.1f} % of its "
+            f"{resource}, above its target of {target[resource]:g} %"
+        )
+        details: dict[str, int | str] = {
+            "resource": resource,
+            "usedPercent": int(percent),
+            "targetPercent": int(target[resource]),
+        }
+        return message, details
 
 
 def _source_errors(source: str, info: ValidationInfo) -> Iterator[FieldError]:

@@ -139,7 +139,7 @@ class Scenario:
             PodBackoff(RetrySettings()),
             SchedulerNodeFit(self.view, lambda: self._elapsed_s),
         )
-        self.state.keep_indexes((kind, None) for kind in plugin.indexes)
+        self.state.keep_indexes(plugin.required_indexes)
         for obj in objects:
             self.state.upsert(obj)
         self._evaluator.resync(self._elapsed_s)

@@ -121,8 +121,8 @@ def test_what_the_window_has_passed_is_forgotten_though_nobody_asks_for_that_nod
     for number in range(100):
         evict(windows, finding(on=f"n{number}"), number * 5)
 
-    assert set(windows._times) == {("node", "n98"), ("node", "n99")}
-    assert not windows._in_flight
+    assert set(windows._counts._times) == {("node", "n98"), ("node", "n99")}
+    assert not windows._counts._in_flight
 
 
 moves = st.lists(

@@ -1,6 +1,6 @@
 """After any sequence of changes, every index answers as one that is built anew."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
@@ -31,9 +31,13 @@ from reactive_desched.model.objects import (
     PodStatus,
     ReplicaSet,
 )
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.plugins.high_node_utilization import PackRule
+from reactive_desched.plugins.low_node_utilization import SpreadRule
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
+from reactive_desched.state.indexes.node_utilization import NodeUtilization
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.resources import RESOURCES
@@ -53,6 +57,21 @@ INDEXES = sorted(
     (kind for kind in _subclasses(Index) if kind.__module__.startswith("reactive_desched.")),
     key=lambda kind: kind.__name__,
 )
+MIDDLING = (("cpu", 20.0), ("example.com/gpu", 50.0), ("pods", 40.0))
+FEW = (("cpu", 10.0), ("memory", 5.0))
+ARGS: dict[type[Index], tuple[Hashable, ...]] = {
+    NodeUtilization: (
+        SpreadRule(MIDDLING, MIDDLING),
+        SpreadRule(FEW, FEW, deviation=True),
+        SpreadRule((*FEW, ("example.com/gpu", 5.0)), (*FEW, ("example.com/gpu", 5.0)), True),
+        SpreadRule(FEW, FEW, source="KubernetesMetrics"),
+        SpreadRule((("MetricResource", 9.0),), (("MetricResource", 9.0),), True, "Prometheus/up"),
+        PackRule(MIDDLING),
+    )
+}
+"""The arguments with which an index is tried, where it takes some."""
+
+KEPT = [(kind, args) for kind in INDEXES for args in ARGS.get(kind, (None,))]
 ALIKE = {"app": "web"}
 PREFERS_SSD = NodeAffinity(preferred=(PreferredTerm(weight=10, preference=term("disk=ssd")),))
 SPECS = (
@@ -64,6 +83,7 @@ SPECS = (
         anti_affinity=(anti_affinity_term("app=db", namespace_selector="stage=live"),),
     ).spec,
     with_spec(pod("x"), node_affinity=PREFERS_SSD).spec,
+    pod("x", requests={"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}).spec,
 )
 LABELS: tuple[dict[str, str], ...] = (ALIKE, {"app": "db"}, {})
 OWNERS = tuple(
@@ -90,13 +110,34 @@ pods = st.builds(
     st.sampled_from([None, None, 1]),
 )
 nodes = st.builds(
-    lambda name, zone, disk, ready: node(
-        name, labels={ZONE_LABEL: zone, "disk": disk}, ready=ready
+    lambda name, zone, disk, ready, has, taints, cordoned: node(
+        name,
+        *taints,
+        labels={ZONE_LABEL: zone, "disk": disk},
+        ready=ready,
+        allocatable=has,
+        unschedulable=cordoned,
     ),
     st.sampled_from(["n1", "n2"]),
     st.sampled_from(["a", "b"]),
     st.sampled_from(["ssd", "hdd"]),
     st.sampled_from(["True", "True", "False"]),
+    st.sampled_from(
+        [None, None, {"cpu": "2", "memory": "3Gi", "pods": "2", "example.com/gpu": "2"}]
+    ),
+    st.sampled_from([(), (), ("gpu:NoSchedule",)]),
+    st.sampled_from([False, False, True]),
+)
+samples = st.builds(
+    NodeUsage,
+    st.sampled_from(["KubernetesMetrics", "Prometheus/up"]),
+    st.sampled_from(["n1", "n2"]),
+    st.builds(
+        lambda cpu, percent: {"cpu": cpu, "memory": 2**30, "MetricResource": percent},
+        st.sampled_from([100, 3000]),
+        st.sampled_from([10, 80]),
+    ),
+    sampled_s=st.just(1.0),
 )
 budgets = st.builds(
     lambda name, text, allowed: PodDisruptionBudget(
@@ -116,7 +157,7 @@ others = st.sampled_from(
         CSINode("n1", attach_limits={"disks": 1}),
     ]
 )
-objects = pods | pods | pods | nodes | budgets | others
+objects = pods | pods | pods | nodes | budgets | others | samples
 updates = st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
 START: list[tuple[str, Any]] = [
     *(
@@ -186,10 +227,13 @@ def _contents(state: ClusterState) -> dict[str, object]:
 class Story:
     """A cluster with one index; a pod's name may come back as another pod."""
 
-    def __init__(self, kind: type[Index], followed: type[Index] | None = None) -> None:
+    def __init__(
+        self, kind: type[Index], args: Hashable = None, followed: type[Index] | None = None
+    ) -> None:
         self.state = ClusterState()
         self.kind = kind
-        self.index: Index = self.state.index(followed or kind)
+        self.args = args
+        self.index: Index = self.state.index(followed or kind, args)
         self._lives: dict[str, int] = {}
 
     def tell(self, step: str, subject: Any) -> None:  # an object, or a selector's text
@@ -223,21 +267,30 @@ class Story:
 
     def anew(self) -> Index:
         """Build the index from the cluster as it is."""
-        return self.kind(self.state)
+        return self.kind(self.state, self.args)
 
 
-@pytest.mark.parametrize("kind", INDEXES, ids=lambda kind: kind.__name__)
+def _name(part: Any) -> str | None:  # Any: a class, its arguments, or a hook
+    if isinstance(part, type):
+        return part.__name__
+    return part if isinstance(part, str) else None
+
+
+@pytest.mark.parametrize(("kind", "args"), KEPT, ids=_name)
 @given(steps=steps)
 def test_after_any_changes_an_index_answers_as_one_built_anew(
-    kind: type[Index], steps: list[tuple[str, Any]]
+    kind: type[Index], args: Hashable, steps: list[tuple[str, Any]]
 ) -> None:
-    _run(kind, steps)
+    _run(kind, steps, args)
 
 
 def _run(
-    kind: type[Index], steps: list[tuple[str, Any]], followed: type[Index] | None = None
+    kind: type[Index],
+    steps: list[tuple[str, Any]],
+    args: Hashable = None,
+    followed: type[Index] | None = None,
 ) -> None:
-    story = Story(kind, followed)
+    story = Story(kind, args, followed)
     for step, subject in steps:
         story.tell(step, subject)
     story.check()
@@ -251,9 +304,7 @@ HOOKS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "hook"), HOOKS, ids=lambda part: part if isinstance(part, str) else part.__name__
-)
+@pytest.mark.parametrize(("kind", "hook"), HOOKS, ids=_name)
 def test_the_property_fails_for_an_index_without_one_of_its_hooks(
     kind: type[Index], hook: str
 ) -> None:
@@ -264,7 +315,8 @@ def test_the_property_fails_for_an_index_without_one_of_its_hooks(
 
     def fails(steps: list[tuple[str, Any]]) -> bool:
         try:
-            _run(kind, steps, deaf)
+            for args in ARGS.get(kind, (None,)):
+                _run(kind, steps, args, deaf)
         except (AssertionError, KeyError):
             return True
         return False
@@ -286,7 +338,7 @@ def test_the_property_fails_for_an_index_without_one_of_its_hooks(
 def test_an_index_that_is_first_needed_later_answers_the_same(
     steps: list[tuple[str, Any]],
 ) -> None:
-    stories = [Story(kind) for kind in INDEXES]
+    stories = [Story(kind, args) for kind, args in KEPT]
     for step, subject in steps:
         for story in stories:
             story.tell(step, subject)
@@ -298,8 +350,10 @@ def test_an_index_that_is_first_needed_later_answers_the_same(
             known = stories[0].state.get(resource, key)
             assert known is not None
             late.upsert(known)
+    for sample in stories[0].state.store(NodeUsage):
+        late.upsert(sample)
     for story in stories:
-        assert late.index(story.kind).answers() == story.index.answers()
+        assert late.index(story.kind, story.args).answers() == story.index.answers()
 
 
 def test_every_index_is_found() -> None:

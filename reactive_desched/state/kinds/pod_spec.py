@@ -168,6 +168,7 @@ class SpecReader:
             ),
             host_ports=tuple(self._host_ports(parts)),
             requests=self._pod_requests(parts, request_key),
+            implicit_requests=self._implicit_requests(parts, request_key),
             qos_class=self._qos_class(parts, request_key),
             priority=self._decode_priority(parts.priority),
             has_local_storage=has_local_storage,
@@ -203,6 +204,14 @@ class SpecReader:
         return self._tables.requests.put(
             request_key, self._sum_requests(parts, self._container_requests)
         )
+
+    def _implicit_requests(self, parts: WirePodSpec, request_key: bytes) -> tuple[str, ...]:
+        """Name what no container requests; most pods have neither overhead nor such requests."""
+        if parts.overhead is EMPTY_OBJECT and parts.resources is EMPTY_OBJECT:
+            return ()
+        containers = (*parts.containers, *parts.init_containers)
+        own = set().union(*map(self._container_requests, containers))
+        return tuple(r for r in self._pod_requests(parts, request_key) if r not in own)
 
     def _sum_requests(
         self, parts: WirePodSpec, requests_of: Callable[[Container], dict[str, str]]

@@ -1,0 +1,178 @@
+"""What the nodes that take pods have left while a plan moves pods to them.
+
+`SharedRoom` counts as the SIG descheduler: all destinations are one big node. `BookedRoom` gives
+each pod a destination of its own, and knows of capacity that earlier plans have promised.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from reactive_desched.api.plugin import View
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.resources import ResourceList, add_resources
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.model.taints import Taint, Tolerations, untolerated
+from reactive_desched.model.utilization import NodeStanding, Percentages, percentages
+from reactive_desched.state.indexes.node_utilization import NodeUtilization
+
+MAX_TRIED: Final = 64
+"""So many of the emptiest destinations are tried for a pod; if none of them takes it, it stays."""
+
+
+class SharedRoom:
+    """The destinations as one big node, as they are when the plan begins; promises are not kept."""
+
+    needs_fit = False
+
+    def __init__(self, pool: NodeUtilization, view: View) -> None:
+        self.pool = pool
+        self.thresholds = pool.thresholds
+        self.targets = pool.destination_names()
+        self._view = view
+        self._left = pool.room()
+        self._taints = tuple(pool.destination_taints())
+        self._tolerated: dict[Tolerations, bool] = {}
+
+    @property
+    def is_left(self) -> bool:
+        """Whether something is left of every resource."""
+        return all(amount > 0 for amount in self._left.values())
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether something is kept for pods that were evicted earlier."""
+        return False
+
+    def allowed_on(self, standing: NodeStanding) -> dict[str, int]:
+        """Return the amounts up to which a node is not overutilized, as the plan began."""
+        return self.thresholds.allowed_on(standing.node, standing.used)
+
+    def begin(self, source: NodeStanding) -> tuple[dict[str, int], list[Pod]]:
+        """Return what is used of a source, and its pods."""
+        return dict(source.used), self._pods_on(source)
+
+    def admits(self, pod: Pod, amounts: ResourceList) -> bool:
+        """Say whether a destination takes the pod, by its taints."""
+        del amounts
+        tolerations = pod.spec.tolerations
+        found = self._tolerated.get(tolerations)
+        if found is None:
+            found = any(tolerates(tolerations, taints) for taints in self._taints)
+            self._tolerated[tolerations] = found
+        return found
+
+    def take(self, amounts: ResourceList) -> None:
+        """Count a pod that moves; it is the one admitted last."""
+        subtract(self._left, amounts)
+
+    def _pods_on(self, source: NodeStanding) -> list[Pod]:
+        node_and_pods = self._view.pods_of(NodeSubject(source.name))
+        return [] if node_and_pods is None else list(node_and_pods[1])
+
+
+class BookedRoom(SharedRoom):
+    """Each pod needs a destination that stays within what is allowed there.
+
+    A pod that is leaving already does not count as use of its node. What was promised to the
+    replacements of evicted pods counts as used, and so do pods newer than a sample.
+    """
+
+    needs_fit = True
+
+    def __init__(self, pool: NodeUtilization, view: View) -> None:
+        super().__init__(pool, view)
+        self._standings = dict(pool.destinations())
+        self._promised = {
+            name: amounts
+            for name, amounts in view.reserved_by_node().items()
+            if name in self.targets
+        }
+        self._used: dict[str, dict[str, int]] = {}
+        self._fullness: dict[str, float] = {}
+        self._emptiest = [(_fullness(s.percent), name) for name, s in self._standings.items()]
+        heapify(self._emptiest)
+        self._admitted = ""
+        for name, amounts in self._promised.items():
+            counted = {r: amount for r, amount in amounts.items() if r in self._left}
+            super().take(counted)
+            self._book(name, counted)
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether something is kept for pods that were evicted earlier."""
+        return bool(self._promised)
+
+    def begin(self, source: NodeStanding) -> tuple[dict[str, int], list[Pod]]:
+        """Return what is used of a source by the pods that stay, and these pods."""
+        used, staying = dict(source.used), []
+        subtract(used, self.pool.left_since(source))
+        for pod in self._pods_on(source):
+            if self._view.is_leaving(pod):
+                subtract(used, self.pool.used_by(pod) or {})
+            else:
+                staying.append(pod)
+        return used, staying
+
+    def admits(self, pod: Pod, amounts: ResourceList) -> bool:
+        """Say whether a destination takes the pod and stays within what is allowed there."""
+        if not super().admits(pod, amounts):
+            return False
+        tried: list[tuple[float, str]] = []
+        self._admitted = ""
+        while self._emptiest and len(tried) < MAX_TRIED and not self._admitted:
+            fullness, name = heappop(self._emptiest)
+            if (now := self._fullness.get(name, fullness)) != fullness:
+                heappush(self._emptiest, (now, name))
+                continue
+            tried.append((fullness, name))
+            if self._fits_on(self._standings[name], pod, amounts):
+                self._admitted = name
+        for entry in tried:
+            heappush(self._emptiest, entry)
+        return bool(self._admitted)
+
+    def take(self, amounts: ResourceList) -> None:
+        """Book the pod on the destination found for it."""
+        super().take(amounts)
+        self._book(self._admitted, amounts)
+
+    def _fits_on(self, standing: NodeStanding, pod: Pod, amounts: ResourceList) -> bool:
+        if not tolerates(pod.spec.tolerations, standing.node.taints):
+            return False
+        used, allowed = self._used_on(standing), self.allowed_on(standing)
+        return all(used[r] + amount <= allowed[r] for r, amount in amounts.items() if amount)
+
+    def _used_on(self, standing: NodeStanding) -> dict[str, int]:
+        used = self._used.get(standing.name)
+        if used is None:
+            used = self._used[standing.name] = dict(standing.used)
+            add_resources(used, self.pool.came_since(standing))
+        return used
+
+    def _book(self, name: str, amounts: ResourceList) -> None:
+        standing = self._standings[name]
+        used = self._used_on(standing)
+        add_resources(used, amounts)
+        percent = percentages(used, standing.node, standing.percent)
+        self._fullness[name] = _fullness(percent)
+
+
+def tolerates(tolerations: Tolerations, taints: tuple[Taint, ...]) -> bool:
+    """Say whether upstream moves a pod to a node with these taints, of whatever effect.
+
+    As upstream, a pod must have as many tolerations as the node has taints: one that tolerates
+    everything does not help against two.
+    """
+    if len(tolerations) < len(taints):
+        return False
+    return next(untolerated(tolerations, taints), None) is None
+
+
+def _fullness(percent: Percentages) -> float:
+    return max(percent.values(), default=0.0)
+
+
+def subtract(total: dict[str, int], amounts: ResourceList) -> None:
+    """Subtract amounts in place, also below zero."""
+    for resource, amount in amounts.items():
+        total[resource] -= amount

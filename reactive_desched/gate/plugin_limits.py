@@ -1,0 +1,61 @@
+"""A plugin's own limit of evictions from one node, such as `evictionLimits.node`.
+
+Upstream counts per descheduling cycle. A reactive controller has no cycle, so here it is so many
+in any five minutes, as for the limits of the policy; in a sweep the plugin counts for itself.
+"""
+
+from typing import Final
+
+from reactive_desched.gate.eviction_counts import EvictionCounts
+from reactive_desched.gate.policy_limits import WINDOW_S
+from reactive_desched.model.decisions import Defer, GateReason, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.wakes import WakeOnPod
+
+PLUGIN_NODE_LIMIT_REACHED: Final = GateReason(
+    "PluginLimit",
+    "PluginNodeLimitReached",
+    "The plugin evicted as many pods from the node as its own limit allows.",
+)
+
+
+class PluginNodeLimits:
+    """Counts evictions per plugin and node, over all profiles, where a finding has a limit."""
+
+    name = PLUGIN_NODE_LIMIT_REACHED.gate
+
+    def __init__(self, window_s: float = WINDOW_S) -> None:
+        self._counts: EvictionCounts[tuple[str, str]] = EvictionCounts(window_s)
+        self._in_flight: dict[PodKey, tuple[str, str]] = {}
+
+    def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Refuse or defer a pod of a node from which the plugin evicted as many as it may."""
+        if (limit := finding.node_limit) is None:
+            return None
+        key = finding.plugin, finding.pod.node
+        if (count := self._counts.count(key, now)) < limit:
+            return None
+        if limit == 0:
+            message = f"{finding.plugin} may evict no pods from a node"
+            wakes = (WakeOnPod(finding.pod.uid),)
+            return PLUGIN_NODE_LIMIT_REACHED.refuse(finding, message, wakes, scope_exhausted="node")
+        retry_at_s = self._counts.retry_at(key, limit, now)
+        message = (
+            f"{finding.plugin} evicted {count} pods from node {finding.pod.node} in "
+            f"{self._counts.window_s:g} s, and may evict {limit}; the next is possible in "
+            f"{retry_at_s - now:.0f} s"
+        )
+        return PLUGIN_NODE_LIMIT_REACHED.defer(finding, message, retry_at_s, scope_exhausted="node")
+
+    def reserve(self, finding: Finding) -> None:
+        """Count an eviction that was decided."""
+        if finding.node_limit is not None:
+            key = self._in_flight[finding.pod.uid] = finding.plugin, finding.pod.node
+            self._counts.begin(key)
+
+    def release(self, pod: Pod, now: float, *, evicted: bool) -> None:
+        """Start the window of an eviction that happened; uncount one that did not."""
+        if (key := self._in_flight.pop(pod.uid, None)) is not None:
+            self._counts.end(key, now, evicted=evicted)
+        self._counts.drop_expired(now)

@@ -1,0 +1,179 @@
+"""How much of a node is used, in per cent, and what thresholds make of it.
+
+The arithmetic is that of the SIG descheduler, to the last bit: percentages are 64-bit floats, and
+an amount allowed by a threshold is cut off, not rounded.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import Node
+from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
+from reactive_desched.model.usage import NodeUsage
+
+METRIC_RESOURCE: Final = "MetricResource"
+"""What thresholds are about where a Prometheus query measures; every node has 100 of it."""
+
+REQUESTS: Final = ""
+"""The source of use where the requests of pods count."""
+
+Percentages = Mapping[str, float]
+"""Per cent by resource."""
+
+_ALL: Final = 100.0
+
+
+class NodeClass(StrEnum):
+    """How much of a node is used, beside its thresholds."""
+
+    UNDERUTILIZED = "underutilized"
+    APPROPRIATELY_UTILIZED = "appropriately utilized"
+    OVERUTILIZED = "overutilized"
+    UNKNOWN = "unknown"
+
+
+class Thresholds(Struct, frozen=True):
+    """Per cent of each resource below which a node has room, and above which it gives pods away."""
+
+    low: Percentages
+    high: Percentages
+
+    def classify(self, used: Percentages) -> NodeClass:
+        """Return the class of a node; a resource of which no use is known counts as unused."""
+        if is_within(used, self.low):
+            return NodeClass.UNDERUTILIZED
+        if not is_within(used, self.high):
+            return NodeClass.OVERUTILIZED
+        return NodeClass.APPROPRIATELY_UTILIZED
+
+    def around(self, means: Percentages) -> "Thresholds":
+        """Return thresholds that lie so far below and above the means, between 0 and 100.
+
+        A resource without a mean has no threshold.
+        """
+        return Thresholds(
+            {r: _clamp(means[r] - below) for r, below in self.low.items() if r in means},
+            {r: _clamp(means[r] + above) for r, above in self.high.items() if r in means},
+        )
+
+    def allowed(self, resource: str, capacity: int) -> int:
+        """Return the amount up to which a node of this capacity is not overutilized."""
+        if (percent := self.high.get(resource)) is None:
+            return capacity
+        return int(percent * 0.01 * capacity)
+
+    def allowed_on(self, node: Node, resources: Iterable[str]) -> dict[str, int]:
+        """Return the amounts up to which a node is not overutilized; 0 of what it lacks."""
+        return {
+            resource: 0
+            if (capacity := capacity_of(node, resource)) is None
+            else self.allowed(resource, capacity)
+            for resource in resources
+        }
+
+
+def is_within(used: Percentages, thresholds: Percentages) -> bool:
+    """Say whether no resource is used above its threshold."""
+    return not any(percent < used.get(resource, 0.0) for resource, percent in thresholds.items())
+
+
+def percentages(used: ResourceList, node: Node, resources: Iterable[str]) -> dict[str, float]:
+    """Return the use of those resources of which use and capacity are known, in per cent."""
+    return {
+        r: float(used[r]) / float(capacity) * _ALL if capacity else 0.0
+        for r in resources
+        if r in used and (capacity := capacity_of(node, r)) is not None
+    }
+
+
+def capacity_of(node: Node, resource: str) -> int | None:
+    """Return how much a node has of a resource; None where it does not offer it."""
+    return int(_ALL) if resource == METRIC_RESOURCE else node.allocatable.get(resource)
+
+
+Limits = tuple[tuple[str, float], ...]
+"""Thresholds in a form that can be hashed: resources and per cent."""
+
+
+class UtilizationRule(Struct, frozen=True):
+    """Which nodes of a cluster give pods away, and which take them.
+
+    `low` and `high` are the thresholds; with `deviation` they are distances from the mean of all
+    nodes. `source` names the source of use, as `NodeUsage` does. `number_of_nodes` is how many
+    underutilized nodes are left alone. A subclass says what the classes mean.
+    """
+
+    low: Limits
+    high: Limits = ()
+    deviation: bool = False
+    source: str = REQUESTS
+    number_of_nodes: int = 0
+
+    def is_source(self, node: Node, node_class: NodeClass) -> bool:
+        """Say whether the node gives pods away."""
+        raise NotImplementedError
+
+    def is_destination(self, node: Node, node_class: NodeClass) -> bool:
+        """Say whether the node takes pods."""
+        raise NotImplementedError
+
+    def can_act(self, sources: int, destinations: int) -> bool:
+        """Say whether pods may move at all, by the numbers of nodes."""
+        raise NotImplementedError
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """The thresholds as written."""
+        return Thresholds(dict(self.low), dict(self.high))
+
+    @property
+    def tracked(self) -> tuple[str, ...]:
+        """The resources that are counted: those with thresholds, and cpu, memory and pods.
+
+        A query for one figure counts that alone.
+        """
+        own = [resource for resource, _ in self.low]
+        if own == [METRIC_RESOURCE]:
+            return (METRIC_RESOURCE,)
+        return tuple(dict.fromkeys((*own, CPU, MEMORY, PODS)))
+
+
+class NodeStanding(Struct, frozen=True, gc=False):
+    """How one node stands: what is used of it, in amounts and per cent, and its class.
+
+    `percent` has the resources with thresholds. Where no use is known both are empty. `sample` is
+    what a source of metrics measured.
+    """
+
+    node: Node
+    used: ResourceList = {}
+    percent: Percentages = {}
+    node_class: NodeClass = NodeClass.UNKNOWN
+    sample: NodeUsage | None = None
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def measured(self) -> str:
+        """What the use is made of, for messages."""
+        return "the requests of its pods come to" if self.sample is None else "it uses"
+
+    @property
+    def total_used(self) -> int:
+        """All amounts added up, whatever their units: upstream orders nodes by this."""
+        return sum(self.used.values())
+
+
+def as_limits(percent: Percentages) -> Limits:
+    """Return thresholds in a form that can be hashed."""
+    return tuple(sorted(percent.items()))
+
+
+def _clamp(percent: float) -> float:
+    return min(_ALL, max(0.0, percent))

@@ -1,0 +1,275 @@
+"""What wakes LowNodeUtilization and HighNodeUtilization, and what they plan when they are woken."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.api.index import KubeObject
+from reactive_desched.draining.plugin import POOL
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Annotations, Node, Pod
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.plugins.high_node_utilization import (
+    HighNodeUtilizationArgs,
+    HighNodeUtilizationPlugin,
+)
+from reactive_desched.plugins.low_node_utilization import (
+    LowNodeUtilizationArgs,
+    LowNodeUtilizationPlugin,
+)
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import Scenario, plugin_from_policy
+
+
+def low(**args: Any) -> LowNodeUtilizationPlugin:
+    args = {"thresholds": {"cpu": 30}, "targetThresholds": {"cpu": 50}, **args}
+    return plugin_from_policy(LowNodeUtilizationPlugin, LowNodeUtilizationArgs, **args)
+
+
+def high(**args: Any) -> HighNodeUtilizationPlugin:
+    args = {"thresholds": {"cpu": 30}, **args}
+    return plugin_from_policy(HighNodeUtilizationPlugin, HighNodeUtilizationArgs, **args)
+
+
+def small(name: str, *taints: str, cpu: str = "1", **more: Any) -> Node:
+    return node(name, *taints, allocatable={"cpu": cpu, "memory": "1Gi", "pods": "99"}, **more)
+
+
+def tenths(count: int, on: str, first: int = 0, cpu: str = "100m") -> list[Pod]:
+    return [pod(f"{on}-{i}", on=on, requests={"cpu": cpu}) for i in range(first, first + count)]
+
+
+def use(name: str, cpu: int, *pods: Pod, source: str = "KubernetesMetrics") -> NodeUsage:
+    usage = {"cpu": cpu, "memory": 0, "MetricResource": cpu // 10}
+    return NodeUsage(
+        source, name, usage, 1.0, {str(pod): {"cpu": 100, "memory": 0} for pod in pods}
+    )
+
+
+N1, N2, N3 = small("n1"), small("n2"), small("n3")
+
+
+# --- what wakes a plugin ---
+
+
+def test_a_pod_bound_where_no_node_gives_pods_wakes_nothing() -> None:
+    cluster = Scenario(low(), N1, N2, *tenths(4, "n1"))
+
+    assert cluster.subjects_evaluated(*tenths(1, "n1", first=4)) == set()
+    assert cluster.subjects_evaluated(*tenths(1, "n1", first=5)) == {POOL}
+    assert cluster.flagged() == {"n1-0"}
+
+
+def test_a_node_that_joins_a_full_cluster_gets_pods() -> None:
+    cluster = Scenario(low(), N1, *tenths(9, "n1"))
+    assert cluster.flagged() == set()
+
+    cluster.apply(N2)
+
+    assert len(cluster.flagged()) == 4
+
+
+def test_a_pod_bound_to_a_node_that_neither_gives_nor_takes_wakes_nothing() -> None:
+    cluster = Scenario(low(), N1, N2, N3, *tenths(9, "n1"), *tenths(4, "n2"))
+
+    assert cluster.subjects_evaluated(*tenths(1, "n2", first=4)) == set()
+    assert cluster.subjects_evaluated(*tenths(1, "n3")) == {POOL}
+
+
+def test_every_change_of_use_matters_where_thresholds_follow_the_mean() -> None:
+    plugin = low(useDeviationThresholds=True, thresholds={"cpu": 20}, targetThresholds={"cpu": 20})
+    cluster = Scenario(plugin, N1, N2, N3, *tenths(9, "n1"), *tenths(4, "n2"))
+    assert len(cluster.flagged()) == 3  # the mean is 43.3: n1 is above 63.3, and n3 below 23.3
+
+    assert cluster.subjects_evaluated(*tenths(5, "n2", first=4)) == {POOL}
+    assert cluster.flagged() == {"n1-0", "n2-0"}  # the mean is 60
+
+
+def test_a_pod_that_becomes_evictable_is_found_by_a_change_elsewhere() -> None:
+    cluster = Scenario(
+        low(),
+        *(N1, N2, N3),
+        *tenths(6, "n1"),
+        *tenths(4, "n3"),
+        evictor=DefaultEvictorArgs(min_replicas=11),
+    )
+    assert cluster.flagged() == set()
+
+    cluster.apply(*tenths(1, "n3", first=4))
+
+    assert cluster.flagged() == {"n1-0"}
+
+
+def test_a_pod_that_prefers_to_stay_lets_another_go() -> None:
+    first, *others = tenths(6, "n1")
+    cluster = Scenario(low(), N1, N2, first, *others)
+
+    cluster.apply(replace(first, annotations=Annotations(prefer_no_eviction="")))
+
+    assert cluster.flagged() == {"n1-1"}
+
+
+def test_a_taint_on_the_only_destination_keeps_pods_where_they_are() -> None:
+    cluster = Scenario(low(), N1, N2, *tenths(6, "n1"))
+
+    cluster.apply(small("n2", "a:NoSchedule"))
+    assert cluster.flagged() == set()
+
+    cluster.apply(N2)
+    assert cluster.flagged() == {"n1-0"}
+
+
+# --- what a plan counts ---
+
+
+def test_a_pod_that_is_leaving_counts_as_gone() -> None:
+    leaving, *others = tenths(6, "n1")
+    cluster = Scenario(low(), N1, N2, leaving, *others)
+    assert cluster.flagged() == {"n1-0"}
+
+    cluster.apply(replace(leaving, deletion_s=1))
+
+    assert cluster.flagged() == set()
+
+
+def test_a_pod_moves_only_where_one_node_takes_it_and_stays_below_its_target() -> None:
+    """Both destinations together have 400 left, each of them 200; upstream would evict."""
+    large = tenths(3, "n1", cpu="300m")
+    cluster = Scenario(low(), N1, N2, N3, *large, *tenths(3, "n2"), *tenths(3, "n3"))
+    assert cluster.flagged() == set()
+
+    cluster.remove(*tenths(1, "n3"))
+
+    assert cluster.flagged() == {"n1-0"}
+
+
+def test_each_destination_takes_as_many_as_it_has_room_for() -> None:
+    """n2 and n3 take one pod of 200 each; a third would fit their sum alone."""
+    pods = tenths(5, "n1", cpu="200m")
+    cluster = Scenario(low(), N1, N2, N3, *pods, *tenths(2, "n2"), *tenths(2, "n3"))
+
+    assert len(cluster.flagged()) == 2
+
+
+def test_a_node_is_emptied_only_onto_nodes_that_hold_its_pods() -> None:
+    cluster = Scenario(high(), N1, N2, N3, *tenths(1, "n1", cpu="300m"))
+    cluster.apply(*tenths(8, "n2"), *tenths(8, "n3"))
+    assert cluster.flagged() == set()
+
+    cluster.remove(*tenths(1, "n2"))
+
+    assert cluster.flagged() == {"n1-0"}
+
+
+def test_a_finding_names_the_destinations_asks_for_fit_and_says_why() -> None:
+    cluster = Scenario(low(evictionLimits={"node": 7}), N1, N2, N3, *tenths(6, "n1"))
+
+    [finding] = cluster.evaluate(POOL)
+
+    assert isinstance(finding, Finding)
+    assert (finding.targets, finding.needs_fit, finding.node_limit) == (
+        frozenset({"n2", "n3"}),
+        True,
+        7,
+    )
+    assert finding.message == (
+        "node n1 is overutilized: the requests of its pods come to 60.0 % of its cpu, "
+        "above its target of 50 %"
+    )
+    assert finding.details == {"resource": "cpu", "usedPercent": 60, "targetPercent": 50}
+
+
+def test_the_message_for_an_underutilized_node() -> None:
+    cluster = Scenario(high(), N1, N2, *tenths(1, "n1"), *tenths(6, "n2"))
+
+    [finding] = cluster.evaluate(POOL)
+
+    assert isinstance(finding, Finding)
+    assert finding.message == (
+        "node n1 is underutilized: the requests of its pods come to 10.0 % of its cpu, "
+        "and thresholds allows 30 %"
+    )
+
+
+@pytest.mark.parametrize(
+    ("scope", "proposed"), [("", 9), ("namespace", 1), ("node", 1), ("cluster", 1)]
+)
+def test_a_refused_pod_is_not_counted_and_an_exhausted_scope_is_left(
+    scope: str, proposed: int
+) -> None:
+    cluster = Scenario(low(), N1, N2, *tenths(9, "n1"))
+
+    def refuse(finding: Finding) -> Refuse:
+        return Refuse(finding, "g", "No", "no", scope_exhausted=scope)
+
+    assert len(cluster.evaluate(POOL, refuse)) == proposed
+
+
+def test_an_eviction_under_way_counts_as_done() -> None:
+    cluster = Scenario(low(), N1, N2, *tenths(6, "n1"))
+
+    def leaves(finding: Finding) -> Refuse:
+        return Refuse(finding, "g", "No", "no", pod_leaves=True)
+
+    assert len(cluster.evaluate(POOL, leaves)) == 1
+
+
+# --- measured use ---
+
+REAL = {"source": "KubernetesMetrics"}
+QUERY = {"source": "Prometheus", "prometheus": {"query": "up"}}
+
+
+def measured(cluster: list[KubeObject], *samples: NodeUsage, **args: Any) -> Scenario:
+    return Scenario(low(metricsUtilization=REAL, **args), *cluster, *samples)
+
+
+def test_a_node_without_a_sample_neither_gives_nor_takes_pods() -> None:
+    pods = tenths(6, "n1")
+    cluster = measured([N1, N2, N3, *pods], use("n1", 600, *pods), use("n2", 0))
+    assert cluster.flagged() == {"n1-0"}
+
+    cluster.remove(use("n2", 0))
+    assert cluster.flagged() == set()
+
+    cluster.apply(use("n3", 0))
+    assert cluster.flagged() == {"n1-0"}
+
+
+def test_a_pod_that_left_after_the_sample_is_not_paid_for_twice() -> None:
+    gone, *pods = tenths(6, "n1")
+    cluster = measured([N1, N2, gone, *pods], use("n1", 600, gone, *pods), use("n2", 0))
+
+    cluster.remove(gone)
+
+    assert cluster.flagged() == set()
+    cluster.apply(use("n1", 600, *pods))
+    assert cluster.flagged() == {"n1-1"}
+
+
+def test_pods_that_came_after_the_sample_fill_a_destination_by_their_requests() -> None:
+    pods = tenths(6, "n1")
+    cluster = measured([N1, N2, *pods], use("n1", 600, *pods), use("n2", 300))
+    assert cluster.flagged() == {"n1-0"}
+
+    cluster.apply(*tenths(2, "n2"))
+
+    assert cluster.flagged() == set()
+
+
+def test_where_pods_cannot_be_measured_one_at_a_time_leaves() -> None:
+    plugin = low(
+        metricsUtilization=QUERY,
+        thresholds={"MetricResource": 30},
+        targetThresholds={"MetricResource": 50},
+    )
+    samples = [use(name, cpu, source="Prometheus/up") for name, cpu in (("n1", 900), ("n2", 0))]
+    cluster = Scenario(plugin, N1, N2, *tenths(6, "n1"), *samples)
+
+    [finding] = cluster.evaluate(POOL)
+
+    assert isinstance(finding, Finding)
+    assert finding.node_limit == 1
