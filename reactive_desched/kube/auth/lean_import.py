@@ -11,6 +11,7 @@ import importlib.util
 import logging
 import sys
 from functools import cache
+from importlib import import_module
 from threading import Lock
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,8 @@ from reactive_desched.kube.auth.exec_plugin import ExecPlugin
 __all__ = ["LibraryLoaders", "library_loaders"]
 
 _LIBRARY = "kubernetes_asyncio"
+_UNUSED = "urllib3"
+"""The library has it for one function that no login calls; importing it is 3 % of a start."""
 _IMPORT_LOCK = Lock()
 
 
@@ -29,16 +32,16 @@ class LibraryLoaders:
 
     def __init__(self) -> None:
         with _IMPORT_LOCK:
-            before = _remove_library_modules()
+            before = _remove_modules(_LIBRARY, _UNUSED)
             try:
                 self._load()
             finally:
-                _remove_library_modules()
+                _remove_modules(_LIBRARY, _UNUSED)
                 sys.modules.update(before)
 
     def _load(self) -> None:
         client = _install_empty_packages()
-        _defer_import("urllib3")  # for one function that no login of a cluster calls
+        _install_stand_in(_UNUSED)
         from kubernetes_asyncio.client import configuration
 
         self.configuration: Any = configuration.Configuration  # the library ships no types
@@ -75,16 +78,22 @@ def _install_empty_packages() -> ModuleType:
     return sys.modules[f"{_LIBRARY}.client"]
 
 
-def _defer_import(name: str) -> None:
-    """Let `import name` load the module when it is first used; it takes a tenth of the start."""
-    spec = None if name in sys.modules else importlib.util.find_spec(name)
-    if spec is not None and spec.loader is not None:
-        spec.loader = importlib.util.LazyLoader(spec.loader)
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+def _install_stand_in(name: str) -> None:
+    """Let `import name` give a module that loads the real one when an attribute of it is used.
+
+    `importlib.util.LazyLoader` loads at the import statement, which reads `__spec__`.
+    """
+
+    def load(attribute: str) -> object:
+        if attribute.startswith("__"):  # what looks through `sys.modules` asks for these
+            raise AttributeError(attribute)
+        return getattr(import_module(name), attribute)
+
+    sys.modules[name] = stand_in = ModuleType(name)
+    vars(stand_in)["__getattr__"] = load
 
 
-def _remove_library_modules() -> dict[str, ModuleType]:
-    """Remove the library from the loaded modules and return the removed ones."""
-    names = [name for name in sys.modules if name.partition(".")[0] == _LIBRARY]
+def _remove_modules(*packages: str) -> dict[str, ModuleType]:
+    """Remove packages from the loaded modules and return the removed modules."""
+    names = [name for name in sys.modules if name.partition(".")[0] in packages]
     return {name: sys.modules.pop(name) for name in names}
