@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -233,6 +234,25 @@ def test_a_draft_that_was_left_behind_is_written_over(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "rewrite",
+    [
+        lambda raw: raw,
+        lambda raw: raw.replace(b"\n", b"\r\n"),
+        lambda raw: b"the key of our journal\n" + raw,
+        lambda raw: raw.rstrip(),
+    ],
+    ids=["as openssl writes it", "with the line ends of Windows", "below a text", "cut at the end"],
+)
+def test_a_given_key_is_read_however_its_pem_is_written(
+    tmp_path: Path, rewrite: Callable[[bytes], bytes]
+) -> None:
+    key = tmp_path / "given.pem"
+    key.write_bytes(rewrite(pem(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))))
+
+    assert open_signer(tmp_path, str(key), ORIGIN).public_key == SIGNER.public_key
+
+
 def test_a_key_of_ours_signs_and_lies_beside_no_other(tmp_path: Path) -> None:
     key = tmp_path / "given.pem"
     key.write_bytes(pem(Ed25519PrivateKey.from_private_bytes(bytes(range(32)))))
@@ -265,6 +285,12 @@ def pem(key: Ed25519PrivateKey) -> bytes:
     return key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
 
 
+def of_equal_length() -> bytes:
+    return X25519PrivateKey.generate().private_bytes(
+        form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()
+    )
+
+
 def wrong_kind() -> bytes:
     return generate_private_key(SECP256R1()).private_bytes(
         form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()
@@ -281,12 +307,20 @@ def encrypted() -> bytes:
     ("make", "reason"),
     [
         (wrong_kind, "another kind"),
+        (of_equal_length, "another kind"),
         (encrypted, "encrypted"),
         (lambda: b"-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n", "PEM"),
         (lambda: b"", "PEM"),
         (lambda: os.urandom(1 << 17), "PEM"),
     ],
-    ids=["a key of another kind", "an encrypted key", "not a key", "nothing", "endless"],
+    ids=[
+        "a key of another kind",
+        "one of the same length",
+        "an encrypted key",
+        "not a key",
+        "nothing",
+        "endless",
+    ],
 )
 def test_a_file_that_holds_no_such_key_is_named_and_the_remedy_too(
     tmp_path: Path, make: Callable[[], bytes], reason: str

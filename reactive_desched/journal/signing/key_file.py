@@ -1,6 +1,8 @@
 """The files that hold the key of checkpoints: read, or made once, and never half written."""
 
+import binascii
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,6 +19,13 @@ MAX_FILE_BYTES: Final = 1 << 16
 """A longer file holds no key."""
 MAX_PUBLIC_KEYS: Final = 100
 """So many public keys are kept beside a journal; beyond, the oldest is forgotten."""
+
+_PKCS8_ED25519: Final = bytes.fromhex("302e020100300506032b657004220420")
+"""What stands before the 32 bytes of an Ed25519 key (RFC 8410, one key without attributes)."""
+_PLAIN_KEY: Final = re.compile(
+    rb"-----BEGIN PRIVATE KEY-----\n([A-Za-z0-9+/]{64})\n-----END PRIVATE KEY-----\n"
+)
+"""48 bytes in base64: so long is the text of such a key, and no other has its first 16."""
 
 
 def load(path: Path) -> "Ed25519PrivateKey":
@@ -90,8 +99,11 @@ def _read_limited(path: Path) -> bytes:
 
 def _parse(raw: bytes) -> "Ed25519PrivateKey":
     """Return the key of a PEM text; raises ValueError with what is wrong, never with the text."""
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    if secret := _plain_secret(raw):
+        return Ed25519PrivateKey.from_private_bytes(secret)
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
@@ -103,6 +115,17 @@ def _parse(raw: bytes) -> "Ed25519PrivateKey":
     if not isinstance(key, Ed25519PrivateKey):
         raise ValueError("this is a key of another kind; checkpoints are signed with Ed25519")  # noqa: TRY004 -- the file is wrong, not our caller
     return key
+
+
+def _plain_secret(raw: bytes) -> bytes:
+    """Return the secret of a key as we and `openssl genpkey` write it; nothing for other texts.
+
+    It saves importing the parser of every other form, which takes 7 ms of each start.
+    """
+    if (found := _PLAIN_KEY.fullmatch(raw)) is None:
+        return b""
+    body = binascii.a2b_base64(found[1])
+    return body.removeprefix(_PKCS8_ED25519) if body.startswith(_PKCS8_ED25519) else b""
 
 
 def _create_once(path: Path) -> None:
