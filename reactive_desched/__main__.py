@@ -1,6 +1,7 @@
 """`python -m reactive_desched` is the same as `reactive-desched`."""
 
 import gc
+import os
 import sys
 from typing import Final
 
@@ -15,6 +16,8 @@ collector walks them again and again, a fifth of the start."""
 def main() -> int:
     """Run one command and return its exit status; interrupted, end quietly, even while loading."""
     gc.set_threshold(_LOADING_THRESHOLD)
+    # Plugins of pydantic are not for us, and looking for them reads every installed package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         from reactive_desched.cli import main as command
 

@@ -82,4 +82,5 @@ class Configuration(Struct, frozen=True):
         """The settings, with the defaults where the files say nothing."""
         from reactive_desched.policy.settings import ReactiveSettings
 
-        return ReactiveSettings() if self.written is None else self.written
+        # the defaults need no validation, and so no validators to be built
+        return ReactiveSettings.model_construct() if self.written is None else self.written
