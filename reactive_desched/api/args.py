@@ -5,7 +5,6 @@ reader adds file, line and column.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct, structs
@@ -219,8 +218,7 @@ SelectorObject = Annotated[
 """A label selector as an object with `matchLabels` and `matchExpressions`."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Struct, frozen=True):
     """Annotates a list of texts of which each must be one of those allowed.
 
     `what` is the list's name in a file. The JSON Schema lists the allowed texts.

@@ -5,8 +5,9 @@ or its reason with a message; `wake_keys` names the objects whose change may alt
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from reactive_desched.api.index import Index
 from reactive_desched.model.decisions import GateReason
@@ -141,8 +142,7 @@ def wake_on_priority_class(pod: Pod) -> tuple[WakeOn, ...]:
     return (*wake_on_pod(pod), WakeOnPriorityClass())
 
 
-@dataclass(frozen=True, slots=True)
-class PodFilter:
+class PodFilter(Struct, frozen=True):
     """A filter: its gate's name, its check, and what may alter its answer.
 
     `retry_at_s` returns when a rejection ends that time alone lifts (seconds since the epoch).

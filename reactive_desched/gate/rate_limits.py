@@ -7,7 +7,8 @@ time it will not be. Times are monotonic seconds, passed in.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
@@ -21,8 +22,7 @@ MAX_BUCKETS = 20_000
 """Buckets kept at most; beyond that those that are full again (so, as new) are dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class BucketEmpty:
+class BucketEmpty(Struct, frozen=True):
     """The answer "no": which scope has no token, and when it will have one for this asker."""
 
     scope: str

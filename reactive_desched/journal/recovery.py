@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from os import fsync
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from reactive_desched.api.event import (
     CHECKPOINT,
@@ -35,8 +36,7 @@ MAX_DAMAGED_NAMED = 20
 _OLD_FORMAT = re.compile(rb'\{"seq":\d+,"kind":')
 
 
-@dataclass
-class OpenIntent:
+class OpenIntent(Struct):
     """An intent on disk without outcome, and where it stands."""
 
     seq: int
@@ -58,8 +58,7 @@ class OpenIntent:
         return self.event.data.mode == MODE_DRY_RUN
 
 
-@dataclass
-class Recovery:
+class Recovery(Struct):
     """What opening a journal found; `next_seq` is the number of the next line, `prev` its link.
 
     `unsealed` counts the records since the last checkpoint, which signs so many records (`sealed`)

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, get_args, get_origin
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched.api.args import LENIENT_CONTEXT, Path

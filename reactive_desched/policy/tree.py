@@ -1,44 +1,42 @@
 """A parsed document that still knows the line and column of every key and value."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.api.args import Path
 
 PlainValue = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceMark:
+class SourceMark(Struct, frozen=True):
     """A place in a text; both numbers count from 1."""
 
     line: int
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarNode:
+class ScalarNode(Struct, frozen=True):
     """A single value, and the text it was written as."""
 
     mark: SourceMark
     value: PlainValue
     text: str
-    size: int = field(default=1, compare=False)
-    depth: int = field(default=0, compare=False)
+    size: int = 1
+    depth: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceNode:
+class SequenceNode(Struct, frozen=True):
     """A list; `size` counts every value inside, aliases written out."""
 
     mark: SourceMark
     items: tuple["YamlNode", ...]
-    size: int = field(default=1, compare=False)
-    depth: int = field(default=1, compare=False)
+    size: int = 1
+    depth: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class MappingEntry:
+class MappingEntry(Struct, frozen=True):
     """One `key: value` of a table; `mark` is the place of the key."""
 
     key: str
@@ -46,14 +44,13 @@ class MappingEntry:
     value: "YamlNode"
 
 
-@dataclass(frozen=True, slots=True)
-class MappingNode:
+class MappingNode(Struct, frozen=True):
     """A mapping in written order; a key written twice is here twice."""
 
     mark: SourceMark
     entries: tuple[MappingEntry, ...]
-    size: int = field(default=1, compare=False)
-    depth: int = field(default=1, compare=False)
+    size: int = 1
+    depth: int = 1
 
     def entry(self, key: str) -> MappingEntry | None:
         """Find a key; the first one counts."""

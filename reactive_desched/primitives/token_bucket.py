@@ -1,7 +1,8 @@
 """Token buckets: a steady rate and a burst, with reservations and a fair queue."""
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MAX_WAIT_S = 60.0
 """The longest time until a waiting caller tries again: callers before it may have given up."""
@@ -9,8 +10,7 @@ MAX_WAIT_S = 60.0
 _EPSILON = 1e-9  # rounding must not delay a caller that comes exactly on time
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRate:
+class TokenRate(Struct, frozen=True):
     """A steady rate, and the number of tokens after a quiet time."""
 
     per_second: float
