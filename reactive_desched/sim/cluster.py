@@ -35,6 +35,7 @@ from reactive_desched.sim.kubelet import Kubelets
 from reactive_desched.sim.node_switch import switch
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.scheduling.scheduler import Scheduler
+from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 from reactive_desched.sim.store import Event, Store
 
 __all__ = ["ClusterOptions", "NeverSettlesError", "SimCluster"]
@@ -56,6 +57,8 @@ class ClusterOptions(Struct, frozen=True):
     """Whether nodes renew their Leases every ten seconds; costs a write per node each time."""
     random_ties: bool = False
     """Whether the scheduler picks among equally good nodes by chance, not by name."""
+    scoring: str = LEAST_ALLOCATED
+    """The scoring strategy of the scheduler: LeastAllocated spreads pods, MostAllocated packs."""
     tolerant: bool = False
     """Whether a controller that trips over a malformed object is logged and goes on with the
     next; if not its exception reaches the caller that wrote or stepped."""
@@ -75,7 +78,7 @@ class SimCluster:
         options = options or ClusterOptions()
         self._tolerant = options.tolerant
         self.index = PodIndex()
-        self.scheduler = Scheduler(store, rng if options.random_ties else None)
+        self.scheduler = Scheduler(store, rng if options.random_ties else None, options.scoring)
         self._controllers = self._made(rng, options)
         self._watchers: dict[str, list[Controller]] = {}
         for controller in self._controllers:

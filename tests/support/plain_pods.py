@@ -176,6 +176,7 @@ def _spec(spec: Obj) -> PodSpec:
             if p.get("hostPort", 0) > 0
         ),
         requests=_amounts(spec),
+        implicit_requests=tuple(sorted(_amounts(spec).keys() - _requested_by_containers(spec))),
         qos_class=_qos(spec.get("containers", []) + spec.get("initContainers", [])),
         priority=spec.get("priority"),
         has_local_storage=any("emptyDir" in v or "hostPath" in v for v in spec.get("volumes", [])),
@@ -205,6 +206,14 @@ def _amounts(spec: Obj) -> dict[str, int]:
         _requests(spec),
         {resource: str(quantity) for resource, quantity in spec.get("overhead", {}).items()},
     )
+
+
+def _requested_by_containers(spec: Obj) -> set[str]:
+    return {
+        resource
+        for container in spec.get("containers", []) + spec.get("initContainers", [])
+        for resource in _requests(container)
+    }
 
 
 def _qos(containers: list[Obj]) -> str:

@@ -11,6 +11,7 @@ from reactive_desched.sim.eviction import evict
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.pods import is_terminating, node_of, phase_of
 from reactive_desched.sim.profiles import Pace
+from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.store import DeleteOptions, Store
 
@@ -31,13 +32,16 @@ class SimulatedCluster:
         pace: Pace | None = None,
         heartbeats: bool = False,
         tolerant: bool = False,
+        scoring: str = LEAST_ALLOCATED,
         chance: int = 1,
     ) -> None:
         self.clock = VirtualClock(START_S)
         rng = random.Random(chance)
         self.store = Store(self.clock, rng)
         seed(self.store)
-        options = ClusterOptions(pace=pace or Pace(), heartbeats=heartbeats, tolerant=tolerant)
+        options = ClusterOptions(
+            pace=pace or Pace(), heartbeats=heartbeats, tolerant=tolerant, scoring=scoring
+        )
         self.cluster = SimCluster(self.store, rng, options)
 
     def nodes(self, *names: str, **settings: Any) -> "SimulatedCluster":

@@ -39,7 +39,7 @@ from reactive_desched.sim.scheduling.filters import (
 )
 from reactive_desched.sim.scheduling.neighbours import inter_pod_affinity
 from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
-from reactive_desched.sim.scheduling.scores import best_of
+from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, best_of
 from reactive_desched.sim.scheduling.spread import pod_topology_spread
 from reactive_desched.sim.scheduling.volumes import VolumeBook
 from reactive_desched.sim.store import Event, Store
@@ -79,11 +79,17 @@ class Scheduler:
         {"pods", "nodes", "namespaces", "persistentvolumeclaims", "persistentvolumes"}
     )
 
-    def __init__(self, store: Store, tie_break: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        tie_break: random.Random | None = None,
+        scoring: str = LEAST_ALLOCATED,
+    ) -> None:
         self.picture = Picture()
         self.volumes = VolumeBook()
         self._store = store
         self._tie_break = tie_break
+        self._scoring = scoring
         self._recorder = Recorder(store, NAME)
         self._backlog = Backlog()
         self._room_news = False
@@ -165,7 +171,9 @@ class Scheduler:
         if not rooms:
             self._refuse(pod, self._summary(failures), now)
             return
-        best = best_of(candidate, rooms, self.picture) if len(rooms) > 1 else rooms
+        best = rooms
+        if len(rooms) > 1:
+            best = best_of(candidate, rooms, self.picture, self._scoring)
         self._bind(pod, self._choose(best))
 
     def _feasible(self, pod: Candidate) -> tuple[list[NodeRoom], Counter[str]]:

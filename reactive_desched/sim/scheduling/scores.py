@@ -17,7 +17,19 @@ from reactive_desched.sim.scheduling.needs import SpreadConstraint
 from reactive_desched.sim.scheduling.neighbours import domain_counts, term_covers
 from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
 
-__all__ = ["balanced_allocation", "best_of", "least_allocated"]
+__all__ = [
+    "LEAST_ALLOCATED",
+    "MOST_ALLOCATED",
+    "SCORING_STRATEGIES",
+    "balanced_allocation",
+    "best_of",
+    "least_allocated",
+    "most_allocated",
+]
+
+LEAST_ALLOCATED: Final = "LeastAllocated"
+MOST_ALLOCATED: Final = "MostAllocated"
+"""The scoring strategies of NodeResourcesFit, as the configuration of the scheduler has them."""
 
 Rooms: TypeAlias = Sequence[NodeRoom]
 Score: TypeAlias = Callable[[Candidate, Rooms, Picture], Sequence[float]]
@@ -25,10 +37,12 @@ Score: TypeAlias = Callable[[Candidate, Rooms, Picture], Sequence[float]]
 _FULL: Final = 100
 
 
-def best_of(pod: Candidate, rooms: Rooms, picture: Picture) -> list[NodeRoom]:
+def best_of(
+    pod: Candidate, rooms: Rooms, picture: Picture, scoring: str = LEAST_ALLOCATED
+) -> list[NodeRoom]:
     """Return the nodes that share the highest total score, in the order given."""
     totals = [0.0] * len(rooms)
-    for weight, score in _SCORES:
+    for weight, score in ((1, SCORING_STRATEGIES[scoring]), *_OTHER_SCORES):
         for index, points in enumerate(score(pod, rooms, picture)):
             totals[index] += weight * points
     highest = max(totals)
@@ -39,6 +53,20 @@ def least_allocated(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]
     """Prefer nodes with much left: the mean free share of cpu and memory, in whole points."""
     cpu, memory = pod.needs.scored_cpu_m, pod.needs.scored_memory
     return [_mean_free(room, cpu, memory) for room in rooms]
+
+
+def most_allocated(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
+    """Prefer nodes with little left: the mean used share of cpu and memory, in whole points."""
+    cpu, memory = pod.needs.scored_cpu_m, pod.needs.scored_memory
+    return [_mean_used(room, cpu, memory) for room in rooms]
+
+
+def _mean_used(room: NodeRoom, cpu_m: int, memory: int) -> int:
+    shares: list[int] = []
+    for resource, more in ((CPU, cpu_m), (MEMORY, memory)):
+        if (total := room.allocatable.get(resource, 0)) > 0:
+            shares.append(min(room.scored[resource] + more, total) * _FULL // total)
+    return sum(shares) // len(shares) if shares else 0
 
 
 def _mean_free(room: NodeRoom, cpu_m: int, memory: int) -> int:
@@ -163,8 +191,12 @@ def _least_cost_best(costs: Sequence[int], ignored: Sequence[bool]) -> list[floa
     ]
 
 
-_SCORES: Final[Sequence[tuple[int, Score]]] = (
-    (1, least_allocated),
+SCORING_STRATEGIES: Final[Mapping[str, Score]] = {
+    LEAST_ALLOCATED: least_allocated,
+    MOST_ALLOCATED: most_allocated,
+}
+
+_OTHER_SCORES: Final[Sequence[tuple[int, Score]]] = (
     (1, balanced_allocation),
     (3, taints_preferred),
     (2, affinity_preferred),

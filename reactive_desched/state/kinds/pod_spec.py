@@ -211,7 +211,7 @@ class SpecReader:
             return ()
         containers = (*parts.containers, *parts.init_containers)
         own = set().union(*map(self._container_requests, containers))
-        return tuple(r for r in self._pod_requests(parts, request_key) if r not in own)
+        return tuple(sorted(self._pod_requests(parts, request_key).keys() - own))
 
     def _sum_requests(
         self, parts: WirePodSpec, requests_of: Callable[[Container], dict[str, str]]

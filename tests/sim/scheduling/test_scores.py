@@ -7,7 +7,12 @@ import pytest
 from reactive_desched.sim.scheduling.filters import Candidate
 from reactive_desched.sim.scheduling.needs import PodNeeds
 from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
-from reactive_desched.sim.scheduling.scores import balanced_allocation, least_allocated
+from reactive_desched.sim.scheduling.scores import (
+    MOST_ALLOCATED,
+    balanced_allocation,
+    least_allocated,
+    most_allocated,
+)
 from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster, node
 
 GI = 2**30
@@ -38,6 +43,26 @@ def asks(cpu_m: int, memory: int) -> Candidate:
 )
 def test_least_allocated(cpu_m: int, memory: int, points: int) -> None:
     assert least_allocated(asks(cpu_m, memory), [room()], Picture()) == [points]
+
+
+@pytest.mark.parametrize(
+    ("cpu_m", "memory", "points"),
+    [
+        pytest.param(1000, 2 * GI, 25, id="a quarter of both"),
+        pytest.param(3000, 2 * GI, 50, id="three quarters and a quarter"),
+        pytest.param(5000, 2 * GI, 62, id="more than there is counts as full"),
+    ],
+)
+def test_most_allocated(cpu_m: int, memory: int, points: int) -> None:
+    assert most_allocated(asks(cpu_m, memory), [room()], Picture()) == [points]
+
+
+def test_a_scheduler_that_packs_fills_one_node_first() -> None:
+    world = SimulatedCluster(scoring=MOST_ALLOCATED).nodes("n1", "n2")
+    for number in range(9):
+        world.pod(f"p{number}", cpu="500m", memory="1Gi")
+
+    assert sorted(world.nodes_of_pods().values()) == ["n1"] * 8 + ["n2"]
 
 
 @pytest.mark.parametrize(
