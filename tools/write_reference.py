@@ -76,7 +76,7 @@ def plugins_page() -> str:
         "# Plugins",
         "",
         "What each plugin finds, the changes that make it look again, and its arguments.",
-        "Names and arguments are those of the SIG descheduler.",
+        "Names and arguments are those of the SIG descheduler; `LowNodeLoad` is koordinator's.",
         "",
     ]
     plugins = plugin_registry()

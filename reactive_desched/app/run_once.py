@@ -50,13 +50,13 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.model.triggers import SWEEP
 from reactive_desched.plan.live import list_snapshot
+from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.state.resources import (
     OWNER_RESOURCES,
-    RESOURCES,
-    STORAGE_RESOURCES,
+    USAGE_RESOURCES,
     WATCHED_KINDS,
 )
 from reactive_desched.state.view import ClusterView
@@ -104,9 +104,11 @@ async def _until_done(deps: Dependencies) -> int:
         with stop.cancellable:
             await resolve_open_intents(recorder, evictor, log, effect_timeout_s)
         node_fit = deps.node_fit or UPSTREAM
-        needed = [r for r in RESOURCES if node_fit == SCHEDULER or r not in STORAGE_RESOURCES]
         snapshot = await list_snapshot(
-            session, needed, Progress(), optional_resources=OWNER_RESOURCES
+            session,
+            needed_resources(deps.configuration.policy, node_fit),
+            Progress(),
+            optional_resources=OWNER_RESOURCES | USAGE_RESOURCES,
         )
         one_shot = OneShotRun(
             deps.configuration.policy,

@@ -15,7 +15,7 @@ from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.resources import RESOURCES
+from reactive_desched.state.resources import RESOURCES, RESOURCES_TO_SYNC
 
 
 class Pipeline(Struct, frozen=True):
@@ -41,7 +41,7 @@ def build_pipeline(
     """Construct everything between the reflectors and the API server's eviction endpoint."""
     controller = Controller(
         config,
-        readiness=Readiness(RESOURCES, observer, work_available),
+        readiness=Readiness(RESOURCES_TO_SYNC, observer, work_available),
         recorder=recorder,
         observer=observer,
         work_available=work_available,

@@ -8,7 +8,7 @@ from reactive_desched.kube.codec import ReflectorStore
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.observer import Observer
-from reactive_desched.state.resources import OPTIONAL_RESOURCES, WATCHED_KINDS
+from reactive_desched.state.resources import WATCHED_KINDS
 
 
 class ResourceEventHandler(ReflectorStore[ClusterObject]):
@@ -17,14 +17,15 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
     A new list is compared with the old state, so that what a lost watch missed, deletions
     included, becomes changes. The handler owns the pause `sync/<resource>`: it holds while a list
     is applied, and until a watch is open. An optional resource that the API server denies does
-    not hold it.
+    not hold it, and measured use never does.
     """
 
     def __init__(
         self, resource: str, controller: Controller, worker: Worker, observer: Observer
     ) -> None:
         self._resource = resource
-        self._pause = sync_pause(resource)
+        self._kind = WATCHED_KINDS[resource]
+        self._pause_name = sync_pause(resource)
         self._controller = controller
         self._state = controller.state
         self._readiness = controller.readiness
@@ -49,7 +50,7 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
     def begin_replace(self) -> None:
         """A new list begins; what it lacks is removed at its end."""
         self._is_listed = False
-        self._readiness.pause(self._pause, "a new list is being applied")
+        self._pause("a new list is being applied")
         self._missing = set(self._state.keys(self._resource))
 
     def end_replace(self) -> None:
@@ -62,33 +63,42 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
                 self._apply(changes, 0)  # no event named a version
         self._state.set_readable(self._resource, readable=True)
         self._is_listed = True
-        self._readiness.pause(self._pause, "waiting for a watch")
+        self._pause("waiting for a watch")
 
     def mark_stale(self, reason: str, /) -> None:
         """The watch is lost: nothing may be evicted on this state."""
         if not self._is_denied:
-            self._readiness.pause(self._pause, reason or "the watch is lost")
+            self._pause(reason or "the watch is lost")
 
     def mark_denied(self, reason: str, /) -> None:
         """The API server denies the resource, and not only for a moment."""
         self._state.set_readable(self._resource, readable=False)
-        if self._resource in OPTIONAL_RESOURCES and not self._is_denied:
+        if self._kind.optional and not self._is_denied:
             self._is_denied = True
-            effect = WATCHED_KINDS[self._resource].if_forbidden
-            self._observer.on_resource_missing(self._resource, effect, reason)
-            self._readiness.resume(self._pause, f"not watched: {effect} ({reason})", reason)
+            effect = self._kind.if_forbidden
+            if self._kind.holds_evictions or self._state.has_followers(self._kind.record):
+                self._observer.on_resource_missing(self._resource, effect, reason)
+            self._resume(f"not watched: {effect} ({reason})", reason)
             self._worker.wake()
 
     def mark_synced(self) -> None:
         """A watch is open; with a complete list the resource is in sync."""
         self._is_denied = False
         if self._is_listed:
-            self._readiness.resume(self._pause)
+            self._resume()
             self._worker.wake()
 
     def report_malformed(self, error: Malformed, /) -> None:
         """Report an object that could not be decoded."""
         self._observer.on_malformed(self._resource, error)
+
+    def _pause(self, reason: str) -> None:
+        if self._kind.holds_evictions:
+            self._readiness.pause(self._pause_name, reason)
+
+    def _resume(self, note: str = "", denial: str = "") -> None:
+        if self._kind.holds_evictions:
+            self._readiness.resume(self._pause_name, note, denial)
 
     def _apply(self, changes: list[Change], version: int) -> None:
         if self._controller.apply(changes, version):

@@ -112,6 +112,8 @@ class Annotations(Struct, frozen=True, gc=False):
     prefer_no_eviction: str | None = None
     mirror: str | None = None
     config_source: str | None = None
+    deletion_cost: str | None = None
+    eviction_cost: str | None = None
 
 
 class PodSpec(Struct, frozen=True, gc=False):
@@ -238,7 +240,11 @@ class Pod(Struct, frozen=True, gc=False):
 
 
 class Node(Struct, frozen=True, gc=False):
-    """One node; `allocatable` is cpu in milli-cores and everything else in whole units."""
+    """One node; `allocatable` is cpu in milli-cores and everything else in whole units.
+
+    `load_capacity` is what measured use is a share of where koordinator's annotations say so, None
+    where it is `allocatable`.
+    """
 
     name: str
     uid: str = ""
@@ -248,6 +254,7 @@ class Node(Struct, frozen=True, gc=False):
     unschedulable: bool = False
     allocatable: Mapping[str, int] = {}
     ready_status: str | None = None
+    load_capacity: Mapping[str, int] | None = None
 
     @property
     def key(self) -> str:

@@ -1,10 +1,14 @@
 """What a source of metrics measured: the real use of a node and of its pods."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.model.resources import ResourceList
+
+NODE_METRIC: Final = "NodeMetric"
+"""The source of what koordinator's agent on a node reports."""
 
 
 class NodeUsage(Struct, frozen=True, gc=False):
@@ -37,3 +41,18 @@ class NodeUsage(Struct, frozen=True, gc=False):
     def resource_version(self) -> int:
         """Zero: the sample stored last is the one in force."""
         return 0
+
+
+class NodeMetric(NodeUsage, frozen=True, gc=False):
+    """What koordinator's agent reported of a node: a sample that is an API object of its own.
+
+    `sampled_s` is minus infinity where nothing was measured yet.
+    """
+
+    uid: str = ""
+    resource_version: int = 0
+
+    @property
+    def key(self) -> str:
+        """The node's name, which is the object's."""
+        return self.node

@@ -16,6 +16,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.fit.upstream import UPSTREAM
 from reactive_desched.plan.evaluation import PlanResult, run_sweeps
 from reactive_desched.plan.missing_inputs import missing_inputs, missing_nodes
+from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.output import write
 from reactive_desched.plan.progress import Progress, ProgressBar
 from reactive_desched.plan.reading import read_files
@@ -32,8 +33,6 @@ from reactive_desched.state.resources import (
     NODES,
     OWNER_RESOURCES,
     PODS,
-    RESOURCES,
-    STORAGE_RESOURCES,
     resources_read_for,
 )
 
@@ -160,10 +159,7 @@ def _load_live_snapshot(
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
     from reactive_desched.plan.live import read_live_snapshot
 
-    spared = (
-        OWNER_RESOURCES | STORAGE_RESOURCES if options.node_fit == UPSTREAM else OWNER_RESOURCES
-    )
-    resources = [resource for resource in RESOURCES if resource not in spared]
+    resources = needed_resources(configuration.policy, options.node_fit, OWNER_RESOURCES)
     client = configuration.settings.client
     kube = KubeConfigOptions(options.kubeconfig, options.context)
     try:

@@ -15,6 +15,7 @@ from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.policy.settings import ClientSettings
 from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.resources import USAGE_RESOURCES
 
 __all__ = ["list_snapshot", "read_live_snapshot"]
 
@@ -32,7 +33,10 @@ async def read_live_snapshot(
     Raises ConfigError when there is no way in, and CannotLook as `list_everything`.
     """
     async with open_session(kube, limits=limits_of(client), rate_limit=rate_of(client)) as session:
-        return await list_snapshot(session, resources, progress), session.server
+        snapshot = await list_snapshot(
+            session, resources, progress, optional_resources=USAGE_RESOURCES
+        )
+        return snapshot, session.server
 
 
 async def list_snapshot(

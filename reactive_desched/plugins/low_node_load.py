@@ -1,12 +1,15 @@
 """A node is measured to be loaded more than it should be, while others have room.
 
-Names and defaults are those of koordinator's LowNodeLoad.
+Names, defaults and steps are those of koordinator's LowNodeLoad.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from itertools import chain
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, count
+from operator import add, sub
 from typing import Final
 
+from msgspec import Struct, structs
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from reactive_desched.api.args import (
@@ -22,7 +25,34 @@ from reactive_desched.api.args import (
     prefixed,
     raise_field_errors,
 )
+from reactive_desched.api.balance_plugin import BalancePlugin, Plan
+from reactive_desched.api.index import Index
+from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import Namespaces
+from reactive_desched.model.anomaly import AnomalyDetectors, AnomalyLimits
+from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
+from reactive_desched.model.decisions import Decision
+from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.koordinator import eviction_order, is_prod
+from reactive_desched.model.labels import EVERYTHING, LabelSelector, Requirement, Selector
+from reactive_desched.model.node_load import (
+    TARGETS,
+    Level,
+    LoadRule,
+    exceeds,
+    make_rule,
+    used_amounts,
+)
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.state.indexes.node_loads import (
+    SOURCES,
+    NodeLoadChanged,
+    NodeLoads,
+    PoolStandings,
+    Standing,
+)
 
 UINT32_MAX: Final = 2**32 - 1
 
@@ -31,6 +61,12 @@ _CEILINGS: Final[Mapping[str, str]] = {
     "prod_high_thresholds": "high_thresholds",
     "prod_low_thresholds": "prod_high_thresholds",
 }
+_RULE_FIELDS: Final = (
+    "low_thresholds",
+    "high_thresholds",
+    "prod_low_thresholds",
+    "prod_high_thresholds",
+)
 _WRITE_BOTH: Final = "write highThresholds and lowThresholds"
 _THRESHOLD_FIELDS: Final = ("high_thresholds", *_CEILINGS)
 _PAIRS: Final = (
@@ -177,6 +213,16 @@ class LowNodeLoadArgs(LoadThresholds):
         raise_field_errors(_pool_ceiling_errors(written, for_all), info.context)
         return written
 
+    def covers(self, pod: Pod) -> bool:
+        """Say whether the namespaces and selectors let a pod leave."""
+        namespaces = self.evictable_namespaces
+        if namespaces.include and pod.namespace not in namespaces.include:
+            return False
+        if pod.namespace in namespaces.exclude:
+            return False
+        selectors = [each.selector for each in self.pod_selectors if each.selector is not None]
+        return not selectors or any(each.matches(pod.labels) for each in selectors)
+
     def warnings(self) -> Iterator[FieldError]:
         """Say which thresholds do nothing, and which stop everything."""
         for_all = {field: getattr(self, field) for field in _THRESHOLD_FIELDS}
@@ -242,3 +288,399 @@ def _threshold_warnings(maps: ThresholdMaps, own: Collection[str]) -> Iterator[F
             yield FieldError(message, hint, (file_key(low), resource))
     for field in own:
         yield from prefixed(file_key(field), fraction_warnings(maps.get(field)))
+
+
+DEFAULT_POOL: Final = "__default_node_pool__"
+
+EVERY_POOL: Final = "every pool"
+"""The one subject: a node that one pool has handled is left out by the next."""
+
+
+class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
+    """Nodes of a pool on which more is used than should be, while other nodes of it have room.
+
+    Pools are balanced one after the other: the default one, then those under nodePools. In each,
+    pods leave overloaded nodes for nodes with room, and then production pods leave nodes where
+    these use too much for nodes with room for them. A node is believed to be overloaded when it was
+    found so often enough (`anomalyCondition`): once per measurement, in a sweep once per pass.
+    Nodes without a recent measurement neither give nor take pods.
+    """
+
+    name = "LowNodeLoad"
+    indexes = (NodeLoads,)
+    reacts_to = (Resynced, NodeLoadChanged, PodEvictabilityChanged)
+
+    def __init__(self, args: LowNodeLoadArgs) -> None:
+        super().__init__(args)
+        self._pools = (_Pool(args), *(_Pool(args, pool) for pool in args.node_pools))
+        self._passes = count(1)
+
+    @property
+    def required_indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
+        """The loads of each pool's nodes."""
+        return ((NodeLoads, pool.rule) for pool in self._pools)
+
+    def subjects(self, change: Change, view: View) -> Iterable[str]:
+        """Name the one subject, unless only a pod may leave that is on no overloaded node."""
+        if isinstance(change, PodEvictabilityChanged):
+            loads = (view.index(NodeLoads, pool.rule) for pool in self._pools)
+            if not any(each.is_source(change.pod.node) for each in loads):
+                return ()
+        return (EVERY_POOL,)
+
+    def balance(self, subject: str, view: View) -> Plan:
+        """Plan every pool by what was measured, and by the pods that left and came since."""
+        del subject
+        yield from self._balance_pools(_Look(view))
+
+    def sweep(self, view: View) -> Plan:
+        """Plan as koordinator does: every pass is an observation, and only measured use counts."""
+        yield from self._balance_pools(_Look(view, next(self._passes)))
+
+    def _balance_pools(self, look: "_Look") -> Plan:
+        if self.args.paused:
+            return
+        fresh_after_s = look.view.now_s - self.args.node_metric_expiration_seconds
+        handled: set[str] = set()
+        for pool in self._pools:
+            loads = look.view.index(NodeLoads, look.rule(pool))
+            left_out = () if pool.takes_every_node else tuple(handled)
+            standings = loads.standings(fresh_after_s, left_out)
+            if standings.of(*SOURCES) or pool.rule.deviation:
+                yield from _until_too_old(loads, fresh_after_s)
+            handled.update((yield from self._balance_pool(pool, standings, look)))
+
+    def _balance_pool(
+        self, pool: "_Pool", standings: PoolStandings, look: "_Look"
+    ) -> Generator[Finding | RequeueAfter, Decision, Sequence[str]]:
+        """Plan one pool; return the overloaded nodes that it has dealt with."""
+        high, prod_high = map(standings.of, SOURCES)
+        sources = pool.believed(Level.NODE, high, look)
+        prod_sources = pool.believed(Level.PROD, prod_high, look)
+        low, both_low, prod_low = map(standings.of, TARGETS)
+        with_room = len(low) + len(both_low) + len(prod_low)
+        if not (with_room and (sources or prod_sources)):
+            return ()
+        pool.relieve(Level.NODE, [*low, *both_low])
+        pool.relieve(Level.PROD, prod_low)
+        if not self.args.number_of_nodes < with_room < standings.selected:
+            return ()
+        rule, running = pool.rule, _Running(self.args, pool, look)
+        room = _room(rule, Level.NODE, [*low, *both_low])
+        room_of_both = _room(rule, Level.NODE, both_low)
+        yield from _Move(running, Level.NODE, [*low, *both_low], room).plan(sources)
+        # What production pods find on the nodes with room for all is what the others left of it.
+        shared = map(min, _room(rule, Level.PROD, both_low), room_of_both, room)
+        prod_room = list(map(add, _room(rule, Level.PROD, prod_low), shared))
+        move = _Move(running, Level.PROD, [*prod_low, *both_low], prod_room)
+        yield from move.plan(prod_sources)
+        pool.observe_normal(Level.NODE, sources)
+        pool.observe_normal(Level.PROD, prod_sources)
+        return [each.load.name for each in high]
+
+
+class _Look(Struct, frozen=True):
+    """The cluster as it is looked at; `sweep_pass` numbers the passes of a sweep.
+
+    In a sweep all is as koordinator has it. Else the same measurement is never counted twice, the
+    use of a node follows the pods that left and came since, and a pod that stays takes no room.
+    """
+
+    view: View
+    sweep_pass: int | None = None
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether this is a pass of a sweep."""
+        return self.sweep_pass is not None
+
+    def rule(self, pool: "_Pool") -> LoadRule:
+        """Return the rule by which the loads of a pool's nodes are kept."""
+        return pool.rule_for_sweeps if self.is_sweep else pool.rule
+
+    def evidence(self, node: Standing) -> float:
+        """Return what tells an observation of a node from the one before."""
+        return node.load.sampled_s if self.sweep_pass is None else self.sweep_pass
+
+    def leaving(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Return the pods that leave, and so no longer count."""
+        is_leaving = self.view.is_leaving
+        return [] if self.is_sweep else [pod for pod in pods if is_leaving(pod)]
+
+
+class _Pool:
+    """Some nodes, the thresholds that hold for them, and which of them are found overloaded."""
+
+    def __init__(self, args: LowNodeLoadArgs, pool: NodePool | None = None) -> None:
+        thresholds: ThresholdMaps = {field: getattr(args, field) for field in _THRESHOLD_FIELDS}
+        if pool is not None:
+            thresholds = _with_defaults(pool, thresholds)
+        low, high, prod_low, prod_high = (thresholds[field] or {} for field in _RULE_FIELDS)
+        own = args if pool is None else pool
+        self.name = DEFAULT_POOL if pool is None else pool.name
+        self.takes_every_node = own.node_selector is None
+        self.high = {Level.NODE: high, Level.PROD: prod_high}
+        self.rule = make_rule(
+            low,
+            high,
+            prod_low,
+            prod_high,
+            deviation=own.use_deviation_thresholds,
+            selector=_as_selector(own.node_selector),
+        )
+        self.rule_for_sweeps = structs.replace(self.rule, follows_pods=False)
+        weights = None if pool is None else pool.resource_weights
+        self.weights = _weights(args) if weights is None else weights
+        self._condition = _condition(args, pool)
+        self._detectors = {
+            level: AnomalyDetectors(args.detector_cache_timeout_s) for level in Level
+        }
+
+    def believed(self, level: Level, nodes: Iterable[Standing], look: _Look) -> list[Standing]:
+        """Return the nodes that were found overloaded often enough."""
+        detectors = self._detectors[level]
+        detectors.begin(look.view.now_s)
+        return [
+            node
+            for node in nodes
+            if detectors.observe_abnormal(node.load.name, self._condition, look.evidence(node))
+        ]
+
+    def relieve(self, level: Level, nodes: Iterable[Standing]) -> None:
+        """Begin anew to count how often these nodes are found overloaded, if they were."""
+        for node in nodes:
+            self._detectors[level].relieve(node.load.name)
+
+    def observe_normal(self, level: Level, nodes: Iterable[Standing]) -> None:
+        """Count what follows a plan: its nodes are taken to be relieved."""
+        for node in nodes:
+            self._detectors[level].observe_normal(node.load.name)
+
+
+class _Running:
+    """What is used on each node while a plan goes on: less where pods left, more where they fit.
+
+    `may_go_on` says whether some limit may still allow an eviction.
+    """
+
+    def __init__(self, args: LowNodeLoadArgs, pool: _Pool, look: _Look) -> None:
+        self.args = args
+        self.pool = pool
+        self.look = look
+        self.may_go_on = True
+        self._used: dict[tuple[Level, str], list[int]] = {}
+
+    def used(self, level: Level, node: Standing) -> list[int]:
+        """Return a node's use by now, for changing."""
+        key = level, node.load.name
+        if (found := self._used.get(key)) is None:
+            found = [*used_amounts(self.pool.rule, node.load.used(level))]
+            self._used[key] = found
+        return found
+
+
+class _Move:
+    """Moves pods from the overloaded nodes of a level to nodes with room, while there is any."""
+
+    def __init__(
+        self, running: _Running, level: Level, targets: Sequence[Standing], room: list[int]
+    ) -> None:
+        self._running = running
+        self._args = running.args
+        self._pool = running.pool
+        self._view = running.look.view
+        self._resources = running.pool.rule.resources
+        self._level = level
+        self._targets = {target.load.name: target for target in targets}
+        self._target_names = frozenset(self._targets)
+        self._room = room
+
+    def plan(self, sources: Iterable[Standing]) -> Plan:
+        """Plan the sources in turn, the most loaded first."""
+        weights, level = self._pool.weights, self._level
+        if self._targets:
+            for source in sorted(sources, key=lambda each: -each.load.score(level, weights)):
+                if self._running.may_go_on:
+                    yield from self._relieve(source)
+
+    def _relieve(self, source: Standing) -> Plan:
+        """Let pods leave a node until it is not overloaded, or a resource has no room left."""
+        used, needs_place = self._running.used(self._level, source), self._needs_place_when_leaving
+        for pod in self._candidates(source):
+            if not exceeds(used, source.limits.high(self._level)):
+                self._pool.relieve(self._level, [source])
+                return
+            if min(self._room) <= 0:
+                return
+            if not self._view.evictable(pod):
+                continue
+            place = self._find_place(pod, source) if needs_place else None
+            if needs_place and place is None:
+                continue
+            decision = None if self._args.dry_run else (yield self._finding(pod, source))
+            if decision is None or decision.pod_leaves:
+                self._subtract(pod, source)
+                if place is not None:
+                    self._add_to(place, pod, source)
+            elif decision.scope_exhausted in ("cluster", "node"):
+                self._running.may_go_on = decision.scope_exhausted == "node"
+                return
+
+    @property
+    def _needs_place_when_leaving(self) -> bool:
+        """Whether a pod is given a place when it is its turn, and keeps it only if it leaves.
+
+        In a sweep all that may leave are given one first, in the order of their names.
+        """
+        return self._args.node_fit and not self._running.look.is_sweep
+
+    def _candidates(self, source: Standing) -> list[Pod]:
+        """Return the pods of a node that may leave, those first that should leave first.
+
+        Those that are leaving already are taken out of the node's use first.
+        """
+        found = self._view.pods_of(NodeSubject(source.load.name))
+        pods = {
+            pod.uid: pod
+            for pod in (() if found is None else found[1])
+            if self._level is Level.NODE or is_prod(pod)
+        }
+        for pod in self._running.look.leaving(pods.values()):
+            self._subtract(pods.pop(pod.uid), source)
+        candidates = [
+            pod for pod in pods.values() if self._args.covers(pod) and self._view.evictable(pod)
+        ]
+        if self._args.node_fit and not self._needs_place_when_leaving:
+            candidates = [pod for pod in candidates if self._is_placed(pod, source)]
+        return sorted(candidates, key=partial(self._order, source, self._excess(source)))
+
+    def _is_placed(self, pod: Pod, source: Standing) -> bool:
+        """Find a place for a pod and keep it for the rest of the plan, if there is one."""
+        if (place := self._find_place(pod, source)) is not None:
+            self._add_to(place, pod, source)
+        return place is not None
+
+    def _find_place(self, pod: Pod, source: Standing) -> Standing | None:
+        """Return a target that fits the pod and is not overloaded with it, as it was measured."""
+        if str(pod) not in source.load.pods:
+            return None
+        more, level = self._use_of(pod, source), self._level
+        with_room = [
+            name
+            for name, target in self._targets.items()
+            if not exceeds(
+                map(add, self._running.used(level, target), more), target.limits.high(level)
+            )
+        ]
+        name = self._view.find_node_among(pod, with_room) if with_room else None
+        return None if name is None else self._targets[name]
+
+    def _use_of(self, pod: Pod, source: Standing) -> list[int]:
+        measured = source.load.pods[str(pod)]
+        return [measured.get(resource, 0) for resource in self._resources]
+
+    def _add_to(self, target: Standing, pod: Pod, source: Standing) -> None:
+        _add(self._running.used(self._level, target), self._use_of(pod, source))
+
+    def _subtract(self, pod: Pod, source: Standing) -> None:
+        """Take a pod out of its node's use, and what it used out of the room; all if measured."""
+        if (measured := source.load.pods.get(str(pod))) is None:
+            return
+        less = [-1 if r == PODS else -measured.get(r, 0) for r in self._resources]
+        _add(self._room, less)
+        _add(self._running.used(Level.NODE, source), less)
+        if self._level is Level.PROD:
+            _add(self._running.used(Level.PROD, source), less)
+
+    def _excess(self, source: Standing) -> dict[str, int]:
+        """Return by how much a node's use is above its thresholds, of resources where it is."""
+        used, limits = self._running.used(self._level, source), source.limits.high(self._level)
+        pairs = zip(self._resources, map(sub, used, limits), strict=True)
+        return {resource: amount for resource, amount in pairs if amount > 0}
+
+    def _order(self, source: Standing, excess: ResourceList, pod: Pod) -> tuple[object, ...]:
+        """Return the key by which the pods of a node leave.
+
+        By what koordinator's labels and annotations say; then those whose use comes closest to what
+        is used too much, those that were not measured last; then the youngest.
+        """
+        measured = source.load.pods.get(str(pod))
+        relief = 0.0 if measured is None else _relief(measured, excess, self._pool.weights)
+        by_use = measured is None, -relief
+        return *eviction_order(pod), *by_use, -pod.created_s, pod.namespace, pod.name
+
+    def _finding(self, pod: Pod, source: Standing) -> Finding:
+        level, load, high = self._level, source.load, self._pool.high[self._level]
+        used, parts = dict(zip(self._resources, self._running.used(level, source), strict=True)), []
+        for resource in self._excess(source):
+            capacity = load.capacity.get(resource, 0)
+            percent = 100 * used[resource] / capacity if capacity else 0.0
+            threshold = high.get(resource, 0.0)
+            parts.append(
+                f"{level.value} {resource} usage({percent:.2f}%)>threshold({threshold:.2f}%)"
+            )
+        return Finding(
+            pod,
+            LowNodeLoadPlugin.name,
+            f"node is overutilized, {', '.join(parts)}",
+            needs_fit=self._args.node_fit,
+            targets=self._target_names,
+            details={"nodePool": self._pool.name, "level": level.value},
+        )
+
+
+def _until_too_old(loads: NodeLoads, fresh_after_s: float) -> Iterator[RequeueAfter]:
+    """Ask to look again when a measurement is too old: it moves the mean, and ends findings."""
+    if (oldest_s := loads.oldest_sample_s(fresh_after_s)) is not None:
+        yield RequeueAfter(oldest_s - fresh_after_s)
+
+
+def _room(rule: LoadRule, level: Level, nodes: Iterable[Standing]) -> list[int]:
+    """Return what nodes can take of each resource until they are overloaded."""
+    room = [0] * len(rule.resources)
+    for node in nodes:
+        _add(room, map(sub, node.limits.high(level), used_amounts(rule, node.load.used(level))))
+    return room
+
+
+def _add(amounts: list[int], more: Iterable[int]) -> None:
+    amounts[:] = map(add, amounts, more)
+
+
+def _relief(used: ResourceList, excess: ResourceList, weights: Mapping[str, int]) -> float:
+    """Say how well a pod's use fits what is used too much: 2 if it is just that, less if more."""
+    score, total = 0.0, 0
+    for resource, amount in used.items():
+        if resource in excess:
+            share = amount / excess[resource]
+            weight = weights.get(resource, 0)
+            score += weight * (share if share < 1 else 1 + 1 / share)
+            total += weight
+    return score / total if total else 0.0
+
+
+def _weights(args: LowNodeLoadArgs) -> dict[str, int]:
+    """Return how much each resource counts: 1 unless written, and at least 1 of what has limits."""
+    written = args.resource_weights or {}
+    with_thresholds = {*(args.low_thresholds or {}), *(args.high_thresholds or {}), CPU, MEMORY}
+    return {**written, **{r: w if (w := written.get(r, 1)) > 0 else 1 for r in with_thresholds}}
+
+
+def _condition(args: LowNodeLoadArgs, pool: NodePool | None) -> AnomalyLimits:
+    """Return a pool's condition; what it leaves out is as for all, but for the timeout."""
+    for_all = args.anomaly_condition
+    own = None if pool is None else pool.anomaly_condition
+    if own is None:
+        own = PoolAnomalyCondition(timeout_s=for_all.timeout_s)
+    return AnomalyLimits(
+        own.consecutive_abnormalities or for_all.consecutive_abnormalities,
+        own.consecutive_normalities or for_all.consecutive_normalities,
+        own.timeout_s,
+    )
+
+
+def _as_selector(written: LabelSelector | None) -> Selector:
+    if written is None:
+        return EVERYTHING
+    labels = (Requirement(key, "In", (value,)) for key, value in written.match_labels.items())
+    return Selector((*labels, *written.match_expressions))

@@ -24,7 +24,6 @@ _BUILT_IN: Final = f"{__package__}."
 PLANNED_PLUGINS: Final[Mapping[str, str]] = {
     "RemoveDuplicates": "duplicates:DuplicatesArgs",
     "RemovePodsViolatingTopologySpreadConstraint": "topology_spread:TopologySpreadArgs",
-    "LowNodeLoad": "low_node_load:LowNodeLoadArgs",
 }
 """Balance plugins that a policy can configure and have checked before they are built."""
 

@@ -85,6 +85,10 @@ class ClusterState:
         found: ClusterObject | None = self._stores[WATCHED_KINDS[resource].record].get(key)
         return found
 
+    def has_followers(self, kind: type[KubeObject]) -> bool:
+        """Say whether an index in use follows the objects of a kind."""
+        return kind in self._indexes.hooks.objects
+
     def is_readable(self, resource: str) -> bool:
         """Say whether the API server lets us list it: else a missing object means nothing."""
         return resource not in self._unreadable

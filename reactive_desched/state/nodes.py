@@ -214,6 +214,7 @@ def _equivalent(old: Node, new: Node) -> bool:
         and (old.labels is new.labels or old.labels == new.labels)
         and old.taints == new.taints
         and (old.allocatable is new.allocatable or old.allocatable == new.allocatable)
+        and old.load_capacity == new.load_capacity
     )
 
 

@@ -36,7 +36,9 @@ __all__ = [
     "PVS",
     "REPLICA_SETS",
     "RESOURCES",
+    "RESOURCES_TO_SYNC",
     "STORAGE_RESOURCES",
+    "USAGE_RESOURCES",
     "WATCHED_KINDS",
     "AnyWatchedKind",
     "resources_read_for",
@@ -77,3 +79,7 @@ def resources_read_for(purpose: Purpose) -> frozenset[str]:
 
 STORAGE_RESOURCES: Final = resources_read_for(Purpose.NODE_FIT)
 OWNER_RESOURCES: Final = resources_read_for(Purpose.RECORDS)
+USAGE_RESOURCES: Final = resources_read_for(Purpose.MEASURED_USE)
+RESOURCES_TO_SYNC: Final = tuple(
+    name for name, kind in WATCHED_KINDS.items() if kind.holds_evictions
+)

@@ -245,7 +245,7 @@ def test_what_no_decision_asks_about_is_not_listed(
     monkeypatch.setattr(live, "read_live_snapshot", read_cluster)
 
     assert plan("--node-fit", node_fit) == (1, "", "reactive-desched: far away\n")
-    assert set(RESOURCES) - set(asked) == spared | {"replicasets", "jobs"}
+    assert set(RESOURCES) - set(asked) == spared | {"replicasets", "jobs", "nodemetrics"}
 
 
 def test_a_cluster_that_is_not_there_is_status_1(

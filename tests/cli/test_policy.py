@@ -76,9 +76,14 @@ def test_warnings_alone_are_fine(files: Files) -> None:
 
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_plugins_that_keep_a_sound_policy_from_running_are_named_on_standard_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    output: str,
 ) -> None:
-    to_come = "{balance: {enabled: [LowNodeLoad, RemoveDuplicates]}}"
+    planned = dict.fromkeys(("Later", "MuchLater"), "low_node_load:LowNodeLoadArgs")
+    monkeypatch.setattr("reactive_desched.plugins.registry.PLANNED_PLUGINS", planned)
+    to_come = "{balance: {enabled: [Later, MuchLater]}}"
     (tmp_path / "new").write_text(
         "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
         f"profiles: [{{name: p, plugins: {to_come}}}, {{name: q, plugins: {to_come}}}]\n"
@@ -89,7 +94,7 @@ def test_plugins_that_keep_a_sound_policy_from_running_are_named_on_standard_err
     assert main(["policy", "check", *paths, "-o", output]) == 0
     assert capsys.readouterr().err == (
         f"reactive-desched: warning: {paths[0]}: `run` refuses it as long as it enables"
-        " LowNodeLoad, RemoveDuplicates: this version cannot run them yet\n"
+        " Later, MuchLater: this version cannot run them yet\n"
     )
 
 

@@ -7,6 +7,7 @@ from reactive_desched.controller.readiness import PauseStatus, Readiness, sync_p
 from reactive_desched.controller.sync import ResourceEventHandler
 from reactive_desched.errors import Malformed
 from reactive_desched.model.changes import Change, NodeAdded, NodeGone, NodeTaintsChanged, PodGone
+from reactive_desched.model.node_load import make_rule
 from reactive_desched.model.objects import (
     Job,
     OwnerReference,
@@ -16,7 +17,8 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.observer import Observer
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.resources import RESOURCES
+from reactive_desched.state.indexes.node_loads import NodeLoads
+from reactive_desched.state.resources import RESOURCES, RESOURCES_TO_SYNC
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import make_config
 from tests.support.flow import MemoryIntentStore, never_suspended
@@ -31,7 +33,7 @@ class Applied(Controller):
         observer, wakeup = Observer(), Wakeup()
         super().__init__(
             make_config(),
-            readiness=Readiness(RESOURCES, observer, wakeup),
+            readiness=Readiness(RESOURCES_TO_SYNC, observer, wakeup),
             recorder=MemoryIntentStore(),
             observer=observer,
             work_available=wakeup,
@@ -302,3 +304,27 @@ def test_what_nobody_may_tell_us_of_is_known_as_such_until_it_is_told_after_all(
     volumes.begin_replace()
     volumes.end_replace()
     assert bench.state.is_readable("persistentvolumes")
+
+
+def test_measured_use_never_holds_evictions() -> None:
+    bench = Bench()
+    metrics = bench.handlers["nodemetrics"]
+    before = dict(bench.controller.readiness.pauses)
+
+    metrics.begin_replace()
+    metrics.end_replace()
+    metrics.mark_stale("the watch is lost")
+    metrics.mark_denied("404")
+
+    assert bench.controller.readiness.pauses == before
+
+
+def test_that_measured_use_is_missing_is_reported_where_a_plugin_reads_it() -> None:
+    bench = Bench()
+    bench.handlers["nodemetrics"].mark_denied("404")
+    assert bench.missing == []
+
+    bench = Bench()
+    bench.state.index(NodeLoads, make_rule({}, {}, {}, {}))
+    bench.handlers["nodemetrics"].mark_denied("404")
+    assert bench.missing == [("nodemetrics", "404")]

@@ -160,9 +160,12 @@ def test_two_packages_cannot_offer_the_same_name() -> None:
         InstalledPlugins(entries)["PodLifeTime"]
 
 
-def test_a_name_that_is_planned_cannot_be_taken() -> None:
-    with pytest.raises(PluginError, match=r"LowNodeLoad is offered by .* reserves the name"):
-        offered(LowNodeLoad="theirs:Plugin")["LowNodeLoad"]
+def test_a_name_that_is_planned_cannot_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = {"Later": "low_node_load:LowNodeLoadArgs"}
+    monkeypatch.setattr("reactive_desched.plugins.registry.PLANNED_PLUGINS", planned)
+
+    with pytest.raises(PluginError, match=r"Later is offered by .* reserves the name"):
+        offered(Later="theirs:Plugin")["Later"]
 
 
 def test_without_package_metadata_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

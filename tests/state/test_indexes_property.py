@@ -16,7 +16,10 @@ from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.node_affinity import NodeAffinity, PreferredTerm
+from reactive_desched.model.node_load import make_rule
 from reactive_desched.model.objects import (
+    BEST_EFFORT,
+    GUARANTEED,
     HOSTNAME_LABEL,
     ZONE_LABEL,
     ClusterObject,
@@ -31,12 +34,13 @@ from reactive_desched.model.objects import (
     PodStatus,
     ReplicaSet,
 )
-from reactive_desched.model.usage import NodeUsage
+from reactive_desched.model.usage import NODE_METRIC, NodeMetric, NodeUsage
 from reactive_desched.plugins.high_node_utilization import PackRule
 from reactive_desched.plugins.low_node_utilization import SpreadRule
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
+from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
@@ -67,7 +71,12 @@ ARGS: dict[type[Index], tuple[Hashable, ...]] = {
         SpreadRule(FEW, FEW, source="KubernetesMetrics"),
         SpreadRule((("MetricResource", 9.0),), (("MetricResource", 9.0),), True, "Prometheus/up"),
         PackRule(MIDDLING),
-    )
+    ),
+    NodeLoads: (
+        make_rule({"memory": 10}, {"memory": 50}, {"memory": 5}, {"memory": 20}),
+        make_rule({"cpu": 5, "pods": 1}, {"cpu": 5, "pods": 1}, {}, {}, deviation=True),
+        make_rule({"memory": 10}, {"memory": 50}, {}, {}, selector=parse_selector("disk=ssd")),
+    ),
 }
 """The arguments with which an index is tried, where it takes some."""
 
@@ -89,15 +98,17 @@ LABELS: tuple[dict[str, str], ...] = (ALIKE, {"app": "db"}, {})
 OWNERS = tuple(
     (OwnerReference("ReplicaSet", name, f"rs-{name}", controller=True),) for name in "ab"
 )
+NO_RESIZE: dict[str, int] = {}  # the same one, so that some updates differ in the status alone
 pods = st.builds(
-    lambda name, space, on, labels, spec, phase, owners, claims, deletion_s: replace(
-        pod(name, namespace=space, on=on, status=PodStatus(phase)),
+    lambda name, space, on, labels, spec, phase, qos, owners, claims, deletion_s: replace(
+        pod(name, namespace=space, on=on, status=PodStatus(phase, qos_class=qos)),
         uid=f"{space}/{name}",
         labels=labels,
         spec=spec,
         owners=owners,
         pvc_names=claims,
         deletion_s=deletion_s,
+        resize_delta=NO_RESIZE,
     ),
     st.sampled_from(["p1", "p2"]),
     st.sampled_from(["default", "default", "default", "shop"]),
@@ -105,6 +116,7 @@ pods = st.builds(
     st.sampled_from(LABELS),
     st.sampled_from(SPECS),
     st.sampled_from(["Running", "Running", "Failed"]),
+    st.sampled_from([BEST_EFFORT, BEST_EFFORT, GUARANTEED]),
     st.sampled_from([*OWNERS, ()]),
     st.sampled_from([(), ("data",), ("data", "logs")]),
     st.sampled_from([None, None, 1]),
@@ -155,17 +167,25 @@ others = st.sampled_from(
         PersistentVolumeClaim("default", "data", volume_name="v1"),
         PersistentVolume("v1", claim_ref="default/data"),
         CSINode("n1", attach_limits={"disks": 1}),
+        *(
+            NodeMetric(NODE_METRIC, name, {"memory": use}, 1.0, {"default/p1": {"memory": 5}})
+            for name, use in (("n1", 1 << 30), ("n1", 9 << 30), ("n2", 1 << 30))
+        ),
     ]
 )
 objects = pods | pods | pods | nodes | budgets | others | samples
 updates = st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
+P1 = replace(
+    pod("p1", on="n1"), uid="default/p1", labels=ALIKE, spec=SPECS[2], resize_delta=NO_RESIZE
+)
 START: list[tuple[str, Any]] = [
     *(
         ("upsert", node(name, labels={ZONE_LABEL: "a", HOSTNAME_LABEL: name, "disk": "ssd"}))
         for name in ("n1", "n2")
     ),
     ("upsert", Namespace("shop", labels={"stage": "live"})),
-    ("upsert", replace(pod("p1", on="n1"), uid="default/p1", labels=ALIKE, spec=SPECS[2])),
+    ("upsert", NodeMetric(NODE_METRIC, "n1", {"memory": 7}, 1.0, {"default/p1": {"memory": 7}})),
+    ("upsert", P1),
     (
         "upsert",
         replace(
@@ -174,7 +194,12 @@ START: list[tuple[str, Any]] = [
     ),
     ("ask", None),
 ]
-RELABELED = [*START, ("upsert", Namespace("shop", labels={"stage": "test"})), ("ask", None)]
+RELABELED = [
+    *START,
+    ("upsert", Namespace("shop", labels={"stage": "test"})),
+    ("upsert", replace(P1, status=PodStatus("Running", qos_class=GUARANTEED))),
+    ("ask", None),
+]
 rest = st.lists(
     updates
     | updates

@@ -15,10 +15,12 @@ from reactive_desched.model.objects import (
     PriorityClass,
     ReplicaSet,
 )
+from reactive_desched.model.usage import NodeMetric
 from reactive_desched.state.kinds.csi_node import CSI_NODE
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.namespace import NAMESPACE
 from reactive_desched.state.kinds.node import NODE
+from reactive_desched.state.kinds.node_metric import NODE_METRIC
 from reactive_desched.state.kinds.owners import JOB, REPLICA_SET
 from reactive_desched.state.kinds.pdb import PDB
 from reactive_desched.state.kinds.pod import POD
@@ -38,6 +40,7 @@ class Codecs:
 
     pods: Codec[Pod]
     nodes: Codec[Node]
+    node_metrics: Codec[NodeMetric]
     namespaces: Codec[Namespace]
     priority_classes: Codec[PriorityClass]
     pdbs: Codec[PodDisruptionBudget]
@@ -58,6 +61,7 @@ def make_codecs(tables: InternTables) -> Codecs:
         tables=tables,
         pods=ResourceCodec(POD, tables),
         nodes=ResourceCodec(NODE, tables),
+        node_metrics=ResourceCodec(NODE_METRIC, tables),
         namespaces=ResourceCodec(NAMESPACE, tables),
         priority_classes=ResourceCodec(PRIORITY_CLASS, tables),
         pdbs=ResourceCodec(PDB, tables),

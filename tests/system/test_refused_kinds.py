@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.state.resources import RESOURCES
+from reactive_desched.state.resources import RESOURCES_TO_SYNC
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -64,12 +64,12 @@ def test_everything_that_may_not_be_read_is_named_in_one_line_and_by_readyz(
     url = program.wait_for(r"url=(http://\S+)")[1]
     line = program.wait_for(r".*evictions paused.*")[0]
 
-    assert line.count("403") == len(RESOURCES)
-    assert set(RESOURCES) <= set(re.findall(r"[a-z]+", line))
+    assert line.count("403") == len(RESOURCES_TO_SYNC)
+    assert set(RESOURCES_TO_SYNC) <= set(re.findall(r"[a-z]+", line))
     with pytest.raises(urllib.error.HTTPError) as answer:
         urllib.request.urlopen(f"{url}/readyz?verbose", timeout=30)
     text = answer.value.read().decode()
     assert not re.search(r"\[\+\]sync-", text)
-    assert text.count("403") == len(RESOURCES)
+    assert text.count("403") == len(RESOURCES_TO_SYNC)
     assert program.stop() == 0
     assert program.output.count("evictions paused") == 1

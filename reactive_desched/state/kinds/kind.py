@@ -83,6 +83,9 @@ class Purpose(Enum):
     """Only node fit in its scheduler mode."""
     RECORDS = "records"
     """Only the records, which name a pod's topmost owner."""
+    MEASURED_USE = "measured use"
+    """Only plugins that go by measured use. Evictions never wait for it: use that was not measured,
+    or too long ago, is unknown."""
 
 
 class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
@@ -125,3 +128,8 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     def optional(self) -> bool:
         """Whether the controller works without the right to list the kind."""
         return bool(self.if_forbidden)
+
+    @property
+    def holds_evictions(self) -> bool:
+        """Whether no pod is evicted until the kind is in sync, or known to be forbidden."""
+        return self.purpose is not Purpose.MEASURED_USE

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Final
 
-from msgspec import Raw
+from msgspec import Raw, field
 from msgspec.json import Decoder
 
+from reactive_desched.errors import QuantityError
 from reactive_desched.model.objects import Node
-from reactive_desched.model.resources import ResourceList, parse_resource_list
+from reactive_desched.model.resources import CPU, ResourceList, parse_resource_list
 from reactive_desched.model.taints import Taint
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.state.kinds.interning import (
     InternTables,
     intern_field,
@@ -18,6 +20,33 @@ from reactive_desched.state.kinds.interning import (
 from reactive_desched.state.kinds.kind import EMPTY_OBJECT, Metadata, WatchedKind, WireStruct
 
 __all__ = ["NODE"]
+
+
+_MILLI: Final = 1000
+_MAX_CPUS: Final = 65_536
+_NOT_RESERVED: Final = ("kubernetes.io/batch-cpu", "kubernetes.io/batch-memory")
+_UNREADABLE: Final = (*DECODE_ERRORS, QuantityError)
+
+
+class NodeAnnotations(WireStruct, frozen=True, gc=False):
+    """The annotations of koordinator that say how much of a node measured use is a share of."""
+
+    raw_allocatable: str | None = field(name="node.koordinator.sh/raw-allocatable", default=None)
+    reservation: str | None = field(name="node.koordinator.sh/reservation", default=None)
+
+
+class NodeReservation(WireStruct, frozen=True, gc=False):
+    """What of a node is kept for what runs beside pods."""
+
+    resources: dict[str, Raw] | None = None
+    reserved_cpus: str = field(name="reservedCPUs", default="")
+    apply_policy: str = ""
+
+
+class NodeMetadata(Metadata, frozen=True, gc=False):
+    """A node's metadata."""
+
+    annotations: NodeAnnotations = NodeAnnotations()
 
 
 class NodeCondition(WireStruct, frozen=True, gc=False):
@@ -44,7 +73,7 @@ class NodeStatus(WireStruct, frozen=True, gc=False):
 class WireNode(WireStruct, frozen=True, gc=False):
     """A node's JSON."""
 
-    metadata: Metadata
+    metadata: NodeMetadata
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
@@ -59,6 +88,7 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
 
     def read(wire: WireNode) -> Node:
         metadata, spec, status = wire.metadata, wire.spec, wire.status
+        allocatable = intern_field(tables.allocatable, status.allocatable, resources)
         return Node(
             name=intern(metadata.name),
             uid=metadata.uid,
@@ -68,11 +98,66 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
             },
             taints=spec.taints,
             unschedulable=spec.unschedulable,
-            allocatable=intern_field(tables.allocatable, status.allocatable, resources),
+            allocatable=allocatable,
             ready_status=next((c.status for c in status.conditions if c.type == "Ready"), None),
+            load_capacity=_load_capacity(metadata.annotations, allocatable),
         )
 
     return read
+
+
+def _load_capacity(annotations: NodeAnnotations, allocatable: ResourceList) -> ResourceList | None:
+    """Return what measured use is a share of; None for what is allocatable.
+
+    As koordinator: the raw allocatable where the node's is amplified, else what is allocatable
+    without what is reserved for other than pods. An annotation that cannot be read says nothing.
+    """
+    raw, reservation = annotations.raw_allocatable, annotations.reservation
+    try:
+        if raw is not None and (amounts := _decode_amounts(raw.encode())) is not None:
+            return parse_resource_list(quantity_texts(amounts))
+    except _UNREADABLE:
+        pass
+    if reservation is None:
+        return None
+    try:
+        reserved = _reserved(_decode_reservation(reservation.encode()))
+    except (*_UNREADABLE, ValueError):
+        return None
+    if not any(reserved.values()):
+        return None
+    return {
+        resource: amount
+        if resource in _NOT_RESERVED
+        else max(0, amount - reserved.get(resource, 0))
+        for resource, amount in allocatable.items()
+    }
+
+
+def _reserved(reservation: NodeReservation) -> dict[str, int]:
+    """Sum what a reservation takes from pods; a list of cpus counts instead of an amount."""
+    if reservation.apply_policy not in ("", "Default"):
+        return {}
+    amounts = parse_resource_list(quantity_texts(reservation.resources or {}))
+    if reservation.reserved_cpus:
+        amounts[CPU] = len(_cpu_set(reservation.reserved_cpus)) * _MILLI
+    return amounts
+
+
+def _cpu_set(text: str) -> set[int]:
+    """Read a list of cpus such as "0-3,8"; raises ValueError."""
+    cpus: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        among = range(int(first), int(last if dash else first) + 1)
+        if len(among) > _MAX_CPUS:
+            raise ValueError(f"{part} is no range of cpus")
+        cpus.update(among)
+    return cpus
+
+
+_decode_amounts: Final = Decoder(dict[str, Raw] | None).decode
+_decode_reservation: Final = Decoder(NodeReservation).decode
 
 
 NODE: Final = WatchedKind(

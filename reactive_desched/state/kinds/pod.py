@@ -37,6 +37,10 @@ class PodAnnotations(WireStruct, frozen=True, gc=False):
     )
     mirror: str | None = field(name="kubernetes.io/config.mirror", default=None)
     config_source: str | None = field(name="kubernetes.io/config.source", default=None)
+    deletion_cost: str | None = field(
+        name="controller.kubernetes.io/pod-deletion-cost", default=None
+    )
+    eviction_cost: str | None = field(name="scheduling.koordinator.sh/eviction-cost", default=None)
 
 
 NO_ANNOTATIONS: Final = PodAnnotations()
@@ -121,7 +125,14 @@ class PodReader:
         found = self._tables.annotations.get(wire)
         if found is not None:
             return found
-        made = Annotations(wire.evict, wire.prefer_no_eviction, wire.mirror, wire.config_source)
+        made = Annotations(
+            wire.evict,
+            wire.prefer_no_eviction,
+            wire.mirror,
+            wire.config_source,
+            wire.deletion_cost,
+            wire.eviction_cost,
+        )
         return self._tables.annotations.put(wire, made)
 
 

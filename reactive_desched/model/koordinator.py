@@ -1,0 +1,85 @@
+"""What koordinator's labels and annotations say of a pod: its class, its QoS, and what it costs."""
+
+from typing import Final
+
+from reactive_desched.model.objects import BEST_EFFORT, BURSTABLE, GUARANTEED, Pod
+
+PRIORITY_CLASS_LABEL: Final = "koordinator.sh/priority-class"
+QOS_CLASS_LABEL: Final = "koordinator.sh/qosClass"
+
+PROD: Final = "koord-prod"
+_NO_CLASS: Final = ""
+_CLASS_RANKS: Final = {"koord-free": 1, "koord-batch": 2, "koord-mid": 3, PROD: 4, _NO_CLASS: 5}
+_CLASSES_BY_PRIORITY: Final = {
+    range(9000, 10_000): PROD,
+    range(7000, 8000): "koord-mid",
+    range(5000, 6000): "koord-batch",
+    range(3000, 4000): "koord-free",
+}
+_CLASSES_BY_QOS: Final = {
+    "BE": "koord-batch",
+    "LS": PROD,
+    "LSR": PROD,
+    "LSE": PROD,
+    "SYSTEM": PROD,
+}
+_KUBERNETES_QOS_RANKS: Final = {BEST_EFFORT: 1, BURSTABLE: 2, GUARANTEED: 3}
+_QOS_BY_KUBERNETES_QOS: Final = {GUARANTEED: "LSR", BURSTABLE: "LS", BEST_EFFORT: "BE"}
+_QOS_RANKS: Final = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
+_NO_QOS_RANK: Final = 5
+_INT32: Final = range(-(2**31), 2**31)
+
+SortKey = tuple[int, ...]
+
+
+def qos_class(pod: Pod) -> str:
+    """Return koordinator's QoS class of a pod: its label's, else by the Kubernetes QoS class."""
+    written = pod.labels.get(QOS_CLASS_LABEL, "")
+    if written in _QOS_RANKS:
+        return written
+    return _QOS_BY_KUBERNETES_QOS.get(pod.qos_class, "")
+
+
+def priority_class(pod: Pod) -> str:
+    """Return koordinator's priority class of a pod; empty for none.
+
+    Its label decides, then its priority, then its QoS class. A label of any other value counts as
+    none, and so leaves it to the QoS class.
+    """
+    written = pod.labels.get(PRIORITY_CLASS_LABEL)
+    found = _class_by_priority(pod.spec.priority) if written is None else written
+    if found and found in _CLASS_RANKS:
+        return found
+    return _CLASSES_BY_QOS.get(qos_class(pod), _NO_CLASS)
+
+
+def is_prod(pod: Pod) -> bool:
+    """Say whether the pod is a production pod."""
+    return priority_class(pod) == PROD
+
+
+def eviction_order(pod: Pod) -> SortKey:
+    """Return the key by which pods leave, the least important first, before use and age decide."""
+    return (
+        _CLASS_RANKS[priority_class(pod)],
+        pod.spec.priority or 0,
+        _KUBERNETES_QOS_RANKS.get(pod.qos_class, 0),
+        _QOS_RANKS.get(qos_class(pod), _NO_QOS_RANK),
+        _cost(pod.annotations.deletion_cost),
+        _cost(pod.annotations.eviction_cost),
+    )
+
+
+def _class_by_priority(priority: int | None) -> str:
+    if priority is None:
+        return _NO_CLASS
+    return next((c for among, c in _CLASSES_BY_PRIORITY.items() if priority in among), _NO_CLASS)
+
+
+def _cost(written: str | None) -> int:
+    """Read a cost as the API server does: 32 bits, no plus sign, no leading zeros; else 0."""
+    if written is None or not written.removeprefix("-").isdecimal() or not written.isascii():
+        return 0
+    has_leading_zero = written.startswith("0") and written != "0"
+    cost = int(written)
+    return cost if cost in _INT32 and not has_leading_zero else 0

@@ -1,0 +1,293 @@
+"""How loaded nodes are by measurement, and what thresholds make of it: koordinator's rules.
+
+Amounts are cpu in milli-cores and everything else in whole units; percentages are 64-bit floats,
+and the amount that a percentage comes to is cut off, not rounded.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum, auto
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.model.koordinator import is_prod
+from reactive_desched.model.labels import EVERYTHING, Selector
+from reactive_desched.model.objects import Node, Pod
+from reactive_desched.model.resources import MEMORY, PODS, ResourceList
+from reactive_desched.model.usage import NodeUsage
+
+Percentages = Mapping[str, float]
+
+_ALL: Final = 100.0
+_MEANS_NOTHING: Final = 0.0
+
+
+class Level(Enum):
+    """Whose use is compared with which thresholds."""
+
+    NODE = "node"
+    """All that is used on a node."""
+    PROD = "prod"
+    """What its production pods use."""
+
+
+class Bounds(Struct, frozen=True):
+    """Per cent of each resource up to which a node has room, and above which it is overloaded."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+class LoadRule(Struct, frozen=True):
+    """The thresholds of one pool of nodes, in the order of `resources`.
+
+    With `deviation` they are distances from the mean of the pool. `selector` says which nodes the
+    pool has. With `follows_pods`, measured pods that have left their node since count no longer,
+    and pods that came since count with their requests.
+    """
+
+    resources: tuple[str, ...]
+    node: Bounds
+    prod: Bounds
+    deviation: bool = False
+    selector: Selector = EVERYTHING
+    follows_pods: bool = True
+
+    def bounds(self, level: Level) -> Bounds:
+        """Return the thresholds of a level."""
+        return self.node if level is Level.NODE else self.prod
+
+
+def make_rule(
+    low: Percentages,
+    high: Percentages,
+    prod_low: Percentages,
+    prod_high: Percentages,
+    *,
+    deviation: bool = False,
+    selector: Selector = EVERYTHING,
+) -> LoadRule:
+    """Make a rule of thresholds as they are written.
+
+    A resource without a low threshold has no threshold at all, whatever its high one; one without
+    a high threshold is overloaded by any use. Memory always counts.
+    """
+    resources = sorted({*low, *high, *prod_low, *prod_high, MEMORY})
+    without = _MEANS_NOTHING if deviation else _ALL
+    return LoadRule(
+        tuple(resources),
+        _filled(low, high, resources, without),
+        _filled(prod_low, prod_high, resources, without),
+        deviation,
+        selector,
+    )
+
+
+def _filled(
+    low: Percentages, high: Percentages, resources: Iterable[str], without: float
+) -> Bounds:
+    pairs = [(low[r], high.get(r, 0.0)) if r in low else (without, without) for r in resources]
+    return Bounds(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
+
+
+class NodeLoad(Struct, frozen=True, gc=False):
+    """What is used on one node, in all and by its production pods, and of how much.
+
+    `pods` is what each measured pod uses, by "namespace/name". `sampled_s` is when it was measured,
+    in seconds since the epoch.
+    """
+
+    node: Node
+    usage: ResourceList
+    prod_usage: ResourceList
+    sampled_s: float
+    pods: Mapping[str, ResourceList] = {}
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def capacity(self) -> ResourceList:
+        """What the use is a share of."""
+        node = self.node
+        return node.allocatable if node.load_capacity is None else node.load_capacity
+
+    def used(self, level: Level) -> ResourceList:
+        """Return what is used on a level."""
+        return self.usage if level is Level.NODE else self.prod_usage
+
+    def percent(self, level: Level, resource: str) -> float:
+        """Return the use of a resource in per cent, 0 of what the node does not have."""
+        capacity = self.capacity.get(resource, 0)
+        used = self.used(level).get(resource, 0)
+        return float(used) / float(capacity) * _ALL if capacity else 0.0
+
+    def score(self, level: Level, weights: Mapping[str, int]) -> int:
+        """Return the weighted use in thousandths, by which nodes are put in order."""
+        used, capacity = self.used(level), self.capacity
+        total = sum(weights.get(resource, 0) for resource in used)
+        if not total:
+            return 0
+        return (
+            sum(
+                weights.get(r, 0) * _thousandths(amount, capacity.get(r, 0))
+                for r, amount in used.items()
+            )
+            // total
+        )
+
+
+def _thousandths(amount: int, capacity: int) -> int:
+    return min(amount, capacity) * 1000 // capacity if capacity else 0
+
+
+def measure(rule: LoadRule, node: Node, pods: Collection[Pod], sample: NodeUsage) -> NodeLoad:
+    """Return what is used on a node, by a sample and the pods on it now."""
+    prod_pods = [pod for pod in pods if is_prod(pod)]
+    usage = {resource: sample.usage.get(resource, 0) for resource in rule.resources}
+    prod_usage = dict.fromkeys(rule.resources, 0)
+    for pod in prod_pods:
+        _add(prod_usage, sample.pods.get(str(pod), {}), 1)
+    if rule.follows_pods:
+        _follow(usage, prod_usage, pods, sample)
+    usage[PODS], prod_usage[PODS] = len(pods), len(prod_pods)
+    return NodeLoad(node, usage, prod_usage, sample.sampled_s, sample.pods)
+
+
+def _follow(
+    usage: dict[str, int], prod_usage: dict[str, int], pods: Iterable[Pod], sample: NodeUsage
+) -> None:
+    """Take measured pods that left out of a use, and add pods that came as they request."""
+    left = dict(sample.pods)
+    for pod in pods:
+        if left.pop(str(pod), None) is None:
+            _add(usage, pod.spec.requests, 1)
+            if is_prod(pod):
+                _add(prod_usage, pod.spec.requests, 1)
+    for used in left.values():
+        _add(usage, used, -1)
+
+
+def _add(usage: dict[str, int], amounts: ResourceList, sign: int) -> None:
+    for resource in usage:
+        usage[resource] += sign * amounts.get(resource, 0)
+
+
+class LoadClass(Enum):
+    """What a node is to its pool."""
+
+    HIGH = auto()
+    """It is overloaded."""
+    PROD_HIGH = auto()
+    """It is not overloaded, but its production pods use too much."""
+    LOW = auto()
+    """It has room."""
+    BOTH_LOW = auto()
+    """It has room, for production pods as well."""
+    PROD_LOW = auto()
+    """It has no room but for production pods."""
+    BETWEEN = auto()
+    """None of these."""
+
+
+TARGETS: Final = (LoadClass.LOW, LoadClass.BOTH_LOW, LoadClass.PROD_LOW)
+"""The classes of nodes that take pods."""
+
+Amounts = tuple[int, ...]
+"""An amount for each resource of a rule, in its order."""
+
+
+class Ceilings(Struct, frozen=True, gc=False):
+    """The thresholds of one node as amounts."""
+
+    node_low: Amounts
+    node_high: Amounts
+    prod_low: Amounts
+    prod_high: Amounts
+
+    def high(self, level: Level) -> Amounts:
+        """Return the amounts above which the node is overloaded."""
+        return self.node_high if level is Level.NODE else self.prod_high
+
+
+class Means(Struct, frozen=True):
+    """The mean use of the nodes of a pool in per cent, in the order of its rule's resources."""
+
+    node: tuple[float, ...]
+    prod: tuple[float, ...]
+
+
+def mean_use(rule: LoadRule, loads: Collection[NodeLoad]) -> Means:
+    """Return the mean of each node's share; a node without a resource counts as unused."""
+
+    def mean(level: Level, resource: str) -> float:
+        return sum(load.percent(level, resource) for load in loads) / len(loads) if loads else 0.0
+
+    return Means(
+        tuple(mean(Level.NODE, resource) for resource in rule.resources),
+        tuple(mean(Level.PROD, resource) for resource in rule.resources),
+    )
+
+
+def ceilings(rule: LoadRule, load: NodeLoad, means: Means | None) -> Ceilings:
+    """Return a node's thresholds; `means` are those of its pool where the rule needs them."""
+    capacity = [load.capacity.get(resource, 0) for resource in rule.resources]
+    if means is None:
+        return Ceilings(
+            _amounts(rule.node.low, capacity),
+            _amounts(rule.node.high, capacity),
+            _amounts(rule.prod.low, capacity),
+            _amounts(rule.prod.high, capacity),
+        )
+    return Ceilings(
+        *_amounts_around(rule.node, means.node, capacity),
+        *_amounts_around(rule.prod, means.prod, capacity),
+    )
+
+
+def _amounts(percents: Iterable[float], capacity: Iterable[int]) -> Amounts:
+    return tuple(int(p * 0.01 * amount) for p, amount in zip(percents, capacity, strict=True))
+
+
+def _amounts_around(
+    bounds: Bounds, means: Iterable[float], capacity: Sequence[int]
+) -> tuple[Amounts, Amounts]:
+    """Return the amounts so far below and above the means; a distance of 0 below is no bound."""
+    low, high = [], []
+    for below, above, mean, amount in zip(bounds.low, bounds.high, means, capacity, strict=True):
+        is_bound = below != _MEANS_NOTHING
+        low.append(int(_clamp(mean - below) * 0.01 * amount) if is_bound else amount)
+        high.append(int(_clamp(mean + above) * 0.01 * amount) if is_bound else amount)
+    return tuple(low), tuple(high)
+
+
+def _clamp(percent: float) -> float:
+    return min(_ALL, max(0.0, percent))
+
+
+def used_amounts(rule: LoadRule, usage: ResourceList) -> Amounts:
+    """Return a use in the order of the rule's resources."""
+    return tuple(usage.get(resource, 0) for resource in rule.resources)
+
+
+def exceeds(used: Iterable[int], allowed: Iterable[int]) -> bool:
+    """Say whether any amount is above what is allowed."""
+    return any(amount > limit for amount, limit in zip(used, allowed, strict=True))
+
+
+def classify(rule: LoadRule, load: NodeLoad, limits: Ceilings) -> LoadClass:
+    """Return what a node is to its pool; a cordoned one never takes pods."""
+    used = used_amounts(rule, load.usage)
+    prod_used = used_amounts(rule, load.prod_usage)
+    takes_pods = not load.node.unschedulable
+    has_room = takes_pods and not exceeds(used, limits.node_low)
+    if not has_room and exceeds(used, limits.node_high):
+        return LoadClass.HIGH
+    if exceeds(prod_used, limits.prod_high):
+        return LoadClass.PROD_HIGH
+    has_prod_room = takes_pods and not exceeds(prod_used, limits.prod_low)
+    if has_room:
+        return LoadClass.BOTH_LOW if has_prod_room else LoadClass.LOW
+    return LoadClass.PROD_LOW if has_prod_room else LoadClass.BETWEEN

@@ -1,0 +1,202 @@
+"""What is used on each node of a pool by koordinator's measurement, and what that makes of it."""
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.api.index import Cluster, Index, KubeObject, NodeState
+from reactive_desched.model.changes import Change, NodeChange
+from reactive_desched.model.node_load import (
+    Ceilings,
+    LoadClass,
+    LoadRule,
+    Means,
+    NodeLoad,
+    ceilings,
+    classify,
+    mean_use,
+    measure,
+)
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.usage import NodeMetric
+
+SOURCES: Final = (LoadClass.HIGH, LoadClass.PROD_HIGH)
+"""The classes of nodes that give pods away."""
+
+
+class NodeLoadChanged(NodeChange, frozen=True, gc=False):
+    """What decides which pods should move in a pool differs: of this node, something counts."""
+
+
+class Standing(Struct, frozen=True, gc=False):
+    """One node of a pool: its load, its thresholds as amounts, and its class."""
+
+    load: NodeLoad
+    limits: Ceilings
+    load_class: LoadClass
+
+
+class PoolStandings(Struct, frozen=True):
+    """How the nodes of a pool stand; `selected` counts those that were not measured as well."""
+
+    selected: int
+    by_class: Mapping[LoadClass, Collection[Standing]]
+    means: Means | None = None
+
+    def of(self, *classes: LoadClass) -> list[Standing]:
+        """Return the nodes of some classes, by name."""
+        found = [each for of in classes for each in self.by_class.get(of, ())]
+        return sorted(found, key=lambda each: each.load.name)
+
+
+class NodeLoads(Index):
+    """The loads of the nodes of one pool, kept by one rule.
+
+    Where thresholds are distances from the mean every sample moves all of them, so classes are
+    found when they are asked for; else they are kept per change.
+    """
+
+    announces = (NodeLoadChanged,)
+    kinds = (NodeMetric,)
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        assert isinstance(args, LoadRule), "the index is kept for a rule"
+        self._rule = args
+        zeros = (0.0,) * len(self._rule.resources)
+        self._no_means = Means(zeros, zeros) if self._rule.deviation else None
+        self._metrics = cluster.store(NodeMetric)
+        self._selected: set[str] = set()
+        self._standings: dict[str, Standing] = {}
+        self._by_class: dict[LoadClass, dict[str, Standing]] = {of: {} for of in LoadClass}
+        for info in cluster.node_infos():
+            self._follow(info.name)
+
+    # --- questions ---
+
+    def standings(self, sampled_after_s: float, without: Collection[str] = ()) -> PoolStandings:
+        """Return how the nodes stand that were measured after a time, all but some of them."""
+        left_out = {name for name in without if name in self._selected}
+        selected = len(self._selected) - len(left_out)
+        left_out.update(
+            name
+            for name, standing in self._standings.items()
+            if standing.load.sampled_s <= sampled_after_s
+        )
+        if self._rule.deviation:
+            return self._around_means(selected, left_out)
+        if not left_out:
+            by_class = {of: tuple(found.values()) for of, found in self._by_class.items() if found}
+            return PoolStandings(selected, by_class)
+        kept = (each for name, each in self._standings.items() if name not in left_out)
+        return PoolStandings(selected, _grouped(kept))
+
+    def oldest_sample_s(self, sampled_after_s: float) -> float | None:
+        """Return when the oldest of the measurements after a time was made; None for none."""
+        times = (standing.load.sampled_s for standing in self._standings.values())
+        return min((time for time in times if time > sampled_after_s), default=None)
+
+    def loads(self) -> Collection[NodeLoad]:
+        """Return the load of each node that was measured, however long ago."""
+        return [standing.load for standing in self._standings.values()]
+
+    def is_source(self, node: str) -> bool:
+        """Say whether a node gives pods away by its last measurement."""
+        standing = self._standings.get(node)
+        return standing is not None and (self._rule.deviation or standing.load_class in SOURCES)
+
+    def answers(self) -> object:
+        """Return every standing, and which nodes are selected."""
+        return self._selected, self._standings, {k: set(v) for k, v in self._by_class.items()}
+
+    # --- what changes ---
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> list[Change]:
+        """Follow which pods are on a node, which of them may leave, and what they request."""
+        names = {pod.node for pod in (old, new) if pod is not None and pod.node}
+        is_other = _requests(old) != _requests(new)
+        return [
+            change
+            for name in names
+            for change in self._follow(
+                name, always=self.is_source(name) or (is_other and self._takes_part(name))
+            )
+        ]
+
+    def on_pod_status(self, old: Pod, new: Pod) -> Iterable[Change]:
+        """Follow which pods are production pods, and in which order those of a node leave."""
+        if old.qos_class == new.qos_class and old.annotations == new.annotations:
+            return ()
+        return self._follow(new.node, always=self.is_source(new.node))
+
+    def on_node(self, old: NodeState | None, new: NodeState | None) -> Iterable[Change]:
+        """Follow which nodes are eligible and selected, what they have, and their taints."""
+        state = old if new is None else new
+        return () if state is None else self._follow(state.node.name, always=True)
+
+    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> Iterable[Change]:
+        """Follow the measurements."""
+        metric = old if new is None else new
+        assert isinstance(metric, NodeMetric), "of `kinds`"
+        return self._follow(metric.node, always=True)
+
+    # --- inside ---
+
+    def _follow(self, name: str, *, always: bool = False) -> Iterable[Change]:
+        """Measure a node again, and announce it where pods may move, or could until now."""
+        could_move = self._has_sources
+        old, was_selected = self._standings.get(name), name in self._selected
+        new = self._measure(name)
+        if not (could_move or self._has_sources):
+            return ()
+        if old == new and was_selected == (name in self._selected) and not always:
+            return ()
+        return (NodeLoadChanged(name),) if was_selected or name in self._selected else ()
+
+    @property
+    def _has_sources(self) -> bool:
+        return self._rule.deviation or any(self._by_class[of] for of in SOURCES)
+
+    def _takes_part(self, name: str) -> bool:
+        standing = self._standings.get(name)
+        return standing is not None and standing.load_class is not LoadClass.BETWEEN
+
+    def _measure(self, name: str) -> Standing | None:
+        if (old := self._standings.pop(name, None)) is not None:
+            del self._by_class[old.load_class][name]
+        info = self._cluster.node_info(name)
+        node = None if info is None or not info.eligible else info.node
+        if info is None or node is None or not self._rule.selector.matches(node.labels):
+            self._selected.discard(name)
+            return None
+        self._selected.add(name)
+        if (metric := self._metrics.get(name)) is None:
+            return None
+        load = measure(self._rule, node, info.active.values(), metric)
+        standing = _standing(self._rule, load, self._no_means)
+        self._standings[name] = self._by_class[standing.load_class][name] = standing
+        return standing
+
+    def _around_means(self, selected: int, left_out: Collection[str]) -> PoolStandings:
+        loads = [each.load for name, each in self._standings.items() if name not in left_out]
+        means = mean_use(self._rule, loads)
+        standings = (_standing(self._rule, load, means) for load in loads)
+        return PoolStandings(selected, _grouped(standings), means)
+
+
+def _requests(pod: Pod | None) -> ResourceList | None:
+    return None if pod is None or not pod.is_active else pod.spec.requests
+
+
+def _standing(rule: LoadRule, load: NodeLoad, means: Means | None) -> Standing:
+    limits = ceilings(rule, load, means)
+    return Standing(load, limits, classify(rule, load, limits))
+
+
+def _grouped(standings: Iterable[Standing]) -> dict[LoadClass, list[Standing]]:
+    by_class: dict[LoadClass, list[Standing]] = {}
+    for standing in standings:
+        by_class.setdefault(standing.load_class, []).append(standing)
+    return by_class

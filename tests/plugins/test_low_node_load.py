@@ -1,0 +1,373 @@
+"""LowNodeLoad: the table of koordinator's own tests, and what the recordings do not show."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.model.decisions import TOTAL_LIMIT_REACHED, Evict
+from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.objects import BURSTABLE, ClusterObject, Node, Pod, PodStatus
+from reactive_desched.model.usage import NODE_METRIC, NodeMetric
+from reactive_desched.plugins.low_node_load import LowNodeLoadArgs, LowNodeLoadPlugin
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import Scenario, build_view, plugin_from_policy
+
+NOW_S = 1000.0
+EXTENDED = "example.com/unit"
+AT_ONCE = {"consecutiveAbnormalities": 1}
+DAEMON = "DaemonSet/agent"
+
+
+def host(name: str = "n1", slots: int = 10, extended: int | None = None, **more: Any) -> Node:
+    has = {"cpu": "4", "memory": "3000", "pods": str(slots)}
+    if extended is not None:
+        has[EXTENDED] = str(extended)
+    return node(name, allocatable=has, **more)
+
+
+def small(name: str, on: str = "n1", **more: Any) -> Pod:
+    requests = {"cpu": "400m", "memory": "0", **more.pop("requests", {})}
+    status = PodStatus("Running", qos_class=more.pop("qos", BURSTABLE))
+    return pod(name, on=on, requests=requests, status=status, **more)
+
+
+def crowd(count: int = 5, on: str = "n1", **more: Any) -> list[Pod]:
+    return [small(f"p{number}", on, **more) for number in range(1, count + 1)]
+
+
+def kept(on: str = "n1", first: int = 6) -> list[Pod]:
+    """Pods that the evictor protects."""
+    return [small(f"p{number}", on, owner=DAEMON) for number in range(first, first + 3)]
+
+
+def metric(name: str, pods: Iterable[Pod], at_s: float = NOW_S, **system: int) -> NodeMetric:
+    """Measure a node whose pods use what they request."""
+    by_pod = {str(pod): pod.spec.requests for pod in pods if pod.node == name}
+    total = dict(system)
+    for used in by_pod.values():
+        for resource, amount in used.items():
+            total[resource] = total.get(resource, 0) + amount
+    return NodeMetric(NODE_METRIC, name, total, at_s, by_pod)
+
+
+def measured(nodes: Sequence[Node], pods: Sequence[Pod]) -> list[ClusterObject]:
+    return [*nodes, *pods, *(metric(each.name, pods) for each in nodes)]
+
+
+def plugin(**args: Any) -> LowNodeLoadPlugin:
+    given = {"anomalyCondition": AT_ONCE, **args}
+    return plugin_from_policy(LowNodeLoadPlugin, LowNodeLoadArgs, **given)
+
+
+def thresholds(low: Mapping[str, float], high: Mapping[str, float]) -> dict[str, Any]:
+    return {"lowThresholds": dict(low), "highThresholds": dict(high)}
+
+
+BASE = thresholds({"cpu": 30, "pods": 30}, {"cpu": 50, "pods": 50})
+NODES = (host("n1", slots=9), host("n2"), host("n3", unschedulable=True))
+FULL = (*crowd(), *kept(), small("p9", "n2"))
+
+
+def evicted(judging: LowNodeLoadPlugin, objects: Iterable[ClusterObject]) -> list[str]:
+    """Sweep once; each evicted pod is gone before the next decision."""
+    state = ClusterState()
+    for obj in objects:
+        state.upsert(obj)
+    view = build_view(state, wall_clock=lambda: NOW_S)
+    plan, found = judging.sweep(view), []
+    opinion = next(plan, None)
+    while opinion is not None:
+        assert isinstance(opinion, Finding | RequeueAfter)
+        if isinstance(opinion, RequeueAfter):
+            opinion = next(plan, None)
+            continue
+        found.append(opinion.pod.name)
+        state.remove(opinion.pod)
+        try:
+            opinion = plan.send(Evict(opinion))
+        except StopIteration:
+            break
+    return found
+
+
+@pytest.mark.parametrize(
+    ("args", "nodes", "pods", "count"),
+    [
+        pytest.param(BASE, NODES, (*kept(), *kept(first=1)), 0, id="only protected pods"),
+        pytest.param(BASE, NODES, FULL, 4, id="until half of the slots are used"),
+        pytest.param(
+            {**BASE, "evictableNamespaces": {"exclude": ["shop"]}},
+            NODES,
+            (*crowd(namespace="shop"), *kept(), small("p9", "n2")),
+            0,
+            id="an excluded namespace",
+        ),
+        pytest.param(
+            {**BASE, "evictableNamespaces": {"include": ["default"]}},
+            NODES,
+            (
+                *crowd(2),
+                *(small(f"p{n}", namespace="shop") for n in (3, 4, 5)),
+                *kept(),
+                small("p9", "n2"),
+            ),
+            2,
+            id="an included namespace",
+        ),
+        pytest.param(
+            BASE,
+            NODES,
+            (
+                *crowd(requests={"memory": "300"}),
+                *(replace(p, spec=small("x", requests={"memory": "300"}).spec) for p in kept()),
+                small("p9", "n2", requests={"memory": "2100"}),
+            ),
+            3,
+            id="memory counts though it has no threshold",
+        ),
+        pytest.param(
+            thresholds({"pods": 30, EXTENDED: 30}, {"pods": 50, EXTENDED: 50}),
+            (host("n1", extended=8), host("n2", extended=8)),
+            (
+                *crowd(6, requests={EXTENDED: "1"}),
+                *(small(f"k{n}", owner=DAEMON, requests={EXTENDED: "1"}) for n in (1, 2)),
+                small("p9", "n2", requests={EXTENDED: "1"}),
+            ),
+            3,
+            id="an extended resource",
+        ),
+        pytest.param(BASE, (NODES[0], NODES[2]), FULL[:-1], 0, id="the only other is cordoned"),
+        pytest.param(
+            {**thresholds({"cpu": 5, "pods": 5}, {"cpu": 5, "pods": 5})}
+            | {"useDeviationThresholds": True},
+            NODES,
+            FULL,
+            2,
+            id="distances from the mean",
+        ),
+        pytest.param(
+            {
+                **thresholds({"cpu": 0}, {"cpu": 100}),
+                "prodLowThresholds": {"cpu": 30},
+                "prodHighThresholds": {"cpu": 50},
+            },
+            NODES,
+            FULL,
+            3,
+            id="production pods alone",
+        ),
+        pytest.param(
+            {
+                **thresholds({"cpu": 70, "pods": 80}, {"cpu": 70, "pods": 80}),
+                "prodLowThresholds": {"cpu": 20},
+                "prodHighThresholds": {"cpu": 40},
+            },
+            NODES,
+            FULL,
+            1,
+            id="a node that is overloaded is not looked at for its production pods",
+        ),
+    ],
+)
+def test_as_many_pods_leave_as_koordinator_lets(
+    args: dict[str, Any], nodes: Sequence[Node], pods: Sequence[Pod], count: int
+) -> None:
+    assert len(evicted(plugin(**args), measured(nodes, pods))) == count
+
+
+def test_best_effort_pods_leave_first() -> None:
+    pods = [
+        small("p1", qos="BestEffort"),
+        small("p2", qos="BestEffort"),
+        small("p3"),
+        small("p4", qos="BestEffort"),
+        small("p5", qos="BestEffort"),
+        *kept(),
+        small("p9", "n2"),
+    ]
+
+    judging = plugin(**BASE, nodeFit=False)
+    assert evicted(judging, measured(NODES, pods)) == ["p1", "p2", "p4", "p5"]
+
+
+def test_in_a_sweep_those_fit_first_that_are_listed_first() -> None:
+    """As koordinator: room is given to all that may leave before they are put in order."""
+    pods = [small("p1"), *(small(f"p{n}", qos="BestEffort") for n in range(2, 6)), *kept()]
+    objects = measured(NODES, [*pods, small("p9", "n2")])
+
+    assert evicted(plugin(**BASE), objects) == ["p2", "p3", "p4", "p1"]
+    cluster = Scenario(plugin(**BASE), *objects, now_s=NOW_S)
+    assert cluster.flagged() == {"p2", "p3", "p4", "p5"}
+
+
+def test_of_equal_pods_the_one_that_relieves_the_node_best_leaves_first() -> None:
+    pods = [small(f"p{m}", requests={"cpu": f"{m}m"}) for m in (100, 900, 700, 1200)]
+    objects = measured((host("n1"), host("n2"), host("n3")), pods)
+
+    # 900m above the threshold of 2000m are too much.
+    args = thresholds({"cpu": 20}, {"cpu": 50})
+    assert evicted(plugin(**args), objects) == ["p900"]
+
+
+def test_a_plugin_that_is_paused_or_in_dry_run_evicts_nothing() -> None:
+    objects = measured(NODES, FULL)
+
+    assert evicted(plugin(**BASE, paused=True), objects) == []
+    assert evicted(plugin(**BASE, dryRun=True), objects) == []
+
+
+def test_the_message_has_every_resource_of_which_too_much_is_used() -> None:
+    cluster = Scenario(plugin(**BASE), *measured(NODES, FULL), now_s=NOW_S)
+    (finding, *_) = (f for f in cluster.evaluate("every pool") if isinstance(f, Finding))
+
+    assert finding.message == (
+        "node is overutilized, node cpu usage(80.00%)>threshold(50.00%),"
+        " node pods usage(88.89%)>threshold(50.00%)"
+    )
+    assert finding.targets == frozenset({"n2"})
+    assert finding.needs_fit
+
+
+# --- what reacting adds ------------------------------------------------------------------------
+
+TWO = (host("n1"), host("n2"))
+CPU = thresholds({"cpu": 30}, {"cpu": 50})
+HOT = crowd(6)  # 2400m of 4000m: one pod more than allowed
+
+
+def scenario(judging: LowNodeLoadPlugin, *more: ClusterObject) -> Scenario:
+    return Scenario(judging, *measured(TWO, HOT), *more, now_s=NOW_S)
+
+
+def test_a_measurement_makes_pods_leave_at_once() -> None:
+    cluster = Scenario(plugin(**CPU), *TWO, *HOT, metric("n2", ()), now_s=NOW_S)
+    assert cluster.flagged() == set()
+
+    cluster.apply(metric("n1", HOT))
+
+    assert len(cluster.flagged()) == 1
+
+
+def test_a_pod_that_left_since_the_measurement_counts_no_longer() -> None:
+    cluster = scenario(plugin(**CPU))
+    (first,) = cluster.flagged()
+
+    cluster.remove(next(p for p in HOT if p.name == first))
+
+    assert cluster.flagged() == set()
+
+
+def test_a_pod_that_leaves_is_not_made_up_for() -> None:
+    cluster = scenario(plugin(**CPU))
+    (first,) = cluster.flagged()
+
+    leaving = next(p for p in HOT if p.name == first)
+    cluster.apply(replace(leaving, deletion_s=int(NOW_S)))
+
+    assert cluster.flagged() == set()
+
+
+def test_a_pod_that_came_since_the_measurement_counts_as_it_requests() -> None:
+    cluster = Scenario(plugin(**CPU), *measured(TWO, HOT[:5]), now_s=NOW_S)
+    assert cluster.flagged() == set()
+
+    cluster.apply(HOT[5])
+
+    assert cluster.flagged() == {"p1"}
+
+
+def test_an_old_measurement_is_not_believed() -> None:
+    cluster = Scenario(plugin(**CPU), *TWO, *HOT, metric("n2", ()), now_s=NOW_S)
+    cluster.apply(metric("n1", HOT, at_s=NOW_S - 180))
+    assert cluster.flagged() == set()
+
+    cluster.apply(metric("n1", HOT, at_s=NOW_S - 179))
+    assert len(cluster.flagged()) == 1
+
+
+def test_a_node_without_measurement_takes_no_pods() -> None:
+    cluster = Scenario(plugin(**CPU), *TWO, *HOT, metric("n1", HOT), now_s=NOW_S)
+    assert cluster.flagged() == set()
+
+    cluster.apply(metric("n2", ()))
+    assert len(cluster.flagged()) == 1
+
+
+def test_a_node_is_believed_to_be_overloaded_after_enough_measurements() -> None:
+    judging = plugin(**CPU, anomalyCondition={"consecutiveAbnormalities": 2})
+    cluster = scenario(judging)
+    cluster.wait(1)
+    for _ in range(5):  # the same measurement again is none
+        cluster.apply(metric("n1", HOT))
+    assert cluster.flagged() == set()
+
+    cluster.apply(metric("n1", HOT, at_s=NOW_S + 1))
+    assert cluster.flagged() == set()
+
+    cluster.apply(metric("n1", HOT, at_s=NOW_S + 2))
+    assert len(cluster.flagged()) == 1
+    assert cluster.flagged() == cluster.flagged_by_full_scan()
+
+
+def test_once_relieved_a_node_must_be_found_overloaded_as_often_again() -> None:
+    judging = plugin(**CPU, anomalyCondition={"consecutiveAbnormalities": 2})
+    cluster = scenario(judging)
+    for later in (1, 2):
+        cluster.apply(metric("n1", HOT, at_s=NOW_S + later))
+    assert len(cluster.flagged()) == 1
+
+    for later in (3, 4):
+        cluster.apply(metric("n1", HOT, at_s=NOW_S + later))
+        assert cluster.flagged() == set()
+    cluster.apply(metric("n1", HOT, at_s=NOW_S + 5))
+
+    assert len(cluster.flagged()) == 1
+
+
+def test_a_detector_of_a_node_that_is_not_overloaded_for_long_is_forgotten() -> None:
+    condition = {"consecutiveAbnormalities": 2}
+    judging = plugin(**CPU, anomalyCondition=condition, detectorCacheTimeout="60s")
+    cluster = scenario(judging)
+    cluster.apply(metric("n1", HOT, at_s=NOW_S + 1))
+    cluster.wait(61)
+
+    at_s = NOW_S + 61
+    cluster.apply(metric("n2", (), at_s=at_s), metric("n1", HOT, at_s=at_s))
+
+    assert cluster.flagged() == set()
+
+
+def test_a_plan_ends_where_the_limit_of_the_cluster_is_spent() -> None:
+    cluster = Scenario(plugin(**BASE), *measured(NODES, FULL), now_s=NOW_S)
+
+    def refuse(finding: Finding) -> Any:
+        return TOTAL_LIMIT_REACHED.refuse(finding, "spent", scope_exhausted="cluster")
+
+    found = cluster.evaluate("every pool", refuse)
+    assert len([each for each in found if isinstance(each, Finding)]) == 1
+
+
+def test_only_a_pod_on_an_overloaded_node_wakes_the_plugin_when_it_may_leave() -> None:
+    judging = plugin(**CPU)
+    cluster = scenario(judging, small("calm", "n2"))
+
+    assert cluster.subjects_evaluated(small("calm", "n2", labels={"a": "b"})) == set()
+    assert cluster.subjects_evaluated(small("p1", labels={"a": "b"})) == {"every pool"}
+
+
+def test_with_distances_from_the_mean_the_plugin_looks_again_when_a_measurement_is_too_old() -> (
+    None
+):
+    judging = plugin(**thresholds({"cpu": 5}, {"cpu": 5}), useDeviationThresholds=True)
+    idle = Scenario(
+        judging,
+        *measured(TWO, HOT),
+        host("n3"),
+        metric("n3", (), at_s=NOW_S - 100, cpu=4000),
+        now_s=NOW_S,
+    )
+
+    assert RequeueAfter(80.0) in idle.evaluate("every pool")
