@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
+import anyio.lowlevel
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
@@ -295,6 +296,7 @@ class Journal:
             with flushing:
                 while not (self._stop.is_set() and not self._buffer):
                     if self._buffer:
+                        await self._let_intents_join()
                         await self._commit(self._take_pending(MAX_BATCH))
                     else:
                         await self._wait_for_work()
@@ -306,6 +308,15 @@ class Journal:
             self._fail_batch(self._take_pending(), _CLOSED)
             self._health.notify_waiters()
             self._stopped.set()
+
+    async def _let_intents_join(self) -> None:
+        """Give way once if no caller waits for what is buffered.
+
+        An intent follows its finding and its decision by one turn of the event loop. In the next
+        write it would wait for two.
+        """
+        if self._buffer[-1].written is None:
+            await anyio.lowlevel.checkpoint()
 
     async def _wait_for_work(self) -> None:
         """Wait for work; a checkpoint may come due meanwhile."""
