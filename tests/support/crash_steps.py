@@ -216,7 +216,9 @@ def kill_at(name: str, nth: int, path: Path) -> None:
     def before(*arguments: Any) -> None:  # whatever the part takes
         if is_due("half", *arguments):
             _, descriptor, data = arguments
-            os.write(descriptor, data[: len(data) // 2])
+            half = data[: len(data) // 2]
+            # two lines of one length: half of them would be a whole line, and nothing torn
+            os.write(descriptor, half[:-10] if half.endswith(b"\n") else half)
             _kill_self(file, name)
         if is_due("before", *arguments):
             _kill_self(file, name)
