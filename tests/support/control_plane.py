@@ -34,6 +34,25 @@ AUDIT_POLICY = {
         {"level": "None"},
     ],
 }
+PACKING = "packing"  # the name of a second scheduler, which fills nodes up
+SCHEDULER_PROFILES = [
+    {"schedulerName": "default-scheduler"},
+    {
+        "schedulerName": PACKING,
+        "plugins": {
+            "score": {
+                "enabled": [{"name": "NodeResourcesFit", "weight": 1}],
+                "disabled": [{"name": "*"}],
+            }
+        },
+        "pluginConfig": [
+            {
+                "name": "NodeResourcesFit",
+                "args": {"scoringStrategy": {"type": "MostAllocated"}},
+            }
+        ],
+    },
+]
 POD_AND_NODE_STAGES = (
     "node/fast/node-initialize.yaml",
     "node/heartbeat/node-heartbeat.yaml",
@@ -189,6 +208,7 @@ class ControlPlane:
     def _write_files(self) -> None:
         _write_signing_key(self.folder / "sa.key")
         (self.folder / "audit.yaml").write_text(json.dumps(AUDIT_POLICY))
+        (self.folder / "scheduler.yaml").write_text(json.dumps(self._scheduler_configuration()))
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f'{self._token},admin,admin,"system:masters"\n')
         self._write_kubeconfig("admin", self._token)
@@ -258,10 +278,18 @@ class ControlPlane:
             f"--secure-port={self._ports['kcm']}",
         ]
 
+    def _scheduler_configuration(self) -> dict[str, object]:
+        return {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(self.admin_kubeconfig)},
+            "profiles": SCHEDULER_PROFILES,
+        }
+
     def _scheduler_arguments(self) -> list[str]:
         return [
-            f"--kubeconfig={self.admin_kubeconfig}",
-            "--leader-elect=false",
+            f"--config={self.folder / 'scheduler.yaml'}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._ports['scheduler']}",
         ]

@@ -34,12 +34,14 @@ def node(name: str, **labels: str) -> Object:
     }
 
 
-def deployment(namespace_name: str, name: str, replicas: int, **pod_spec: object) -> Object:
+def deployment(
+    namespace_name: str, name: str, replicas: int, *, cpu: str = "100m", **pod_spec: object
+) -> Object:
     """Return a Deployment whose pods carry the label `app: name` and take `pod_spec` as is."""
     container = {
         "name": "main",
         "image": "example.invalid/nothing",
-        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+        "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
         "securityContext": _RESTRICTED,
     }
     spec = {

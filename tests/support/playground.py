@@ -2,8 +2,10 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Self
 
@@ -49,6 +51,7 @@ class E2ENamespace:
     kubectl: Kubectl
     namespace: str
     plugins: dict[str, Object] = field(default_factory=dict)
+    balance: dict[str, Object] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         """Create the namespace."""
@@ -61,19 +64,25 @@ class E2ENamespace:
         self.kubectl.run("delete", "nodes", "-l", f"{OWNER}={self.namespace}", "--wait=false")
 
     def policy(self) -> str:
-        """Return a policy file for this namespace alone: `plugins`, or those about wrong nodes."""
+        """Return a policy file for this namespace and its nodes alone.
+
+        It runs `plugins` and `balance`; without either, the plugins about wrong nodes.
+        """
         selector = {"namespaces": {"include": [self.namespace]}}
-        plugins = {
-            name: {**selector, **args} for name, args in (self.plugins or NODE_PLUGINS).items()
-        }
-        configured = {"DefaultEvictor": {"nodeFit": True}, **plugins}
+        deschedule = self.plugins or ({} if self.balance else NODE_PLUGINS)
+        plugins = {name: {**selector, **args} for name, args in deschedule.items()}
+        configured = {"DefaultEvictor": {"nodeFit": True}, **plugins, **self.balance}
         profile = {
             "name": self.namespace,
             "pluginConfig": [{"name": name, "args": args} for name, args in configured.items()],
-            "plugins": {"deschedule": {"enabled": list(plugins)}},
+            "plugins": {
+                "deschedule": {"enabled": list(plugins)},
+                "balance": {"enabled": list(self.balance)},
+            },
         }
         head = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"}
-        return json.dumps({**head, "profiles": [profile]}, indent=1)
+        nodes = {"nodeSelector": f"{OWNER}={self.namespace}"}
+        return json.dumps({**head, **nodes, "profiles": [profile]}, indent=1)
 
     def node(self, name: str) -> str:
         """Return the full name of one of our nodes."""
@@ -88,11 +97,26 @@ class E2ENamespace:
             lambda: expected <= self._open_nodes(), within_s=30, what=f"nodes {expected} are open"
         )
 
-    def deploy(self, app: str, replicas: int, **pod_spec: object) -> dict[str, PodSnapshot]:
+    def deploy(
+        self, app: str, replicas: int, *, cpu: str = "100m", **pod_spec: object
+    ) -> dict[str, PodSnapshot]:
         """Create a Deployment on our nodes and return its pods once all are healthy."""
         on_our_nodes = {"nodeSelector": {OWNER: self.namespace}, **pod_spec}
-        self.kubectl.apply(manifests.deployment(self.namespace, app, replicas, **on_our_nodes))
+        self.kubectl.apply(
+            manifests.deployment(self.namespace, app, replicas, cpu=cpu, **on_our_nodes)
+        )
         return self.await_healthy(app, replicas)
+
+    def deploy_each(self, *apps: str, cpu: str) -> None:
+        """Create Deployments of one pod each on our nodes; nobody waits for them."""
+        ours = {"nodeSelector": {OWNER: self.namespace}}
+        made = (manifests.deployment(self.namespace, app, 1, cpu=cpu, **ours) for app in apps)
+        self.kubectl.apply(*made)
+
+    def scale(self, replicas: int, *apps: str) -> None:
+        """Set the size of Deployments; nobody waits for it."""
+        named = [f"deployment/{app}" for app in apps]
+        self.kubectl.run("scale", *named, "-n", self.namespace, f"--replicas={replicas}")
 
     def create_pdb(self, app: str, max_unavailable: int) -> None:
         """Give an app a disruption budget and wait until the server has worked it out."""
@@ -128,6 +152,32 @@ class E2ENamespace:
         found = self.kubectl.get("pods", "-n", self.namespace, "-l", f"app={app}")
         return {pod.uid: pod for pod in map(PodSnapshot.of, found)}
 
+    def pods_by_node(self) -> dict[str, int]:
+        """Count the pods, whatever their app, on each of our nodes that has any."""
+        return self._count(map(PodSnapshot.of, self._all_pods()))
+
+    def await_pods_by_node(self, within_s: float = 60, **expected: int) -> None:
+        """Wait until every pod is healthy, and each node has as many as expected."""
+
+        def as_expected() -> bool:
+            pods = [PodSnapshot.of(pod) for pod in self._all_pods()]
+            return all(pod.healthy for pod in pods) and self._count(pods) == expected
+
+        wait_until(as_expected, within_s=within_s, what=f"the nodes have {expected} pods")
+
+    def apps_on(self, name: str) -> set[str]:
+        """Return the apps that have a pod on one of our nodes."""
+        here = f"spec.nodeName={self.node(name)}"
+        pods = self.kubectl.get("pods", "-n", self.namespace, "--field-selector", here)
+        return {pod["metadata"]["labels"]["app"] for pod in pods}
+
+    def ready_at(self, name: str) -> datetime:
+        """Return the second in which one of our nodes became Ready."""
+        (node,) = self.kubectl.get("node", self.node(name))
+        (ready,) = (c for c in node["status"]["conditions"] if c["type"] == "Ready")
+        assert ready["status"] == "True"
+        return datetime.fromisoformat(ready["lastTransitionTime"])
+
     def pods_on(self, app: str, name: str) -> set[str]:
         """Return the uids of the app's pods on one of our nodes."""
         node = self.node(name)
@@ -161,6 +211,13 @@ class E2ENamespace:
     def watch_health(self, app: str, log: Path) -> "HealthWatch":
         """Return a watch of the app's pods, to be used as a context manager."""
         return HealthWatch(self.kubectl.watching("pods", "-n", self.namespace, f"-lapp={app}"), log)
+
+    def _all_pods(self) -> list[Object]:
+        return self.kubectl.get("pods", "-n", self.namespace)
+
+    def _count(self, pods: Iterable[PodSnapshot]) -> dict[str, int]:
+        ours = self.node("")
+        return dict(Counter(pod.node.removeprefix(ours) for pod in pods if pod.node))
 
     def _eviction_is_denied(self, pod: str) -> bool:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/eviction?dryRun=All"

@@ -1,0 +1,105 @@
+"""The plugins that balance, with the real scheduler: what they move goes where it should, once."""
+
+import time
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from tests.support.control_plane import PACKING
+from tests.support.controller_process import RunController
+from tests.support.playground import OWNER, E2ENamespace
+from tests.support.referee import AuditCrosscheck
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+HOST = "kubernetes.io/hostname"
+SOON = timedelta(seconds=5)  # after a node is Ready, whose condition tells full seconds
+QUIET_S = 3.0  # fifteen times the quiet time of the debounce
+UTILIZATION = {"thresholds": {"cpu": 30}, "targetThresholds": {"cpu": 60}}
+
+
+def evicted(referee: AuditCrosscheck) -> list[str]:
+    return [str(each.uid) for each in referee.evicted()]
+
+
+def test_a_node_added_to_a_full_cluster_takes_its_share_within_seconds(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    playground.add_nodes("n1", "n2")
+    playground.balance = {"LowNodeUtilization": UTILIZATION}
+    before = playground.deploy("web", 12, cpu="1")  # 75 % of the 8 CPUs of each node
+
+    with run_controller():
+        playground.add_nodes("n3")
+        playground.await_pods_by_node(n1=4, n2=4, n3=4)
+        ready_at = playground.ready_at("n3")
+        time.sleep(QUIET_S)
+
+    moved = evicted(referee)
+    assert len(moved) == 4
+    assert set(moved) <= before.keys(), "a replacement moved"
+    for uid in moved:
+        answered_at = referee.first_answered_at(uid)
+        assert answered_at is not None
+        assert answered_at - ready_at < SOON
+
+
+def test_a_node_that_is_hardly_used_is_emptied_and_stays_empty(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    playground.add_nodes("n1", "n2")
+    playground.balance = {"HighNodeUtilization": {"thresholds": {"cpu": 30}}}
+    on_n1 = {OWNER: playground.namespace, HOST: playground.node("n1")}
+    playground.deploy("filler", 6, cpu="1", nodeSelector=on_n1)
+    playground.deploy("web", 4, cpu="1", schedulerName=PACKING)
+    assert playground.pods_by_node() == {"n1": 8, "n2": 2}, "the scheduler fills n1 up"
+    doomed = playground.pods_on("web", "n2")
+
+    with run_controller():
+        time.sleep(QUIET_S)
+        assert evicted(referee) == [], "n1 is full"
+        playground.scale(3, "filler")
+        playground.await_pods_by_node(n1=7)
+        time.sleep(QUIET_S)
+
+    assert sorted(evicted(referee)) == sorted(doomed)
+    assert playground.pods_by_node() == {"n1": 7}
+
+
+def test_nobody_moves_twice_for_one_reason_while_pods_and_nodes_come_and_go(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    """Every workload has one pod: its name tells whose replacement was moved."""
+    playground.add_nodes("n1", "n2")
+    playground.balance = {"LowNodeUtilization": UTILIZATION}
+    apps = [f"app{number}" for number in range(12)]
+    playground.deploy_each(*apps, cpu="1")
+    playground.await_pods_by_node(n1=6, n2=6)
+
+    def moves() -> Counter[str]:
+        return Counter(each.pod.partition("-")[0] for each in referee.evicted())
+
+    with run_controller():
+        playground.add_nodes("n3")
+        playground.await_pods_by_node(n1=4, n2=4, n3=4)
+        time.sleep(QUIET_S)
+        for_the_first_reason = moves()
+
+        newcomers = playground.apps_on("n3")
+        playground.scale(0, *newcomers)
+        playground.await_pods_by_node(n1=4, n2=4)
+        playground.kubectl.run("cordon", playground.node("n3"))
+        playground.scale(1, *newcomers)
+        playground.await_pods_by_node(n1=6, n2=6)
+        time.sleep(QUIET_S)
+        assert moves() == for_the_first_reason, "there is no room elsewhere"
+
+        playground.kubectl.run("uncordon", playground.node("n3"))
+        playground.await_pods_by_node(n1=4, n2=4, n3=4)
+        for_the_second_reason = moves() - for_the_first_reason
+        time.sleep(5 * QUIET_S)
+
+        assert moves() - for_the_first_reason == for_the_second_reason, "it is balanced"
+    for counts in (for_the_first_reason, for_the_second_reason):
+        assert sorted(counts.values()) == [1, 1, 1, 1]
