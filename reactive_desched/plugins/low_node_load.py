@@ -296,6 +296,10 @@ EVERY_POOL: Final = "every pool"
 """The one subject: a node that one pool has handled is left out by the next."""
 
 
+RESERVED_RECHECK_S: Final = 60.0
+"""When a plan is made anew for which room was reserved: that it expires is no change."""
+
+
 class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
     """Nodes of a pool on which more is used than should be, while other nodes of it have room.
 
@@ -331,7 +335,7 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
     def balance(self, subject: str, view: View) -> Plan:
         """Plan every pool by what was measured, and by the pods that left and came since."""
         del subject
-        yield from self._balance_pools(_Look(view))
+        yield from self._balance_pools(_Look(view, reserved=view.reserved_by_node()))
 
     def sweep(self, view: View) -> Plan:
         """Plan as koordinator does: every pass is an observation, and only measured use counts."""
@@ -365,6 +369,9 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         pool.relieve(Level.PROD, prod_low)
         if not self.args.number_of_nodes < with_room < standings.selected:
             return ()
+        low, both_low, prod_low = (
+            [look.with_reserved(node) for node in nodes] for nodes in (low, both_low, prod_low)
+        )
         rule, running = pool.rule, _Running(self.args, pool, look)
         room = _room(rule, Level.NODE, [*low, *both_low])
         room_of_both = _room(rule, Level.NODE, both_low)
@@ -376,6 +383,8 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         yield from move.plan(prod_sources)
         pool.observe_normal(Level.NODE, sources)
         pool.observe_normal(Level.PROD, prod_sources)
+        if look.reserved:
+            yield RequeueAfter(RESERVED_RECHECK_S)
         return [each.load.name for each in high]
 
 
@@ -383,11 +392,13 @@ class _Look(Struct, frozen=True):
     """The cluster as it is looked at; `sweep_pass` numbers the passes of a sweep.
 
     In a sweep all is as koordinator has it. Else the same measurement is never counted twice, the
-    use of a node follows the pods that left and came since, and a pod that stays takes no room.
+    use of a node follows the pods that left and came since, what is `reserved` for replacements of
+    evicted pods counts as used, and a pod that stays takes no room.
     """
 
     view: View
     sweep_pass: int | None = None
+    reserved: Mapping[str, ResourceList] = {}
 
     @property
     def is_sweep(self) -> bool:
@@ -401,6 +412,17 @@ class _Look(Struct, frozen=True):
     def evidence(self, node: Standing) -> float:
         """Return what tells an observation of a node from the one before."""
         return node.load.sampled_s if self.sweep_pass is None else self.sweep_pass
+
+    def with_reserved(self, target: Standing) -> Standing:
+        """Add to the use of a node with room what replacements are expected to use of it."""
+        if (reserved := self.reserved.get(target.load.name)) is None:
+            return target
+        more = {
+            level: {r: amount + reserved.get(r, 0) for r, amount in target.load.used(level).items()}
+            for level in Level
+        }
+        load = structs.replace(target.load, usage=more[Level.NODE], prod_usage=more[Level.PROD])
+        return structs.replace(target, load=load)
 
     def leaving(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods that leave, and so no longer count."""

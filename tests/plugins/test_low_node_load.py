@@ -371,3 +371,17 @@ def test_with_distances_from_the_mean_the_plugin_looks_again_when_a_measurement_
     )
 
     assert RequeueAfter(80.0) in idle.evaluate("every pool")
+
+
+def test_room_that_is_reserved_for_replacements_is_not_promised_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Scenario(plugin(**CPU), *measured((host("n1"), host("n2")), crowd(8)), now_s=NOW_S)
+    assert len(cluster.flagged()) == 3
+
+    reserved = {"n2": {"cpu": 1600, "pods": 4}}
+    monkeypatch.setattr(cluster.view, "reserved_by_node", lambda: reserved)
+
+    found = cluster.evaluate("every pool")
+    assert len([each for each in found if isinstance(each, Finding)]) == 1
+    assert RequeueAfter(60.0) in found, "a reservation that expires is no change"
