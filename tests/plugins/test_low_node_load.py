@@ -385,3 +385,12 @@ def test_room_that_is_reserved_for_replacements_is_not_promised_again(
     found = cluster.evaluate("every pool")
     assert len([each for each in found if isinstance(each, Finding)]) == 1
     assert RequeueAfter(60.0) in found, "a reservation that expires is no change"
+
+
+def test_without_node_fit_pods_leave_as_long_as_the_nodes_with_room_have_any_together() -> None:
+    args = thresholds({"cpu": 45}, {"cpu": 50})
+    pods = [*crowd(8), *(small(f"o{n}", "n2") for n in range(4))]  # 400m are left on n2
+
+    objects = measured((host("n1"), host("n2")), pods)
+
+    assert evicted(plugin(**args, nodeFit=False), objects) == ["p1"]
