@@ -25,7 +25,6 @@ FOLDER = Path(__file__).parent.parent.parent / "shared" / "conformance"
 
 TO_COME = frozenset(
     {
-        "RemoveDuplicates",
         "RemovePodsViolatingTopologySpreadConstraint",
     }
 )

@@ -37,6 +37,13 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
 
     extension_point: ClassVar[str] = "balance"
 
+    sweep_is_filtered: ClassVar[bool] = False
+    """Whether `sweep` itself leaves out the pods that the evictor protects or that fit nowhere.
+
+    The evictor's filters are then not applied again before each eviction, as upstream does where it
+    filters all pods before it evicts the first: one may not pass any more by then.
+    """
+
     @abstractmethod
     def balance(self, subject: SubjectT, view: View) -> Plan:
         """Plan which pods of the subject should leave, as the cluster is now."""

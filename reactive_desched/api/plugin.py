@@ -90,6 +90,14 @@ class View(Protocol):
         """
         ...
 
+    def awaiting_replacement(self, owner_uid: str) -> Iterable[Pod]:
+        """Return the evicted pods of a controller for whose replacements capacity is reserved.
+
+        That is until a pod of the controller is bound, or for two minutes; an evicted pod is among
+        them while it is still there. In upstream's mode of node fit there are none.
+        """
+        ...
+
     # --- indexes ---
 
     def index(self, kind: type[IndexT], args: Hashable = None, /) -> IndexT:

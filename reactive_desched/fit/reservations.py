@@ -64,6 +64,10 @@ class Reservations:
         sums = ((node, self.reserved_on(node)) for node in self._by_node)
         return {node: amounts for node, amounts in sums if amounts is not None}
 
+    def of_owner(self, owner_uid: str) -> Iterable[Reservation]:
+        """Return the reservations for a controller's pods."""
+        return self._by_owner.get(owner_uid, {}).values()
+
     def reserved_on(self, node: str) -> ResourceList | None:
         """Sum what is reserved on a node; None is nothing."""
         if (reservations := self._by_node.get(node)) is None:

@@ -18,6 +18,7 @@ from reactive_desched.fit.unschedulable import (
 from reactive_desched.fit.upstream import NoFit
 from reactive_desched.model.changes import Change, PodBound
 from reactive_desched.model.decisions import CapacityHint
+from reactive_desched.model.findings import AllNodesBut, Targets
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import PersistentVolumeClaim, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
@@ -75,7 +76,7 @@ class SchedulerNodeFit:
         return not self._nodes.is_stale
 
     def find_other_node(
-        self, pod: Pod, selector: Selector, targets: frozenset[str] | None = None
+        self, pod: Pod, selector: Selector, targets: Targets | None = None
     ) -> str | None:
         """Name a ready, selected node other than the pod's own, one of the targets, that fits."""
         self._sync_nodes()
@@ -98,7 +99,7 @@ class SchedulerNodeFit:
         return None if slot is None else self._nodes.name(slot)
 
     def diagnose_other_nodes(
-        self, pod: Pod, selector: Selector, targets: frozenset[str] | None = None
+        self, pod: Pod, selector: Selector, targets: Targets | None = None
     ) -> NoFit:
         """Return why the other nodes, or the targets, reject the pod, and which changes may help.
 
@@ -128,6 +129,12 @@ class SchedulerNodeFit:
         """Sum what is reserved for replacements, by node."""
         self._nodes.reservations.expire(self._clock())
         return self._nodes.reservations.by_node()
+
+    def awaiting_replacement(self, owner_uid: str) -> Iterable[Pod]:
+        """Return the evicted pods of a controller for whose replacements capacity is reserved."""
+        reservations = self._nodes.reservations
+        reservations.expire(self._clock())
+        return [reservation.pod for reservation in reservations.of_owner(owner_uid)]
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
         """Release the reservation if the pod stays where it is."""
@@ -170,9 +177,15 @@ class SchedulerNodeFit:
     def _ready_nodes(self, selector: Selector) -> int:
         return self._nodes.labels.matching_labels(selector, self._nodes.ready)
 
-    def _candidates(self, pod: Pod, selector: Selector, targets: frozenset[str] | None) -> int:
+    def _candidates(self, pod: Pod, selector: Selector, targets: Targets | None) -> int:
         among = self._other_nodes(pod, self._ready_nodes(selector))
-        return among if targets is None else among & self._nodes.named(targets)
+        match targets:
+            case None:
+                return among
+            case AllNodesBut(names=names):
+                return among & ~self._nodes.named(names)
+            case _:
+                return among & self._nodes.named(targets)
 
     def _other_nodes(self, pod: Pod, among: int) -> int:
         own = self._nodes.slot_of(pod.node)
@@ -210,5 +223,5 @@ class SchedulerNodeFit:
                 yield from (WakeOnPod(other.uid) for other in others)
 
 
-def _scope(selector: Selector, targets: frozenset[str] | None) -> str:
+def _scope(selector: Selector, targets: Targets | None) -> str:
     return str(selector) if targets is None else f"{TARGETS_SCOPE}{selector}"

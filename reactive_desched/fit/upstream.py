@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from reactive_desched.api.index import Index, NodeInfo
 from reactive_desched.fit.filters import Diagnosis
+from reactive_desched.model.findings import Targets
 from reactive_desched.model.fits import fit_error
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Pod, PodSpec
@@ -54,7 +55,7 @@ class NodeFit(Protocol):
         ...
 
     def find_other_node(
-        self, pod: Pod, selector: Selector, targets: frozenset[str] | None = None
+        self, pod: Pod, selector: Selector, targets: Targets | None = None
     ) -> str | None:
         """Name a ready node of the selection, other than the pod's own, that fits it.
 
@@ -71,7 +72,7 @@ class NodeFit(Protocol):
         ...
 
     def diagnose_other_nodes(
-        self, pod: Pod, selector: Selector, targets: frozenset[str] | None = None
+        self, pod: Pod, selector: Selector, targets: Targets | None = None
     ) -> NoFit:
         """Explain why `find_other_node` found nothing; call it right after."""
         ...
@@ -86,6 +87,10 @@ class NodeFit(Protocol):
 
     def reserved_by_node(self) -> Mapping[str, ResourceList]:
         """Sum what is reserved for replacements, by node."""
+        ...
+
+    def awaiting_replacement(self, owner_uid: str) -> Iterable[Pod]:
+        """Return the evicted pods of a controller for whose replacements capacity is reserved."""
         ...
 
 
@@ -108,7 +113,7 @@ class UpstreamNodeFit:
         return True
 
     def find_other_node(
-        self, pod: Pod, selector: Selector, _targets: frozenset[str] | None = None
+        self, pod: Pod, selector: Selector, _targets: Targets | None = None
     ) -> str | None:
         """Name a ready, selected node other than the pod's own that fits it, target or not."""
         others = (r for r in self._view.ready_node_infos(selector) if r.name != pod.node)
@@ -124,9 +129,7 @@ class UpstreamNodeFit:
         fitting = (info.name for info in infos if info is not None and self.fits(pod, info))
         return next(fitting, None)
 
-    def diagnose_other_nodes(
-        self, pod: Pod, _: Selector, _targets: frozenset[str] | None = None
-    ) -> NoFit:
+    def diagnose_other_nodes(self, pod: Pod, _: Selector, _targets: Targets | None = None) -> NoFit:
         """Return why the other nodes reject the pod; freed capacity of any node may help."""
         return self._no_fit(f"no other node fits the pod: {self._last_diagnosis}", pod)
 
@@ -144,6 +147,10 @@ class UpstreamNodeFit:
     def reserved_by_node(self) -> Mapping[str, ResourceList]:
         """Return nothing: this mode reserves nothing."""
         return {}
+
+    def awaiting_replacement(self, _owner_uid: str) -> Iterable[Pod]:
+        """Return nothing: nothing is reserved."""
+        return ()
 
     def fits(self, pod: Pod, node_info: NodeInfo) -> bool:
         """Say whether the pod fits one node."""

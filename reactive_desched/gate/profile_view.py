@@ -62,6 +62,10 @@ class ProfileView(ClusterView):
         """Sum what is reserved for replacements of evicted pods, by node."""
         return self._node_fit.reserved_by_node()
 
+    def awaiting_replacement(self, owner_uid: str) -> Iterable[Pod]:
+        """Return the evicted pods of a controller for whose replacements capacity is reserved."""
+        return self._node_fit.awaiting_replacement(owner_uid)
+
     @property
     def remembers_evictability(self) -> bool:
         """Whether a plugin has asked which pods the evictor protects."""

@@ -7,6 +7,16 @@ from msgspec import Struct
 from reactive_desched.model.objects import Pod, PodKey
 
 
+class AllNodesBut(Struct, frozen=True, gc=False):
+    """Every node except those named, where that is shorter than to name the others."""
+
+    names: frozenset[str]
+
+
+Targets = frozenset[str] | AllNodesBut
+"""The nodes to which a plugin moves pods."""
+
+
 class Finding(Struct, frozen=True, gc=False):
     """The pod should leave its node; `message` says why.
 
@@ -25,7 +35,7 @@ class Finding(Struct, frozen=True, gc=False):
     plugin: str
     message: str
     needs_fit: bool = False
-    targets: frozenset[str] | None = None
+    targets: Targets | None = None
     node_limit: int | None = None
     conflicts_with: tuple[PodKey, ...] = ()
     details: Mapping[str, int | str] = {}

@@ -58,6 +58,13 @@ class NodeSelector(Struct, frozen=True, gc=False, rename="camel"):
                 return True
         return False
 
+    def is_malformed(self) -> bool:
+        """Say whether a term has parts that do not parse, which the API server rejects."""
+        return any(
+            not term.usable and bool(term.match_expressions or term.match_fields)
+            for term in self.node_selector_terms
+        )
+
 
 class PreferredTerm(Struct, frozen=True, gc=False):
     """A wish with a weight of 1 to 100."""

@@ -121,7 +121,8 @@ class PodSpec(Struct, frozen=True, gc=False):
 
     Of affinities between pods only the required ones are kept. `qos_class` is computed from the
     containers; the status may say otherwise. `implicit_requests` names the resources in `requests`
-    that no container asks for: those of the pod's overhead and of requests at pod level.
+    that no container asks for: those of the pod's overhead and of requests at pod level. `images`
+    are those of the app containers, sorted, one for each container.
     """
 
     tolerations: Tolerations = ()
@@ -137,6 +138,7 @@ class PodSpec(Struct, frozen=True, gc=False):
     priority: int | None = None
     has_local_storage: bool = False
     has_resource_claims: bool = False
+    images: tuple[str, ...] = ()
 
     def is_requested_by_container(self, resource: str) -> bool:
         """Say whether a container requests the resource, be it none of it."""

@@ -1,8 +1,29 @@
 """A node holds more pods of one owner than its share, while other nodes could take some."""
 
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable
+from enum import IntEnum
+from math import ceil
+from operator import itemgetter
+from typing import Final, NamedTuple
+
 from pydantic import Field
 
+from reactive_desched.api.balance_plugin import BalancePlugin, Plan
+from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import NamespacedArgs
+from reactive_desched.model.changes import Change, PodChange, PodEvictabilityChanged, Resynced
+from reactive_desched.model.decisions import Decision
+from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.state.indexes.replica_spread import (
+    UNSCHEDULED,
+    ReplicaGroup,
+    ReplicaSpread,
+    ReplicaSpreadChanged,
+    replica_groups,
+)
 
 
 class DuplicatesArgs(NamespacedArgs):
@@ -11,3 +32,228 @@ class DuplicatesArgs(NamespacedArgs):
     exclude_owner_kinds: tuple[str, ...] = Field(
         default=(), description="Leave pods of these owner kinds alone, for example StatefulSet."
     )
+
+    def covers(self, pod: Pod) -> bool:
+        """Say whether the pod is one the plugin was asked to look at."""
+        return super().covers(pod) and not any(
+            owner.kind in self.exclude_owner_kinds for owner in pod.owners
+        )
+
+
+class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
+    """Pods of one owner beyond the even share of their node.
+
+    Pods of one namespace are replicas of each other if they have an owner of the same kind and
+    name, and the same images. Of the replicas on one node the first stays and the others are its
+    duplicates. The even share of a node is the number of all replicas, divided by the number of
+    nodes that the duplicates may be on, rounded up. What a node holds beyond that is evicted, the
+    youngest pods first.
+
+    A pod may be on a node whose NoSchedule and NoExecute taints it tolerates, and that its
+    nodeSelector and required node affinity match. As upstream, the nodes of duplicates that differ
+    in these count together; a pod that may be on a single node adds none; and a pod with several
+    owners is a replica for each of them, but a duplicate only of pods with all the same owners.
+    """
+
+    name = "RemoveDuplicates"
+    indexes = (ReplicaSpread,)
+    reacts_to = (Resynced, ReplicaSpreadChanged, PodEvictabilityChanged)
+    sweep_is_filtered = True
+
+    def matters(self, change: Change) -> bool:
+        """Ignore pods that the arguments leave out."""
+        return not isinstance(change, PodChange) or self.args.covers(change.pod)
+
+    def subjects(self, change: Change, view: View) -> Iterable[ReplicaGroup]:
+        """Name the groups that a change concerns, of those with two pods on one node."""
+        match change:
+            case ReplicaSpreadChanged(group=group):
+                return (group,)
+            case PodEvictabilityChanged(pod=pod):
+                crowded = view.index(ReplicaSpread).crowded_groups()
+                return [group for group in replica_groups(pod) if group in crowded]
+            case _:
+                return sorted(view.index(ReplicaSpread).crowded_groups())
+
+    def balance(self, subject: ReplicaGroup, view: View) -> Plan:
+        """Even out one group as it will be when all its pods have settled.
+
+        Protected pods count. So do pods that are leaving and pods that have no node yet, and after
+        an eviction the pod that will be created: else each eviction would lower the share of all.
+        """
+        pods_by_node = view.index(ReplicaSpread).pods_by_node(subject)
+        replicas = _Replicas(unscheduled=pods_by_node.get(UNSCHEDULED, 0))
+        for node, count in pods_by_node.items():
+            if (node_and_pods := view.pods_of(NodeSubject(node))) is None:
+                continue
+            replicas.count(node, count)
+            if count > 1:
+                for pod in node_and_pods[1]:
+                    if subject in replica_groups(pod) and not pod.is_terminating:
+                        replicas.add(pod, self._standing(pod, view))
+        if awaited := _awaited_pods(subject, replicas, view):
+            replicas.total += awaited
+            yield RequeueAfter(_LOOK_AGAIN_S)
+        yield from self._even_out(subject, replicas, view)
+
+    def sweep(self, view: View) -> Plan:
+        """Even out all groups as upstream: only the pods that may leave now count.
+
+        All groups are counted before the first pod is evicted.
+        """
+        crowded = view.index(ReplicaSpread).crowded_groups()
+        found: dict[ReplicaGroup, _Replicas] = {}
+        for node in view.nodes():
+            for pod in (view.pods_of(NodeSubject(node.name)) or (node, ()))[1]:
+                groups = [group for group in replica_groups(pod) if group in crowded]
+                if groups and self._may_leave_now(pod, view):
+                    for group in groups:
+                        replicas = found.setdefault(group, _Replicas())
+                        replicas.count(node.name, 1)
+                        replicas.add(pod, _Standing.MAY_LEAVE)
+        for group, replicas in sorted(found.items(), key=itemgetter(0)):
+            if (yield from self._even_out(group, replicas, view)) == "cluster":
+                return
+
+    def _may_leave_now(self, pod: Pod, view: View) -> bool:
+        return self.args.covers(pod) and view.evictable(pod) and view.passes_pre_eviction(pod)
+
+    def _standing(self, pod: Pod, view: View) -> "_Standing":
+        if not (self.args.covers(pod) and view.evictable(pod)):
+            return _Standing.PROTECTED
+        return _Standing.LEAVES if view.is_leaving(pod) else _Standing.MAY_LEAVE
+
+    def _even_out(
+        self, group: ReplicaGroup, replicas: "_Replicas", view: View
+    ) -> Generator[Finding, Decision, str]:
+        """Propose what each node holds beyond its share; return the scope whose limit ended it."""
+        crowds = replicas.crowds()
+        movable = [pod for crowd in crowds for pod in crowd.movable]
+        possible = _possible_nodes(movable, view.index(ReplicaSpread))
+        if not possible:
+            return ""
+        share = ceil(replicas.total / len(possible))
+        full = frozenset(node for node, pods in replicas.on_node.items() if pods >= share)
+        below_share = AllNodesBut(full)
+        for crowd in crowds:
+            surplus = 1 + crowd.duplicates - share
+            message = (
+                f"{crowd.node} has {replicas.on_node[crowd.node]} of the {replicas.total} pods of "
+                f"{group}, whose even share of {len(possible)} possible nodes is {share}"
+            )
+            details: dict[str, int | str] = {
+                "owner": str(group),
+                "podsOnNode": replicas.on_node[crowd.node],
+                "pods": replicas.total,
+                "possibleNodes": len(possible),
+                "evenShare": share,
+            }
+            for pod in crowd.movable:
+                if surplus <= 0:
+                    break
+                if view.active_pod(pod.uid) is None:  # evicted as a duplicate for its other owner
+                    surplus -= 1
+                    continue
+                decision = yield Finding(
+                    pod, self.name, message, needs_fit=True, targets=below_share, details=details
+                )
+                if decision.pod_leaves:
+                    surplus -= 1
+                elif decision.scope_exhausted == "node":
+                    break
+                elif decision.scope_exhausted:  # all pods of the group are in one namespace
+                    return decision.scope_exhausted
+        return ""
+
+
+_LOOK_AGAIN_S: Final = 60.0
+"""How long until a group is looked at again of which a replacement is awaited: none may come."""
+
+
+class _Standing(IntEnum):
+    """Which of the replicas on a node stay: those that cannot leave first, those that do last."""
+
+    PROTECTED = 0
+    MAY_LEAVE = 1
+    LEAVES = 2
+
+
+class _Crowd(NamedTuple):
+    """The duplicates on one node: how many, and those that may leave, in the order to evict."""
+
+    node: str
+    duplicates: int
+    movable: list[Pod]
+
+
+class _Replicas:
+    """The pods of a group: how many count in all and on each node, and who shares a node."""
+
+    def __init__(self, unscheduled: int = 0) -> None:
+        self.unscheduled = unscheduled
+        self.total = unscheduled
+        self.on_node: Counter[str] = Counter()
+        self._pods: dict[str, list[tuple[_Standing, Pod]]] = {}
+
+    def count(self, node: str, pods: int) -> None:
+        """Count pods on a node."""
+        self.on_node[node] += pods
+        self.total += pods
+
+    def add(self, pod: Pod, standing: _Standing) -> None:
+        """Add a pod, counted already, that may be a duplicate."""
+        self._pods.setdefault(pod.node, []).append((standing, pod))
+
+    def owner_uids(self, group: ReplicaGroup) -> set[str]:
+        """Return the uids of the owner, of which several may have had its name."""
+        return {
+            owner.uid
+            for pods in self._pods.values()
+            for _, pod in pods
+            for owner in pod.owners
+            if (owner.kind, owner.name) == (group.kind, group.name)
+        }
+
+    def crowds(self) -> list[_Crowd]:
+        """Return the duplicates on each node, in the order of the nodes' names."""
+        return [_crowd(node, pods) for node, pods in sorted(self._pods.items())]
+
+
+def _crowd(node: str, replicas: Iterable[tuple[_Standing, Pod]]) -> _Crowd:
+    """Let the first of the replicas stay, and the first with other owners; the rest are duplicates.
+
+    First comes who cannot leave, and among others the oldest.
+    """
+    first: set[tuple[tuple[str, str], ...]] = set()
+    duplicates: list[tuple[_Standing, Pod]] = []
+    for standing, pod in sorted(replicas, key=_rank):
+        owners = tuple(sorted((owner.kind, owner.name) for owner in pod.owners))
+        if owners in first:
+            duplicates.append((standing, pod))
+        first.add(owners)
+    movable = [pod for standing, pod in duplicates if standing is not _Standing.PROTECTED]
+    return _Crowd(node, len(duplicates), movable[::-1])
+
+
+def _rank(replica: tuple[_Standing, Pod]) -> tuple[_Standing, int, str]:
+    standing, pod = replica
+    return standing, pod.created_s, pod.name
+
+
+def _awaited_pods(group: ReplicaGroup, replicas: "_Replicas", view: View) -> int:
+    """Count the evicted pods that are gone, and for which no pod without a node stands in yet."""
+    gone = {
+        pod.uid
+        for owner_uid in replicas.owner_uids(group)
+        for pod in view.awaiting_replacement(owner_uid)
+        if group in replica_groups(pod) and view.pod_and_node(pod.uid) is None
+    }
+    return max(0, len(gone) - replicas.unscheduled)
+
+
+def _possible_nodes(pods: Iterable[Pod], spread: ReplicaSpread) -> Collection[str]:
+    """Name the nodes that any of these pods may be on, but for pods that have no choice."""
+    specs = {id(pod.spec): pod.spec for pod in pods}
+    choices = {id(nodes): nodes for nodes in map(spread.possible_nodes, specs.values())}
+    several = [nodes for nodes in choices.values() if len(nodes) > 1]
+    return several[0] if len(several) == 1 else set().union(*several)

@@ -22,7 +22,6 @@ GROUP: Final = "reactive_desched.plugins"
 _BUILT_IN: Final = f"{__package__}."
 
 PLANNED_PLUGINS: Final[Mapping[str, str]] = {
-    "RemoveDuplicates": "duplicates:DuplicatesArgs",
     "RemovePodsViolatingTopologySpreadConstraint": "topology_spread:TopologySpreadArgs",
 }
 """Balance plugins that a policy can configure and have checked before they are built."""

@@ -7,12 +7,12 @@ the API server, and nothing runs unless two nodes are eligible.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from reactive_desched.api.balance_plugin import BalancePlugin
-from reactive_desched.api.plugin import DeschedulePlugin, Opinions, next_opinion
+from reactive_desched.api.plugin import DeschedulePlugin, next_opinion
 from reactive_desched.fit.upstream import NodeFit, UpstreamNodeFit
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import GateFilter
@@ -120,19 +120,28 @@ class Cycle:
     def _run_plugin(self, profile: _Profile, plugin: AnyPlugin) -> Iterator[CycleDecision]:
         match plugin:
             case BalancePlugin():
-                yield from self._run_plan(profile, plugin.sweep(profile.view))
+                yield from self._run_plan(profile, plugin)
             case DeschedulePlugin():
                 for findings in plugin.sweep(profile.view):
                     yield from self._run_portion(profile, findings)
 
-    def _run_plan(self, profile: _Profile, opinions: Opinions) -> Iterator[CycleDecision]:
+    def _run_plan(
+        self,
+        profile: _Profile,
+        plugin: BalancePlugin[Any, Any],  # of any subjects and arguments
+    ) -> Iterator[CycleDecision]:
         """Decide one finding after the other, and send the plugin what came of each."""
+        filters: tuple[GateFilter, ...] = (*profile.filters, self._limits)
+        if plugin.sweep_is_filtered:
+            reserved = (profile.node_fit_filter,) if self._reserves_capacity else ()
+            filters = (*reserved, self._limits)
+        opinions = plugin.sweep(profile.view)
         sent: Decision | None = None
         while (opinion := next_opinion(opinions, sent)) is not None:
             sent = None
             if isinstance(opinion, Finding):
                 self._sync_node_fit()
-                refusal = _first_refusal(opinion, (*profile.filters, self._limits))
+                refusal = _first_refusal(opinion, filters)
                 decided = CycleDecision(profile.name, refusal or Evict(opinion))
                 yield decided
                 sent = decided.decision if refusal or self._left(decided) else _failed(opinion)

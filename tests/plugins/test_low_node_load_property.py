@@ -166,8 +166,9 @@ def test_once_a_plan_is_carried_out_and_measured_nothing_is_found(
         found = [each for each in cluster.evaluate("every pool") if isinstance(each, Finding)]
         for finding in found:
             key = finding.pod.name
+            assert isinstance(finding.targets, frozenset)
             free = min(
-                finding.targets or (),
+                finding.targets,
                 key=lambda name: sum(cpu for p, cpu in placed.values() if p.node == name),
             )
             _, cpu = placed.pop(key)

@@ -46,7 +46,7 @@ from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.anti_affinity import anti_affinity_term, selector
-from reactive_desched.testing.builders import node, pod, term, with_spec
+from reactive_desched.testing.builders import node, pod, term, tolerations, with_spec
 
 for module in walk_packages(reactive_desched.__path__, "reactive_desched."):
     if module.name.startswith(("reactive_desched.state.", "reactive_desched.fit.")):
@@ -93,6 +93,8 @@ SPECS = (
     ).spec,
     with_spec(pod("x"), node_affinity=PREFERS_SSD).spec,
     pod("x", requests={"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}).spec,
+    with_spec(pod("x"), images=("web:2",), tolerations=tolerations(["gpu"])).spec,
+    with_spec(pod("x"), node_selector={"disk": "ssd"}).spec,
 )
 LABELS: tuple[dict[str, str], ...] = (ALIKE, {"app": "db"}, {})
 OWNERS = tuple(
@@ -117,7 +119,7 @@ pods = st.builds(
     st.sampled_from(SPECS),
     st.sampled_from(["Running", "Running", "Failed"]),
     st.sampled_from([BEST_EFFORT, BEST_EFFORT, GUARANTEED]),
-    st.sampled_from([*OWNERS, ()]),
+    st.sampled_from([*OWNERS, (*OWNERS[0], *OWNERS[1]), ()]),
     st.sampled_from([(), ("data",), ("data", "logs")]),
     st.sampled_from([None, None, 1]),
 )

@@ -181,6 +181,7 @@ def _spec(spec: Obj) -> PodSpec:
         priority=spec.get("priority"),
         has_local_storage=any("emptyDir" in v or "hostPath" in v for v in spec.get("volumes", [])),
         has_resource_claims=bool(spec.get("resourceClaims")),
+        images=tuple(sorted(c.get("image") or "" for c in spec.get("containers", []))),
     )
 
 

@@ -100,7 +100,7 @@ _resources = _objects(requests=_resource_lists, limits=_resource_lists)
 _ports = _lists(_objects(hostPort=st.integers(0, 2), protocol=_texts, hostIP=_texts, name=_texts))
 _restarts = _texts | st.just("Always")
 _containers = _lists(
-    _objects(name=_texts, resources=_resources, ports=_ports, restartPolicy=_restarts, image=_junk)
+    _objects(name=_texts, resources=_resources, ports=_ports, restartPolicy=_restarts, image=_texts)
 )
 _reasons = _objects(reason=_texts)
 _ends = _objects(reason=_texts, exitCode=st.integers(0, 2))

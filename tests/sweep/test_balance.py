@@ -10,6 +10,7 @@ from reactive_desched.model.decisions import Evict
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.plan.evaluation import run_sweeps
 from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Policy
 from reactive_desched.state.cluster import ClusterState
@@ -142,3 +143,17 @@ def test_the_schedulers_mode_of_node_fit_counts_only_the_targets_of_a_move() -> 
     assert planned(moving, objects, SCHEDULER) == two
     assert list(decisions(moving, objects)) == [f"Evict n1-{number}" for number in range(4)]
     assert planned(moving, objects) == [f"Evict n1-{number}" for number in range(4)]
+
+
+def test_a_plugin_that_filters_pods_itself_is_still_refused_what_is_reserved_by_then() -> None:
+    slots = {"cpu": "8", "memory": "8Gi", "pods": "1"}
+    objects: list[ClusterObject] = [node("n1"), node("n2", allocatable=slots), *crowd(4)]
+    args = DefaultEvictorArgs(node_fit=True)
+    evening_out = make_policy((make_profile_of("p", (DuplicatesPlugin(DuplicatesArgs()),), args),))
+
+    assert list(decisions(evening_out, objects)) == ["Evict n1-3", "Evict n1-2"]
+    assert list(decisions(evening_out, objects, node_fit=SCHEDULER)) == [
+        "Evict n1-3",
+        "Refuse n1-2",
+        "Refuse n1-1",
+    ]

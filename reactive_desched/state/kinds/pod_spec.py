@@ -43,6 +43,7 @@ class Container(WireStruct, frozen=True, gc=False):
     """A container of a pod's spec; a sidecar is an init container with its own restart policy."""
 
     name: str = ""
+    image: Raw = NULL
     resources: Raw = EMPTY_OBJECT
     ports: Raw = EMPTY_LIST
     restart_policy: str = ""
@@ -126,6 +127,7 @@ class SpecReader:
         self._decode_resources: Final = Decoder(WireResources).decode
         self._decode_quantities: Final = Decoder(dict[str, Raw]).decode
         self._decode_priority: Final = Decoder(int | None).decode
+        self._decode_image: Final = Decoder(str | None).decode
         self._qos_cache: Final[LRUCache[bytes, str]] = LRUCache(QOS_CACHE_SIZE)
 
     def spec(self, wire: WirePodSpec, *, has_local_storage: bool) -> PodSpec:
@@ -173,7 +175,12 @@ class SpecReader:
             priority=self._decode_priority(parts.priority),
             has_local_storage=has_local_storage,
             has_resource_claims=bool(parts.resource_claims),
+            images=tuple(sorted(self._images(parts))),
         )
+
+    def _images(self, parts: WirePodSpec) -> Iterator[str]:
+        for container in parts.containers:
+            yield self._tables.texts.intern(self._decode_image(container.image) or "")
 
     def _host_ports(self, parts: WirePodSpec) -> Iterator[HostPort]:
         """Yield the host ports of containers and sidecars, as the NodePorts filter sees them."""
@@ -330,7 +337,7 @@ def _max_quantities(lists: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _spec_text(parts: WirePodSpec) -> bytes:
-    """Join the texts that decide on which nodes the pod fits and what it requests, but affinity."""
+    """Join the texts of all that a PodSpec keeps, but affinity and local storage."""
     texts: list[Raw | bytes] = [
         parts.tolerations,
         parts.node_selector,
@@ -341,7 +348,7 @@ def _spec_text(parts: WirePodSpec) -> bytes:
         b"claims" if parts.resource_claims else b"",
     ]
     for container in parts.containers:
-        texts += container.ports, container.resources
+        texts += container.image, container.ports, container.resources
     for container in parts.init_containers:
         texts += _init_mark(container), container.ports, container.resources
     return _SEPARATOR.join(texts)
