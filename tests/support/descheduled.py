@@ -1,0 +1,121 @@
+"""The reactive path over a simulated cluster, in virtual time and without a server.
+
+The simulator's controllers replace what is evicted, and its scheduler places the replacements.
+"""
+
+import json
+from collections import Counter
+from typing import Any, Final
+
+from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.controller import plugin_instances
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.errors import ReactiveDeschedError
+from reactive_desched.gate.factory import GateFactory
+from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.model.decisions import Evict
+from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.objects import Node
+from reactive_desched.model.outcomes import EVICTION_ACCEPTED, PDB_REFUSED_EVICTION
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.settings import RetrySettings
+from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.sim.history import Event
+from reactive_desched.sim.pods import node_of
+from reactive_desched.sim.resources import RESOURCES
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.state.view import ClusterView
+from tests.support.configurations import make_configuration, make_profile_of
+from tests.support.sim_world import SimulatedCluster
+
+STEP_S: Final = 0.5
+
+
+class DescheduledCluster:
+    """A simulated cluster whose pods one plugin evicts, by the gates of the reactive path.
+
+    `evicted` are the names of the pods that left by it, in order.
+    """
+
+    def __init__(
+        self,
+        world: SimulatedCluster,
+        plugin: AnyPlugin,
+        *,
+        quiet_s: float = 1.0,
+        **evictor: Any,  # any argument of the default evictor, as policies write it
+    ) -> None:
+        self.world = world
+        self.evicted: list[str] = []
+        self.evaluations: list[Evaluation] = []
+        profile = make_profile_of("p", (plugin,), DefaultEvictorArgs.model_validate(evictor))
+        config = make_configuration((profile,), debounce=DebounceConfig(quiet_s, 10 * quiet_s))
+        self.state = ClusterState()
+        tables = InternTables()
+        self._codecs = {
+            resource: ResourceCodec(kind, tables)
+            for resource, kind in WATCHED_KINDS.items()
+            if resource in RESOURCES
+        }
+        self._gates = GateFactory(ClusterView(self.state, self._now), self._now, config)
+        instances = plugin_instances(config, self.state, self._gates, self._now)
+        self._evaluator = Evaluator(instances, PodBackoff(RetrySettings()), self._gates.node_fit)
+        for resource in self._codecs:
+            for obj in world.store.list(resource):
+                self.state.upsert(self._decoded(resource, obj))
+        world.store.subscribe(self._follow)
+        self._evaluator.resync(self._now())
+
+    def run(self, seconds: float) -> "DescheduledCluster":
+        """Let time pass, and evict what is decided."""
+        until = self._now() + seconds
+        while self._now() < until:
+            self._work()
+            self.world.advance(STEP_S)
+        self._work()
+        return self
+
+    def pods_by_node(self, app: str) -> dict[str, int]:
+        """Count the pods of a workload on each node."""
+        return dict(Counter(map(node_of, self.world.pods(app))))
+
+    def pods_by_domain(self, app: str, topology_key: str) -> dict[str, int]:
+        """Count the pods of a workload in each domain of a label, those without any included."""
+        domains = {node.name: node.labels[topology_key] for node in self.state.store(Node)}
+        counts = Counter(domains[node_of(pod)] for pod in self.world.pods(app))
+        return {domain: counts[domain] for domain in set(domains.values())}
+
+    def _now(self) -> float:
+        return self.world.clock.now()
+
+    def _decoded(self, resource: str, obj: Any) -> Any:  # a JSON object, a record of any kind
+        return self._codecs[resource].decode_object(json.dumps(obj).encode())
+
+    def _follow(self, event: Event) -> None:
+        if event.resource not in self._codecs:
+            return
+        record = self._decoded(event.resource, event.object)
+        gone = event.type == "DELETED"
+        changes = self.state.remove(record) if gone else self.state.upsert(record)
+        self._gates.apply_changes(changes)
+        self._evaluator.apply_changes(changes, self._now())
+
+    def _work(self) -> None:
+        for evaluation in list(self._evaluator.process_due(self._now(), lambda: False)):
+            self.evaluations.append(evaluation)
+            if isinstance(evaluation.decision, Evict):
+                self._evict(evaluation)
+
+    def _evict(self, evaluation: Evaluation) -> None:
+        name = evaluation.finding.pod.name
+        try:
+            self.world.evict(name)
+        except ReactiveDeschedError as refusal:
+            outcome = PDB_REFUSED_EVICTION.outcome(str(refusal))
+        else:
+            self.evicted.append(name)
+            outcome = EVICTION_ACCEPTED.outcome()
+        self._evaluator.settle(evaluation, outcome, self._now())
