@@ -1,4 +1,4 @@
-"""The example of docs/reference/plan.md: its answer is what the command prints."""
+"""The examples of docs/reference/plan.md and nodes.md: what the command prints for their files."""
 
 import contextlib
 import io
@@ -8,15 +8,16 @@ from tempfile import TemporaryDirectory
 
 from reactive_desched.cli import main
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "plan.md"
+_REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+PAGES = (_REFERENCE / "plan.md", _REFERENCE / "nodes.md")
 _ANSWER = re.compile(r"(?<=^```json\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 
 
-def plan_page() -> str:
+def page_with_answer(page: Path) -> str:
     """Return the page with the answer that its own files and command give."""
-    text = PAGE.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
     cluster, policy = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    [command] = re.findall(r"^`reactive-desched (plan .*)` prints$", text, re.MULTILINE)
+    [command] = re.findall(r"^`reactive-desched ((?:plan|nodes) .*)` prints$", text, re.MULTILINE)
     printed = io.StringIO()
     with TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path("cluster.yaml").write_text(cluster, encoding="utf-8")

@@ -24,8 +24,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
-from tools.plan_example import PAGE as PLAN_PAGE
-from tools.plan_example import plan_page
+from tools.plan_example import PAGES, page_with_answer
 from tools.watched_kinds import README, watched_kinds_page, written_files
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -266,7 +265,8 @@ def main() -> None:
     for file, text in written_files().items():
         file.write_text(text, encoding="utf-8")
     README.write_text(readme(), encoding="utf-8")
-    PLAN_PAGE.write_text(plan_page(), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(page_with_answer(page), encoding="utf-8")
     (REFERENCE / "reasons.md").write_text(reasons_page(), encoding="utf-8")
 
 

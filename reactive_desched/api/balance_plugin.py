@@ -5,13 +5,15 @@ before it goes on, so that its numbers follow what really leaves.
 """
 
 from abc import abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import ClassVar
 
+from reactive_desched.api.index import Cluster
 from reactive_desched.api.plugin import ArgsT, Plugin, SubjectT, View
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.node_table import NodeTable
 
 __all__ = ["BalancePlugin", "Plan"]
 
@@ -59,3 +61,11 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
         """
         for subject in list(self.subjects(Resynced(), view)):
             yield from self.balance(subject, view)
+
+    def node_tables(self, cluster: Cluster, now_s: float) -> Iterable[NodeTable]:
+        """Return how the nodes stand at a time (seconds since the epoch), a table for each pool.
+
+        `reactive-desched nodes` shows them. None for a plugin that does not weigh nodes.
+        """
+        del cluster, now_s
+        return ()

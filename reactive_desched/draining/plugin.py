@@ -9,8 +9,9 @@ from collections.abc import Collection, Generator, Hashable, Iterable, Iterator,
 from typing import Final
 
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
-from reactive_desched.api.index import Index
+from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import ArgsT, View
+from reactive_desched.draining.node_table import node_table
 from reactive_desched.draining.room import BookedRoom, SharedRoom, subtract
 from reactive_desched.model.changes import (
     Change,
@@ -21,6 +22,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.resources import ResourceList
@@ -102,6 +104,11 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
             pool = view.index(NodeUtilization, self.rule)
             return (POOL,) if pool.can_act and pool.is_source(change.pod.node) else ()
         return (POOL,)
+
+    def node_tables(self, cluster: Cluster, now_s: float) -> Iterable[NodeTable]:
+        """Return the one table of this rule."""
+        del now_s
+        return (node_table(cluster.index(NodeUtilization, self.rule)),)
 
     # --- the plan ---
 

@@ -15,8 +15,7 @@ from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import MEMORY, PODS, ResourceList
 from reactive_desched.model.usage import NodeUsage
-
-Percentages = Mapping[str, float]
+from reactive_desched.model.utilization import Percentages, Thresholds
 
 _ALL: Final = 100.0
 _MEANS_NOTHING: Final = 0.0
@@ -57,6 +56,21 @@ class LoadRule(Struct, frozen=True):
         """Return the thresholds of a level."""
         return self.node if level is Level.NODE else self.prod
 
+    def written(self, level: Level) -> Thresholds:
+        """Return the thresholds of a level, of those resources that have any."""
+        bounds, without = self.bounds(level), _without(deviation=self.deviation)
+        pairs = dict(zip(self.resources, zip(bounds.low, bounds.high, strict=True), strict=True))
+        written = {r: pair for r, pair in pairs.items() if pair != (without, without)}
+        return Thresholds(
+            {r: low for r, (low, _) in written.items()},
+            {r: high for r, (_, high) in written.items()},
+        )
+
+    def means(self, level: Level, means: "Means") -> Percentages:
+        """Return the means of a level by resource."""
+        values = means.node if level is Level.NODE else means.prod
+        return dict(zip(self.resources, values, strict=True))
+
 
 def make_rule(
     low: Percentages,
@@ -73,7 +87,7 @@ def make_rule(
     a high threshold is overloaded by any use. Memory always counts.
     """
     resources = sorted({*low, *high, *prod_low, *prod_high, MEMORY})
-    without = _MEANS_NOTHING if deviation else _ALL
+    without = _without(deviation=deviation)
     return LoadRule(
         tuple(resources),
         _filled(low, high, resources, without),
@@ -81,6 +95,11 @@ def make_rule(
         deviation,
         selector,
     )
+
+
+def _without(*, deviation: bool) -> float:
+    """Return what stands for both thresholds of a resource that has none."""
+    return _MEANS_NOTHING if deviation else _ALL
 
 
 def _filled(
@@ -206,6 +225,10 @@ class Ceilings(Struct, frozen=True, gc=False):
     node_high: Amounts
     prod_low: Amounts
     prod_high: Amounts
+
+    def low(self, level: Level) -> Amounts:
+        """Return the amounts up to which the node has room."""
+        return self.node_low if level is Level.NODE else self.prod_low
 
     def high(self, level: Level) -> Amounts:
         """Return the amounts above which the node is overloaded."""

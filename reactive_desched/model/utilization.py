@@ -6,7 +6,7 @@ an amount allowed by a threshold is cut off, not rounded.
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
@@ -103,8 +103,12 @@ class UtilizationRule(Struct, frozen=True):
 
     `low` and `high` are the thresholds; with `deviation` they are distances from the mean of all
     nodes. `source` names the source of use, as `NodeUsage` does. `number_of_nodes` is how many
-    underutilized nodes are left alone. A subclass says what the classes mean.
+    underutilized nodes are left alone. A subclass says what the classes mean, and with `gives` and
+    `takes` in words, for messages, which nodes give pods away and which take them.
     """
+
+    gives: ClassVar[str]
+    takes: ClassVar[str]
 
     low: Limits
     high: Limits = ()

@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
@@ -17,10 +17,13 @@ from reactive_desched.fit.upstream import UPSTREAM
 from reactive_desched.plan.evaluation import PlanResult, run_sweeps
 from reactive_desched.plan.missing_inputs import missing_inputs, missing_nodes
 from reactive_desched.plan.needed_resources import needed_resources
+from reactive_desched.plan.node_report import NodesReport
+from reactive_desched.plan.node_tables import rule_tables
 from reactive_desched.plan.output import write
 from reactive_desched.plan.progress import Progress, ProgressBar
 from reactive_desched.plan.reading import read_files
 from reactive_desched.plan.report import NodeCounts, PlanInputs, PlanReport, PolicyRef
+from reactive_desched.plan.rule_table import RuleTable
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.plan.timestamps import format_timestamp, parse_timestamp
 from reactive_desched.plan.totals import summarize
@@ -36,7 +39,7 @@ from reactive_desched.state.resources import (
     resources_read_for,
 )
 
-__all__ = ["PlanOptions", "build_report", "run"]
+__all__ = ["PlanOptions", "build_nodes_report", "build_report", "run", "run_nodes"]
 
 _FETCH: Final = f"kubectl get {','.join(sorted(resources_read_for(Purpose.DECISIONS)))} -A -o json"
 
@@ -44,7 +47,8 @@ _FETCH: Final = f"kubectl get {','.join(sorted(resources_read_for(Purpose.DECISI
 class PlanOptions(Struct, frozen=True, kw_only=True):
     """What the command line said; no `files` means a live cluster, no `now` the present moment.
 
-    `profile` names the only one to run, `others` asks for the pods nothing was decided about.
+    `profile` names the only one to run, `show_unaffected` asks for the pods nothing was decided
+    about, `show_nodes` for how nodes stand beside thresholds.
     """
 
     policy: str
@@ -58,6 +62,7 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     profile: str | None = None
     node_fit: str = UPSTREAM
     show_unaffected: bool = False
+    show_nodes: bool = False
     output: str = "table"
 
 
@@ -68,12 +73,40 @@ class LoadedSnapshot(Struct, frozen=True):
     server: str | None = None
 
 
+class SweptSnapshot(Struct, frozen=True):
+    """A snapshot, what a sweep over it decides, and what every report says of both."""
+
+    policy: Policy
+    snapshot: Snapshot
+    moment: datetime
+    result: PlanResult
+    looked_at: PlanInputs
+    warnings: tuple[str, ...]
+
+    def tables(self) -> tuple[RuleTable, ...]:
+        """Return how the nodes stood before the sweep, for each rule of the policy."""
+        return rule_tables(
+            self.policy, self.snapshot, self.moment.timestamp(), self.result.decisions
+        )
+
+
 def run(options: PlanOptions) -> int:
     """Print what would be evicted; the exit status does not depend on it."""
+    return _print(options, build_report)
+
+
+def run_nodes(options: PlanOptions) -> int:
+    """Print how nodes stand beside thresholds; the exit status does not depend on it."""
+    return _print(options, build_nodes_report)
+
+
+def _print(
+    options: PlanOptions, build: Callable[[PlanOptions, Progress], PlanReport | NodesReport]
+) -> int:
     progress = ProgressBar(sys.stderr, time.monotonic) if sys.stderr.isatty() else Progress()
     with _gc_disabled():
         try:
-            report = build_report(options, progress)
+            report = build(options, progress)
         finally:
             progress.finish()
         for warning in report.warnings:
@@ -92,6 +125,40 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     Raises ConfigError where something a person wrote is wrong, CannotLook where a whole picture is
     not to be had.
     """
+    swept = _sweep(options, progress)
+    unaffected = (
+        unaffected_pods(swept.policy, swept.snapshot, swept.result)
+        if options.show_unaffected
+        else None
+    )
+    return PlanReport(
+        looked_at=swept.looked_at,
+        warnings=swept.warnings,
+        skipped=swept.result.skipped,
+        decisions=swept.result.decisions,
+        others=None if unaffected is None else tuple(unaffected),
+        nodes=swept.tables() if options.show_nodes else None,
+        summary=summarize(swept.result.decisions),
+    )
+
+
+def build_nodes_report(options: PlanOptions, progress: Progress) -> NodesReport:
+    """Look and judge as `build_report`, and show the nodes; raises what that raises."""
+    swept = _sweep(options, progress)
+    tables = swept.tables()
+    shown = {(table.profile, table.plugin) for table in tables}
+    return NodesReport(
+        looked_at=swept.looked_at,
+        warnings=swept.warnings,
+        skipped=swept.result.skipped,
+        tables=tables,
+        decisions=tuple(
+            each for each in swept.result.decisions if (each.profile, each.plugin) in shown
+        ),
+    )
+
+
+def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
     moment = None if options.now is None else parse_timestamp(options.now)
     configuration = _configuration(options)
     policy = _selected_profiles(configuration.policy, options)
@@ -100,18 +167,14 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     result = run_sweeps(
         policy, loaded.snapshot, moment.timestamp(), options.node_fit, options.passes
     )
-    unaffected = (
-        unaffected_pods(policy, loaded.snapshot, result) if options.show_unaffected else None
-    )
-    return PlanReport(
-        looked_at=_describe_inputs(
-            options, configuration, loaded, result, format_timestamp(moment)
-        ),
+    now = format_timestamp(moment)
+    return SweptSnapshot(
+        policy=policy,
+        snapshot=loaded.snapshot,
+        moment=moment,
+        result=result,
+        looked_at=_describe_inputs(options, configuration, loaded, result, now),
         warnings=tuple(_warnings(configuration, policy, loaded)),
-        skipped=result.skipped,
-        decisions=result.decisions,
-        others=None if unaffected is None else tuple(unaffected),
-        summary=summarize(result.decisions),
     )
 
 

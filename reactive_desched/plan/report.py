@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from reactive_desched.plan.report_part import DecisionCounts, ReportPart
+from reactive_desched.plan.rule_table import RuleTable
 
 __all__ = [
     "API_VERSION",
@@ -22,10 +23,6 @@ __all__ = [
 
 API_VERSION = "reactive-desched/v1alpha1"
 KIND = "Plan"
-
-
-class ReportPart(Struct, frozen=True, gc=False, rename="camel"):
-    """Base of all: camel case in JSON and YAML."""
 
 
 class PodRef(ReportPart, frozen=True, gc=False):
@@ -80,14 +77,6 @@ class UnaffectedPod(ReportPart, frozen=True, gc=False):
     looked_at_by: tuple[str, ...]
     reason: str
     message: str
-
-
-class DecisionCounts(ReportPart, frozen=True, gc=False):
-    """How many findings were decided in which way."""
-
-    evict: int = 0
-    refuse: int = 0
-    defer: int = 0
 
 
 class PlanSummary(ReportPart, frozen=True, gc=False):
@@ -152,7 +141,7 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     """A whole preview: decisions in the order in which they are made.
 
     `skipped` says why nothing was judged at all, if so. `others` has the pods about which nothing
-    was decided, null where they were not asked for.
+    was decided, and `nodes` the tables that `nodes` shows; each null where it was not asked for.
     """
 
     api_version: str = API_VERSION
@@ -162,4 +151,5 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     skipped: str | None
     decisions: tuple[PlannedDecision, ...]
     others: tuple[UnaffectedPod, ...] | None = None
+    nodes: tuple[RuleTable, ...] | None = None
     summary: PlanSummary

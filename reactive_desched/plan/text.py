@@ -17,7 +17,7 @@ from reactive_desched.plan.report import (
     UnaffectedPod,
 )
 
-__all__ = ["TextStyle", "lines"]
+__all__ = ["TextStyle", "gate_table", "inputs_lines", "lines"]
 
 MAX_ROWS: Final = 10
 """Rows of each part of the summary unless it is wide; the others are counted in one line."""
@@ -49,13 +49,14 @@ def lines(report: PlanReport, style: TextStyle) -> Iterator[str]:
         if written:
             yield from written
             yield ""
-    yield from _inputs_lines(report.looked_at, style)
+    yield from inputs_lines(report.looked_at, style)
 
 
 def _parts(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
     yield [style.heading(_headline(report))]
     yield from _eviction_tables(report, style)
-    yield _gate_table(report, style)
+    hint = " (--all lists them)" if report.others is None else ""
+    yield gate_table(report.decisions, style, hint)
     if report.others is not None:
         yield _blocked_table(report, style)
         yield _unaffected_table(report.others, style)
@@ -81,13 +82,14 @@ def _eviction_tables(report: PlanReport, style: TextStyle) -> Iterator[Iterable[
         yield _table(f"{plugin} (profile {profile})", "FINDING", rows, style)
 
 
-def _gate_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
+def gate_table(
+    decisions: Iterable[PlannedDecision], style: TextStyle, hint: str = ""
+) -> Iterator[str]:
     """Count blocked findings by gate and reason, with the most common message."""
-    blocked = [verdict for verdict in report.decisions if verdict.gate is not None]
+    blocked = [verdict for verdict in decisions if verdict.gate is not None]
     if not blocked:
         return
-    which = " (--all lists them)" if report.others is None else ""
-    yield style.heading(f"{_findings(len(blocked))} blocked by a gate{which}:")
+    yield style.heading(f"{_findings(len(blocked))} blocked by a gate{hint}:")
     messages: dict[tuple[str, str], Counter[str]] = {}
     for verdict in blocked:
         first = verdict.rejections[0]
@@ -177,7 +179,7 @@ def _numbers(counts: DecisionCounts) -> tuple[int, int, int]:
     return counts.evict, counts.refuse, counts.defer
 
 
-def _inputs_lines(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:
+def inputs_lines(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:
     """Say what all of it rests on, and what is missing."""
     rows = [
         [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -78,6 +79,9 @@ class HighNodeUtilizationArgs(PluginArgs):
 
 class PackRule(UtilizationRule, frozen=True):
     """Underutilized nodes, cordoned ones too, give pods away; all others take them."""
+
+    gives: ClassVar[str] = "underutilized"
+    takes: ClassVar[str] = "used more than that, and not cordoned"
 
     def is_source(self, node: Node, node_class: NodeClass) -> bool:
         """Say whether the node gives pods away."""

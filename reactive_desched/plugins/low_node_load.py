@@ -26,9 +26,10 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
-from reactive_desched.api.index import Index
+from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import Namespaces
+from reactive_desched.draining.load_tables import load_tables
 from reactive_desched.model.anomaly import AnomalyDetectors, AnomalyLimits
 from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
 from reactive_desched.model.decisions import Decision
@@ -43,6 +44,7 @@ from reactive_desched.model.node_load import (
     make_rule,
     used_amounts,
 )
+from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
 from reactive_desched.model.subjects import NodeSubject
@@ -341,6 +343,29 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         """Plan as koordinator does: every pass is an observation, and only measured use counts."""
         yield from self._balance_pools(_Look(view, next(self._passes)))
 
+    def node_tables(self, cluster: Cluster, now_s: float) -> Iterator[NodeTable]:
+        """Yield up to two tables for each pool, by measured use alone as in a sweep."""
+        fresh_after_s = now_s - self.args.node_metric_expiration_seconds
+        for pool in self._pools:
+            rule = pool.rule_for_sweeps
+            loads = cluster.index(NodeLoads, rule)
+            tables = load_tables(pool.name, rule, loads, fresh_after_s, self.args.number_of_nodes)
+            for table in tables:
+                yield structs.replace(table, obstacles=(*self._obstacles(pool), *table.obstacles))
+
+    def _obstacles(self, pool: "_Pool") -> Iterator[str]:
+        """Say what in the arguments keeps pods from moving, or until when."""
+        if self.args.paused:
+            yield "paused: the plugin does nothing"
+        if self.args.dry_run:
+            yield "dryRun: the plugin evicts nothing"
+        if pool.abnormalities:
+            yield (
+                "an overutilized node gives pods once it was found so more than"
+                f" {pool.abnormalities} times in succession;"
+                f" --passes {pool.abnormalities + 1} looks so often"
+            )
+
     def _balance_pools(self, look: "_Look") -> Plan:
         if self.args.paused:
             return
@@ -457,6 +482,11 @@ class _Pool:
         self._detectors = {
             level: AnomalyDetectors(args.detector_cache_timeout_s) for level in Level
         }
+
+    @property
+    def abnormalities(self) -> int:
+        """How often a node may be found overloaded in succession and still not be believed."""
+        return 0 if self._condition.is_immediate else self._condition.abnormalities
 
     def believed(self, level: Level, nodes: Iterable[Standing], look: _Look) -> list[Standing]:
         """Return the nodes that were found overloaded often enough."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import chain
+from typing import ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -155,6 +156,9 @@ class LowNodeUtilizationArgs(PluginArgs):
 
 class SpreadRule(UtilizationRule, frozen=True):
     """Overutilized nodes give pods away; underutilized ones take them, unless cordoned."""
+
+    gives: ClassVar[str] = "overutilized"
+    takes: ClassVar[str] = "underutilized and not cordoned"
 
     def is_source(self, node: Node, node_class: NodeClass) -> bool:
         """Say whether the node gives pods away; a cordoned one does as well."""

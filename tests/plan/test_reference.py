@@ -9,13 +9,18 @@ import msgspec
 import pytest
 
 from reactive_desched.cli import main, parser
-from reactive_desched.plan import report
+from reactive_desched.plan import report, rule_table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "plan.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+NODES_PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "nodes.md").read_text(
+    encoding="utf-8"
+)
+
+
+def blocks(language: str, page: str = PAGE) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def test_the_example_is_what_the_command_prints(
@@ -36,6 +41,24 @@ def keys(value: Any) -> set[str]:
     if isinstance(value, dict):
         return {*value, *(key for each in value.values() for key in keys(each))}
     return {key for each in value for key in keys(each)} if isinstance(value, list) else set()
+
+
+def test_the_page_on_nodes_shows_what_the_command_prints_and_explains_every_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (cluster, policy), (answer,) = blocks("yaml", NODES_PAGE), blocks("json", NODES_PAGE)
+    (line,) = re.findall(r"^`reactive-desched (nodes .*)` prints$", NODES_PAGE, re.MULTILINE)
+    (tmp_path / "cluster.yaml").write_text(cluster, encoding="utf-8")
+    (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    assert main(line.split()) == 0
+    assert capsys.readouterr().out == answer
+    explained = NODES_PAGE.partition("| field | meaning |")[2]
+    parts = [getattr(rule_table, name) for name in rule_table.__all__]
+    fields = {field.encode_name for part in parts for field in msgspec.structs.fields(part)}
+    assert fields - keys(json.loads(answer)) == set()
+    assert {name for name in fields if f"`{name}" not in explained} == set()
 
 
 def test_the_example_has_every_field_of_the_model() -> None:

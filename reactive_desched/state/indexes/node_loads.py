@@ -76,6 +76,11 @@ class NodeLoads(Index):
 
     # --- questions ---
 
+    @property
+    def selected(self) -> Collection[str]:
+        """The names of the pool's nodes, measured or not."""
+        return self._selected
+
     def standings(self, sampled_after_s: float, without: Collection[str] = ()) -> PoolStandings:
         """Return how the nodes stand that were measured after a time, all but some of them."""
         left_out = {name for name in without if name in self._selected}

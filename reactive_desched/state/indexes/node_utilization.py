@@ -85,6 +85,11 @@ class NodeUtilization(Index):
         """The nodes of which no use is known; they neither give nor take pods."""
         return self._unknown
 
+    @property
+    def means(self) -> Percentages | None:
+        """The means that thresholds are distances from; None where they are not."""
+        return None if self._means is None else self._means.values()
+
     def standings(self) -> Collection[NodeStanding]:
         """Return how each eligible node stands."""
         return self._standings.values()

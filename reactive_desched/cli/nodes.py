@@ -1,0 +1,47 @@
+"""`nodes`: how each node stands beside the thresholds of the policy."""
+
+import argparse
+
+from reactive_desched.cli import policy_flags, snapshot_flags
+from reactive_desched.cli.commands import Commands
+
+
+def add(commands: Commands) -> None:
+    """Describe `nodes` to the parser."""
+    command = commands.add_parser("nodes", help="say which nodes are underutilized, and why")
+    command.description = (
+        "For each plugin of the policy that compares the use of nodes with thresholds, list what "
+        "each node has, what its pods request and what was measured, its class, and what one sweep "
+        "would move. It only reads: the objects come from files, or are listed once from a cluster."
+    )
+    command.epilog = (
+        "exit status: 0 whatever was found, 1 the objects cannot be read completely, 2 an error "
+        "in the policy, the settings or the flags"
+    )
+    command.allow_abbrev = False
+    policy_flags.add(command)
+    command.add_argument("--profile", metavar="NAME", help="show this profile of the policy only")
+    snapshot_flags.add(command)
+    snapshot_flags.add_sweep(command)
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    from reactive_desched.plan.command import PlanOptions, run_nodes
+
+    return run_nodes(
+        PlanOptions(
+            policy=arguments.policy,
+            settings=arguments.settings,
+            lenient=arguments.lenient_policy,
+            files=tuple(arguments.filename),
+            kubeconfig=arguments.kubeconfig,
+            context=arguments.context,
+            now=arguments.now,
+            passes=arguments.passes,
+            profile=arguments.profile,
+            node_fit=arguments.node_fit,
+            show_nodes=True,
+            output=arguments.output,
+        )
+    )

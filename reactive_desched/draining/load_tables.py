@@ -1,0 +1,101 @@
+"""The tables of the nodes of a pool whose load koordinator's agents measure."""
+
+from collections.abc import Iterator
+
+from reactive_desched.model.node_load import (
+    TARGETS,
+    Level,
+    LoadClass,
+    LoadRule,
+    exceeds,
+    used_amounts,
+)
+from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTable
+from reactive_desched.model.utilization import NodeClass
+from reactive_desched.state.indexes.node_loads import NodeLoads, PoolStandings, Standing
+
+_COUNTS = {
+    Level.NODE: "use measured by koordinator's agents",
+    Level.PROD: "use of production pods, measured by koordinator's agents",
+}
+_GIVING = {Level.NODE: LoadClass.HIGH, Level.PROD: LoadClass.PROD_HIGH}
+_TAKING = {
+    Level.NODE: (LoadClass.LOW, LoadClass.BOTH_LOW),
+    Level.PROD: (LoadClass.PROD_LOW, LoadClass.BOTH_LOW),
+}
+
+
+def load_tables(
+    pool: str, rule: LoadRule, loads: NodeLoads, fresh_after_s: float, number_of_nodes: int
+) -> Iterator[NodeTable]:
+    """Yield a table for the use of all pods and one for production pods, where each has thresholds.
+
+    A node measured at `fresh_after_s` or before, in seconds since the epoch, is unknown.
+    """
+    standings = loads.standings(fresh_after_s)
+    by_name = {each.load.name: each for each in standings.of(*LoadClass)}
+    for level in Level:
+        written = rule.written(level)
+        if not written.low:
+            continue
+        means = standings.means
+        yield NodeTable(
+            counts=_COUNTS[level],
+            resources=rule.resources,
+            written=written,
+            thresholds=written if means is None else written.around(rule.means(level, means)),
+            nodes=tuple(
+                _classified(name, by_name.get(name), rule, level) for name in sorted(loads.selected)
+            ),
+            means=None if means is None else rule.means(level, means),
+            pool=pool,
+            obstacles=tuple(_obstacles(standings, number_of_nodes)),
+        )
+
+
+def _classified(
+    name: str, standing: Standing | None, rule: LoadRule, level: Level
+) -> ClassifiedNode:
+    if standing is None:
+        return ClassifiedNode(name, NodeClass.UNKNOWN, NodeRole.NONE, {}, {}, {})
+    load = standing.load
+    return ClassifiedNode(
+        name=name,
+        node_class=_class(standing, rule, level),
+        role=_role(standing.load_class, level),
+        capacity=load.capacity,
+        used=load.used(level),
+        percent={r: load.percent(level, r) for r in rule.resources if load.capacity.get(r)},
+    )
+
+
+def _class(standing: Standing, rule: LoadRule, level: Level) -> NodeClass:
+    used = used_amounts(rule, standing.load.used(level))
+    if not exceeds(used, standing.limits.low(level)):
+        return NodeClass.UNDERUTILIZED
+    if exceeds(used, standing.limits.high(level)):
+        return NodeClass.OVERUTILIZED
+    return NodeClass.APPROPRIATELY_UTILIZED
+
+
+def _role(load_class: LoadClass, level: Level) -> NodeRole:
+    if load_class is _GIVING[level]:
+        return NodeRole.GIVES
+    return NodeRole.TAKES if load_class in _TAKING[level] else NodeRole.NONE
+
+
+def _obstacles(standings: PoolStandings, number_of_nodes: int) -> Iterator[str]:
+    """Say why nothing moves in the pool, whatever the pods are."""
+    with_room = len(standings.of(*TARGETS))
+    measured = sum(map(len, standings.by_class.values()))
+    if measured < standings.selected:
+        count = standings.selected - measured
+        yield f"{count} of {standings.selected} nodes have no recent measurement: they are left out"
+    if not standings.of(*_GIVING.values()):
+        yield "no node gives pods away: that takes one that is overutilized"
+    if not with_room:
+        yield "no node takes pods: that takes one that is underutilized and not cordoned"
+    elif with_room <= number_of_nodes:
+        yield f"numberOfNodes is {number_of_nodes}: no more nodes than that have room"
+    elif with_room >= standings.selected:
+        yield "every node of the pool has room"

@@ -1,0 +1,54 @@
+"""What a plugin makes of the use of each node, as a table for people."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.model.utilization import NodeClass, Percentages, Thresholds
+
+
+class NodeRole(StrEnum):
+    """What a plugin does with a node."""
+
+    GIVES = "gives pods"
+    TAKES = "takes pods"
+    NONE = "none"
+
+
+class ClassifiedNode(Struct, frozen=True, gc=False):
+    """One node beside the thresholds of a rule.
+
+    `used` and `percent` are what the rule compares, as amounts and per cent of `capacity`: empty
+    where it is unknown. `sample` is the measurement they are made of, if they are.
+    """
+
+    name: str
+    node_class: NodeClass
+    role: NodeRole
+    capacity: ResourceList
+    used: ResourceList
+    percent: Percentages
+    sample: NodeUsage | None = None
+
+
+class NodeTable(Struct, frozen=True):
+    """The nodes that one rule is about, by name, and why it moves nothing, if it does not.
+
+    `pool` names the nodes where a plugin has several pools. `counts` says what is compared with
+    the thresholds. `written` are the thresholds of the policy, distances from `means` if there
+    are any; `thresholds` are those in force, in per cent. `resources` are all that the rule counts,
+    those with thresholds first.
+    """
+
+    counts: str
+    resources: Sequence[str]
+    written: Thresholds
+    thresholds: Thresholds
+    nodes: Sequence[ClassifiedNode]
+    means: Percentages | None = None
+    pool: str = ""
+    obstacles: Sequence[str] = ()
+    counts_requests: bool = False

@@ -1,0 +1,196 @@
+"""Builds the tables of nodes from what plugins say of them and from what a sweep decides."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
+
+from reactive_desched.api.balance_plugin import BalancePlugin
+from reactive_desched.api.index import NodeInfo
+from reactive_desched.model.amounts import format_quantity
+from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTable
+from reactive_desched.model.resources import PODS
+from reactive_desched.model.usage import NodeMetric, NodeUsage
+from reactive_desched.model.utilization import NodeClass, Thresholds
+from reactive_desched.plan.report import DecisionCounts, PlannedDecision
+from reactive_desched.plan.rule_table import (
+    ClassCounts,
+    NodeRow,
+    ResourceRow,
+    RuleTable,
+    SampleRef,
+    ThresholdPair,
+)
+from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.policy.policy import Policy
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
+
+__all__ = ["rule_tables"]
+
+_ALL = 100.0
+
+
+def rule_tables(
+    policy: Policy, snapshot: Snapshot, now_s: float, decisions: Iterable[PlannedDecision]
+) -> tuple[RuleTable, ...]:
+    """Return the tables of all plugins that have some, for the cluster before anything moved.
+
+    `now_s` is in seconds since the epoch. The decisions are those of a sweep over the same.
+    """
+    state = snapshot.build_state(policy.node_selector)
+    builder = _Builder(state, now_s, _count_moves(decisions))
+    return tuple(
+        builder.build(profile.name, plugin.name, table)
+        for profile in policy.profiles
+        for plugin in profile.plugins
+        if isinstance(plugin, BalancePlugin)
+        for table in plugin.node_tables(state, now_s)
+    )
+
+
+MovesByNode = Mapping[tuple[str, str], Mapping[str, Counter[str]]]
+"""How often each action was decided, by profile and plugin, and by node."""
+
+
+def _count_moves(decisions: Iterable[PlannedDecision]) -> MovesByNode:
+    counted: defaultdict[tuple[str, str], dict[str, Counter[str]]] = defaultdict(dict)
+    for each in decisions:
+        by_node = counted[each.profile, each.plugin]
+        by_node.setdefault(each.node, Counter())[each.action] += 1
+    return counted
+
+
+class _Builder:
+    """Puts a plugin's table beside the requests and the measured use of every node."""
+
+    def __init__(self, state: ClusterState, now_s: float, moves: MovesByNode) -> None:
+        self._now_s = now_s
+        self._moves = moves
+        self._infos = sorted(
+            (info for info in state.node_infos() if info.node is not None),
+            key=lambda info: info.name,
+        )
+        self._samples = {each.node: each for each in _samples(state)}
+
+    def build(self, profile: str, plugin: str, table: NodeTable) -> RuleTable:
+        """Return a table with a row for each node of the cluster."""
+        classified = {node.name: node for node in table.nodes}
+        moves = self._moves.get((profile, plugin), {})
+        rows = tuple(
+            self._row(info, classified.get(info.name), table, moves.get(info.name, Counter()))
+            for info in self._infos
+        )
+        return RuleTable(
+            profile=profile,
+            plugin=plugin,
+            pool=table.pool or None,
+            counts=table.counts,
+            written=_pairs(table.written),
+            means=table.means,
+            in_force=_pairs(table.thresholds),
+            obstacles=tuple(table.obstacles),
+            classes=_count_classes(rows),
+            moves=_counts(sum((moves[name] for name in classified if name in moves), Counter())),
+            nodes=rows,
+        )
+
+    def _row(
+        self, info: NodeInfo, node: ClassifiedNode | None, table: NodeTable, moves: Counter[str]
+    ) -> NodeRow:
+        sample = node.sample if node is not None and node.sample else self._samples.get(info.name)
+        resources = {r: _resource_row(r, info, node, sample) for r in table.resources}
+        return NodeRow(
+            name=info.name,
+            node_class=None if node is None else str(node.node_class),
+            class_by_use=_class_by_use(resources, table) if node is not None else None,
+            role=None if node is None or node.role is NodeRole.NONE else str(node.role),
+            remark=_remark(info, node, table),
+            resources=resources,
+            sample=self._sample_ref(sample),
+            moves=_counts(moves),
+        )
+
+    def _sample_ref(self, sample: NodeUsage | None) -> SampleRef | None:
+        if sample is None:
+            return None
+        return SampleRef(sample.source, round(max(0.0, self._now_s - sample.sampled_s), 3))
+
+
+def _samples(state: ClusterState) -> Iterator[NodeUsage]:
+    """Yield the samples there are of cpu and memory; what metrics-server measured comes last."""
+    yield from (each for each in state.store(NodeMetric) if isfinite(each.sampled_s))
+    yield from (each for each in state.store(NodeUsage) if each.source == KUBERNETES_METRICS)
+
+
+def _remark(info: NodeInfo, node: ClassifiedNode | None, table: NodeTable) -> str | None:
+    """Say why the rule is not about a node, or does not give it pods."""
+    assert info.node is not None, "of the nodes there are"
+    if not info.node.is_ready:
+        return "not ready"
+    if not info.eligible:
+        return "not selected by the policy's nodeSelector"
+    if node is None:
+        return f"not in pool {table.pool}" if table.pool else "left out"
+    return "cordoned" if info.node.unschedulable else None
+
+
+def _resource_row(
+    resource: str, info: NodeInfo, node: ClassifiedNode | None, sample: NodeUsage | None
+) -> ResourceRow:
+    assert info.node is not None, "of the nodes there are"
+    allocatable = info.node.allocatable.get(resource)
+    used = None if sample is None else sample.usage.get(resource)
+    requested = info.requested.get(resource, 0)
+    capacity = allocatable if node is None else node.capacity.get(resource)
+    counted = None if node is None else node.used.get(resource)
+    percent = None if node is None else node.percent.get(resource)
+    return ResourceRow(
+        allocatable=_quantity(resource, allocatable),
+        requested=None if allocatable is None else _quantity(resource, requested),
+        requested_percent=_percent(requested, allocatable),
+        used=_quantity(resource, used if resource != PODS else len(info.active)),
+        used_percent=_percent(used if resource != PODS else len(info.active), allocatable),
+        counted=_quantity(resource, counted),
+        counted_percent=_percent(counted, capacity) if percent is None else round(percent, 3),
+    )
+
+
+def _class_by_use(resources: Mapping[str, ResourceRow], table: NodeTable) -> str | None:
+    """Return the class by measured use, where requests count and all of the use is known.
+
+    There is none beside means of requests: measured use has other means.
+    """
+    if not table.counts_requests or table.means is not None:
+        return None
+    thresholds = table.thresholds
+    used = {r: resources[r].used_percent for r in (*thresholds.low, *thresholds.high)}
+    known = {r: percent for r, percent in used.items() if percent is not None}
+    return str(thresholds.classify(known)) if len(known) == len(used) else None
+
+
+def _quantity(resource: str, amount: int | None) -> str | None:
+    return None if amount is None else format_quantity(resource, amount)
+
+
+def _percent(amount: int | None, capacity: int | None) -> float | None:
+    return None if amount is None or not capacity else round(amount / capacity * _ALL, 3)
+
+
+def _pairs(thresholds: Thresholds) -> dict[str, ThresholdPair]:
+    resources = dict.fromkeys((*thresholds.low, *thresholds.high))
+    return {r: ThresholdPair(thresholds.low.get(r), thresholds.high.get(r)) for r in resources}
+
+
+def _counts(actions: Counter[str]) -> DecisionCounts:
+    return DecisionCounts(actions["Evict"], actions["Refuse"], actions["Defer"])
+
+
+def _count_classes(rows: Iterable[NodeRow]) -> ClassCounts:
+    counted = Counter(row.node_class for row in rows)
+    return ClassCounts(
+        underutilized=counted[NodeClass.UNDERUTILIZED],
+        appropriately_utilized=counted[NodeClass.APPROPRIATELY_UTILIZED],
+        overutilized=counted[NodeClass.OVERUTILIZED],
+        unknown=counted[NodeClass.UNKNOWN],
+        left_out=counted[None],
+    )

@@ -1,0 +1,274 @@
+"""`nodes`: the table of each rule, in text and JSON, on small clusters."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.cli import main
+from reactive_desched.plan.command import PlanOptions, build_nodes_report
+from reactive_desched.plan.node_report import NodesReport
+from reactive_desched.plan.node_text import nodes_lines
+from reactive_desched.plan.progress import Progress
+from reactive_desched.plan.rule_table import NodeRow, RuleTable
+from reactive_desched.plan.text import TextStyle
+
+GOLDEN = Path(__file__).with_name("nodes.txt")
+NOW = "2026-05-01T12:00:00Z"
+FIXED = {"thresholds": {"cpu": 20, "memory": 20}, "targetThresholds": {"cpu": 50, "memory": 50}}
+
+
+def policy(plugin: str, **args: Any) -> str:
+    return json.dumps(
+        {
+            "apiVersion": "descheduler/v1alpha2",
+            "kind": "DeschedulerPolicy",
+            "profiles": [
+                {
+                    "name": "default",
+                    "pluginConfig": [{"name": plugin, "args": args}],
+                    "plugins": {"balance": {"enabled": [plugin]}},
+                }
+            ],
+        }
+    )
+
+
+def node(world: Any, name: str, *, cordoned: bool = False, **more: Any) -> Any:
+    made = world.node(name, **more)
+    made["status"]["allocatable"] = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+    made["spec"]["unschedulable"] = cordoned
+    return made
+
+
+def pod(world: Any, name: str, on: str, cpu: str = "500m", memory: str = "1Gi") -> Any:
+    made = world.pod(name, on=on)
+    requests = {"cpu": cpu, "memory": memory}
+    made["spec"]["containers"] = [{"name": "main", "resources": {"requests": requests}}]
+    return made
+
+
+def metrics(name: str, cpu: str, memory: str, at: str = "2026-05-01T11:59:30Z") -> Any:
+    return {
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "kind": "NodeMetrics",
+        "metadata": {"name": name},
+        "timestamp": at,
+        "usage": {"cpu": cpu, "memory": memory},
+    }
+
+
+def cluster(world: Any) -> list[Any]:
+    """A busy node that does little, an idle one that does much, one between, two left out."""
+    return [
+        *(node(world, "n1"), node(world, "n2"), node(world, "n3")),
+        *(node(world, "n4", cordoned=True), node(world, "n5", ready="False")),
+        *(pod(world, f"a{i}", "n1") for i in range(6)),
+        pod(world, "b", "n2"),
+        *(pod(world, f"c{i}", "n3") for i in range(3)),
+        *(metrics("n1", "600m", "1Gi"), metrics("n2", "3200m", "3Gi")),
+    ]
+
+
+def look(world: Any, text: str, objects: list[Any] | None = None, **more: Any) -> NodesReport:
+    world.policy.write_text(text, encoding="utf-8")
+    file = world.file(world.listed(cluster(world) if objects is None else objects))
+    options = PlanOptions(
+        policy=str(world.policy), files=(file,), show_nodes=True, **{"now": NOW, **more}
+    )
+    return build_nodes_report(options, Progress())
+
+
+def table_of(world: Any, text: str, objects: list[Any] | None = None, **more: Any) -> RuleTable:
+    [table] = look(world, text, objects, **more).tables
+    return table
+
+
+def row(table: RuleTable, name: str) -> NodeRow:
+    [found] = [each for each in table.nodes if each.name == name]
+    return found
+
+
+def written(report: NodesReport, *, wide: bool = False) -> str:
+    return "\n".join(nodes_lines(report, TextStyle(wide=wide))).partition("\nlooked at")[0]
+
+
+def test_the_table_shows_requests_beside_measured_use(world: Any) -> None:
+    shown = written(look(world, policy("LowNodeUtilization", **FIXED)))
+
+    assert shown == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_json_has_the_same_with_units(world: Any) -> None:
+    report = look(world, policy("LowNodeUtilization", **FIXED))
+    read = json.loads(msgspec.json.encode(report))
+    first = read["tables"][0]["nodes"][0]
+
+    assert read["kind"] == "Nodes"
+    assert (first["name"], first["class"], first["classByUse"], first["role"]) == (
+        *("n1", "overutilized", "underutilized", "gives pods"),
+    )
+    assert first["resources"]["cpu"] == {
+        "allocatable": "4",
+        "requested": "3",
+        "requestedPercent": 75.0,
+        "used": "600m",
+        "usedPercent": 15.0,
+        "counted": "3",
+        "countedPercent": 75.0,
+    }
+    assert first["sample"] == {"source": "KubernetesMetrics", "ageSeconds": 30.0}
+    assert read["tables"][0]["inForce"]["cpu"] == {"low": 20.0, "high": 50.0}
+
+
+def test_what_would_move_is_what_plan_decides(world: Any) -> None:
+    text = policy("LowNodeUtilization", **FIXED)
+    report = look(world, text)
+    planned = world.look(world.file(world.listed(cluster(world))), policy=text)
+
+    assert report.decisions == planned.decisions
+    assert row(report.tables[0], "n1").moves.evict == 2 == report.tables[0].moves.evict
+    assert row(report.tables[0], "n2").moves.evict == 0
+
+
+def test_decisions_of_other_plugins_are_left_out(world: Any) -> None:
+    read = json.loads(policy("LowNodeUtilization", **FIXED))
+    read["profiles"][0]["plugins"]["deschedule"] = {"enabled": ["RemovePodsViolatingNodeTaints"]}
+    objects = cluster(world)
+    objects[2]["spec"]["taints"] = [{"key": "gpu", "effect": "NoSchedule"}]
+
+    report = look(world, json.dumps(read), objects)
+
+    assert {each.plugin for each in report.decisions} == {"LowNodeUtilization"}
+
+
+def test_a_node_of_which_no_use_is_known_is_unknown_and_an_obstacle(world: Any) -> None:
+    args = {**FIXED, "metricsUtilization": {"source": "KubernetesMetrics"}}
+    table = table_of(world, policy("LowNodeUtilization", **args))
+
+    assert table.counts == "use measured by KubernetesMetrics"
+    assert [row(table, name).node_class for name in ("n1", "n2", "n3", "n5")] == [
+        *("underutilized", "overutilized", "unknown", None),
+    ]
+    assert row(table, "n3").resources["cpu"].counted_percent is None
+    assert any("n3, n4 is unknown" in each for each in table.obstacles)
+    assert row(table, "n2").class_by_use is None  # it is the class already
+
+
+def test_deviation_shows_means_and_the_thresholds_in_force(world: Any) -> None:
+    args = {
+        "useDeviationThresholds": True,
+        "thresholds": {"cpu": 10},
+        "targetThresholds": {"cpu": 20},
+    }
+    report = look(world, policy("LowNodeUtilization", **args))
+    [table] = report.tables
+
+    assert table.means is not None
+    assert table.means["cpu"] == pytest.approx((75 + 12.5 + 37.5 + 0) / 4)
+    assert table.in_force["cpu"].low == pytest.approx(21.25)
+    assert table.in_force["cpu"].high == pytest.approx(51.25)
+    assert "means      cpu 31.2 %" in written(report)
+    assert "in force   cpu 21.25 % / 51.25 %" in written(report)
+    assert row(table, "n1").class_by_use is None  # measured use has other means
+
+
+def test_high_node_utilization_gives_from_the_underutilized(world: Any) -> None:
+    table = table_of(world, policy("HighNodeUtilization", thresholds={"cpu": 20}))
+
+    roles = {each.name: (each.node_class, each.role) for each in table.nodes}
+    assert roles == {
+        "n1": ("appropriately utilized", "takes pods"),
+        "n2": ("underutilized", "gives pods"),
+        "n3": ("appropriately utilized", "takes pods"),
+        "n4": ("underutilized", "gives pods"),
+        "n5": (None, None),
+    }
+    assert table.moves.evict == 1
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "obstacle"),
+    [
+        (
+            "LowNodeUtilization",
+            {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 90}},
+            "no node gives pods away: that takes one that is overutilized",
+        ),
+        (
+            "LowNodeUtilization",
+            {"thresholds": {"cpu": 5}, "targetThresholds": {"cpu": 50}},
+            "no node takes pods: that takes one that is underutilized and not cordoned",
+        ),
+        (
+            "LowNodeUtilization",
+            {**FIXED, "numberOfNodes": 1},
+            "numberOfNodes is 1: only where more nodes are underutilized does anything move",
+        ),
+        (
+            "HighNodeUtilization",
+            {"thresholds": {"cpu": 80}},
+            "no node takes pods: that takes one that is used more than that, and not cordoned",
+        ),
+    ],
+)
+def test_an_obstacle_says_why_nothing_moves(
+    world: Any, plugin: str, args: Any, obstacle: str
+) -> None:
+    report = look(world, policy(plugin, **args))
+
+    assert report.tables[0].obstacles == (obstacle,)
+    assert report.decisions == ()
+    assert f"obstacle    {obstacle}" in written(report)
+
+
+def test_nothing_is_an_obstacle_where_pods_move(world: Any) -> None:
+    assert table_of(world, policy("LowNodeUtilization", **FIXED)).obstacles == ()
+
+
+def test_nodes_that_are_left_out_say_why(world: Any) -> None:
+    read = json.loads(policy("LowNodeUtilization", **FIXED))
+    read["nodeSelector"] = "pool=a"
+    objects = cluster(world)
+    objects[0]["metadata"]["labels"] = objects[1]["metadata"]["labels"] = {"pool": "a"}
+    table = table_of(world, json.dumps(read), objects)
+
+    remarks = {each.name: each.remark for each in table.nodes}
+    assert remarks["n1"] is None
+    assert remarks["n3"] == "not selected by the policy's nodeSelector"
+    assert remarks["n5"] == "not ready"
+    assert table.classes.left_out == 3
+
+
+def test_wide_has_all_resources_that_count(world: Any) -> None:
+    report = look(world, policy("HighNodeUtilization", thresholds={"cpu": 20}))
+
+    assert "  pods  " not in written(report)
+    assert "  n1                                        pods      110" in written(report, wide=True)
+
+
+def test_a_policy_without_such_a_plugin_is_told_so(world: Any) -> None:
+    text = policy("RemovePodsViolatingNodeTaints").replace("balance", "deschedule")
+
+    assert written(look(world, text)).startswith("The policy enables no plugin that compares")
+
+
+def test_plan_shows_the_tables_where_they_are_asked_for(
+    world: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.policy.write_text(policy("LowNodeUtilization", **FIXED), encoding="utf-8")
+    file = world.file(world.listed(cluster(world)))
+    words = ["--policy", str(world.policy), "-f", file, "--now", NOW]
+
+    assert main(["plan", *words, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nodes"] is None
+    assert main(["plan", *words, "--nodes", "-o", "json"]) == 0
+    in_plan = json.loads(capsys.readouterr().out)["nodes"]
+    assert main(["nodes", *words, "-o", "json"]) == 0
+    assert in_plan == json.loads(capsys.readouterr().out)["tables"]
+    assert main(["plan", *words, "--nodes"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("LowNodeUtilization (profile default) counts the requests of pods\n")
+    assert "2 of 10 pods would be evicted" in shown
