@@ -103,3 +103,20 @@ def test_nobody_moves_twice_for_one_reason_while_pods_and_nodes_come_and_go(
         assert moves() - for_the_first_reason == for_the_second_reason, "it is balanced"
     for counts in (for_the_first_reason, for_the_second_reason):
         assert sorted(counts.values()) == [1, 1, 1, 1]
+
+
+def test_replicas_that_share_a_node_part_when_another_node_comes(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    playground.add_nodes("n1")
+    playground.balance = {"RemoveDuplicates": {}}
+    before = playground.deploy("web", 4)
+
+    with run_controller():
+        playground.add_nodes("n2")
+        playground.await_pods_by_node(n1=2, n2=2)
+        time.sleep(QUIET_S)
+
+    moved = evicted(referee)
+    assert len(moved) == 2
+    assert set(moved) <= before.keys(), "a replacement moved"

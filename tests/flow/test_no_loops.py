@@ -28,6 +28,7 @@ TEN_MINUTES_S = 600
 BETWEEN_S = 30
 WORKLOADS = ("web", "db", "queue", "cache")
 FEWEST_NODES, ENOUGH = 3, 5
+SIZES = (("250m", "512Mi"), ("500m", "1Gi"), ("1", "2Gi"))  # in the ratio of the nodes' own
 # A pod with a constraint of its own has none of the scheduler's default ones. This one never binds:
 INDIFFERENT = {"maxSkew": 100, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule"}
 EVEN = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway"}
@@ -47,7 +48,7 @@ def duplicates() -> AnyPlugin:
 
 CASES = [
     pytest.param(
-        low(thresholds={"cpu": 40}, targetThresholds={"cpu": 45}),
+        low(thresholds={"cpu": 40}, targetThresholds={"cpu": 50}),
         LEAST_ALLOCATED,
         INDIFFERENT,
         id="low",
@@ -74,7 +75,7 @@ class Churn:
         for _ in range(4):
             self.add_node()
         for name in WORKLOADS:
-            cpu, memory = rng.choice([("250m", "512Mi"), ("500m", "1Gi")])  # in the nodes' ratio
+            cpu, memory = rng.choice(SIZES)
             selected = {**spread, "labelSelector": {"matchLabels": {"app": name}}}
             parallel = {"podManagementPolicy": "Parallel"}
             pod = {"cpu": cpu, "memory": memory, "topologySpreadConstraints": [selected]}
