@@ -77,6 +77,16 @@ class HasFieldWarnings(Protocol):
         ...
 
 
+@runtime_checkable
+class HasMetricsSource(Protocol):
+    """Arguments that may ask for measured use, from a source that the policy must provide."""
+
+    @property
+    def metrics_source(self) -> str:
+        """The kind of the source, as `metricsProviders` names it; empty where none is asked."""
+        ...
+
+
 def raise_field_errors(errors: Iterable[FieldError], context: object = None) -> None:
     """Raise FieldErrors if there are any; LENIENT_CONTEXT leaves out those that are lenient_ok."""
     remaining = tuple(errors)

@@ -23,7 +23,8 @@ REQUESTS: Final = ""
 Percentages = Mapping[str, float]
 """Per cent by resource."""
 
-_ALL: Final = 100.0
+ALL: Final = 100.0
+"""All of what a node has, in per cent."""
 
 
 class NodeClass(StrEnum):
@@ -83,7 +84,7 @@ def is_within(used: Percentages, thresholds: Percentages) -> bool:
 def percentages(used: ResourceList, node: Node, resources: Iterable[str]) -> dict[str, float]:
     """Return the use of those resources of which use and capacity are known, in per cent."""
     return {
-        r: float(used[r]) / float(capacity) * _ALL if capacity else 0.0
+        r: float(used[r]) / float(capacity) * ALL if capacity else 0.0
         for r in resources
         if r in used and (capacity := capacity_of(node, r)) is not None
     }
@@ -91,7 +92,7 @@ def percentages(used: ResourceList, node: Node, resources: Iterable[str]) -> dic
 
 def capacity_of(node: Node, resource: str) -> int | None:
     """Return how much a node has of a resource; None where it does not offer it."""
-    return int(_ALL) if resource == METRIC_RESOURCE else node.allocatable.get(resource)
+    return int(ALL) if resource == METRIC_RESOURCE else node.allocatable.get(resource)
 
 
 Limits = tuple[tuple[str, float], ...]
@@ -180,4 +181,4 @@ def as_limits(percent: Percentages) -> Limits:
 
 
 def _clamp(percent: float) -> float:
-    return min(_ALL, max(0.0, percent))
+    return min(ALL, max(0.0, percent))

@@ -164,9 +164,8 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
     policy = _selected_profiles(configuration.policy, options)
     loaded = _load_snapshot(options, configuration, progress)
     moment = moment or datetime.now(UTC)
-    result = run_sweeps(
-        policy, loaded.snapshot, moment.timestamp(), options.node_fit, options.passes
-    )
+    measured = loaded.snapshot.measured_by(policy.metrics_sources)
+    result = run_sweeps(policy, measured, moment.timestamp(), options.node_fit, options.passes)
     now = format_timestamp(moment)
     return SweptSnapshot(
         policy=policy,

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
+from reactive_desched.api.args import HasMetricsSource
 from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.policy.protections import Protection
 from reactive_desched.state.resources import NAMESPACES, PDBS, PRIORITY_CLASSES, PVCS
@@ -16,6 +18,20 @@ def missing_inputs(policy: Policy, snapshot: Snapshot) -> Iterator[str]:
         for resource, consequence in _required_resources(profile):
             if not snapshot.objects[resource]:
                 yield f'profile "{profile.name}": no {resource} given: {consequence}'
+        for name, args in profile.args.items():
+            if isinstance(args, HasMetricsSource) and args.metrics_source in policy.metrics_sources:
+                for problem in _missing_samples(args.metrics_source, snapshot):
+                    yield f'profile "{profile.name}": {problem}: {name} evicts nothing'
+
+
+def _missing_samples(source: str, snapshot: Snapshot) -> Iterator[str]:
+    """Say of which nodes nothing was measured: in a sweep one is enough for doing nothing."""
+    measured = {sample.node for sample in snapshot.samples if sample.source == source}
+    unmeasured = [node.name for node in snapshot.nodes if node.name not in measured]
+    if source == MetricsSourceKind.PROMETHEUS:
+        yield "Prometheus is not asked here"
+    elif unmeasured:
+        yield f"no NodeMetrics given of {len(unmeasured)} nodes, for example {unmeasured[0]}"
 
 
 def _required_resources(profile: Profile) -> Iterator[tuple[str, str]]:

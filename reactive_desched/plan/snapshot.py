@@ -1,12 +1,13 @@
 """The cluster as it was given: every object once, in an order of its own, and what was left out."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.codec import AnyCodec, make_codecs
@@ -83,6 +84,10 @@ class Snapshot(Struct, frozen=True, gc=False):
     def pods(self) -> Sequence[Pod]:
         """The pods, by namespace and name."""
         return self.objects[PODS]  # type: ignore[return-value]  # what is kept under this name
+
+    def measured_by(self, sources: Collection[str]) -> "Snapshot":
+        """Return it with the samples of these sources alone."""
+        return replace(self, samples=tuple(s for s in self.samples if s.source in sources))
 
     def build_state(self, selects: Selector) -> ClusterState:
         """Make a state of it, which may then be changed."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -19,8 +19,9 @@ from reactive_desched.api.args import (
 from reactive_desched.api.scope import ExcludedNamespaces
 from reactive_desched.draining.plugin import DrainingPlugin
 from reactive_desched.model.objects import Node, Pod
-from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.utilization import (
+    ALL,
     NodeClass,
     NodeStanding,
     Thresholds,
@@ -34,6 +35,9 @@ class EvictionMode(StrEnum):
     """A narrower choice of the pods that may leave."""
 
     ONLY_THRESHOLDING_RESOURCES = "OnlyThresholdingResources"
+
+
+STRICT: Final = EvictionMode.ONLY_THRESHOLDING_RESOURCES
 
 
 class HighNodeUtilizationArgs(PluginArgs):
@@ -74,7 +78,21 @@ class HighNodeUtilizationArgs(PluginArgs):
 
     def warnings(self) -> Iterator[FieldError]:
         """Say what is accepted and probably means something else."""
-        return prefixed("thresholds", fraction_warnings(self.thresholds))
+        yield from prefixed("thresholds", fraction_warnings(self.thresholds))
+        if self.thresholds and min(self.thresholds.values()) >= ALL:
+            message = "no node requests above 100 %, so there is none to pack onto"
+            yield FieldError(
+                message, "write less than 100 for one resource at least", ("thresholds",)
+            )
+        if self.is_strict and set(self.thresholds) == {PODS}:
+            message = "no container requests pods, so no pod may leave"
+            hint = f"list another resource under thresholds, or remove {STRICT}"
+            yield FieldError(message, hint, ("evictionModes",))
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether only pods may leave that request a resource listed under thresholds."""
+        return STRICT in self.eviction_modes
 
 
 class PackRule(UtilizationRule, frozen=True):
@@ -126,7 +144,7 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
         """Leave pods of excluded namespaces alone; in the strict mode those of other resources."""
         if pod.namespace in self.args.evictable_namespaces.exclude:
             return False
-        if EvictionMode.ONLY_THRESHOLDING_RESOURCES not in self.args.eviction_modes:
+        if not self.args.is_strict:
             return True
         return any(map(pod.spec.is_requested_by_container, self.args.thresholds))
 

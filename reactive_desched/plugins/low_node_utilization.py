@@ -21,8 +21,9 @@ from reactive_desched.api.args import (
 from reactive_desched.api.scope import ExcludedNamespaces
 from reactive_desched.draining.plugin import DrainingPlugin
 from reactive_desched.model.objects import Node, Pod
-from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
 from reactive_desched.model.utilization import (
+    ALL,
     METRIC_RESOURCE,
     REQUESTS,
     NodeClass,
@@ -138,20 +139,37 @@ class LowNodeUtilizationArgs(PluginArgs):
         return written
 
     @property
+    def metrics_source(self) -> str:
+        """The kind of the source of measured use; empty where the requests of pods count."""
+        measured = self.metrics_utilization
+        if measured is None:
+            return ""
+        return UtilizationSource.KUBERNETES if measured.metrics_server else measured.source
+
+    @property
     def source(self) -> str:
-        """The source of use as samples name it; without any samples where it cannot be asked."""
+        """The source of use as samples name it; one without samples where none can be asked."""
         measured = self.metrics_utilization
         if measured is None:
             return REQUESTS
-        if measured.metrics_server or measured.source == UtilizationSource.KUBERNETES:
-            return UtilizationSource.KUBERNETES
+        if (kind := self.metrics_source) == UtilizationSource.KUBERNETES:
+            return kind
         query = "" if measured.prometheus is None else measured.prometheus.query
-        return f"{measured.source}/{query}"
+        return f"{kind}/{query}"
 
     def warnings(self) -> Iterator[FieldError]:
         """Say what is accepted and probably means something else."""
         yield from prefixed("thresholds", fraction_warnings(self.thresholds))
         yield from prefixed("targetThresholds", fraction_warnings(self.target_thresholds))
+        if self.metrics_source == UtilizationSource.KUBERNETES:
+            yield from prefixed("thresholds", _unmeasured_warnings(self.thresholds))
+        elif self.target_thresholds and min(self.target_thresholds.values()) >= ALL:
+            hint = "write less than 100 for one resource at least"
+            message = "no node is used above 100 %, so none gives pods away"
+            yield FieldError(message, hint, ("targetThresholds",))
+        if not self.use_deviation_thresholds and self.thresholds.get(PODS) == 0:
+            message = "only a node without a single pod has room, and few are without DaemonSets"
+            yield FieldError(message, path=("thresholds", PODS))
 
 
 class SpreadRule(UtilizationRule, frozen=True):
@@ -231,6 +249,14 @@ class LowNodeUtilizationPlugin(DrainingPlugin[LowNodeUtilizationArgs]):
             "targetPercent": int(target[resource]),
         }
         return message, details
+
+
+def _unmeasured_warnings(thresholds: Percentages) -> Iterator[FieldError]:
+    """Warn of resources that the metrics API does not have: no node's use is known then."""
+    for resource in thresholds:
+        if resource not in (CPU, MEMORY, PODS):
+            message = f"the metrics API measures cpu and memory, no {resource}: nothing is evicted"
+            yield FieldError(message, "remove it, or let requests count", (resource,))
 
 
 def _source_errors(source: str, info: ValidationInfo) -> Iterator[FieldError]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.policy.diagnostics import Diagnostic
-from reactive_desched.policy.document import MetricsProvider
+from reactive_desched.policy.document import MetricsProvider, MetricsSourceKind
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 
 if TYPE_CHECKING:
@@ -62,6 +62,12 @@ class Policy(Struct, frozen=True):
     eviction_failure_event_notification: bool = False
     metrics_collector_enabled: bool = False
     metrics_providers: tuple[MetricsProvider, ...] = ()
+
+    @property
+    def metrics_sources(self) -> frozenset[str]:
+        """The kinds of sources of measured use that the policy provides."""
+        switched = {MetricsSourceKind.KUBERNETES} if self.metrics_collector_enabled else set()
+        return frozenset({*switched, *(provider.source for provider in self.metrics_providers)})
 
 
 class Configuration(Struct, frozen=True):

@@ -1,12 +1,18 @@
 """From a document to the policy it says, whichever format it is written in."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.api.args import HasMetricsSource
 from reactive_desched.policy.decode import Decoder
 from reactive_desched.policy.detect_kind import DocumentKind
-from reactive_desched.policy.diagnostics import DiagnosticDeduplicator, DiagnosticList
+from reactive_desched.policy.diagnostics import (
+    Diagnostic,
+    DiagnosticDeduplicator,
+    DiagnosticList,
+)
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import Document
 from reactive_desched.policy.explain import describe
@@ -66,7 +72,7 @@ class PolicyReader:
         profiles = _read_profiles(location.below("profiles"), reader, diagnostics)
         if top is None:
             return None
-        return Policy(
+        policy = Policy(
             profiles=profiles,
             revision=revision,
             source=location.source,
@@ -81,6 +87,25 @@ class PolicyReader:
             metrics_collector_enabled=top.metrics_collector.enabled,
             metrics_providers=top.metrics_providers,
         )
+        for warning in _missing_sources(policy, location):
+            diagnostics.warn(warning)
+        return policy
+
+
+def _missing_sources(policy: Policy, location: SourceLocation) -> Iterator[Diagnostic]:
+    """Name each plugin that asks for measured use which the policy does not provide."""
+    for profile, at in zip(policy.profiles, location.below("profiles").items(), strict=True):
+        for entry in at.below("pluginConfig").items():
+            name = entry.below("name")
+            args = profile.args.get(name.text or "")
+            if not isinstance(args, HasMetricsSource) or not args.metrics_source:
+                continue
+            if args.metrics_source not in policy.metrics_sources:
+                yield name.diagnostic(
+                    f"metricsProviders has no {args.metrics_source}, so the use of no node is "
+                    "known, and nothing is evicted",
+                    f"add metricsProviders: [{{source: {args.metrics_source}}}] to the policy",
+                )
 
 
 def _read_profiles(

@@ -60,3 +60,80 @@ def test_pods_on_nodes_that_were_not_given_are_told(world: Any) -> None:
         "2 pods are on 2 nodes that are not there, for example n7; they are not looked at",
     )
     assert report.looked_at.whole
+
+
+MEASURING = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+metricsProviders: {providers}
+profiles:
+- name: one
+  pluginConfig:
+  - name: LowNodeUtilization
+    args:
+      thresholds: {{{resource}: 30}}
+      targetThresholds: {{{resource}: 50}}
+      metricsUtilization: {source}
+  plugins: {{balance: {{enabled: [LowNodeUtilization]}}}}
+"""
+KUBERNETES = "{source: KubernetesMetrics}"
+
+
+def metrics(name: str, cpu: str) -> dict[str, Any]:
+    """Return what metrics-server says of a node."""
+    return {
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "kind": "NodeMetrics",
+        "metadata": {"name": name},
+        "timestamp": "2026-11-21T07:17:02Z",
+        "usage": {"cpu": cpu, "memory": "1Mi"},
+    }
+
+
+def test_nodes_without_a_measurement_are_named(world: Any) -> None:
+    policy = MEASURING.format(providers=f"[{KUBERNETES}]", resource="cpu", source=KUBERNETES)
+    objects = world.small()
+    names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "Node"]
+    measured = [metrics(name, "1m") for name in names]
+
+    some = world.look(world.file(world.listed([*objects, *measured[1:]])), policy=policy)
+    all_of_them = world.look(world.file(world.listed([*objects, *measured])), policy=policy)
+
+    [warning] = some.warnings
+    assert warning.startswith('profile "one": no NodeMetrics given of 1 nodes, for example ')
+    assert warning.endswith(f"{names[0]}: LowNodeUtilization evicts nothing")
+    assert all_of_them.warnings == ()
+
+
+def test_prometheus_is_not_asked(world: Any) -> None:
+    policy = MEASURING.format(
+        providers="[{source: Prometheus, prometheus: {url: 'http://p'}}]",
+        resource="MetricResource",
+        source="{source: Prometheus, prometheus: {query: up}}",
+    )
+
+    assert world.look(policy=policy).warnings == (
+        'profile "one": Prometheus is not asked here: LowNodeUtilization evicts nothing',
+    )
+
+
+def test_measurements_of_a_source_that_the_policy_does_not_provide_do_not_count(world: Any) -> None:
+    nodes = [world.node("n1"), world.node("n2")]
+    pods = [world.pod(name, on="n1") for name in "abc"]
+    used = {
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "kind": "PodMetrics",
+        "metadata": {"name": "a", "namespace": "shop"},
+        "timestamp": "2026-11-21T07:17:02Z",
+        "containers": [{"usage": {"cpu": "7", "memory": "1Mi"}}],
+    }
+    measured = [metrics("n1", "7"), metrics("n2", "0"), used]
+    path = world.file(world.listed([*nodes, *pods, *measured]))
+
+    provided = MEASURING.format(providers=f"[{KUBERNETES}]", resource="cpu", source=KUBERNETES)
+    missing = MEASURING.format(providers="[]", resource="cpu", source=KUBERNETES)
+
+    assert [each.pod.name for each in world.look(path, policy=provided).decisions] == ["a"]
+    report = world.look(path, policy=missing)
+    assert report.decisions == ()
+    assert "metricsProviders has no KubernetesMetrics" in report.warnings[0]

@@ -106,3 +106,24 @@ def test_shares_where_per_cent_are_read_are_told(warned: Ask) -> None:
     assert warned(NAME, "thresholds: {cpu: 0.25, pods: 1, memory: 0}") == [
         "thresholds.cpu: 0.25 is less than one per cent; write 25 for 25 %"
     ]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        pytest.param(
+            "thresholds: {cpu: 100, pods: 100}",
+            "thresholds: no node requests above 100 %, so there is none to pack onto; write less "
+            "than 100 for one resource at least",
+            id="every node is hardly used",
+        ),
+        pytest.param(
+            "thresholds: {pods: 20}\nevictionModes: [OnlyThresholdingResources]",
+            "evictionModes: no container requests pods, so no pod may leave; list another resource "
+            "under thresholds, or remove OnlyThresholdingResources",
+            id="no pod may leave",
+        ),
+    ],
+)
+def test_what_can_never_act_is_told(args: str, told: str, warned: Ask) -> None:
+    assert warned(NAME, args) == [told]

@@ -322,6 +322,70 @@ def test_shares_where_per_cent_are_read_are_told(warned: Ask) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        pytest.param(
+            "thresholds: {cpu: 20, pods: 50}\ntargetThresholds: {cpu: 100, pods: 100}",
+            "targetThresholds: no node is used above 100 %, so none gives pods away; write less "
+            "than 100 for one resource at least",
+            id="targets that no node can be above",
+        ),
+        pytest.param(
+            "thresholds: {cpu: 20}\ntargetThresholds: {cpu: 100}\nuseDeviationThresholds: true",
+            "targetThresholds: no node is used above 100 %, so none gives pods away; write less "
+            "than 100 for one resource at least",
+            id="distances that no node can exceed",
+        ),
+        pytest.param(
+            "thresholds: {pods: 0}\ntargetThresholds: {pods: 50}",
+            "thresholds.pods: only a node without a single pod has room, and few are without "
+            "DaemonSets",
+            id="room on empty nodes alone",
+        ),
+        pytest.param(
+            "thresholds: {cpu: 20, gpu: 50}\ntargetThresholds: {cpu: 50, gpu: 50}\n"
+            "metricsUtilization: {source: KubernetesMetrics}",
+            "thresholds.gpu: the metrics API measures cpu and memory, no gpu: nothing is evicted; "
+            "remove it, or let requests count",
+            id="a resource that the source does not measure",
+        ),
+    ],
+)
+def test_what_can_never_act_is_told(args: str, told: str, warned: Ask) -> None:
+    assert told in warned(NAME, args)
+
+
+def test_measured_use_may_be_above_what_is_allocatable(warned: Ask) -> None:
+    args = "thresholds: {cpu: 20}\ntargetThresholds: {cpu: 100}\n"
+
+    warnings = warned(NAME, f"{args}metricsUtilization: {{source: KubernetesMetrics}}")
+
+    assert [line for line in warnings if "100 %" in line] == []
+
+
+def test_a_source_of_metrics_that_the_policy_does_not_provide_is_told() -> None:
+    def warnings(top: str) -> list[str]:
+        text = (
+            "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
+            f"{top}profiles:\n- name: p\n  plugins: {{balance: {{enabled: [{NAME}]}}}}\n"
+            f"  pluginConfig:\n  - name: {NAME}\n    args:\n      thresholds: {{cpu: 20}}\n"
+            "      targetThresholds: {cpu: 50}\n"
+            "      metricsUtilization: {source: KubernetesMetrics}\n"
+        )
+        read = load_sources([SourceText(text, "p.yaml")], plugin_registry())
+        return [str(warning) for warning in read.warnings]
+
+    [warning] = warnings("")
+    assert warning == (
+        "p.yaml:7:5: profiles[0].pluginConfig[0].name: metricsProviders has no KubernetesMetrics, "
+        "so the use of no node is known, and nothing is evicted; add metricsProviders: "
+        "[{source: KubernetesMetrics}] to the policy (in profile p, LowNodeUtilization)"
+    )
+    assert warnings("metricsProviders: [{source: KubernetesMetrics}]\n") == []
+    assert warnings("metricsCollector: {enabled: true}\n") == []
+
+
 def test_an_enabled_plugin_without_an_entry_is_told_what_it_needs() -> None:
     text = (
         "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
