@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
+from reactive_desched.draining.room import left_on
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTable
+from reactive_desched.model.resources import add_resources
 from reactive_desched.model.utilization import REQUESTS, NodeStanding, capacity_of
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 
@@ -14,7 +16,7 @@ _MAX_NAMED: Final = 3
 def node_table(pool: NodeUtilization) -> NodeTable:
     """Return how each eligible node stands now, and why no pod moves, if none can."""
     rule = pool.rule
-    standings = sorted(pool.standings(), key=lambda standing: standing.name)
+    standings = [standing for _, standing in sorted(pool.standings().items())]
     return NodeTable(
         counts=REQUESTS_OF_PODS if rule.source == REQUESTS else f"use measured by {rule.source}",
         resources=rule.tracked,
@@ -41,7 +43,7 @@ def _classified(standing: NodeStanding, pool: NodeUtilization) -> ClassifiedNode
 
 
 def _role(name: str, pool: NodeUtilization) -> NodeRole:
-    if pool.is_source(name):
+    if name in pool.sources():
         return NodeRole.GIVES
     return NodeRole.TAKES if name in pool.destinations() else NodeRole.NONE
 
@@ -63,8 +65,15 @@ def _obstacles(pool: NodeUtilization) -> Iterator[str]:
             f"numberOfNodes is {rule.number_of_nodes}: only where more nodes are underutilized does"
             " anything move"
         )
-    if pool.can_act and (full := [r for r, amount in pool.room().items() if amount <= 0]):
+    if pool.can_act and (full := [r for r, amount in _room(pool).items() if amount <= 0]):
         yield f"the nodes that take pods have no {', '.join(full)} left, taken together"
+
+
+def _room(pool: NodeUtilization) -> dict[str, int]:
+    total = dict.fromkeys(pool.rule.tracked, 0)
+    for standing in pool.destinations().values():
+        add_resources(total, left_on(standing, pool.thresholds))
+    return total
 
 
 def _named(nodes: list[str]) -> str:

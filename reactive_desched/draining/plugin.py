@@ -6,6 +6,7 @@ and when one has given enough.
 
 from abc import abstractmethod
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Final
 
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
@@ -21,7 +22,7 @@ from reactive_desched.model.changes import (
     Resynced,
 )
 from reactive_desched.model.decisions import Decision
-from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.findings import Checkpoint, Finding, RequeueAfter
 from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.pod_importance import pod_importance
@@ -35,7 +36,10 @@ from reactive_desched.state.indexes.node_utilization import (
 RESERVED_RECHECK_S: Final = 60.0
 """When a plan is made anew that ended while capacity was promised to replacements."""
 
-NodePlan = Generator[Finding | RequeueAfter, Decision, str]
+NODES_PER_SLICE: Final = 100
+"""So many nodes are counted before the event loop may have its turn: some 0.3 ms."""
+
+NodePlan = Generator[Finding | RequeueAfter | Checkpoint, Decision, str]
 """The plan for one node; it returns the scope whose limit ended it, if one did."""
 
 
@@ -65,8 +69,8 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
     # --- what a plugin says ---
 
     @abstractmethod
-    def in_order(self, sources: Iterable[NodeStanding]) -> list[NodeStanding]:
-        """Put the sources into the order in which they give pods away."""
+    def order(self, source: NodeStanding) -> int:
+        """Return a number by which sources give pods away, the lowest first; names decide ties."""
 
     @abstractmethod
     def gives_more(self, used: ResourceList, allowed: ResourceList) -> bool:
@@ -102,7 +106,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         """Name the pool; not for pods on other nodes than the sources."""
         if isinstance(change, PodChange):
             pool = view.index(NodeUtilization, self.rule)
-            return (POOL,) if pool.can_act and pool.is_source(change.pod.node) else ()
+            return (POOL,) if pool.can_act and change.pod.node in pool.sources() else ()
         return (POOL,)
 
     def node_tables(self, cluster: Cluster, now_s: float) -> Iterable[NodeTable]:
@@ -128,12 +132,21 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         if not pool.can_act:
             return
         room = make_room(pool, view)
-        for source in self.in_order(pool.sources()):
+        for number, _ in enumerate(room.count(), 1):
+            if number % NODES_PER_SLICE == 0:
+                yield Checkpoint()
+        sources: list[tuple[int, str, NodeStanding]] = []
+        for name, source in list(pool.sources().items()):
+            sources.append((self.order(source), name, source))
+            if len(sources) % NODES_PER_SLICE == 0:
+                yield Checkpoint()
+        for _, _, source in sorted(sources, key=itemgetter(0, 1)):
             if not room.is_left:
                 break
             exhausted = yield from self._drain_node(source, view, room)
             if exhausted == "cluster":
                 return
+            yield Checkpoint()
         if room.is_promised:
             yield RequeueAfter(RESERVED_RECHECK_S)
 

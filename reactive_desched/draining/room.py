@@ -4,7 +4,8 @@
 each pod a destination of its own, and knows of capacity that earlier plans have promised.
 """
 
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import Final
 
 from reactive_desched.api.plugin import View
@@ -12,7 +13,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList, add_resources
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.taints import Taint, Tolerations, untolerated
-from reactive_desched.model.utilization import NodeStanding, Percentages, percentages
+from reactive_desched.model.utilization import NodeStanding, Percentages, Thresholds, percentages
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 
 MAX_TRIED: Final = 64
@@ -29,9 +30,17 @@ class SharedRoom:
         self.thresholds = pool.thresholds
         self.targets = pool.destination_names()
         self._view = view
-        self._left = pool.room()
-        self._taints = tuple(pool.destination_taints())
+        self._standings = dict(pool.destinations())
+        self._left = dict.fromkeys(pool.rule.tracked, 0)
+        self._taints: set[tuple[Taint, ...]] = set()
         self._tolerated: dict[Tolerations, bool] = {}
+
+    def count(self) -> Iterator[NodeStanding]:
+        """Count what each destination has left; yield it then, since there may be thousands."""
+        for standing in self._standings.values():
+            self._taints.add(standing.node.taints)
+            add_resources(self._left, left_on(standing, self.thresholds))
+            yield standing
 
     @property
     def is_left(self) -> bool:
@@ -81,7 +90,6 @@ class BookedRoom(SharedRoom):
 
     def __init__(self, pool: NodeUtilization, view: View) -> None:
         super().__init__(pool, view)
-        self._standings = dict(pool.destinations())
         self._promised = {
             name: amounts
             for name, amounts in view.reserved_by_node().items()
@@ -89,13 +97,18 @@ class BookedRoom(SharedRoom):
         }
         self._used: dict[str, dict[str, int]] = {}
         self._fullness: dict[str, float] = {}
-        self._emptiest = [(_fullness(s.percent), name) for name, s in self._standings.items()]
-        heapify(self._emptiest)
+        self._emptiest: list[tuple[float, str]] = []
         self._admitted = ""
-        for name, amounts in self._promised.items():
-            counted = {r: amount for r, amount in amounts.items() if r in self._left}
-            super().take(counted)
-            self._book(name, counted)
+
+    def count(self) -> Iterator[NodeStanding]:
+        """Count what each destination has left beside what is promised there."""
+        for standing in super().count():
+            if (promised := self._promised.get(standing.name)) is not None:
+                counted = {r: amount for r, amount in promised.items() if r in self._left}
+                subtract(self._left, counted)
+                self._book(standing.name, counted)
+            heappush(self._emptiest, (_fullness(standing.percent), standing.name))
+            yield standing
 
     @property
     def is_promised(self) -> bool:
@@ -155,6 +168,12 @@ class BookedRoom(SharedRoom):
         add_resources(used, amounts)
         percent = percentages(used, standing.node, standing.percent)
         self._fullness[name] = _fullness(percent)
+
+
+def left_on(standing: NodeStanding, thresholds: Thresholds) -> dict[str, int]:
+    """Return what a node has left below what it is allowed; less than nothing where it is above."""
+    allowed = thresholds.allowed_on(standing.node, standing.used)
+    return {resource: allowed[resource] - amount for resource, amount in standing.used.items()}
 
 
 def tolerates(tolerations: Tolerations, taints: tuple[Taint, ...]) -> bool:

@@ -45,3 +45,10 @@ class RequeueAfter(Struct, frozen=True, gc=False):
     """Only time can change the verdict on this subject: judge it again then."""
 
     delay_s: float
+
+
+class Checkpoint(Struct, frozen=True, gc=False):
+    """A plan has looked for a while without a finding: the event loop may have its turn.
+
+    Yield one at least every half millisecond. The cluster may differ afterwards.
+    """

@@ -78,7 +78,10 @@ class Thresholds(Struct, frozen=True):
 
 def is_within(used: Percentages, thresholds: Percentages) -> bool:
     """Say whether no resource is used above its threshold."""
-    return not any(percent < used.get(resource, 0.0) for resource, percent in thresholds.items())
+    for resource, percent in thresholds.items():  # noqa: SIM110 -- twice as fast as any()
+        if percent < used.get(resource, 0.0):
+            return False
+    return True
 
 
 def percentages(used: ResourceList, node: Node, resources: Iterable[str]) -> dict[str, float]:
@@ -168,11 +171,6 @@ class NodeStanding(Struct, frozen=True, gc=False):
     def measured(self) -> str:
         """What the use is made of, for messages."""
         return "the requests of its pods come to" if self.sample is None else "it uses"
-
-    @property
-    def total_used(self) -> int:
-        """All amounts added up, whatever their units: upstream orders nodes by this."""
-        return sum(self.used.values())
 
 
 def as_limits(percent: Percentages) -> Limits:

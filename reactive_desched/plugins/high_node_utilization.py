@@ -1,6 +1,6 @@
 """A node's pods request so little that they could move together and leave it empty."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import ClassVar, Final
 
@@ -131,9 +131,9 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
         rule = PackRule(as_limits(args.thresholds), number_of_nodes=args.number_of_nodes)
         super().__init__(args, rule)
 
-    def in_order(self, sources: Iterable[NodeStanding]) -> list[NodeStanding]:
-        """Begin with the node that is used least."""
-        return sorted(sources, key=lambda source: (source.total_used, source.name))
+    def order(self, source: NodeStanding) -> int:
+        """Begin with the node that uses least, by upstream's sum over all units."""
+        return sum(source.used.values())
 
     def gives_more(self, used: ResourceList, allowed: ResourceList) -> bool:
         """Return True: a node is emptied, as far as the others have room."""

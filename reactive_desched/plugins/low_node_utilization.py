@@ -1,6 +1,6 @@
 """A node's pods use more of it than its share, while other nodes have room for some of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import chain
 from typing import ClassVar
@@ -214,9 +214,9 @@ class LowNodeUtilizationPlugin(DrainingPlugin[LowNodeUtilizationArgs]):
         )
         super().__init__(args, rule)
 
-    def in_order(self, sources: Iterable[NodeStanding]) -> list[NodeStanding]:
-        """Begin with the node that uses most."""
-        return sorted(sources, key=lambda source: (-source.total_used, source.name))
+    def order(self, source: NodeStanding) -> int:
+        """Begin with the node that uses most, by upstream's sum over all units."""
+        return -sum(source.used.values())
 
     def gives_more(self, used: ResourceList, allowed: ResourceList) -> bool:
         """Say whether the node still uses some resource above its target."""

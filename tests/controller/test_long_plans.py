@@ -18,7 +18,7 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change, NodeTaintsChanged, Resynced
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.evaluation import Evaluation
-from reactive_desched.model.findings import Finding
+from reactive_desched.model.findings import Checkpoint, Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import Outcome
@@ -60,12 +60,12 @@ class Crowd(BalancePlugin[str, PluginArgs]):
 class Bench:
     """An evaluator over many pods whose gate takes its time; it stands in for a controller."""
 
-    def __init__(self, pods: int = MANY) -> None:
+    def __init__(self, pods: int = MANY, plugin: Crowd | None = None) -> None:
         self.state = ClusterState()
         self.state.upsert(node("n1"))
         for found in list(PODS.values())[:pods]:
             self.state.upsert(found)
-        self.plugin = Crowd()
+        self.plugin = plugin or Crowd()
         self.worked_s = 0.0
         self.decided: list[Pod] = []
         view = build_view(self.state)
@@ -133,6 +133,31 @@ async def test_ten_thousand_findings_of_one_subject_leave_turns_to_other_tasks()
     assert bench.plugin.plans == 1
     assert bench.worked_s == pytest.approx(MANY * DECISION_S)
     assert max(after - before for before, after in pairwise(turns)) <= LOOP_HELD_AT_MOST_S
+
+
+class Searching(Crowd):
+    """Looks at one pod after the other, and finds something about the last one alone."""
+
+    def balance(self, subject: str, view: View) -> Plan:
+        self.plans += 1
+        _, pods = view.pods_of(NodeSubject("n1")) or (None, ())
+        looked_at: list[Pod] = []
+        for found in list(pods):
+            looked_at.append(found)
+            yield Checkpoint()
+        yield Finding(looked_at[-1], self.name, "the last")
+
+
+def test_a_plan_is_interrupted_at_a_checkpoint_and_goes_on_after_it() -> None:
+    bench = Bench(pods=5, plugin=Searching())
+    turns = 0
+    while not bench.decided:
+        assert bench.evaluator.next_due(0) == 0
+        for _ in bench.evaluator.process_due(0, lambda: True):
+            pass
+        turns += 1
+
+    assert (turns, bench.plugin.plans) == (6, 1)
 
 
 def test_a_plan_goes_on_where_it_stopped() -> None:

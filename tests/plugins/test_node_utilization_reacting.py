@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.api.index import KubeObject
+from reactive_desched.api.plugin import next_opinion
 from reactive_desched.draining.plugin import POOL
-from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.decisions import Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Annotations, Node, Pod
 from reactive_desched.model.usage import NodeUsage
@@ -215,6 +216,22 @@ def test_an_eviction_under_way_counts_as_done() -> None:
         return Refuse(finding, "g", "No", "no", pod_leaves=True)
 
     assert len(cluster.evaluate(POOL, leaves)) == 1
+
+
+@pytest.mark.parametrize("name", ["n1", "n2", "n3"])
+def test_a_plan_goes_on_after_a_node_has_gone_that_it_counted(name: str) -> None:
+    cluster = Scenario(low(), N1, N2, N3, *tenths(9, "n1"), *tenths(8, "n3"))
+    plan, decision = low().evaluate(POOL, cluster.view), None
+    found: list[Finding] = []
+    while (opinion := next_opinion(plan, decision)) is not None:
+        decision = None
+        if isinstance(opinion, Finding):
+            if not found:
+                cluster.remove(small(name))
+            found.append(opinion)
+            decision = Evict(opinion)
+
+    assert [each.pod.name for each in found][:2] == ["n1-0", "n1-1"]
 
 
 # --- measured use ---

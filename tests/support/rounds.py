@@ -13,6 +13,7 @@ from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import AnyPlugin
+from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.view import ClusterView
@@ -26,7 +27,8 @@ SETTLED_S = 30.0
 def state_of(world: SimulatedCluster) -> ClusterState:
     """Read the simulated cluster as a controller does that starts now."""
     state, codecs = ClusterState(), make_codecs(InternTables())
-    for resource, codec in codecs.items():
+    for resource in codecs.keys() & RESOURCES.keys():  # the simulator has no NodeMetrics
+        codec = codecs[resource]
         for stored in world.store.list(resource):
             state.upsert(codec.decode_object(msgspec.Raw(json.dumps(stored).encode())))
     return state

@@ -5,9 +5,8 @@ metrics measured, against fixed thresholds or against distances from the mean of
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -15,7 +14,6 @@ from reactive_desched.api.index import Cluster, Index, KubeObject, NodeInfo, Nod
 from reactive_desched.model.changes import Change, NodeChange
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import PODS, ResourceList, add_resources
-from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import (
     REQUESTS,
@@ -24,16 +22,13 @@ from reactive_desched.model.utilization import (
     Percentages,
     Thresholds,
     UtilizationRule,
-    capacity_of,
     percentages,
 )
 
-_FRACTION_BITS: Final = 1074
-"""As a whole number of 2**-1074 every 64-bit float is exact."""
+_UNIT: Final = 2.0**-64
+"""Percentages are summed as whole numbers of this, so that their order does not matter."""
 
 _LAST: Final = "\U0010ffff"
-
-CountedT = TypeVar("CountedT", bound=Hashable)
 
 
 class NodeUtilizationChanged(NodeChange, frozen=True, gc=False):
@@ -46,7 +41,7 @@ class NodeUtilizationChanged(NodeChange, frozen=True, gc=False):
 
 
 class NodeUtilization(Index):
-    """How every eligible node stands by one rule, and what the nodes that take pods have left.
+    """How every eligible node stands by one rule, and which of them give and take pods.
 
     A change is announced only while there are nodes that give pods and nodes that take them.
     `thresholds` are those in force: with `deviation` they follow the means.
@@ -60,16 +55,20 @@ class NodeUtilization(Index):
         assert isinstance(args, UtilizationRule), "the index is kept for a rule"
         self.rule = args
         self._tracked = args.tracked
-        self._threshold_resources = tuple(resource for resource, _ in args.low)
+        self._limited = tuple(resource for resource, _ in args.low)
         self._standings: dict[str, NodeStanding] = {}
         self._sources: dict[str, NodeStanding] = {}
-        self._destinations = _Destinations(self._tracked)
+        self._destinations: dict[str, NodeStanding] = {}
+        self._destination_names: frozenset[str] | None = None
         self._unknown: set[str] = set()
-        self._means = _Means(resource for resource, _ in args.low) if args.deviation else None
-        self.thresholds = args.thresholds
+        self._means = _Means(self._limited) if args.deviation else None
+        self.thresholds = self._written = args.thresholds
         for info in cluster.node_infos():
-            self._measure(info.name)
-        self._shift_thresholds()
+            if (standing := self._measure(info)) is not None:
+                self._standings[info.name] = standing
+                if self._means is not None:
+                    self._means.replace(info.name, {}, standing.percent)
+        self._follow_means()
         for standing in list(self._standings.values()):
             self._classify(standing)
 
@@ -78,7 +77,7 @@ class NodeUtilization(Index):
     @property
     def can_act(self) -> bool:
         """Whether there are nodes that give pods and nodes that take them, as many as asked."""
-        return self.rule.can_act(len(self._sources), len(self._destinations.standings))
+        return self.rule.can_act(len(self._sources), len(self._destinations))
 
     @property
     def unknown(self) -> Collection[str]:
@@ -90,40 +89,23 @@ class NodeUtilization(Index):
         """The means that thresholds are distances from; None where they are not."""
         return None if self._means is None else self._means.values()
 
-    def standings(self) -> Collection[NodeStanding]:
-        """Return how each eligible node stands."""
-        return self._standings.values()
+    def standings(self) -> Mapping[str, NodeStanding]:
+        """Return how each eligible node stands, by name."""
+        return self._standings
 
-    def standing(self, node: str) -> NodeStanding | None:
-        """Return how a node stands; None where it is not eligible."""
-        return self._standings.get(node)
-
-    def sources(self) -> Collection[NodeStanding]:
-        """Return the nodes that give pods away."""
-        return self._sources.values()
-
-    def is_source(self, node: str) -> bool:
-        """Say whether a node gives pods away."""
-        return node in self._sources
+    def sources(self) -> Mapping[str, NodeStanding]:
+        """Return the nodes that give pods away, by name."""
+        return self._sources
 
     def destinations(self) -> Mapping[str, NodeStanding]:
         """Return the nodes that take pods, by name."""
-        return self._destinations.standings
+        return self._destinations
 
     def destination_names(self) -> frozenset[str]:
         """Return the names of the nodes that take pods, the same set while they do not change."""
-        return self._destinations.names()
-
-    def destination_taints(self) -> Collection[tuple[Taint, ...]]:
-        """Return the different lists of taints on the nodes that take pods."""
-        return self._destinations.taints
-
-    def room(self) -> dict[str, int]:
-        """Return what the nodes that take pods have left in all, of each resource that counts.
-
-        A node with more than its share leaves less than nothing.
-        """
-        return self._destinations.room(self.thresholds)
+        if self._destination_names is None:
+            self._destination_names = frozenset(self._destinations)
+        return self._destination_names
 
     def used_by(self, pod: Pod) -> ResourceList | None:
         """Return what a pod uses: nothing where single pods cannot be measured; None if unknown."""
@@ -132,9 +114,10 @@ class NodeUtilization(Index):
             return {r: 1 if r == PODS else requests.get(r, 0) for r in self._tracked}
         if PODS not in self._tracked:
             return {}
-        info = self._standings.get(pod.node)
-        measured = None if info is None or info.sample is None else info.sample.pods.get(str(pod))
-        if measured is None:
+        standing = self._standings.get(pod.node)
+        if standing is None or standing.sample is None:
+            return None
+        if (measured := standing.sample.pods.get(str(pod))) is None:
             return None
         try:
             return {r: 1 if r == PODS else measured[r] for r in self._tracked}
@@ -164,15 +147,13 @@ class NodeUtilization(Index):
         return total
 
     def answers(self) -> object:
-        """Return every standing, the thresholds, and what is left."""
+        """Return every standing, the thresholds, and which nodes give and take pods."""
         return (
             self._standings,
             self.thresholds,
             self._sources,
-            self._destinations.standings,
+            self._destinations,
             self.destination_names(),
-            self._destinations.taints,
-            self.room(),
             self._unknown,
         )
 
@@ -203,161 +184,116 @@ class NodeUtilization(Index):
         """Measure a node again; announce it where pods may move, or could until now."""
         if not name:
             return ()
-        could_act, concerned = self.can_act, self._takes_part(name)
-        standing = self._measure(name)
-        concerned |= self._shift_thresholds()
-        if standing is not None:
-            self._classify(standing)
+        parts_before = len(self._sources), len(self._destinations)
+        concerned = self._takes_part(name)
+        old, info = self._standings.pop(name, None), self._cluster.node_info(name)
+        new = None if info is None else self._measure(info)
+        if self._means is not None:
+            before, after = (None if s is None else s.percent for s in (old, new))
+            self._means.replace(name, before or {}, after or {})
+            concerned |= self._follow_means()
+        if new is None:
+            self._remove_part(name)
+        else:
+            self._classify(new)
         concerned |= self._takes_part(name)
-        if not concerned or not (could_act or self.can_act):
+        if not concerned or not (self.can_act or self.rule.can_act(*parts_before)):
             return ()
         return (NodeUtilizationChanged(name, self.rule),)
+
+    def _takes_part(self, name: str) -> bool:
+        return name in self._sources or name in self._destinations
+
+    def _measure(self, info: NodeInfo) -> NodeStanding | None:
+        """Return how an eligible node stands, not classified yet."""
+        node = info.node
+        if node is None or not info.eligible:
+            return None
+        sample, requested = None, info.requested
+        if self.rule.source == REQUESTS:
+            used = {resource: requested.get(resource, 0) for resource in self._tracked}
+        else:
+            sample = self._cluster.store(NodeUsage).get(f"{self.rule.source}/{info.name}")
+            used = self._measured(sample, requested.get(PODS, 0))
+        return NodeStanding(node, used, percentages(used, node, self._limited), sample=sample)
+
+    def _measured(self, sample: NodeUsage | None, pods: int) -> dict[str, int]:
+        """Return the amounts used; none where a resource that counts was not measured."""
+        if sample is None:
+            return {}
+        measured = {**sample.usage, PODS: pods}
+        used = {r: measured[r] for r in self._tracked if r in measured}
+        return used if len(used) == len(self._tracked) else {}
+
+    def _follow_means(self) -> bool:
+        """Let the thresholds follow the means; say whether they have changed."""
+        if self._means is None:
+            return False
+        old, self.thresholds = self.thresholds, self._written.around(self._means.values())
+        if old == self.thresholds:
+            return False
+        for name in self._means.between(old, self.thresholds):
+            if (standing := self._standings.get(name)) is not None:
+                self._classify(standing)
+        return True
+
+    def _classify(self, standing: NodeStanding) -> None:
+        """Give a node its class and its part."""
+        node = standing.node
+        name, node_class = node.name, NodeClass.UNKNOWN
+        if standing.used:
+            node_class = self.thresholds.classify(standing.percent)
+        if node_class is not standing.node_class:
+            standing = replace(standing, node_class=node_class)
+        self._standings[name] = standing
+        if self.rule.is_source(node, node_class):
+            self._remove_part(name)
+            self._sources[name] = standing
+        elif self.rule.is_destination(node, node_class):
+            if name not in self._destinations:
+                self._remove_part(name)
+                self._destination_names = None
+            self._destinations[name] = standing
+        else:
+            self._remove_part(name)
+            if node_class is NodeClass.UNKNOWN:
+                self._unknown.add(name)
+
+    def _remove_part(self, name: str) -> None:
+        self._sources.pop(name, None)
+        self._unknown.discard(name)
+        if self._destinations.pop(name, None) is not None:
+            self._destination_names = None
 
     def _names_of_pods(self, node: str) -> dict[str, Pod]:
         info = self._cluster.node_info(node)
         return {} if info is None else {str(pod): pod for pod in info.active.values()}
 
-    def _takes_part(self, name: str) -> bool:
-        return name in self._sources or name in self._destinations.standings
-
-    def _measure(self, name: str) -> NodeStanding | None:
-        """Replace what is known of a node; return it, not classified yet, if it is eligible."""
-        if (old := self._standings.pop(name, None)) is not None:
-            self._remove_role(old)
-            if self._means is not None:
-                self._means.remove(old)
-        info = self._cluster.node_info(name)
-        if info is None or info.node is None or not info.eligible:
-            return None
-        sample = self._sample(name)
-        used = self._used(info, sample)
-        percent = percentages(used, info.node, self._threshold_resources)
-        standing = self._standings[name] = NodeStanding(info.node, used, percent, sample=sample)
-        if self._means is not None:
-            self._means.add(standing)
-        return standing
-
-    def _sample(self, name: str) -> NodeUsage | None:
-        if self.rule.source == REQUESTS:
-            return None
-        return self._cluster.store(NodeUsage).get(f"{self.rule.source}/{name}")
-
-    def _used(self, info: NodeInfo, sample: NodeUsage | None) -> ResourceList:
-        """Return the amounts used; none where a resource that counts was not measured."""
-        requested = info.requested
-        if self.rule.source == REQUESTS:
-            return {resource: requested.get(resource, 0) for resource in self._tracked}
-        if sample is None:
-            return {}
-        measured = {**sample.usage, PODS: requested.get(PODS, 0)}
-        used = {r: measured[r] for r in self._tracked if r in measured}
-        return used if len(used) == len(self._tracked) else {}
-
-    def _shift_thresholds(self) -> bool:
-        """Let the thresholds follow the means; say whether they have changed."""
-        if self._means is None:
-            return False
-        old, self.thresholds = self.thresholds, self.rule.thresholds.around(self._means.values())
-        if old == self.thresholds:
-            return False
-        for name in self._means.between(old, self.thresholds):
-            self._classify(self._standings[name])
-        return True
-
-    def _classify(self, standing: NodeStanding) -> None:
-        """Give a node its class and its part."""
-        self._remove_role(standing)
-        node = standing.node
-        node_class = (
-            self.thresholds.classify(standing.percent) if standing.used else NodeClass.UNKNOWN
-        )
-        if node_class is not standing.node_class:
-            standing = replace(standing, node_class=node_class)
-            self._standings[node.name] = standing
-        if self.rule.is_source(node, node_class):
-            self._sources[node.name] = standing
-        elif self.rule.is_destination(node, node_class):
-            self._destinations.add(standing)
-        elif node_class is NodeClass.UNKNOWN:
-            self._unknown.add(node.name)
-
-    def _remove_role(self, standing: NodeStanding) -> None:
-        self._sources.pop(standing.name, None)
-        self._destinations.remove(standing.name)
-        self._unknown.discard(standing.name)
-
-
-class _Destinations:
-    """The nodes that take pods, with the sums that tell what they have left."""
-
-    def __init__(self, tracked: Iterable[str]) -> None:
-        self.standings: dict[str, NodeStanding] = {}
-        self.taints: Counter[tuple[Taint, ...]] = Counter()
-        self._used = dict.fromkeys(tracked, 0)
-        self._capacities: dict[str, Counter[int]] = {resource: Counter() for resource in self._used}
-        self._names: frozenset[str] | None = None
-
-    def names(self) -> frozenset[str]:
-        """Return the names of the nodes."""
-        if self._names is None:
-            self._names = frozenset(self.standings)
-        return self._names
-
-    def add(self, standing: NodeStanding) -> None:
-        """Count a node."""
-        self.standings[standing.name] = standing
-        self._names = None
-        self._count(standing, 1)
-
-    def remove(self, name: str) -> None:
-        """Stop counting a node."""
-        if (standing := self.standings.pop(name, None)) is not None:
-            self._names = None
-            self._count(standing, -1)
-
-    def room(self, thresholds: Thresholds) -> dict[str, int]:
-        """Return what all of them together may use beyond what they use."""
-        return {
-            resource: sum(
-                thresholds.allowed(resource, capacity) * nodes
-                for capacity, nodes in self._capacities[resource].items()
-            )
-            - used
-            for resource, used in self._used.items()
-        }
-
-    def _count(self, standing: NodeStanding, sign: int) -> None:
-        _count(self.taints, standing.node.taints, sign)
-        for resource, amount in standing.used.items():
-            self._used[resource] += sign * amount
-            if (capacity := capacity_of(standing.node, resource)) is not None:
-                _count(self._capacities[resource], capacity, sign)
-
 
 class _Means:
-    """The mean use of each resource over the nodes of which it is known, exact in any order."""
+    """The mean use of each resource over the nodes of which it is known, whatever the order."""
 
     def __init__(self, resources: Iterable[str]) -> None:
         self._sorted: dict[str, list[tuple[float, str]]] = {r: [] for r in resources}
         self._sums = dict.fromkeys(self._sorted, 0)
 
-    def add(self, standing: NodeStanding) -> None:
-        """Count a node."""
-        for resource, percent in standing.percent.items():
-            insort(self._sorted[resource], (percent, standing.name))
-            self._sums[resource] += _as_whole_number(percent)
-
-    def remove(self, standing: NodeStanding) -> None:
-        """Stop counting a node."""
-        for resource, percent in standing.percent.items():
-            nodes = self._sorted[resource]
-            del nodes[bisect_left(nodes, (percent, standing.name))]
-            self._sums[resource] -= _as_whole_number(percent)
+    def replace(self, node: str, old: Percentages, new: Percentages) -> None:
+        """Count a node with its new use, empty for a node that does not count any more."""
+        for resource, nodes in self._sorted.items():
+            before, after = old.get(resource), new.get(resource)
+            if before == after:
+                continue
+            if before is not None:
+                del nodes[bisect_left(nodes, (before, node))]
+                self._sums[resource] -= int(before / _UNIT)
+            if after is not None:
+                insort(nodes, (after, node))
+                self._sums[resource] += int(after / _UNIT)
 
     def values(self) -> Percentages:
         """Return the means; a resource that no node offers has none."""
         return {
-            resource: self._sums[resource] / (len(nodes) << _FRACTION_BITS)
+            resource: self._sums[resource] / len(nodes) * _UNIT
             for resource, nodes in self._sorted.items()
             if nodes
         }
@@ -371,17 +307,6 @@ class _Means:
                     found.update(name for _, name in nodes)
                 elif one != other:
                     first = bisect_right(nodes, (min(one, other), _LAST))
-                    last = bisect_right(nodes, (max(one, other), _LAST))
+                    last = bisect_right(nodes, (max(one, other), _LAST), first)
                     found.update(name for _, name in nodes[first:last])
         return found
-
-
-def _as_whole_number(percent: float) -> int:
-    numerator, denominator = percent.as_integer_ratio()
-    return numerator << (_FRACTION_BITS + 1 - denominator.bit_length())
-
-
-def _count(counter: Counter[CountedT], key: CountedT, sign: int) -> None:
-    counter[key] += sign
-    if not counter[key]:
-        del counter[key]
