@@ -12,12 +12,12 @@ from reactive_desched.api.index import Cluster
 from reactive_desched.api.plugin import ArgsT, Plugin, SubjectT, View
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Decision
-from reactive_desched.model.findings import Checkpoint, Finding, RequeueAfter
+from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.node_table import NodeTable
 
 __all__ = ["BalancePlugin", "Plan"]
 
-Plan = Generator[Finding | RequeueAfter | Checkpoint, Decision, None]
+Plan = Generator[Finding | RequeueAfter | YieldPoint, Decision, None]
 """What `balance` returns; `decision = yield finding`."""
 
 
@@ -34,7 +34,7 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
     Copy what you iterate over before the first finding: an evicted pod is removed from the cluster
     that the view shows before a sweep goes on, and the controller applies changes while a long
     plan is interrupted, which it may be at every finding. A plan that looks at thousands of objects
-    without a finding yields a Checkpoint now and then, to be interrupted there. Where a finding
+    without a finding yields a YieldPoint now and then, to be interrupted there. Where a finding
     stays blocked, the subject is planned anew when what blocks the finding may be over.
     """
 

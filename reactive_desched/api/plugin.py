@@ -13,7 +13,7 @@ from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.index import Index, IndexT
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Decision
-from reactive_desched.model.findings import Checkpoint, Finding, RequeueAfter
+from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.subjects import NodeOrPod
@@ -109,7 +109,7 @@ SubjectT = TypeVar("SubjectT", bound=Hashable)
 ArgsT = TypeVar("ArgsT", bound=PluginArgs)
 
 
-Opinions = Generator[Finding | RequeueAfter | Checkpoint, Decision, None]
+Opinions = Generator[Finding | RequeueAfter | YieldPoint, Decision, None]
 """What a plugin holds about a subject; it receives the decision on each finding."""
 
 
@@ -183,7 +183,7 @@ class DeschedulePlugin(Plugin[SubjectT, ArgsT]):
 
 def next_opinion(
     opinions: Opinions, decision: Decision | None
-) -> Finding | RequeueAfter | Checkpoint | None:
+) -> Finding | RequeueAfter | YieldPoint | None:
     """Send the decision on the last finding and return the next opinion, or None at the end."""
     try:
         return next(opinions) if decision is None else opinions.send(decision)

@@ -28,7 +28,7 @@ from reactive_desched.model.decisions import (
     Refuse,
 )
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
-from reactive_desched.model.findings import Checkpoint, Finding, RequeueAfter
+from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
@@ -200,7 +200,7 @@ class Evaluator:
     def process_due(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Evaluation]:
         """Evaluate what is due and yield each decision, until nothing is due or it should yield.
 
-        `should_yield` is asked after each decision, checkpoint and subject. A subject with many
+        `should_yield` is asked after each decision, yield point and subject. A subject with many
         findings is gone on with by the next call, before any other: its findings are then decided
         on the pods as they are by that time.
         """
@@ -339,9 +339,9 @@ class Evaluator:
             self._enqueue(under_way.key, now, under_way.trigger)
 
     def _next_evaluation(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
-        """Decide the subject's next finding; None is a checkpoint, or the end of its evaluation."""
+        """Decide the subject's next finding; None is a yield point, or the evaluation's end."""
         while (opinion := next_opinion(under_way.opinions, under_way.decision)) is not None:
-            if isinstance(opinion, Checkpoint):
+            if isinstance(opinion, YieldPoint):
                 under_way.decision = None
                 return None
             if isinstance(opinion, RequeueAfter):

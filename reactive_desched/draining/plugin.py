@@ -22,7 +22,7 @@ from reactive_desched.model.changes import (
     Resynced,
 )
 from reactive_desched.model.decisions import Decision
-from reactive_desched.model.findings import Checkpoint, Finding, RequeueAfter
+from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.pod_importance import pod_importance
@@ -39,7 +39,7 @@ RESERVED_RECHECK_S: Final = 60.0
 NODES_PER_SLICE: Final = 100
 """So many nodes are counted before the event loop may have its turn: some 0.3 ms."""
 
-NodePlan = Generator[Finding | RequeueAfter | Checkpoint, Decision, str]
+NodePlan = Generator[Finding | RequeueAfter | YieldPoint, Decision, str]
 """The plan for one node; it returns the scope whose limit ended it, if one did."""
 
 
@@ -134,19 +134,19 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         room = make_room(pool, view)
         for number, _ in enumerate(room.count(), 1):
             if number % NODES_PER_SLICE == 0:
-                yield Checkpoint()
+                yield YieldPoint()
         sources: list[tuple[int, str, NodeStanding]] = []
         for name, source in list(pool.sources().items()):
             sources.append((self.order(source), name, source))
             if len(sources) % NODES_PER_SLICE == 0:
-                yield Checkpoint()
+                yield YieldPoint()
         for _, _, source in sorted(sources, key=itemgetter(0, 1)):
             if not room.is_left:
                 break
             exhausted = yield from self._drain_node(source, view, room)
             if exhausted == "cluster":
                 return
-            yield Checkpoint()
+            yield YieldPoint()
         if room.is_promised:
             yield RequeueAfter(RESERVED_RECHECK_S)
 

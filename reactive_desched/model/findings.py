@@ -47,7 +47,7 @@ class RequeueAfter(Struct, frozen=True, gc=False):
     delay_s: float
 
 
-class Checkpoint(Struct, frozen=True, gc=False):
+class YieldPoint(Struct, frozen=True, gc=False):
     """A plan has looked for a while without a finding: the event loop may have its turn.
 
     Yield one at least every half millisecond. The cluster may differ afterwards.

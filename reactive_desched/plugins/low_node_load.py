@@ -33,7 +33,7 @@ from reactive_desched.draining.load_tables import load_tables
 from reactive_desched.model.anomaly import AnomalyDetectors, AnomalyLimits
 from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
 from reactive_desched.model.decisions import Decision
-from reactive_desched.model.findings import Checkpoint, Finding, RequeueAfter
+from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.koordinator import eviction_order, is_prod
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, Requirement, Selector
 from reactive_desched.model.node_load import (
@@ -381,7 +381,7 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
 
     def _balance_pool(
         self, pool: "_Pool", standings: PoolStandings, look: "_Look"
-    ) -> Generator[Finding | RequeueAfter | Checkpoint, Decision, Sequence[str]]:
+    ) -> Generator[Finding | RequeueAfter | YieldPoint, Decision, Sequence[str]]:
         """Plan one pool; return the overloaded nodes that it has dealt with."""
         high, prod_high = map(standings.of, SOURCES)
         sources = pool.believed(Level.NODE, high, look)

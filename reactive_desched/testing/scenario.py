@@ -16,7 +16,7 @@ from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change, PodChange, Resynced
 from reactive_desched.model.decisions import Decision, Evict
-from reactive_desched.model.findings import Checkpoint, Finding, RequeueAfter
+from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
@@ -234,7 +234,7 @@ class Scenario:
         decide = decide or self._decide
         opinions, decision, found = self._recorded.plugin.evaluate(subject, self.view), None, []
         while (opinion := next_opinion(opinions, decision)) is not None:
-            if not isinstance(opinion, Checkpoint):
+            if not isinstance(opinion, YieldPoint):
                 found.append(opinion)
             decision = decide(opinion) if isinstance(opinion, Finding) else None
         return found

@@ -18,7 +18,7 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change, NodeTaintsChanged, Resynced
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.evaluation import Evaluation
-from reactive_desched.model.findings import Checkpoint, Finding
+from reactive_desched.model.findings import Finding, YieldPoint
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import Outcome
@@ -144,11 +144,11 @@ class Searching(Crowd):
         looked_at: list[Pod] = []
         for found in list(pods):
             looked_at.append(found)
-            yield Checkpoint()
+            yield YieldPoint()
         yield Finding(looked_at[-1], self.name, "the last")
 
 
-def test_a_plan_is_interrupted_at_a_checkpoint_and_goes_on_after_it() -> None:
+def test_a_plan_is_interrupted_at_a_yield_point_and_goes_on_after_it() -> None:
     bench = Bench(pods=5, plugin=Searching())
     turns = 0
     while not bench.decided:
