@@ -60,7 +60,13 @@ def _obstacles(pool: NodeUtilization) -> Iterator[str]:
         yield f"no node gives pods away: that takes one that is {rule.gives}"
     if not destinations:
         yield f"no node takes pods: that takes one that is {rule.takes}"
-    if sources and destinations and not pool.can_act:
+    eligible = len(pool.standings())
+    if rule.number_of_nodes >= eligible - 1:
+        yield (
+            f"numberOfNodes is {rule.number_of_nodes}: nothing can ever move, with {eligible} nodes"
+            " ready and selected"
+        )
+    elif sources and destinations and not pool.can_act:
         yield (
             f"numberOfNodes is {rule.number_of_nodes}: only where more nodes are underutilized does"
             " anything move"

@@ -208,6 +208,11 @@ def test_high_node_utilization_gives_from_the_underutilized(world: Any) -> None:
             "numberOfNodes is 1: only where more nodes are underutilized does anything move",
         ),
         (
+            "LowNodeUtilization",
+            {**FIXED, "numberOfNodes": 3},
+            "numberOfNodes is 3: nothing can ever move, with 4 nodes ready and selected",
+        ),
+        (
             "HighNodeUtilization",
             {"thresholds": {"cpu": 80}},
             "no node takes pods: that takes one that is used more than that, and not cordoned",
@@ -272,3 +277,61 @@ def test_plan_shows_the_tables_where_they_are_asked_for(
     shown = capsys.readouterr().out
     assert shown.startswith("LowNodeUtilization (profile default) counts the requests of pods\n")
     assert "2 of 10 pods would be evicted" in shown
+
+
+def node_metric(name: str, cpu: str, at: str = "2026-05-01T11:59:30Z") -> Any:
+    """Measure a node as koordinator's agent does."""
+    usage = {"resources": {"cpu": cpu, "memory": "1Gi"}}
+    return {
+        "apiVersion": "slo.koordinator.sh/v1alpha1",
+        "kind": "NodeMetric",
+        "metadata": {"name": name},
+        "status": {"updateTime": at, "nodeMetric": {"nodeUsage": usage, "systemUsage": usage}},
+    }
+
+
+def test_low_node_load_has_a_table_for_each_pool(world: Any) -> None:
+    pool = {"name": "big", "nodeSelector": {"matchLabels": {"pool": "big"}}}
+    args = {
+        "lowThresholds": {"cpu": 30},
+        "highThresholds": {"cpu": 60},
+        "nodePools": [{**pool, "highThresholds": {"cpu": 80}}],
+    }
+    objects = [
+        *(node(world, "n1", pool="big"), node(world, "n2"), node(world, "n3")),
+        *(node_metric("n1", "3"), node_metric("n2", "500m")),
+        node_metric("n3", "1", at="2026-05-01T11:50:00Z"),
+        pod(world, "a", "n2"),
+    ]
+    default, big = look(world, policy("LowNodeLoad", **args), objects).tables
+
+    assert [(each.name, each.node_class, each.role) for each in default.nodes] == [
+        ("n1", "overutilized", "gives pods"),
+        ("n2", "underutilized", "takes pods"),
+        ("n3", "unknown", None),
+    ]
+    assert "1 of 3 nodes have no recent measurement: they are left out" in default.obstacles
+    assert row(default, "n3").sample is not None
+    assert big.pool == "big"
+    assert (big.in_force["cpu"].low, big.in_force["cpu"].high) == (30, 80)
+    assert row(big, "n1").node_class == "appropriately utilized"
+    assert row(big, "n2").remark == "not in pool big"
+    assert "no node gives pods away: that takes one that is overutilized" in big.obstacles
+
+
+def test_production_pods_have_a_table_of_their_own(world: Any) -> None:
+    args = {
+        "lowThresholds": {"cpu": 30},
+        "highThresholds": {"cpu": 60},
+        "prodLowThresholds": {"cpu": 10},
+        "prodHighThresholds": {"cpu": 20},
+    }
+    objects = [
+        *(node(world, "n1"), node(world, "n2"), pod(world, "a", "n2")),
+        *(node_metric("n1", "3"), node_metric("n2", "1")),
+    ]
+    of_all, of_prod = look(world, policy("LowNodeLoad", **args), objects).tables
+
+    assert row(of_all, "n1").resources["cpu"].counted == "3"
+    assert row(of_prod, "n1").resources["cpu"].counted == "0"
+    assert (row(of_prod, "n1").node_class, row(of_prod, "n1").role) == ("underutilized", None)
