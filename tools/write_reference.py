@@ -251,6 +251,8 @@ def _default(name: str, field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(value, float):
         return f"`{value:g}{'s' if name.endswith('_s') else ''}`"
+    if isinstance(value, tuple) and value:
+        return f"`[{', '.join(map(str, value))}]`"
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return f"`{text}`" if text and value not in (None, (), {}) else "-"
 

@@ -98,6 +98,14 @@ class View(Protocol):
         """
         ...
 
+    def expected_replacements(self, namespace: str) -> Iterable[tuple[Pod, str]]:
+        """Return the pods of a namespace that were evicted and not replaced yet.
+
+        With each comes the name of the node on which capacity is reserved for its replacement. A
+        pod without such a reservation is not among them; in upstream's mode of node fit none is.
+        """
+        ...
+
     # --- indexes ---
 
     def index(self, kind: type[IndexT], args: Hashable = None, /) -> IndexT:

@@ -136,6 +136,11 @@ class SchedulerNodeFit:
         reservations.expire(self._clock())
         return [reservation.pod for reservation in reservations.of_owner(owner_uid)]
 
+    def expected_replacements(self, namespace: str) -> Iterable[tuple[Pod, str]]:
+        """Return a namespace's evicted pods, each with the node reserved for its replacement."""
+        self._nodes.reservations.expire(self._clock())
+        return [(r.pod, r.node) for r in self._nodes.reservations if r.pod.namespace == namespace]
+
     def release(self, pod: Pod, *, evicted: bool) -> None:
         """Release the reservation if the pod stays where it is."""
         if not evicted:

@@ -93,6 +93,10 @@ class NodeFit(Protocol):
         """Return the evicted pods of a controller for whose replacements capacity is reserved."""
         ...
 
+    def expected_replacements(self, namespace: str) -> Iterable[tuple[Pod, str]]:
+        """Return a namespace's evicted pods, each with the node reserved for its replacement."""
+        ...
+
 
 class UpstreamNodeFit:
     """The SIG descheduler's node fit over the current cluster, node by node until one fits.
@@ -149,6 +153,10 @@ class UpstreamNodeFit:
         return {}
 
     def awaiting_replacement(self, _owner_uid: str) -> Iterable[Pod]:
+        """Return nothing: nothing is reserved."""
+        return ()
+
+    def expected_replacements(self, _: str) -> Iterable[tuple[Pod, str]]:
         """Return nothing: nothing is reserved."""
         return ()
 

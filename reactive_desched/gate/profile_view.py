@@ -66,6 +66,10 @@ class ProfileView(ClusterView):
         """Return the evicted pods of a controller for whose replacements capacity is reserved."""
         return self._node_fit.awaiting_replacement(owner_uid)
 
+    def expected_replacements(self, namespace: str) -> Iterable[tuple[Pod, str]]:
+        """Return a namespace's evicted pods, each with the node reserved for its replacement."""
+        return self._node_fit.expected_replacements(namespace)
+
     @property
     def remembers_evictability(self) -> bool:
         """Whether a plugin has asked which pods the evictor protects."""

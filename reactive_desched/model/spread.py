@@ -1,13 +1,15 @@
-"""Which topology domains a spread constraint closes, given how many matching pods each has."""
+"""Which pods and nodes a topology spread constraint counts, and which domains it closes."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 import msgspec
 
 from reactive_desched.model.labels import Labels, LabelSelector, Requirement
-from reactive_desched.model.objects import PodSpec, TopologySpreadConstraint
+from reactive_desched.model.node_affinity import NodeAffinity, satisfies_required
+from reactive_desched.model.objects import Node, PodSpec, TopologySpreadConstraint
 from reactive_desched.model.scheduling import FitReason
+from reactive_desched.model.taints import HARD_EFFECTS, Tolerations, untolerated
 
 SPREAD_VIOLATED: Final = FitReason(
     "TopologySpreadViolated", "node(s) didn't match pod topology spread constraints"
@@ -39,6 +41,43 @@ def effective_selector(
     own = tuple(Requirement(key, "In", (labels[key],)) for key in keys if key in labels)
     expressions = (*selector.match_expressions, *own)
     return msgspec.structs.replace(selector, match_expressions=expressions)
+
+
+class NodeInclusion(msgspec.Struct, frozen=True, gc=False):
+    """The nodes whose domains a constraint knows, by its policies and the pod that declares it.
+
+    Nothing is demanded of a node's labels where nodeAffinityPolicy is Ignore; `tolerations` is None
+    where nodeTaintsPolicy is, as by default.
+    """
+
+    node_selector: Labels = {}
+    required: NodeAffinity | None = None
+    tolerations: Tolerations | None = None
+
+    @property
+    def key(self) -> Hashable:
+        """What makes two of them the same, as a key: a nodeSelector is a dict."""
+        required = None if self.required is None else self.required.required
+        return tuple(sorted(self.node_selector.items())), required, self.tolerations
+
+    def accepts(self, node: Node) -> bool:
+        """Say whether a node counts."""
+        if not satisfies_required(self.node_selector, self.required, node.name, node.labels):
+            return False
+        if self.tolerations is None or not node.taints:
+            return True
+        hard = (taint for taint in node.taints if taint.effect in HARD_EFFECTS)
+        return next(untolerated(self.tolerations, hard), None) is None
+
+
+def node_inclusion(constraint: TopologySpreadConstraint, spec: PodSpec) -> NodeInclusion:
+    """Return the nodes that a constraint of a pod with this spec counts."""
+    tolerations = spec.tolerations if constraint.node_taints_policy == HONOR else None
+    if constraint.node_affinity_policy != HONOR:
+        return NodeInclusion(tolerations=tolerations)
+    affinity = spec.node_affinity
+    required = None if affinity is None or affinity.required is None else affinity
+    return NodeInclusion(spec.node_selector, required, tolerations)
 
 
 def domains_over_max_skew(

@@ -21,9 +21,7 @@ from reactive_desched.policy.registry import PluginSpec
 GROUP: Final = "reactive_desched.plugins"
 _BUILT_IN: Final = f"{__package__}."
 
-PLANNED_PLUGINS: Final[Mapping[str, str]] = {
-    "RemovePodsViolatingTopologySpreadConstraint": "topology_spread:TopologySpreadArgs",
-}
+PLANNED_PLUGINS: Final[Mapping[str, str]] = {}
 """Balance plugins that a policy can configure and have checked before they are built."""
 
 

@@ -1,13 +1,32 @@
 """The pods of a topology spread constraint are spread less evenly than it allows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from enum import StrEnum
+from math import ceil
+from typing import Final, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.args import FieldError, raise_field_errors
+from reactive_desched.api.balance_plugin import BalancePlugin, Plan
+from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
+from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
+from reactive_desched.model.decisions import Decision
+from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.hints import nearest_name
+from reactive_desched.state.indexes.namespace_pods import NamespacePods
+from reactive_desched.state.indexes.spread_groups import (
+    SpreadChanged,
+    SpreadCounts,
+    SpreadGroup,
+    SpreadGroups,
+)
+
+REPLACEMENT_TIMEOUT_S: Final = 120.0
+"""How long a plan may rest on a replacement that is expected and not bound yet."""
 
 
 class UnsatisfiableConstraintAction(StrEnum):
@@ -39,6 +58,249 @@ class TopologySpreadArgs(ScopedArgs):
     ) -> tuple[str, ...]:
         raise_field_errors(_unknown_constraints(written), info.context)
         return written or (UnsatisfiableConstraintAction.DO_NOT_SCHEDULE,)
+
+
+class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
+    """Evicts pods from the larger domains of a constraint until its skew is within its maxSkew.
+
+    Only pods in the scope of the arguments that the evictor may evict are counted, and only they
+    declare constraints. A pod counts where the constraint's selector matches it, whether it
+    declares the constraint or not. `minDomains` is ignored.
+
+    The largest domain gives pods to the smallest one, then the next, as long as two differ by more
+    than maxSkew and the average lies between them. Of the pods of a domain, those that fit a node
+    of a domain below the average go first; then those without node affinity, and of these the ones
+    with the highest priority. With `topologyBalanceNodeFit` a pod that fits no such node stays;
+    the plan takes it for moved all the same, so the spread may stay uneven.
+
+    A pod whose eviction is under way counts no longer, and its replacement counts on the node that
+    is reserved for it.
+    """
+
+    name = "RemovePodsViolatingTopologySpreadConstraint"
+    indexes = (SpreadGroups, NamespacePods)
+    reacts_to = (Resynced, SpreadChanged, PodEvictabilityChanged)
+
+    def subjects(self, change: Change, view: View) -> Iterable[SpreadGroup]:
+        """Name the constraints whose skew passed maxSkew, or exceeds it and can be planned anew."""
+        match change:
+            case SpreadChanged(groups=groups):
+                return groups
+            case PodEvictabilityChanged(pod=pod):
+                return self._counts(view).recount(pod)
+            case _:
+                return view.index(SpreadGroups).groups()
+
+    def balance(self, subject: SpreadGroup, view: View) -> Plan:
+        """Plan the moves of one constraint, then propose them; what fits nowhere is refused."""
+        moves = self._plan(subject, view)
+        for _ in view.expected_replacements(subject.namespace):
+            yield RequeueAfter(REPLACEMENT_TIMEOUT_S)
+            break
+        yield from _propose(move.finding for move in moves)
+
+    def sweep(self, view: View) -> Plan:
+        """Plan for every constraint before the first eviction, as upstream does."""
+        moves = [m for group in view.index(SpreadGroups).groups() for m in self._plan(group, view)]
+        yield from _propose(move.finding for move in moves if move.is_possible)
+
+    def _plan(self, group: SpreadGroup, view: View) -> list["_Move"]:
+        """Choose the pods of a constraint that should leave."""
+        if not any(kind in group.declared for kind in self.args.constraints):
+            return []
+        occupied = self._occupied_domains(group, view)
+        if all(domain.size <= group.max_skew for domain in occupied.values()):
+            return []
+        names = view.index(SpreadGroups).domains(group)
+        empty = (_Domain(name, []) for name in names if name not in occupied)
+        domains = sorted((*occupied.values(), *empty), key=lambda each: (each.size, each.value))
+        if domains[-1].size - domains[0].size <= group.max_skew:
+            return []
+        if not self._is_declared(group, domains, view):
+            return []
+        average = sum(domain.size for domain in domains) / len(domains)
+        below = {domain.value for domain in domains if domain.size < average}
+        targets = frozenset(n.name for n in view.nodes() if group.nodes.domain_of(n) in below)
+        fits = _fits_among(targets, view)
+        sizes = [domain.size for domain in domains]
+        return [
+            self._move(pod, group, domains[source], domains[0], targets, fits=fits(pod))
+            for source, count in moves_between(sizes, average, group.max_skew)
+            for pod in domains[source].take(count, fits)
+        ]
+
+    def _move(
+        self,
+        pod: Pod,
+        group: SpreadGroup,
+        source: "_Domain",
+        smallest: "_Domain",
+        targets: frozenset[str],
+        *,
+        fits: bool,
+    ) -> "_Move":
+        key, needs_fit = group.topology_key, self.args.topology_balance_node_fit
+        message = (
+            f"{key}={source.value} has {source.size} matching pods and {key}={smallest.value} has "
+            f"{smallest.size}; its constraint allows a difference of {group.max_skew}"
+        )
+        details: dict[str, int | str] = {
+            "topologyKey": key,
+            "topologyValue": source.value,
+            "domainPods": source.size,
+            "smallestDomainPods": smallest.size,
+            "maxSkewPods": group.max_skew,
+        }
+        finding = Finding(
+            pod,
+            self.name,
+            message,
+            needs_fit=needs_fit,
+            targets=targets if needs_fit else None,
+            details=details,
+        )
+        return _Move(finding, fits or not needs_fit)
+
+    # --- what is counted ---
+
+    def _counts(self, view: View) -> SpreadCounts:
+        return view.index(SpreadCounts, _CountedPods(self, view))
+
+    def _occupied_domains(self, group: SpreadGroup, view: View) -> dict[str, "_Domain"]:
+        """Return the domains of a constraint that have pods, or will have some soon."""
+        domains = {
+            value: _Domain(value, [pod for pod in pods if not view.is_leaving(pod)])
+            for value, pods in self._counts(view).pods_by_domain(group).items()
+        }
+        for pod, node in view.expected_replacements(group.namespace):
+            if group.selector.matches(pod.labels) and self.args.covers(pod):
+                node_and_pods = view.pods_of(NodeSubject(node))
+                value = node_and_pods and node_and_pods[0].labels.get(group.topology_key)
+                if value is not None:
+                    domains.setdefault(value, _Domain(value, [])).size += 1
+        return domains
+
+    def _is_declared(self, group: SpreadGroup, domains: Iterable["_Domain"], view: View) -> bool:
+        """Say whether a pod of the scope that the evictor may evict declares the constraint.
+
+        As a rule one of those that it counts does.
+        """
+        declared_by = view.index(SpreadGroups).declared_by
+
+        def declares(pod: Pod) -> bool:
+            return any(
+                found is group and kind in self.args.constraints for kind, found in declared_by(pod)
+            )
+
+        return any(declares(pod) for domain in domains for pod in domain.pods) or any(
+            declares(pod)
+            and view.active_pod(pod.uid) is not None
+            and self.args.covers(pod)
+            and view.evictable(pod)
+            for pod in view.index(NamespacePods).pods_of(group.namespace)
+            if pod.is_active
+        )
+
+
+class _CountedPods(NamedTuple):
+    """Says which pods a plugin counts, in the view of its profile."""
+
+    plugin: TopologySpreadPlugin
+    view: View
+
+    def __call__(self, pod: Pod) -> bool:
+        return not pod.is_terminating and self.plugin.args.covers(pod) and self.view.evictable(pod)
+
+
+class _Domain:
+    """A domain and its pods; `size` counts the replacements that are expected as well."""
+
+    def __init__(self, value: str, pods: list[Pod]) -> None:
+        self.value = value
+        self.pods = pods
+        self.size = len(pods)
+
+    def take(self, count: int, fits: Callable[[Pod], bool]) -> list[Pod]:
+        """Take so many from the end of the order, those that fit before any other.
+
+        They are returned in the order.
+        """
+        fitting: list[Pod] = []
+        others: list[Pod] = []
+        for pod in sorted(self.pods, key=_order, reverse=True):
+            if len(fitting) == count:
+                break
+            (fitting if fits(pod) else others).append(pod)
+        taken = [*fitting, *others[: count - len(fitting)]][::-1]
+        gone = {pod.uid for pod in taken}
+        self.pods = [pod for pod in self.pods if pod.uid not in gone]
+        return taken
+
+
+def _order(pod: Pod) -> tuple[bool, bool, int, str]:
+    """Sort pods bound to nodes first, then by priority, those without one first."""
+    spec = pod.spec
+    is_bound = bool(spec.node_selector) or spec.node_affinity is not None
+    return not is_bound, spec.priority is not None, spec.priority or 0, pod.name
+
+
+def _fits_among(targets: frozenset[str], view: View) -> Callable[[Pod], bool]:
+    """Return what says whether a pod fits one of these nodes; it asks once for each pod."""
+    known: dict[str, bool] = {}
+
+    def fits(pod: Pod) -> bool:
+        if pod.uid not in known:
+            known[pod.uid] = view.find_node_among(pod, targets) is not None
+        return known[pod.uid]
+
+    return fits
+
+
+def moves_between(sizes: list[int], average: float, max_skew: int) -> Iterator[tuple[int, int]]:
+    """Yield from which domain to take pods, and how many, until no two differ too much.
+
+    `sizes` are the domains' numbers of pods, the smallest first; domains are named by their place
+    in it. They are changed as the moves change them, and not sorted anew.
+    """
+    low, high = 0, len(sizes) - 1
+    while low < high:
+        if sizes[high] <= average:
+            high -= 1
+        skew = sizes[high] - sizes[low]
+        above, below = ceil(sizes[high] - average), ceil(average - sizes[low])
+        count = min(above, below, ceil((skew - max_skew) / 2))
+        if skew <= max_skew or count <= 0:
+            low += 1
+            continue
+        sizes[high] -= count
+        sizes[low] += count
+        yield high, count
+
+
+class _Move(NamedTuple):
+    """A pod that should leave; it is possible where the pod fits, or need not fit."""
+
+    finding: Finding
+    is_possible: bool
+
+
+def _propose(findings: Iterable[Finding]) -> Generator[Finding, Decision, None]:
+    """Propose each pod once, but none of a node or namespace whose limit is exhausted."""
+    exhausted: set[tuple[str, str]] = set()
+    proposed: set[PodKey] = set()
+    for finding in findings:
+        pod = finding.pod
+        node, namespace = ("node", pod.node), ("namespace", pod.namespace)
+        if pod.uid in proposed or not exhausted.isdisjoint((node, namespace)):
+            continue
+        proposed.add(pod.uid)
+        match (yield finding).scope_exhausted:
+            case "cluster":
+                return
+            case "node":
+                exhausted.add(node)
+            case "namespace":
+                exhausted.add(namespace)
 
 
 def _unknown_constraints(written: tuple[str, ...]) -> Iterator[FieldError]:

@@ -254,7 +254,7 @@ def test_no_bound_on_questions_changes_an_answer(steps: list[tuple[str, Any]]) -
         assert story.answers() == Naive(story.state).answers()
 
         story.remove(*story.state.pods)
-        assert len(story.index._queries) <= 1
+        assert len(story.index.queries) <= 1
 
 
 @given(steps)

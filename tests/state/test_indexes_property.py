@@ -47,6 +47,7 @@ from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.anti_affinity import anti_affinity_term, selector
 from reactive_desched.testing.builders import node, pod, term, tolerations, with_spec
+from reactive_desched.testing.topology_spread import spread_constraint
 
 for module in walk_packages(reactive_desched.__path__, "reactive_desched."):
     if module.name.startswith(("reactive_desched.state.", "reactive_desched.fit.")):
@@ -82,6 +83,7 @@ ARGS: dict[type[Index], tuple[Hashable, ...]] = {
 
 KEPT = [(kind, args) for kind in INDEXES for args in ARGS.get(kind, (None,))]
 ALIKE = {"app": "web"}
+
 PREFERS_SSD = NodeAffinity(preferred=(PreferredTerm(weight=10, preference=term("disk=ssd")),))
 SPECS = (
     pod("x").spec,
@@ -95,6 +97,20 @@ SPECS = (
     pod("x", requests={"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}).spec,
     with_spec(pod("x"), images=("web:2",), tolerations=tolerations(["gpu"])).spec,
     with_spec(pod("x"), node_selector={"disk": "ssd"}).spec,
+    with_spec(
+        pod("x"),
+        topology_spread_constraints=(spread_constraint(), spread_constraint(key=HOSTNAME_LABEL)),
+    ).spec,
+    with_spec(
+        pod("x", tolerates=("gpu",)),
+        node_selector={"disk": "ssd"},
+        topology_spread_constraints=(
+            spread_constraint(
+                label_selector=selector(""), match_label_keys=("app",), node_taints_policy="Honor"
+            ),
+            spread_constraint(2, when_unsatisfiable="ScheduleAnyway"),
+        ),
+    ).spec,
 )
 LABELS: tuple[dict[str, str], ...] = (ALIKE, {"app": "db"}, {})
 OWNERS = tuple(
@@ -196,6 +212,14 @@ START: list[tuple[str, Any]] = [
     ),
     ("ask", None),
 ]
+SPREAD: list[tuple[str, Any]] = [
+    *START[:-1],
+    (
+        "upsert",
+        replace(pod("p2", on="n1"), uid="default/p2", labels=ALIKE, spec=SPECS[-2]),
+    ),
+    ("ask", None),
+]
 RELABELED = [
     *START,
     ("upsert", Namespace("shop", labels={"stage": "test"})),
@@ -213,7 +237,7 @@ rest = st.lists(
     max_size=50,
 )
 steps = st.builds(
-    lambda start, then: [*start, *then], st.sampled_from([[], START, RELABELED]), rest
+    lambda start, then: [*start, *then], st.sampled_from([[], START, RELABELED, SPREAD]), rest
 )
 
 

@@ -47,7 +47,7 @@ def test_templates_that_say_the_same_share_a_selection() -> None:
     twins = [pod_avoiding_db(name, "n1", anti_affinity_term("app=db")) for name in ("one", "two")]
     bench = PodAffinityCluster(node("n1"), *twins)
 
-    assert len(bench.index._queries) == 1
+    assert len(bench.index.queries) == 1
     assert len(bench.index.terms_matching(db_pod("db", "n1"))) == 1
 
 
@@ -64,7 +64,7 @@ def test_at_the_bound_the_selection_asked_for_longest_ago_is_forgotten(
     ask("db")
     first["y"] = ask("y")
 
-    assert len(bench.index._queries) == 2
+    assert len(bench.index.queries) == 2
     assert ask("y") is first["y"]
     assert ask("db") is first["db"]
     assert ask("x") is not first["x"]
@@ -86,7 +86,7 @@ def test_a_selection_that_a_pod_refers_to_is_not_forgotten(one_remembered: None)
         bench.pods_matching_selector(f"app={app}")
 
     assert bench.conflicts_of("shy") == [{"near"}]
-    assert len(bench.index._queries) == 2
+    assert len(bench.index.queries) == 2
 
 
 def test_when_all_pods_are_gone_nothing_is_left_but_the_last_questions(
@@ -112,7 +112,7 @@ def test_when_all_pods_are_gone_nothing_is_left_but_the_last_questions(
         each.pods_matching_selector("tier=y", HOSTNAME_LABEL, "farm")
 
     assert footprint(bench.index) == footprint(never_avoided.index)
-    assert set(bench.index._queries.topology_keys) == {HOSTNAME_LABEL}
+    assert set(bench.index.queries.topology_keys) == {HOSTNAME_LABEL}
 
 
 def test_labels_that_no_selection_demands_any_more_are_not_indexed(one_remembered: None) -> None:

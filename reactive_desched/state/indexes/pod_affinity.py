@@ -26,7 +26,8 @@ class PodAffinity(Index):
     """The pods that selectors match, by topology domain, and the anti-affinity terms in use.
 
     Which pods came near each other can be asked when the change is there. Which pods left each
-    other cannot, so that is a change of its own, `AntiAffinityResolved`.
+    other cannot, so that is a change of its own, `AntiAffinityResolved`. Other indexes register
+    selectors of theirs with `queries`.
     """
 
     announces = (AntiAffinityResolved,)
@@ -35,8 +36,8 @@ class PodAffinity(Index):
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
         self._pods = cluster.store(Pod)
-        self._queries = SelectorQueries(cluster)
-        self._terms = AntiAffinityTerms(cluster, self._queries)
+        self.queries = SelectorQueries(cluster)
+        self._terms = AntiAffinityTerms(cluster, self.queries)
         for pod in self._pods:
             if pod.is_active and pod.spec.anti_affinity:
                 self._terms.add_pod(pod, topology_of(cluster, pod.node))
@@ -116,7 +117,7 @@ class PodAffinity(Index):
     def _domains(
         self, scope: NamespaceScope, selector: LabelSelector, topology_key: str
     ) -> TopologyDomains:
-        return self._queries.domains(self._queries.get_or_create(scope, selector), topology_key)
+        return self.queries.domains(self.queries.get_or_create(scope, selector), topology_key)
 
     # --- following the cluster ---
 
@@ -128,7 +129,7 @@ class PodAffinity(Index):
             old = None
         if new is not None and not new.is_active:
             new = None
-        left, joined = self._queries.update_pod(old, new)
+        left, joined = self.queries.update_pod(old, new)
         stays = old is not None and new is not None and _has_same_terms(old, new)
         resolved = self._remove_pod(old, left, has_left=not stays) if old is not None else ()
         if new is not None:
@@ -140,7 +141,7 @@ class PodAffinity(Index):
         state, before, after = new or old, topology(old), topology(new)
         if state is None or (before.labels is after.labels and before.eligible == after.eligible):
             return ()
-        in_use = {*self._queries.topology_keys, *self._terms.topology_keys}
+        in_use = {*self.queries.topology_keys, *self._terms.topology_keys}
         keys = [key for key in in_use if _domain(before, key) != _domain(after, key)]
         info = self._cluster.node_info(state.node.name)
         if not keys or info is None:
@@ -157,7 +158,7 @@ class PodAffinity(Index):
         before = old.labels if isinstance(old, Namespace) else {}
         after = new.labels if isinstance(new, Namespace) else {}
         if before != after:
-            self._queries.invalidate_namespace_selectors()
+            self.queries.invalidate_namespace_selectors()
         return ()
 
     def answers(self) -> object:
@@ -239,7 +240,7 @@ class PodAffinity(Index):
         """Move a pod with its node to other domains of these topology labels."""
         if pod.spec.anti_affinity:
             self._terms.move_pod(pod, topology_keys, old, new)
-        for query in self._queries.queries_matching(pod):
+        for query in self.queries.queries_matching(pod):
             for key in topology_keys:
                 if (domains := query.domains.get(key)) is not None:
                     domains.remove_pod(pod.uid, old)

@@ -1,0 +1,156 @@
+"""Whatever happens, reacting finds what a full scan finds."""
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from reactive_desched.api.scope import Namespaces
+from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
+    ClusterObject,
+    Pod,
+    PodDisruptionBudget,
+    PodStatus,
+)
+from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.testing.builders import node, pod, with_spec
+from reactive_desched.testing.scenario import Scenario
+from reactive_desched.testing.topology_spread import WEB, spread_constraint
+
+DB = {"app": "db"}
+SOFT: dict[str, Any] = {"when_unsatisfiable": "ScheduleAnyway"}
+CONSTRAINTS = (
+    (spread_constraint(),),
+    (spread_constraint(),),
+    (spread_constraint(key=HOSTNAME_LABEL),),
+    (spread_constraint(**SOFT), spread_constraint(2, HOSTNAME_LABEL)),
+    (spread_constraint(label_selector=LabelSelector(DB), node_taints_policy="Honor"),),
+    (spread_constraint(label_selector=LabelSelector(), match_label_keys=("app",)),),
+    (spread_constraint(node_affinity_policy="Ignore"),),
+    (),
+)
+SPECS = tuple(
+    with_spec(
+        pod("x", tolerates=tolerates, priority=priority),
+        topology_spread_constraints=constraints,
+        node_selector=selector,
+    ).spec
+    for constraints in CONSTRAINTS
+    for tolerates, priority, selector in (
+        ((), None, {}),
+        (("gpu",), 5, {}),
+        ((), None, {"disk": "ssd"}),
+        ((), 2_000_000_000, {}),
+    )
+)
+OWNERS = tuple(pod("x", owner=owner).owners for owner in ("ReplicaSet/a", "ReplicaSet/b", None))
+pods = st.builds(
+    lambda name, on, labels, spec, owners, phase, deletion_s, evict: replace(
+        pod(name.rpartition("/")[2], uid=name, on=on, status=PodStatus(phase), evict=evict),
+        namespace=name.partition("/")[0],
+        labels=labels,
+        spec=spec,
+        owners=owners,
+        deletion_s=deletion_s,
+    ),
+    st.sampled_from([f"default/p{number}" for number in range(6)] + ["shop/q1", "shop/q2"]),
+    st.sampled_from(["n1", "n1", "n1", "n2", "n3", None]),
+    st.sampled_from([WEB, WEB, DB, {}]),
+    st.just(SPECS[0]) | st.just(SPECS[3]) | st.sampled_from(SPECS),
+    st.sampled_from(OWNERS[:1] + OWNERS),
+    st.sampled_from(["Running", "Running", "Running", "Failed"]),
+    st.sampled_from([None, None, None, 1]),
+    st.sampled_from([None, None, None, ""]),
+)
+nodes = st.builds(
+    lambda name, zone, taint, disk, ready, unschedulable: node(
+        name,
+        *([taint] if taint else []),
+        zone=zone,
+        labels={"disk": disk},
+        ready=ready,
+        unschedulable=unschedulable,
+    ),
+    st.sampled_from(["n1", "n2", "n3"]),
+    st.sampled_from(["a", "b", "c", None]),
+    st.sampled_from([None, None, "gpu:NoSchedule"]),
+    st.sampled_from(["ssd", "ssd", "hdd"]),
+    st.sampled_from(["True", "True", "True", "False"]),
+    st.sampled_from([False, False, True]),
+)
+budgets = st.builds(
+    lambda labels: PodDisruptionBudget("default", "b", selector=LabelSelector(labels)),
+    st.sampled_from([WEB, DB]),
+)
+steps = st.lists(
+    st.tuples(st.just("apply"), nodes)
+    | st.tuples(st.just("apply"), pods)
+    | st.tuples(st.just("apply"), pods)
+    | st.tuples(st.just("apply"), budgets)
+    | st.tuples(st.just("remove"), nodes | pods | budgets),
+    min_size=8,
+    max_size=30,
+)
+START: tuple[ClusterObject, ...] = (
+    node("n1", zone="a", labels={"disk": "ssd"}),
+    node("n2", zone="b", labels={"disk": "ssd"}),
+    *(
+        replace(pod(f"p{number}", uid=f"default/p{number}#0", on="n1", labels=WEB), spec=SPECS[0])
+        for number in range(3)
+    ),
+)
+arguments = st.sampled_from(
+    [
+        {},
+        {"constraints": ("DoNotSchedule", "ScheduleAnyway")},
+        {"constraints": ("ScheduleAnyway",), "topology_balance_node_fit": False},
+        {"namespaces": Namespaces(include=("default",))},
+        {"label_selector": LabelSelector(WEB)},
+    ]
+)
+evictors = st.sampled_from(
+    [
+        {},
+        {"minReplicas": 2},
+        {"podProtections": {"extraEnabled": ["PodsWithoutPDB"]}},
+    ]
+)
+
+
+class Story:
+    """A scenario in which a name may come back as another pod, and no pod that ended runs again."""
+
+    def __init__(self, args: dict[str, Any], evictor: dict[str, Any]) -> None:
+        plugin = TopologySpreadPlugin(TopologySpreadArgs(**args))
+        protections = DefaultEvictorArgs.model_validate(evictor)
+        self.cluster = Scenario(plugin, *START, evictor=protections)
+        self._lives: Counter[str] = Counter()
+
+    def tell(self, step: str, thing: ClusterObject) -> None:
+        if isinstance(thing, Pod):
+            name = thing.uid
+            thing = replace(thing, uid=f"{name}#{self._lives[name]}")
+            known = self.cluster.state.pods.get(thing.uid)
+            if known is not None and known.node and step == "apply":
+                phase = known.status if not known.is_active else thing.status
+                thing = replace(thing, node=known.node, status=phase)
+            self._lives[name] += step == "remove"
+        getattr(self.cluster, step)(thing)
+
+
+@given(steps, arguments, evictors)
+def test_reacting_finds_exactly_what_a_full_scan_finds(
+    steps: list[tuple[str, ClusterObject]], args: dict[str, Any], evictor: dict[str, Any]
+) -> None:
+    story = Story(args, evictor)
+    for step, thing in steps:
+        story.tell(step, thing)
+        assert story.cluster.flagged() == story.cluster.flagged_after_restart()
+
+    # A full scan counts anew what changes have altered until then, so it comes last.
+    assert story.cluster.flagged() == story.cluster.flagged_by_full_scan()

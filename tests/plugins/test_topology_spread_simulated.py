@@ -1,0 +1,116 @@
+"""A spread that is repaired stays repaired, with a scheduler that honours the constraint."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
+from tests.support.descheduled import DescheduledCluster
+from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster
+
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+TEN_MINUTES_S = 600
+
+
+def constraint(
+    app: str, max_skew: int = 1, key: str = ZONE, when: str = HARD, **more: Any
+) -> dict[str, Any]:
+    return {
+        "maxSkew": max_skew,
+        "topologyKey": key,
+        "whenUnsatisfiable": when,
+        "labelSelector": {"matchLabels": {"app": app}},
+        **more,
+    }
+
+
+def descheduled(world: SimulatedCluster, **evictor: Any) -> DescheduledCluster:
+    plugin = TopologySpreadPlugin(TopologySpreadArgs(constraints=(HARD, SOFT)))
+    return DescheduledCluster(world, plugin, **evictor)
+
+
+def test_a_new_zone_gets_its_share_and_then_nothing_moves() -> None:
+    world = SimulatedCluster().nodes("n1/a", "n2/a")
+    world.deployment("web", 6, topologySpreadConstraints=[constraint("web")])
+    cluster = descheduled(world).run(60)
+    assert (cluster.evicted, cluster.pods_by_node("web")) == ([], {"n1": 3, "n2": 3})
+
+    world.nodes("n3/b")
+    cluster.run(60)
+    assert (cluster.pods_by_node("web")["n3"], len(cluster.evicted)) == (3, 3)
+
+    cluster.run(TEN_MINUTES_S)
+    assert len(cluster.evicted) == 3
+
+
+def test_pods_that_are_slow_to_leave_are_not_followed_by_more() -> None:
+    world = SimulatedCluster().nodes("n1/a")
+    slow = {"terminationGracePeriodSeconds": 300}
+    world.deployment("web", 6, topologySpreadConstraints=[constraint("web", when=SOFT)], **slow)
+    cluster = descheduled(world)
+
+    world.nodes("n2/b")
+    cluster.run(TEN_MINUTES_S)
+
+    assert len(cluster.evicted) == 3
+    assert cluster.pods_by_node("web") == {"n1": 3, "n2": 3}
+
+
+def test_where_nothing_fits_below_the_average_nothing_leaves_until_there_is_room() -> None:
+    world = SimulatedCluster().nodes("n1/a")
+    world.deployment("web", 4, cpu="500m", topologySpreadConstraints=[constraint("web")])
+    cluster = descheduled(world)
+
+    world.nodes("n2/b", cpu="250m")
+    cluster.run(60)
+    assert cluster.evicted == []
+
+    world.nodes("n3/b")
+    cluster.run(TEN_MINUTES_S)
+    assert cluster.pods_by_node("web") == {"n1": 2, "n3": 2}
+
+
+def test_protected_pods_that_the_scheduler_counts_make_no_loop() -> None:
+    """Upstream counts only what it may evict; the scheduler counts four agents on n2 as well."""
+    world = SimulatedCluster().nodes("n1/a", "n2/b")
+    for number in range(4):
+        world.pod(f"agent{number}", labels={"app": "web"}, nodeName="n2")
+    spec = {"topologySpreadConstraints": [constraint("web")]}
+    world.deployment("web", 4, **spec)
+    assert world.advance(30).pods("web")
+    cluster = descheduled(world).run(TEN_MINUTES_S)
+
+    assert cluster.evicted == []
+
+
+zones = st.lists(st.sampled_from("abc"), min_size=2, max_size=5)
+
+
+@given(
+    zones,
+    st.lists(st.sampled_from("abcd"), min_size=1, max_size=2),
+    st.integers(2, 9),
+    st.sampled_from([ZONE, HOSTNAME]),
+    st.sampled_from([HARD, SOFT]),
+    st.integers(0, 3),
+)
+def test_after_the_plan_is_carried_out_a_second_look_finds_nothing(
+    first: list[str], later: list[str], replicas: int, key: str, when: str, lost: int
+) -> None:
+    world = SimulatedCluster().nodes(*(f"n{n}/{zone}" for n, zone in enumerate(first)))
+    spread = [constraint("web", key=key, when=when)]
+    world.deployment("web", replicas, topologySpreadConstraints=spread)
+    cluster = descheduled(world).run(30)
+
+    world.nodes(*(f"m{n}/{zone}" for n, zone in enumerate(later)))
+    for name in sorted(world.names("web"))[:lost]:
+        world.delete("pods", name)
+    cluster.run(120)
+    moved = len(cluster.evicted)
+    cluster.run(TEN_MINUTES_S)
+
+    assert len(cluster.evicted) == moved, "nothing moves any more"
+    assert moved <= replicas, "no pod moved twice"
+    sizes = cluster.pods_by_domain("web", key).values()
+    assert max(sizes) - min(sizes) <= 1
