@@ -13,7 +13,7 @@ from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
-HOST = "kubernetes.io/hostname"
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 SOON = timedelta(seconds=5)  # after a node is Ready, whose condition tells full seconds
 QUIET_S = 3.0  # fifteen times the quiet time of the debounce
 UTILIZATION = {"thresholds": {"cpu": 30}, "targetThresholds": {"cpu": 60}}
@@ -119,4 +119,27 @@ def test_replicas_that_share_a_node_part_when_another_node_comes(
 
     moved = evicted(referee)
     assert len(moved) == 2
+    assert set(moved) <= before.keys(), "a replacement moved"
+
+
+def test_a_skewed_spread_is_repaired_and_stays_repaired(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    playground.add_nodes("n1", **{ZONE: "a"})
+    playground.balance = {"RemovePodsViolatingTopologySpreadConstraint": {}}
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    before = playground.deploy("web", 6, topologySpreadConstraints=[constraint])
+
+    with run_controller():
+        playground.add_nodes("n2", **{ZONE: "b"})
+        playground.await_pods_by_node(n1=3, n2=3)
+        time.sleep(QUIET_S)
+
+    moved = evicted(referee)
+    assert len(moved) == 3
     assert set(moved) <= before.keys(), "a replacement moved"
