@@ -106,8 +106,17 @@ def _with_commands(text: str) -> str:
 
 def _beyond_upstream() -> list[str]:
     """Return the kinds that the SIG descheduler's role does not grant, as kubectl names them."""
-    more = (kind for name, kind in WATCHED_KINDS.items() if name not in _GRANTED_BY_UPSTREAM)
+    more = (
+        kind
+        for name, kind in WATCHED_KINDS.items()
+        if name not in _GRANTED_BY_UPSTREAM and _is_built_in(kind)
+    )
     return [f"{kind.resource}.{kind.group}".rstrip(".") for kind in more]
+
+
+def _is_built_in(kind: AnyWatchedKind) -> bool:
+    """Say whether every API server has the kind; kubectl refuses a role for one that is unknown."""
+    return "." not in kind.group or kind.group.endswith(".k8s.io")
 
 
 def _listed(names: list[str]) -> str:

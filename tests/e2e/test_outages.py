@@ -24,7 +24,7 @@ NEEDED = {
     "poddisruptionbudgets",
 }
 # A server that denies these for long is obeyed.
-DISPENSABLE = {"persistentvolumes", "csinodes", "replicasets", "jobs"}
+DISPENSABLE = {"persistentvolumes", "csinodes", "replicasets", "jobs", "nodemetrics"}
 
 
 def brings_up_to_date(request: AuditedRequest) -> bool:
